@@ -1,0 +1,78 @@
+// Package result holds what an experiment measured, in the shape that
+// `isolio lab --json` and `isolio bench --json` print.
+//
+// Every field carries its unit in its name. Rates are per second of the
+// clock of the machine that ran the load (virtual seconds in the lab).
+package result
+
+// Schema is the version of the JSON document. It rises when a field changes
+// meaning or goes away; new fields do not raise it.
+const Schema = 1
+
+// Document is one experiment over all its contenders.
+type Document struct {
+	Schema     int    `json:"schema"`
+	Experiment string `json:"experiment"`
+	// Question is the sentence the experiment answers.
+	Question string `json:"question"`
+	// Answers names the seed document and figure, "" if there is none.
+	Answers string `json:"answers,omitempty"`
+	// Kernel is the release (uname -r) of the kernel that ran the load.
+	Kernel string `json:"kernel"`
+	// Fio is fio's own version line, such as "fio-3.33".
+	Fio  string `json:"fio"`
+	Runs []Run  `json:"runs"`
+	// Unmet lists expectations that did not hold, one line each.
+	Unmet []string `json:"unmet,omitempty"`
+}
+
+// Run is one contender: the same load under one scheduler.
+type Run struct {
+	// Scheduler is the contender's name; "iocost" means none + io.cost.
+	Scheduler string `json:"scheduler"`
+	// Device describes the disk, such as "null_blk completion 1000 us, 32 tags".
+	Device string `json:"device"`
+	// Settings are the lines that were written to make the contender work
+	// (io.cost.model, io.cost.qos, weights file), in order.
+	Settings     []string    `json:"settings,omitempty"`
+	TotalBytesPS float64     `json:"total_bytes_per_s"`
+	TotalIOPS    float64     `json:"total_iops"`
+	TotalVsNone  *float64    `json:"total_vs_none"` // null when "none" did not run
+	JainWeighted float64     `json:"jain_weighted"` // on bytes_per_s / weight, 0..1
+	CPUUserPct   float64     `json:"cpu_user_pct"`  // of one CPU, all containers' fio
+	CPUSystemPct float64     `json:"cpu_system_pct"`
+	Containers   []Container `json:"containers"`
+}
+
+// Container is one tenant in one run.
+type Container struct {
+	Name          string     `json:"name"`
+	Weight        int        `json:"weight"`
+	EntitledShare float64    `json:"entitled_share"` // weight / sum of weights
+	Share         float64    `json:"share"`          // of total_bytes_per_s
+	BytesPS       float64    `json:"bytes_per_s"`
+	IOPS          float64    `json:"iops"`
+	CPUUserPct    float64    `json:"cpu_user_pct"`
+	CPUSystemPct  float64    `json:"cpu_system_pct"`
+	Read          *Direction `json:"read,omitempty"`
+	Write         *Direction `json:"write,omitempty"`
+}
+
+// Direction is the reads or the writes of one container.
+type Direction struct {
+	BytesPS float64 `json:"bytes_per_s"`
+	IOPS    float64 `json:"iops"`
+	// Lat is submission to completion, as the program sees it.
+	Lat Latency `json:"lat_us"`
+}
+
+// Latency in microseconds.
+type Latency struct {
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p99_9"`
+	P9999 float64 `json:"p99_99"`
+	Max   float64 `json:"max"`
+}
