@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+
+// Package cli is the isolio command: it reads arguments, calls the packages
+// that do the work, and prints what they return.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/failure"
+)
+
+// Version is what `isolio --version` prints; a release raises it.
+const Version = "0.1.0"
+
+// Run executes one command line and returns its exit code: 0 done, 1 failed
+// or not met, 2 usage or bad input, 3 not supported here. An error is one
+// line on stderr.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return failure.OK
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintf(stderr, "isolio: %s\n", oneLine(err))
+	return failure.Code(err)
+}
+
+// newRootCommand lists every subcommand, so that one place shows them all.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "isolio",
+		Short: "Give every container its share of a disk",
+		Long: `isolio gives every container its paid-for share of a disk, on stock Linux
+kernels, without giving up the disk's speed.
+
+Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
+		Version:       Version,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
+	})
+	return root
+}
+
+// exactly is cobra.ExactArgs with this command's exit code and wording.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return failure.Usagef("%s: got %d arguments, want %d; usage: %s",
+				cmd.CommandPath(), len(args), n, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// oneLine joins a message of several lines, so that an error stays one line.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", " ")), " ")
+}
