@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// tailBytes is the fixed length of the initramfs's second part, which holds
+// what differs between contenders: with one length for all, the memory layout
+// of the guests is the same.
+const tailBytes = 64 << 10
+
+// Kernel is a stock kernel as `make setup` lays it out: vmlinuz, release, and
+// root, the distribution's tree with the modules and fio of that kernel.
+type Kernel struct {
+	// Line is the kernel's line, such as "6.1".
+	Line string
+	// Release is what uname -r says in the guest.
+	Release string
+	// Vmlinuz is the path of the kernel image.
+	Vmlinuz string
+	root    rootFS
+}
+
+// OpenKernel finds the kernel of the given line below the build directory.
+func OpenKernel(build, line string) (*Kernel, error) {
+	dir := filepath.Join(build, "kernel", line)
+	release, err := os.ReadFile(filepath.Join(dir, "release"))
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w; `make setup KERNEL=%s` makes it", line, err, line)
+	}
+	k := &Kernel{Line: line, Release: strings.TrimSpace(string(release)), Vmlinuz: filepath.Join(dir, "vmlinuz")}
+	if _, err := os.Stat(k.Vmlinuz); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w; `make setup KERNEL=%s` makes it", line, err, line)
+	}
+	root, err := filepath.EvalSymlinks(filepath.Join(dir, "root"))
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w; `make setup KERNEL=%s` makes it", line, err, line)
+	}
+	k.root = rootFS(root)
+	return k, nil
+}
+
+// contents says what the first part of an initramfs holds. It is the same for
+// all contenders of an experiment.
+type contents struct {
+	kernel   *Kernel
+	init     string            // host path of the isolio binary
+	programs []string          // names of programs of the kernel root
+	stock    []string          // stock modules: name, and parameters after a space
+	extra    []string          // host paths of isolio's modules, loaded after the stock ones
+	carry    []string          // host paths of modules that are not loaded
+	files    map[string]string // guest path to host path
+}
+
+// base puts the archive together and returns it with the guest paths of the
+// modules in load order.
+func (c contents) base() (*archive, []module, error) {
+	a := newArchive()
+	if err := a.addFile(guestInit, 0o755, c.init); err != nil {
+		return nil, nil, err
+	}
+	for _, dir := range []string{"/dev", "/proc", "/sys", "/tmp", "/run", "/etc"} {
+		if err := a.addDir(dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := c.addPrograms(a); err != nil {
+		return nil, nil, err
+	}
+	for guest, host := range c.files {
+		if err := a.addFile(guest, 0o755, host); err != nil {
+			return nil, nil, err
+		}
+	}
+	modules, err := c.addModules(a)
+	return a, modules, err
+}
+
+func (c contents) addPrograms(a *archive) error {
+	libs := map[string]string{}
+	for _, name := range c.programs {
+		host, err := c.kernel.root.find(binDirs, name)
+		if err != nil {
+			return fmt.Errorf("kernel root: %w", err)
+		}
+		if err := a.addFile(path.Join("/bin", name), 0o755, host); err != nil {
+			return err
+		}
+		if err := c.kernel.root.closure(host, libs); err != nil {
+			return err
+		}
+	}
+	for guest, host := range libs {
+		if err := a.addFile(guest, 0o755, host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c contents) addModules(a *archive) ([]module, error) {
+	index, err := readModules(c.kernel.root, c.kernel.Release)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	params := map[string]string{}
+	for _, stock := range c.stock {
+		name, param, _ := strings.Cut(stock, " ")
+		names = append(names, name)
+		params[moduleName(name)] = param
+	}
+	for _, ko := range c.extra {
+		needs, err := moduleDepends(ko)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, needs...)
+	}
+	list, err := index.order(names...)
+	if err != nil {
+		return nil, err
+	}
+	var load []module
+	for _, host := range append(list, c.extra...) {
+		m := module{Path: path.Join(guestModules, filepath.Base(host)), Params: params[moduleName(host)]}
+		if err := a.addFile(m.Path, 0o644, host); err != nil {
+			return nil, err
+		}
+		load = append(load, m)
+	}
+	for _, host := range c.carry {
+		if err := a.addFile(path.Join(guestModules, filepath.Base(host)), 0o644, host); err != nil {
+			return nil, err
+		}
+	}
+	return load, nil
+}
+
+// tail is the second part: the manifest, and small files of the payload.
+func tail(m manifest, files map[string][]byte) (*archive, error) {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	a := newArchive()
+	if err := a.addBytes(guestManifest, 0o644, text); err != nil {
+		return nil, err
+	}
+	for name, data := range files {
+		if err := a.addBytes(name, 0o644, data); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// writeInitramfs writes base and tail to a file, both padded.
+func writeInitramfs(file string, base io.Reader, m manifest, files map[string][]byte) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("initramfs: %w", err)
+	}
+	defer func() {
+		if e := f.Close(); err == nil && e != nil {
+			err = fmt.Errorf("initramfs: %w", e)
+		}
+	}()
+	if _, err := io.Copy(f, base); err != nil {
+		return fmt.Errorf("initramfs: %w", err)
+	}
+	a, err := tail(m, files)
+	if err != nil {
+		return err
+	}
+	_, err = a.writeTo(f, tailBytes)
+	return err
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"regexp"
+	"strings"
+)
+
+// complaint matches what a kernel prints when it finds itself in a state it
+// should not be in. It is matched after the time stamp.
+var complaint = regexp.MustCompile(strings.Join([]string{
+	`^WARNING: `,
+	`^BUG: `, // also KASAN, soft lockup, sleeping in atomic context
+	`^kernel BUG at `,
+	`^Oops: `,
+	`^Kernel panic`,
+	`^general protection fault`,
+	`^INFO: task .* blocked for more than`,
+	`^INFO: possible recursive locking`,
+	`^INFO: trying to register non-static key`,
+	`^(rcu: )?INFO: rcu_.* (detected|self-detected)`,
+	`possible circular locking dependency`,
+	`inconsistent lock state`,
+	`suspicious RCU usage`,
+	`^UBSAN: `,
+	`^refcount_t: `,
+	`^list_(add|del) corruption`,
+	`[Ss]lab .*Objects remaining`,
+	`^unregister_netdevice: waiting`,
+	`^watchdog: BUG: `,
+	`^Out of memory: `,
+}, "|"))
+
+// timeStamp is what printk.time puts before a line, with the caller's id if
+// the kernel is configured so.
+var timeStamp = regexp.MustCompile(`^\[ *\d+\.\d{6}\](\[ *[TC]\d+\])? `)
+
+// Complaints returns the lines of a kernel log that say that the kernel found
+// something wrong with itself (WARN, BUG, oops, lockdep, hung task, ...).
+func Complaints(log string) []string {
+	var found []string
+	for line := range strings.Lines(log) {
+		line = strings.TrimRight(line, "\r\n")
+		stamp := timeStamp.FindString(line)
+		if stamp != "" && complaint.MatchString(line[len(stamp):]) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// lastLines returns the last n lines of a log.
+func lastLines(log string, n int) []string {
+	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(log, "\r", ""), "\n"), "\n")
+	return lines[max(0, len(lines)-n):]
+}

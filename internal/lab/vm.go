@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+
+// Package lab runs experiments in virtual machines whose time is the number of
+// instructions executed: two runs give the same bytes, on any machine, however
+// loaded it is. The host side builds an initramfs (this binary as init, the load
+// generator, kernel modules, a manifest), boots a stock kernel in QEMU, and
+// follows what the guest reports. The guest side (guest*.go) is that init.
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// VM is one virtual machine to boot: what is in it and how long it may take.
+type VM struct {
+	// Kernel is the kernel to boot; its root gives programs and stock modules.
+	Kernel *Kernel
+	// Init is the isolio binary, which becomes the guest's init; "" stands for
+	// the running program.
+	Init string
+	// Programs are programs of the kernel root to take along, such as "fio".
+	Programs []string
+	// Stock are the kernel's own modules to load, such as "bfq" or
+	// "null_blk nr_devices=0". What they depend on comes with them.
+	Stock []string
+	// Extra are module files to load after those, in this order.
+	Extra []string
+	// Carry are module files that are there (in ModuleDir), but not loaded.
+	Carry []string
+	// Payload is what runs.
+	Payload Payload
+	// MemoryMiB is the guest's memory; 0 stands for 448.
+	MemoryMiB int
+	// Limit bounds the payload on the guest's clock; 0 stands for 5 minutes.
+	Limit time.Duration
+	// Timeout bounds the whole VM on the wall clock; 0 is no bound.
+	Timeout time.Duration
+	// Stall is how long on the wall clock the guest may show no sign of life;
+	// 0 stands for 90 seconds.
+	Stall time.Duration
+	// Keep is a directory where initramfs, kernel log and events stay; "" is a
+	// temporary one that is removed.
+	Keep string
+}
+
+// ModuleDir is where the guest finds the module files of VM.Carry and VM.Extra.
+const ModuleDir = guestModules
+
+// Payload is the program that a VM runs. It finds /proc, /sys, /dev, /tmp,
+// cgroup v2, configfs, debugfs and tracefs mounted. Lines on its standard
+// output and error become output events, lines on file 3 data events.
+type Payload struct {
+	Argv []string
+	// Env is NAME=value; nothing is inherited.
+	Env []string
+	// Files are host files to put in the guest, by guest path.
+	Files map[string]string
+	// Data are small files to put in the guest, by guest path.
+	Data map[string][]byte
+}
+
+// Outcome is how a VM ended when the VM itself did well.
+type Outcome struct {
+	// Code is the payload's exit status; 128 + n after signal n.
+	Code int
+	// Log is the kernel's log.
+	Log string
+	// Command is the QEMU command line.
+	Command string
+}
+
+// Failure is a VM that did not do its work.
+type Failure struct {
+	// Reason says in one line what happened.
+	Reason string
+	// Lines are what the reason is about: complaints of the kernel, what
+	// QEMU printed, the last output of the payload.
+	Lines []string
+	// Log is the end of the kernel's log.
+	Log []string
+	// Command is the QEMU command line.
+	Command string
+	// Kept is the directory with the artifacts, "" if they are gone.
+	Kept string
+}
+
+func (f *Failure) Error() string {
+	var b strings.Builder
+	b.WriteString("lab: " + f.Reason)
+	for _, line := range f.Lines {
+		b.WriteString("\n  " + line)
+	}
+	if len(f.Log) > 0 {
+		b.WriteString("\nend of the kernel log:")
+	}
+	for _, line := range f.Log {
+		b.WriteString("\n  " + line)
+	}
+	if f.Command != "" {
+		b.WriteString("\ncommand: " + f.Command)
+	}
+	if f.Kept != "" {
+		b.WriteString("\nkept: " + f.Kept)
+	} else if f.Command != "" {
+		b.WriteString("\n(the files it names are removed; --keep DIR keeps them)")
+	}
+	return b.String()
+}
+
+// Boot boots the VM, calls on for every event as it comes (from one goroutine),
+// and waits for the end. The error is a *Failure if the VM could not be
+// started, ended without the payload's exit status, took too long, or if its
+// kernel complained; it is ctx's error if ctx ended it.
+func Boot(ctx context.Context, vm VM, on func(Event)) (*Outcome, error) {
+	dir, done, err := workDir(vm.Keep)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	img, err := vm.image(filepath.Join(dir, "base.cpio"))
+	if err != nil {
+		return nil, err
+	}
+	return img.boot(ctx, vm, dir, on)
+}
+
+// workDir makes the directory for a VM's files. done removes it if it is
+// temporary.
+func workDir(keep string) (dir string, done func(), err error) {
+	if keep != "" {
+		if err := os.MkdirAll(keep, 0o755); err != nil {
+			return "", nil, fmt.Errorf("lab: %w", err)
+		}
+		return keep, func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "isolio-lab-")
+	if err != nil {
+		return "", nil, fmt.Errorf("lab: %w", err)
+	}
+	return dir, func() { os.RemoveAll(dir) }, nil
+}
+
+// image is the first part of an initramfs, on disk.
+type image struct {
+	file    string
+	modules []module // load order
+}
+
+// image writes the part of the initramfs that does not depend on the manifest.
+func (vm VM) image(file string) (*image, error) {
+	init := vm.Init
+	if init == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("lab: where the isolio binary is: %w", err)
+		}
+		init = self
+	}
+	c := contents{
+		kernel: vm.Kernel, init: init, programs: vm.Programs,
+		stock: vm.Stock, extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files,
+	}
+	a, modules, err := c.base()
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	_, err = a.writeTo(f, 4096)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	return &image{file: file, modules: modules}, nil
+}
+
+// boot runs one VM with the image and vm's manifest, its files below dir.
+func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (*Outcome, error) {
+	m := manifest{
+		Modules: img.modules, Argv: vm.Payload.Argv, Env: vm.Payload.Env,
+		LimitMS: cmp.Or(vm.Limit, defaultLimit).Milliseconds(), BeatMS: beat.Milliseconds(),
+	}
+	base, err := os.Open(img.file)
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	defer base.Close()
+	initrd := filepath.Join(dir, "initramfs.cpio")
+	if err := writeInitramfs(initrd, base, m, vm.Payload.Data); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	program, err := qemuProgram()
+	if err != nil {
+		return nil, err
+	}
+	console, events := filepath.Join(dir, "console.log"), filepath.Join(dir, "events.jsonl")
+	for _, old := range []string{console, events} { // an earlier run's, in a kept directory
+		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("lab: %w", err)
+		}
+	}
+	argv := append([]string{program},
+		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events, cmp.Or(vm.MemoryMiB, defaultMemoryMiB))...)
+	return watch{
+		argv: argv, console: console, events: events,
+		timeout: vm.Timeout, stall: cmp.Or(vm.Stall, defaultStall), kept: vm.Keep,
+	}.run(ctx, on)
+}
