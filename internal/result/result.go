@@ -1,8 +1,12 @@
+// SPDX-License-Identifier: MIT
+
 // Package result holds what an experiment measured, in the shape that
 // `isolio lab --json` and `isolio bench --json` print.
 //
 // Every field carries its unit in its name. Rates are per second of the
-// clock of the machine that ran the load (virtual seconds in the lab).
+// clock of the machine that ran the load (virtual seconds in the lab), over
+// the whole counted time: a container that is there for half of it at 100
+// bytes a second has 50.
 package result
 
 // Schema is the version of the JSON document. It rises when a field changes
@@ -32,6 +36,9 @@ type Run struct {
 	Scheduler string `json:"scheduler"`
 	// Device describes the disk, such as "null_blk completion 1000 us, 32 tags".
 	Device string `json:"device"`
+	// Kernel and Fio are the Document's, until Merge moves them there.
+	Kernel string `json:"kernel,omitempty"`
+	Fio    string `json:"fio,omitempty"`
 	// Settings are the lines that were written to make the contender work
 	// (io.cost.model, io.cost.qos, weights file), in order.
 	Settings     []string    `json:"settings,omitempty"`

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+
+package result
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// tableWidth is what a table keeps within, in columns of a terminal; more
+// containers than fit go to further blocks.
+const tableWidth = 100
+
+// WriteTable writes the document for a reader: totals and shares with a row
+// for each scheduler, then latencies, then what did not hold.
+func (d *Document) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", d.Experiment, d.Question)
+	about := []string{"kernel " + d.Kernel, d.Fio}
+	if len(d.Runs) > 0 {
+		about = append(about, d.Runs[0].Device)
+	}
+	if d.Answers != "" {
+		about = append(about, "answers "+d.Answers)
+	}
+	wrap(&b, about, "; ")
+	d.totals(&b)
+	d.latencies(&b)
+	if len(d.Unmet) > 0 {
+		b.WriteString("\nexpected, not met:\n")
+		for _, line := range d.Unmet {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrap joins parts into lines of at most tableWidth where the parts allow it.
+func wrap(b *strings.Builder, parts []string, sep string) {
+	line := ""
+	for _, part := range parts {
+		switch {
+		case line == "":
+			line = part
+		case len(line)+len(sep)+len(part) > tableWidth:
+			b.WriteString(line + strings.TrimRight(sep, " ") + "\n")
+			line = part
+		default:
+			line += sep + part
+		}
+	}
+	b.WriteString(line + "\n")
+}
+
+func (d *Document) totals(b *strings.Builder) {
+	head := []string{"scheduler", "MiB/s", "IOPS", "vs none", "Jain", "CPU %"}
+	var rows [][]string
+	for _, r := range d.Runs {
+		versus := "-"
+		if r.TotalVsNone != nil {
+			versus = fmt.Sprintf("%.3f", *r.TotalVsNone)
+		}
+		rows = append(rows, []string{
+			r.Scheduler, fmt.Sprintf("%.1f", r.TotalBytesPS/(1<<20)), fmt.Sprintf("%.0f", r.TotalIOPS),
+			versus, fmt.Sprintf("%.4f", r.JainWeighted), fmt.Sprintf("%.0f", r.CPUUserPct+r.CPUSystemPct),
+		})
+	}
+	entitled := []string{"by weight", "", "", "", "", ""}
+	d.blocks(b, "share of the total, %", head, rows, entitled, func(c Container) string {
+		return fmt.Sprintf("%.2f", 100*c.Share)
+	}, func(c Container) string {
+		return fmt.Sprintf("%.2f", 100*c.EntitledShare)
+	})
+}
+
+func (d *Document) latencies(b *strings.Builder) {
+	type direction struct {
+		name string
+		of   func(Container) *Direction
+	}
+	for _, dir := range []direction{
+		{"read", func(c Container) *Direction { return c.Read }},
+		{"write", func(c Container) *Direction { return c.Write }},
+	} {
+		var rows [][]string
+		measured := false
+		for _, r := range d.Runs {
+			rows = append(rows, []string{r.Scheduler})
+			for _, c := range r.Containers {
+				measured = measured || dir.of(c) != nil
+			}
+		}
+		if !measured {
+			continue
+		}
+		d.blocks(b, dir.name+" latency, ms: p50 / p99", []string{"scheduler"}, rows, nil, func(c Container) string {
+			if dir.of(c) == nil {
+				return "-"
+			}
+			lat := dir.of(c).Lat
+			return millis(lat.P50) + " / " + millis(lat.P99)
+		}, nil)
+	}
+}
+
+// millis writes microseconds as milliseconds, with three figures.
+func millis(us float64) string {
+	ms := us / 1000
+	switch {
+	case ms >= 100:
+		return strconv.FormatFloat(ms, 'f', 0, 64)
+	case ms >= 10:
+		return strconv.FormatFloat(ms, 'f', 1, 64)
+	case ms >= 1:
+		return strconv.FormatFloat(ms, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(ms, 'f', 3, 64)
+}
+
+// blocks writes one aligned block with a row for each run: the left columns,
+// then one column for each container. Containers that do not fit in the
+// table's width follow in blocks of their own, beside the scheduler only.
+func (d *Document) blocks(b *strings.Builder, title string, head []string, left [][]string, first []string,
+	cell, firstCell func(Container) string,
+) {
+	if len(d.Runs) == 0 {
+		return
+	}
+	columns := len(d.Runs[0].Containers)
+	for from := 0; from < columns; {
+		heads, table := [][]string{head}, [][]string{}
+		if first != nil {
+			table = append(table, first)
+		}
+		table = append(table, left...)
+		to := from
+		for to < columns {
+			wider := withColumn(heads, table, d, to, first != nil, cell, firstCell)
+			if to > from && width(wider) > tableWidth {
+				break
+			}
+			heads, table = wider[:1], wider[1:]
+			to++
+		}
+		writeBlock(b, title, append(heads, table...), len(head))
+		from = to
+		head = head[:1]
+		for i := range left {
+			left[i] = left[i][:1]
+		}
+		if first != nil {
+			first = first[:1]
+		}
+	}
+}
+
+// withColumn is heads and table with container i's column added.
+func withColumn(heads, table [][]string, d *Document, i int, hasFirst bool, cell, firstCell func(Container) string) [][]string {
+	add := func(row []string, s string) []string {
+		return append(append([]string(nil), row...), s)
+	}
+	wider := [][]string{add(heads[0], d.Runs[0].Containers[i].Name)}
+	if hasFirst {
+		wider = append(wider, add(table[0], firstCell(d.Runs[0].Containers[i])))
+		table = table[1:]
+	}
+	for r := range d.Runs {
+		wider = append(wider, add(table[r], cell(d.Runs[r].Containers[i])))
+	}
+	return wider
+}
+
+func columnWidths(table [][]string) []int {
+	widths := make([]int, len(table[0]))
+	for _, row := range table {
+		for i, s := range row {
+			widths[i] = max(widths[i], len(s))
+		}
+	}
+	return widths
+}
+
+func width(table [][]string) int {
+	total := 0
+	for _, w := range columnWidths(table) {
+		total += w + 2
+	}
+	return total - 2
+}
+
+// writeBlock writes table under a line that puts title above the columns that
+// follow the first `left`.
+func writeBlock(b *strings.Builder, title string, table [][]string, left int) {
+	widths := columnWidths(table)
+	indent := 0
+	for _, w := range widths[:left] {
+		indent += w + 2
+	}
+	fmt.Fprintf(b, "\n%*s%s\n", indent, "", title)
+	for _, row := range table {
+		var line strings.Builder
+		for i, s := range row {
+			if i == 0 {
+				fmt.Fprintf(&line, "%-*s", widths[i], s)
+			} else {
+				fmt.Fprintf(&line, "  %*s", widths[i], s)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
