@@ -11,6 +11,7 @@ import (
 // should not be in. It is matched after the time stamp.
 var complaint = regexp.MustCompile(strings.Join([]string{
 	`^WARNING: `,
+	`^BUG `,
 	`^BUG: `, // also KASAN, soft lockup, sleeping in atomic context
 	`^kernel BUG at `,
 	`^Oops: `,
@@ -26,7 +27,8 @@ var complaint = regexp.MustCompile(strings.Join([]string{
 	`^UBSAN: `,
 	`^refcount_t: `,
 	`^list_(add|del) corruption`,
-	`[Ss]lab .*Objects remaining`,
+	`Objects remaining in `,
+	`Slab cache still has objects`,
 	`^unregister_netdevice: waiting`,
 	`^watchdog: BUG: `,
 	`^Out of memory: `,

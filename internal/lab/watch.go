@@ -66,7 +66,7 @@ func (w watch) run(ctx context.Context, on func(Event)) (*Outcome, error) {
 	}
 	stop, err := f.follow(limit, ended)
 	if stop != nil {
-		proc.Kill()
+		_ = syscall.Kill(-proc.Pid, syscall.SIGKILL) // its process group; it may just have ended
 		<-ended
 		if e := f.take(); e != nil && err == nil {
 			err = e
@@ -194,10 +194,10 @@ func (f *follower) judge(stop, err error, stderr string) (*Outcome, error) {
 	switch {
 	case errors.Is(stop, errTimeout):
 		fail.Reason = fmt.Sprintf("the VM did not finish within %s", f.timeout)
-		fail.Lines = f.output
+		fail.Lines = append(complaints, f.output...)
 	case errors.Is(stop, errStall):
 		fail.Reason = fmt.Sprintf("the guest hangs: no sign of life for %s", f.stall)
-		fail.Lines = f.output
+		fail.Lines = append(complaints, f.output...)
 	case stop != nil:
 		fail.Reason = stop.Error()
 	case err != nil:
@@ -207,11 +207,11 @@ func (f *follower) judge(stop, err error, stderr string) (*Outcome, error) {
 		fail.Reason = "the guest gave up: " + f.failed
 		fail.Lines = append(complaints, f.output...)
 	case len(complaints) > 0:
-		fail.Reason = fmt.Sprintf("the guest's kernel complained (%d lines)", len(complaints))
+		fail.Reason = "the guest's kernel complained: " + complaints[0]
 		fail.Lines = complaints
 	case !f.exited:
 		fail.Reason = "the guest ended before its payload did"
-		fail.Lines = f.output
+		fail.Lines = append(complaints, f.output...)
 	default:
 		return &Outcome{Code: f.code, Log: log, Command: fail.Command}, nil
 	}
