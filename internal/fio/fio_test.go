@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+
+package fio
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"isolio/internal/experiment"
+	"isolio/internal/result"
+)
+
+func TestArgs(t *testing.T) {
+	j := Job{
+		Name: "w1000", Filename: "/dev/nullb0", OffsetBytes: 1 << 30, SizeBytes: 1 << 29,
+		Ramp: 500 * time.Millisecond, Runtime: 2 * time.Second, Seed: 3,
+		Prerun:  "read go <go",
+		Options: experiment.Job{"rw": "randread", "bs": "4k", "iodepth": "32", "size": "1g", "offset": "0"},
+	}
+	want := strings.Fields(`--name=w1000 --filename=/dev/nullb0 --offset=1073741824 --size=536870912 --time_based
+		--ramp_time=500000us --runtime=2000000us --randrepeat=0 --randseed=3 --lat_percentiles=1 --clat_percentiles=0
+		--percentile_list=50:90:99:99.9:99.99 --group_reporting --disk_util=0 --eta=never --output-format=json
+		--output=out.json --bs=4k --iodepth=32 --rw=randread`)
+	want = append(want, "--exec_prerun=read go <go", "--readonly")
+	got := j.Args("out.json")
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("Args:\n got %q\nwant %q", got, want)
+	}
+}
+
+func TestArgsOfAWritingJobAreNotReadonly(t *testing.T) {
+	j := Job{Options: experiment.Job{"rw": "randrw"}}
+	for _, arg := range j.Args("o") {
+		if arg == "--readonly" || strings.HasPrefix(arg, "--exec_prerun") {
+			t.Errorf("unwanted %s", arg)
+		}
+	}
+}
+
+func decode(t *testing.T, file string) (*Output, error) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Decode(text)
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+
+// The fixtures are fio 3.33's own output; the figures were taken from them by
+// hand: rates are io_bytes and total_ios over runtime, latencies in us.
+func TestDecodeMixed(t *testing.T) {
+	o, err := decode(t, "mixed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Version != "fio-3.33" || o.Job != "w1000" || o.UserPct != 5.285714 || o.SystemPct != 45.857143 {
+		t.Errorf("%+v", o)
+	}
+	if !near(o.Read.BytesPS, 40644608/0.701) || !near(o.Read.IOPS, 9918/0.701) {
+		t.Errorf("read %g bytes/s, %g IOPS", o.Read.BytesPS, o.Read.IOPS)
+	}
+	want := result.Latency{Mean: 250.2632286, P50: 224.256, P90: 333.824, P99: 428.032, P999: 13172.736, P9999: 13697.024, Max: 13711.478}
+	if got := o.Write.Lat; got != want {
+		t.Errorf("write latency\n got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestDecodeReadOnlyHasNoWrites(t *testing.T) {
+	o, err := decode(t, "read.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Write != nil || o.Read == nil || o.Read.Lat.P9999 != 2408.448 {
+		t.Errorf("read %+v, write %+v", o.Read, o.Write)
+	}
+}
+
+func TestDecodeFailures(t *testing.T) {
+	if _, err := decode(t, "failed.json"); err == nil ||
+		!strings.Contains(err.Error(), "errno 21") || !strings.Contains(err.Error(), "Is a directory") {
+		t.Errorf("failed job: %v", err)
+	}
+	good, err := os.ReadFile("testdata/read.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, text, want string }{
+		{"empty", "", "not JSON"},
+		{"only a complaint", "fio: engine nosuch not loadable\n", "engine nosuch not loadable"},
+		{"cut off", string(good[:len(good)/2]), "not JSON"},
+		{"no job", `{"fio version": "fio-3.33", "jobs": []}`, "0 jobs"},
+		{"percentile missing", strings.Replace(string(good), `"99.900000"`, `"98.000000"`, 1), "no latency percentile 99.9"},
+	}
+	for _, tt := range tests {
+		if _, err := Decode([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q in it", tt.name, err, tt.want)
+		}
+	}
+}
+
+// Other versions of fio add members and complaints, and write percentiles
+// with another number of decimals.
+func TestDecodeIsLenient(t *testing.T) {
+	text, err := os.ReadFile("testdata/read.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(`"99.900000"`), []byte(`"99.90"`), 1)
+	text = bytes.Replace(text, []byte(`"jobs"`), []byte(`"news": {"prios": [1, "x"]}, "jobs"`), 1)
+	o, err := Decode(append([]byte("fio: a note\n"), text...))
+	if err != nil || o.Read.Lat.P999 != 2146.304 {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+
+// Package fio writes fio's command line for one container and reads fio's
+// JSON output. It starts nothing itself.
+package fio
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"isolio/internal/experiment"
+)
+
+// Job is one fio process: a container's load on its own part of the device.
+type Job struct {
+	Name     string // also of the job in fio's output
+	Filename string // the device's node
+	// OffsetBytes and SizeBytes bound the part of the device that is used.
+	OffsetBytes, SizeBytes int64
+	// Ramp is how long fio runs before it counts, Runtime how long it counts.
+	Ramp, Runtime time.Duration
+	// Seed makes the sequence of offsets and directions repeatable.
+	Seed int
+	// Prerun is a shell command that each of fio's jobs runs, when it is set
+	// up and before its clock starts. fio adds a redirection of its output to
+	// NAME.prerun.txt in the working directory, and expands "$" itself.
+	Prerun string
+	// Options are the experiment's.
+	Options experiment.Job
+}
+
+// percentiles are what a result shows, as fio lists them.
+const percentiles = "50:90:99:99.9:99.99"
+
+// Args is fio's command line without the program. fio writes its JSON to the
+// file output. A job that only reads cannot write: fio itself refuses.
+func (j Job) Args(output string) []string {
+	args := []string{
+		"--name=" + j.Name,
+		"--filename=" + j.Filename,
+		fmt.Sprintf("--offset=%d", j.OffsetBytes),
+		fmt.Sprintf("--size=%d", j.SizeBytes),
+		"--time_based",
+		"--ramp_time=" + microseconds(j.Ramp),
+		"--runtime=" + microseconds(j.Runtime),
+		// With randrepeat fio takes random offsets from a constant of its own
+		// and not from the seed: all containers would read the same sequence.
+		"--randrepeat=0",
+		fmt.Sprintf("--randseed=%d", j.Seed),
+		"--lat_percentiles=1",
+		"--clat_percentiles=0",
+		"--percentile_list=" + percentiles,
+		"--group_reporting", // several processes (numjobs) are one job in the output
+		"--disk_util=0",
+		"--eta=never",
+		"--output-format=json",
+		"--output=" + output,
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Options)) {
+		if name != "offset" && name != "size" {
+			args = append(args, "--"+name+"="+j.Options[name])
+		}
+	}
+	if j.Prerun != "" {
+		args = append(args, "--exec_prerun="+j.Prerun)
+	}
+	if !j.Options.Writes() {
+		args = append(args, "--readonly")
+	}
+	return args
+}
+
+// microseconds writes a duration in the finest unit that fio takes.
+func microseconds(d time.Duration) string {
+	return fmt.Sprintf("%dus", int64(math.Round(float64(d)/float64(time.Microsecond))))
+}
+
+// Processes is how many processes of the job run the prerun command.
+func (j Job) Processes() int {
+	return j.Options.Count("numjobs", 1)
+}
