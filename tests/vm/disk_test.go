@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is a null_blk device made through configfs.
+type disk struct {
+	name   string
+	config string // its configfs directory
+	number string // MAJ:MIN
+}
+
+// fast and slow are null_blk settings: 20 us and 32 tags, 5 ms and 2 tags.
+var (
+	fast = []string{"irqmode=2", "completion_nsec=20000", "hw_queue_depth=32", "submit_queues=1", "size=256"}
+	slow = []string{"irqmode=2", "completion_nsec=5000000", "hw_queue_depth=2", "submit_queues=1", "size=256"}
+)
+
+var disks int // how many there have been, for names
+
+// newDisk makes a disk with the settings; it goes when the test ends.
+func newDisk(t *testing.T, settings []string) *disk {
+	t.Helper()
+	disks++
+	d := &disk{name: fmt.Sprint("disk", disks)}
+	d.config = filepath.Join("/sys/kernel/config/nullb", d.name)
+	must(t, os.Mkdir(d.config, 0o755))
+	t.Cleanup(func() {
+		if exists(d.config) {
+			must(t, os.Remove(d.config))
+		}
+	})
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		write(t, filepath.Join(d.config, key), value)
+	}
+	write(t, filepath.Join(d.config, "power"), "1")
+	d.number = strings.TrimSpace(read(t, filepath.Join("/sys/block", d.name, "dev")))
+	return d
+}
+
+func (d *disk) queue(file string) string { return filepath.Join("/sys/block", d.name, "queue", file) }
+
+// schedulers returns the offered schedulers, and the active one.
+func (d *disk) schedulers(t *testing.T) (offered []string, active string) {
+	t.Helper()
+	for name := range strings.FieldsSeq(read(t, d.queue("scheduler"))) {
+		if bare := strings.Trim(name, "[]"); bare != name {
+			active, name = bare, bare
+		}
+		offered = append(offered, name)
+	}
+	return offered, active
+}
+
+// use makes name the active scheduler, and checks that it is.
+func (d *disk) use(t *testing.T, name string) {
+	t.Helper()
+	write(t, d.queue("scheduler"), name)
+	if _, active := d.schedulers(t); active != name {
+		t.Fatalf("%s: scheduler is %q after writing %q", d.name, active, name)
+	}
+}
+
+// ios is how many reads and writes the disk has completed.
+func (d *disk) ios(t *testing.T) int {
+	t.Helper()
+	fields := strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))
+	reads, err := strconv.Atoi(fields[0])
+	must(t, err)
+	writes, err := strconv.Atoi(fields[4])
+	must(t, err)
+	return reads + writes
+}
+
+// newGroup makes a cgroup; it goes when the test ends.
+func newGroup(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(cgroupRoot, name)
+	must(t, os.Mkdir(dir, 0o755))
+	t.Cleanup(func() {
+		if !exists(dir) {
+			return
+		}
+		write(t, filepath.Join(dir, "cgroup.kill"), "1")
+		must(t, removeGroup(dir))
+	})
+	return dir
+}
+
+// removeGroup removes a cgroup as soon as its last process is gone.
+func removeGroup(dir string) error {
+	for try := 0; ; try++ {
+		err := os.Remove(dir)
+		if !errors.Is(err, unix.EBUSY) || try == 1000 {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// load is a running fio.
+type load struct {
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+// startFio runs fio on the disk inside the group.
+func startFio(t *testing.T, d *disk, group string, options ...string) *load {
+	t.Helper()
+	dir, err := os.Open(group)
+	must(t, err)
+	defer dir.Close()
+	l := &load{}
+	args := append([]string{
+		"--name=load", "--filename=/dev/" + d.name, "--ioengine=libaio", "--direct=1", "--bs=4k",
+		"--iodepth=16", "--rw=randrw", "--output-format=terse", "--terse-version=3",
+	}, options...)
+	l.cmd = exec.Command("fio", args...)
+	l.cmd.Stdout, l.cmd.Stderr = &l.out, &l.out
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	must(t, l.cmd.Start())
+	return l
+}
+
+// wait waits for fio's own end and checks that no I/O failed.
+func (l *load) wait(t *testing.T) {
+	t.Helper()
+	if err := l.cmd.Wait(); err != nil {
+		t.Fatalf("fio: %v\n%s", err, l.out.String())
+	}
+}
+
+// kib is how much fio read and wrote, from its terse line.
+func (l *load) kib(t *testing.T) int {
+	t.Helper()
+	for line := range strings.Lines(l.out.String()) {
+		if f := strings.Split(line, ";"); f[0] == "3" && len(f) > 46 {
+			reads, err := strconv.Atoi(f[5])
+			must(t, err)
+			writes, err := strconv.Atoi(f[46])
+			must(t, err)
+			return reads + writes
+		}
+	}
+	t.Fatalf("fio printed no result:\n%s", l.out.String())
+	return 0
+}
+
+// untilBusy waits until the disk has done I/O since now.
+func untilBusy(t *testing.T, d *disk) {
+	t.Helper()
+	before := d.ios(t)
+	for range 500 {
+		if d.ios(t) > before+16 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s does no I/O", d.name)
+}

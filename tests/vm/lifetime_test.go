@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// fioErrors reports whether fio's terse line counts a failed I/O, or its
+// messages name one.
+func fioErrors(l *load) bool {
+	for line := range strings.Lines(l.out.String()) {
+		if f := strings.Split(line, ";"); f[0] == "3" && len(f) > 4 && f[4] != "0" {
+			return true
+		}
+		if strings.Contains(line, "io_u error") || strings.Contains(line, "verify:") {
+			return true
+		}
+	}
+	return false
+}
+
+// A process leaves its cgroup with requests queued, and the group is deleted
+// while they are: they belong to a group that is going.
+func TestGroupRemovedWithRequestsQueued(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, slow)
+	d.use(t, elevator)
+	const total = 128 // requests a round, all of them submitted at once
+	for i := range 8 {
+		group := newGroup(t, fmt.Sprint("gone", i))
+		write(t, filepath.Join(group, weightFile), fmt.Sprint(10+i))
+		before := d.ios(t)
+		l := startFio(t, d, group, "--rw=randread", "--iodepth=128", "--size=512k")
+		untilBusy(t, d)
+		for pid := range strings.FieldsSeq(read(t, filepath.Join(group, "cgroup.procs"))) {
+			write(t, filepath.Join(cgroupRoot, "cgroup.procs"), pid)
+		}
+		must(t, removeGroup(group))
+		if left := total - (d.ios(t) - before); left < total/2 {
+			t.Errorf("round %d: only %d of %d requests were waiting", i, left, total)
+		}
+		l.wait(t)
+		if got := l.kib(t); got != total*4 || fioErrors(l) {
+			t.Errorf("round %d: fio read %d of %d KiB:\n%s", i, got, total*4, l.out.String())
+		}
+	}
+}
+
+// Many groups come and go while a load runs in others.
+func TestGroupsComeAndGo(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	l := startFio(t, d, newGroup(t, "steady"), "--time_based", "--runtime=60")
+	for i := range 40 {
+		dir := filepath.Join(cgroupRoot, fmt.Sprint("brief", i))
+		must(t, os.Mkdir(dir, 0o755))
+		write(t, filepath.Join(dir, weightFile), fmt.Sprint(1+i))
+		if i%8 == 0 {
+			startFio(t, d, dir, "--size=128k").wait(t)
+		}
+		must(t, removeGroup(dir))
+	}
+	must(t, l.cmd.Process.Signal(unix.SIGINT))
+	_ = l.cmd.Wait()
+	if l.kib(t) == 0 || fioErrors(l) {
+		t.Errorf("the steady load:\n%s", l.out.String())
+	}
+}
+
+// What is written is read back, through flushes, merges and scheduler switches.
+func TestDataIntegrity(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, []string{
+		"memory_backed=1", "cache_size=4", "irqmode=2", "completion_nsec=20000",
+		"hw_queue_depth=16", "submit_queues=1", "size=64",
+	})
+	d.use(t, elevator)
+	if mode := strings.TrimSpace(read(t, d.queue("write_cache"))); mode != "write back" {
+		t.Fatalf("the disk has no cache to flush: %q", mode)
+	}
+	flushes := func() string { return strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))[15] }
+	group := newGroup(t, "a")
+	jobs := [][]string{
+		{"--rw=randwrite", "--bs=4k", "--size=4m", "--fsync=16"},
+		{"--rw=write", "--bs=4k", "--size=4m", "--iodepth_batch=16", "--fdatasync=64"},
+		{"--rw=randrw", "--bsrange=4k-128k", "--size=8m", "--fsync=8"},
+	}
+	for _, job := range jobs {
+		before := flushes()
+		l := startFio(t, d, group, append(job, "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
+		l.wait(t)
+		if fioErrors(l) || l.kib(t) == 0 {
+			t.Errorf("%v:\n%s", job, l.out.String())
+		}
+		if flushes() == before {
+			t.Errorf("%v: no flush reached the disk", job)
+		}
+	}
+	l := startFio(t, d, group, "--rw=randwrite", "--bs=4k", "--size=16m", "--verify=crc32c", "--verify_fatal=1", "--fsync=32")
+	for _, other := range others {
+		untilBusy(t, d)
+		d.use(t, other)
+		d.use(t, elevator)
+	}
+	l.wait(t)
+	if fioErrors(l) {
+		t.Errorf("switching while writing:\n%s", l.out.String())
+	}
+}

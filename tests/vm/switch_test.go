@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestModuleLoads(t *testing.T) {
+	watchLog(t)
+	if moduleLoaded(t) {
+		must(t, unloadModule())
+	}
+	d := newDisk(t, fast)
+	if offered, _ := d.schedulers(t); slices.Contains(offered, elevator) {
+		t.Fatalf("%s is offered before its module is loaded", elevator)
+	}
+	must(t, loadModule())
+	if offered, _ := d.schedulers(t); !slices.Contains(offered, elevator) {
+		t.Errorf("%s is not among the offered %v", elevator, offered)
+	}
+	expectErrno(t, "loading it again", loadModule(), unix.EEXIST)
+	must(t, unloadModule())
+	if offered, _ := d.schedulers(t); slices.Contains(offered, elevator) {
+		t.Errorf("%s is still offered after unloading", elevator)
+	}
+}
+
+func TestSwitchByName(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	d.use(t, elevator) // again is no error
+	for _, other := range others {
+		d.use(t, other)
+		d.use(t, elevator)
+	}
+	expectErrno(t, "an unknown scheduler", put(d.queue("scheduler"), "no-such"), unix.EINVAL)
+	if _, active := d.schedulers(t); active != elevator {
+		t.Errorf("scheduler is %q after a refused name", active)
+	}
+	if exists(d.queue("iosched")) {
+		for _, f := range list(t, d.queue("iosched")) { // every tunable reads
+			read(t, filepath.Join(d.queue("iosched"), f))
+		}
+	}
+}
+
+func list(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// Under every scheduler of the round the disk has to make progress, and fio
+// must not see an error.
+func TestSwitchUnderLoad(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	a := startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=60")
+	b := startFio(t, d, newGroup(t, "b"), "--time_based", "--runtime=60", "--bs=64k", "--iodepth=64")
+	for range 5 {
+		for _, other := range others {
+			d.use(t, elevator)
+			untilBusy(t, d)
+			d.use(t, other)
+			untilBusy(t, d)
+		}
+	}
+	d.use(t, elevator)
+	untilBusy(t, d)
+	for _, l := range []*load{a, b} {
+		must(t, l.cmd.Process.Signal(unix.SIGINT)) // fio ends in good order
+	}
+	for _, l := range []*load{a, b} {
+		_ = l.cmd.Wait() // 128 after SIGINT; its I/O errors are what counts
+		if l.kib(t) == 0 {
+			t.Errorf("fio did no I/O:\n%s", l.out.String())
+		}
+		if fioErrors(l) {
+			t.Errorf("fio saw an error:\n%s", l.out.String())
+		}
+	}
+}
+
+func TestUnloadRefusedWhileActive(t *testing.T) {
+	loaded(t)
+	d, spare := newDisk(t, fast), newDisk(t, fast)
+	group := newGroup(t, "a")
+	d.use(t, elevator)
+	spare.use(t, elevator)
+	expectErrno(t, "unloading with two disks", unloadModule(), unix.EAGAIN, unix.EBUSY)
+	spare.use(t, "none")
+	expectErrno(t, "unloading with one disk", unloadModule(), unix.EAGAIN, unix.EBUSY)
+	startFio(t, d, group, "--size=4m").wait(t)
+	d.use(t, "none")
+	must(t, unloadModule())
+	if exists(filepath.Join(group, weightFile)) {
+		t.Errorf("%s is still there after unloading", weightFile)
+	}
+}
+
+func TestReloadLoop(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	group := newGroup(t, "a")
+	for range 20 {
+		if !moduleLoaded(t) {
+			must(t, loadModule())
+		}
+		d.use(t, elevator)
+		write(t, filepath.Join(group, weightFile), "200")
+		startFio(t, d, group, "--size=256k").wait(t)
+		d.use(t, "none")
+		must(t, unloadModule())
+	}
+}
+
+// A disk may go with requests queued: the load ends, with errors, and the
+// weight that was set for the disk goes too.
+func TestDeviceRemovedUnderLoad(t *testing.T) {
+	loaded(t)
+	group := newGroup(t, "a")
+	for range 5 {
+		d := newDisk(t, fast)
+		d.use(t, elevator)
+		write(t, filepath.Join(group, weightFile), d.number+" 77")
+		l := startFio(t, d, group, "--time_based", "--runtime=60", "--iodepth=128")
+		untilBusy(t, d)
+		write(t, filepath.Join(d.config, "power"), "0")
+		if err := l.cmd.Wait(); err == nil {
+			t.Error("fio did not notice that its disk is gone")
+		}
+		must(t, os.Remove(d.config))
+		if w := weights(t, group); len(w) != 1 {
+			t.Errorf("the gone disk's weight is still there: %v", w)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/lab"
+)
+
+// The scheduler under test.
+const (
+	elevator   = "kyber-fairness"
+	weightFile = "io.kyber.weight"
+	weightMax  = 10000
+	moduleName = "kyber_fairness_iosched"
+	moduleFile = "kyber-fairness-iosched.ko"
+)
+
+// others are the stock schedulers to switch to and from.
+var others = []string{"none", "mq-deadline", "bfq", "kyber"}
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// TestMain refuses to run on anything but a lab VM: the tests load modules and
+// remove disks.
+func TestMain(m *testing.M) {
+	if os.Getppid() != 1 || !inLab() {
+		println("these tests run in a lab VM only: make test-vm")
+		os.Exit(1)
+	}
+	err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+io"), 0o644)
+	if err != nil {
+		println(err.Error())
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func inLab() bool {
+	_, err := os.Stat(lab.ModuleDir)
+	return err == nil
+}
+
+// loaded starts a test: the module is loaded, and at the end of the test, when
+// all its disks and groups are gone, the kernel's log must be clean.
+func loaded(t *testing.T) {
+	t.Helper()
+	watchLog(t)
+	if !moduleLoaded(t) {
+		must(t, loadModule())
+	}
+}
+
+// watchLog fails the test if the kernel complains while it runs.
+func watchLog(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	must(t, err)
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer unix.Close(fd)
+		var log strings.Builder
+		buf := make([]byte, 8192)
+		for {
+			n, err := unix.Read(fd, buf) // one record: prefix;message\n
+			if errors.Is(err, unix.EAGAIN) {
+				break
+			}
+			if err != nil {
+				t.Errorf("/dev/kmsg: %v", err)
+				break
+			}
+			_, message, _ := strings.Cut(string(buf[:n]), ";")
+			log.WriteString("[    0.000000] " + message)
+		}
+		for _, line := range lab.Complaints(log.String()) {
+			t.Errorf("kernel log: %s", line)
+		}
+	})
+}
+
+func loadModule() error {
+	f, err := os.Open(filepath.Join(lab.ModuleDir, moduleFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.FinitModule(int(f.Fd()), "", 0)
+}
+
+// unloadModule does not wait: it fails at once if the module is in use.
+func unloadModule() error { return unix.DeleteModule(moduleName, unix.O_NONBLOCK) }
+
+func moduleLoaded(t *testing.T) bool {
+	t.Helper()
+	for line := range strings.Lines(read(t, "/proc/modules")) {
+		if strings.HasPrefix(line, moduleName+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	must(t, err)
+	return string(b)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	must(t, put(file, text))
+}
+
+// put writes text with one write(2), as a kernel file wants it.
+func put(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// expectErrno checks that err is one of the allowed error numbers.
+func expectErrno(t *testing.T, what string, err error, allowed ...unix.Errno) {
+	t.Helper()
+	var errno unix.Errno
+	if !errors.As(err, &errno) || !slices.Contains(allowed, errno) {
+		t.Errorf("%s: %v; want one of %v", what, err, allowed)
+	}
+}

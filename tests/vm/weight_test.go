@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// weights returns the lines of a group's weight file.
+func weights(t *testing.T, group string) []string {
+	t.Helper()
+	return strings.Split(strings.TrimSpace(read(t, filepath.Join(group, weightFile))), "\n")
+}
+
+func TestWeightReadBack(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	group, beside := newGroup(t, "a"), newGroup(t, "b")
+	steps := []struct {
+		write string
+		want  []string
+	}{
+		{"", []string{"default 100"}},
+		{"250", []string{"default 250"}},
+		{"default 300", []string{"default 300"}},
+		{"1", []string{"default 1"}},
+		{fmt.Sprint(weightMax), []string{fmt.Sprint("default ", weightMax)}},
+		{d.number + " 400", []string{fmt.Sprint("default ", weightMax), d.number + " 400"}},
+		{"default 100", []string{"default 100", d.number + " 400"}},
+		{d.number + " 500", []string{"default 100", d.number + " 500"}},
+		{d.number + " default", []string{"default 100"}},
+	}
+	for _, s := range steps {
+		if s.write != "" {
+			write(t, filepath.Join(group, weightFile), s.write)
+		}
+		if got := weights(t, group); !slices.Equal(got, s.want) {
+			t.Errorf("after %q: %q, want %q", s.write, got, s.want)
+		}
+		if got := weights(t, beside); !slices.Equal(got, []string{"default 100"}) {
+			t.Errorf("after %q the other group reads %q", s.write, got)
+		}
+	}
+}
+
+// A weight set for a disk holds for groups' later children and other disks not.
+func TestWeightScope(t *testing.T) {
+	loaded(t)
+	d, e := newDisk(t, fast), newDisk(t, fast)
+	d.use(t, elevator)
+	e.use(t, elevator)
+	group := newGroup(t, "a")
+	write(t, filepath.Join(group, weightFile), d.number+" 400")
+	write(t, filepath.Join(group, weightFile), e.number+" 50")
+	got := weights(t, group)
+	slices.Sort(got)
+	want := []string{"default 100", d.number + " 400", e.number + " 50"}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("weights %q, want %q", got, want)
+	}
+	write(t, filepath.Join(group, "cgroup.subtree_control"), "+io")
+	child := newGroup(t, "a/child")
+	if got := weights(t, child); !slices.Equal(got, []string{"default 100"}) {
+		t.Errorf("a new child's weights are %q", got)
+	}
+}
+
+func TestBadWeights(t *testing.T) {
+	loaded(t)
+	d, other := newDisk(t, fast), newDisk(t, fast)
+	d.use(t, elevator)
+	other.use(t, "none")
+	group := newGroup(t, "a")
+	file := filepath.Join(group, weightFile)
+	write(t, file, "default 123")
+	write(t, file, d.number+" 456")
+	before := weights(t, group)
+
+	number := []unix.Errno{unix.ERANGE, unix.EINVAL}
+	cases := []struct {
+		text string
+		want []unix.Errno
+	}{
+		{"0", number},
+		{fmt.Sprint(weightMax + 1), number},
+		{"-1", number},
+		{"99999999999999999999", number},
+		{"default 0", number},
+		{fmt.Sprint("default ", weightMax+1), number},
+		{d.number + " 0", number},
+		{fmt.Sprint(d.number, " ", weightMax+1), number},
+		{d.number + " -1", number},
+		{"heavy", []unix.Errno{unix.EINVAL}},
+		{"default", []unix.Errno{unix.EINVAL}},
+		{"default heavy", []unix.Errno{unix.EINVAL}},
+		{d.number, []unix.Errno{unix.EINVAL}},
+		{d.number + " heavy", []unix.Errno{unix.EINVAL}},
+		{"\n", number},
+		{"4000:4000 100", []unix.Errno{unix.ENODEV}},
+		{other.number + " 100", []unix.Errno{unix.EOPNOTSUPP}},
+	}
+	for _, c := range cases {
+		expectErrno(t, fmt.Sprintf("writing %q", c.text), put(file, c.text), c.want...)
+		if got := weights(t, group); !slices.Equal(got, before) {
+			t.Fatalf("a refused %q changed the weights: %q, were %q", c.text, got, before)
+		}
+	}
+}
+
+// The file is not there where it would mean nothing: in the root.
+func TestNoWeightInRoot(t *testing.T) {
+	loaded(t)
+	if exists(filepath.Join(cgroupRoot, weightFile)) {
+		t.Errorf("%s is in the root cgroup", weightFile)
+	}
+}
+
+// Two groups that want all they can get share by weight.
+func TestShareFollowsWeight(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=16", "submit_queues=1", "size=256"})
+	d.use(t, elevator)
+	a, b := newGroup(t, "a"), newGroup(t, "b")
+	write(t, filepath.Join(a, weightFile), "300")
+	write(t, filepath.Join(b, weightFile), "100")
+	options := []string{"--time_based", "--runtime=1", "--ramp_time=1", "--rw=randread", "--iodepth=32"}
+	la := startFio(t, d, a, options...)
+	lb := startFio(t, d, b, options...)
+	la.wait(t)
+	lb.wait(t)
+	if ratio := float64(la.kib(t)) / float64(lb.kib(t)); math.Abs(ratio-3) > 0.3 {
+		t.Errorf("weights 300 and 100 gave %d and %d KiB, ratio %.2f; want 2.7..3.3", la.kib(t), lb.kib(t), ratio)
+	}
+}
