@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+
+package plan
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// OS is the machine that this program runs on.
+type OS struct{}
+
+// Mkdir makes one directory, whose parent exists.
+func (OS) Mkdir(path string) error {
+	return os.Mkdir(path, 0o755)
+}
+
+// Write writes value in one system call, as kernel files want it. The file
+// must exist: a kernel file that is not there is not made.
+func (OS) Write(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// A cgroup whose last process was killed stays busy until the kernel has
+// taken the process apart.
+const (
+	busyWait  = 10 * time.Second
+	busyRetry = 20 * time.Millisecond
+)
+
+// Rmdir removes one directory, and waits while the kernel calls it busy.
+func (OS) Rmdir(path string) error {
+	for deadline := time.Now().Add(busyWait); ; time.Sleep(busyRetry) {
+		// Not os.Remove: it would unlink a file of that name.
+		err := syscall.Rmdir(path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return &fs.PathError{Op: "rmdir", Path: path, Err: err}
+		}
+	}
+}
+
+// cause drops the path that os puts into its errors, where the message around
+// them has it already.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+
+// Package plan is changes to a machine as data: decided first, printed by
+// --dry-run, and then applied by code that decides nothing and can take
+// every change back.
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Step is one change: a directory made, or a value written to a kernel file.
+type Step struct {
+	// Mkdir makes the directory Path; else Value is written to the file Path.
+	Mkdir bool
+	Path  string
+	Value string
+	// Undo is what to write to Path to take the write back, "" for nothing. A
+	// directory that was made is removed.
+	Undo string
+	// Name is short for Path where the context is known, such as
+	// "queue/scheduler".
+	Name string
+	// Explain makes a message of the kernel's error; nil for the plain one.
+	Explain func(error) error
+}
+
+// String is the step as a shell command.
+func (s Step) String() string {
+	if s.Mkdir {
+		return "mkdir " + s.Path
+	}
+	return "echo '" + s.Value + "' > " + s.Path
+}
+
+// Print writes steps as shell commands, one a line.
+func Print(w io.Writer, steps []Step) error {
+	var b strings.Builder
+	for _, s := range steps {
+		b.WriteString(s.String() + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Machine is what steps are applied to.
+type Machine interface {
+	Mkdir(path string) error
+	Write(path, value string) error
+	Rmdir(path string) error
+}
+
+// Applied remembers steps that were applied, so that they can be undone.
+type Applied struct {
+	machine Machine
+	steps   []Step
+}
+
+// On starts with a machine that nothing was changed on.
+func On(m Machine) *Applied {
+	return &Applied{machine: m}
+}
+
+// Apply applies steps in order and stops at the first error. What was applied
+// stays until Undo.
+func (a *Applied) Apply(steps []Step) error {
+	for _, s := range steps {
+		var err error
+		if s.Mkdir {
+			err = a.machine.Mkdir(s.Path)
+		} else if err = a.machine.Write(s.Path, s.Value); err != nil {
+			err = fmt.Errorf("write %q to %s: %w", s.Value, s.Path, cause(err))
+		}
+		if err != nil {
+			if s.Explain != nil {
+				err = s.Explain(err)
+			}
+			return err
+		}
+		a.steps = append(a.steps, s)
+	}
+	return nil
+}
+
+// Undo takes back what was applied, last first. It goes on after an error and
+// returns all of them. A second Undo does nothing.
+func (a *Applied) Undo() error {
+	var errs []error
+	for i := len(a.steps) - 1; i >= 0; i-- {
+		s := a.steps[i]
+		var err error
+		switch {
+		case s.Mkdir:
+			err = a.machine.Rmdir(s.Path)
+		case s.Undo != "":
+			if err = a.machine.Write(s.Path, s.Undo); err != nil {
+				err = fmt.Errorf("write %q to %s: %w", s.Undo, s.Path, cause(err))
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("undo: %w", err))
+		}
+	}
+	a.steps = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// recorder is a machine that writes down what is done to it.
+type recorder struct {
+	log  []string
+	fail string // the entry that fails
+}
+
+func (r *recorder) do(entry string) error {
+	r.log = append(r.log, entry)
+	if entry == r.fail {
+		return &fs.PathError{Op: "open", Path: "x", Err: syscall.EINVAL}
+	}
+	return nil
+}
+
+func (r *recorder) Mkdir(path string) error        { return r.do("mkdir " + path) }
+func (r *recorder) Rmdir(path string) error        { return r.do("rmdir " + path) }
+func (r *recorder) Write(path, value string) error { return r.do(path + "=" + value) }
+
+func steps() []Step {
+	return []Step{
+		{Path: "scheduler", Value: "bfq", Undo: "none"},
+		{Mkdir: true, Path: "a"},
+		{Path: "a/weight", Value: "100"},
+	}
+}
+
+func TestUndoGoesBackwards(t *testing.T) {
+	var r recorder
+	a := On(&r)
+	if err := a.Apply(steps()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second does nothing
+		if err := a.Undo(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"scheduler=bfq", "mkdir a", "a/weight=100", "rmdir a", "scheduler=none"}
+	if !slices.Equal(r.log, want) {
+		t.Errorf("log %q, want %q", r.log, want)
+	}
+}
+
+// Wherever it fails, exactly what was done is undone.
+func TestUndoAfterAFailure(t *testing.T) {
+	tests := []struct {
+		fail string
+		want []string
+	}{
+		{"scheduler=bfq", []string{"scheduler=bfq"}},
+		{"mkdir a", []string{"scheduler=bfq", "mkdir a", "scheduler=none"}},
+		{"a/weight=100", []string{"scheduler=bfq", "mkdir a", "a/weight=100", "rmdir a", "scheduler=none"}},
+	}
+	for _, tt := range tests {
+		r := recorder{fail: tt.fail}
+		a := On(&r)
+		if err := a.Apply(steps()); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: Apply = %v", tt.fail, err)
+		}
+		if err := a.Undo(); err != nil {
+			t.Errorf("%s: Undo = %v", tt.fail, err)
+		}
+		if !slices.Equal(r.log, tt.want) {
+			t.Errorf("%s: log %q, want %q", tt.fail, r.log, tt.want)
+		}
+	}
+}
+
+func TestUndoGoesOnAfterAnError(t *testing.T) {
+	r := recorder{fail: "rmdir a"}
+	a := On(&r)
+	if err := a.Apply(steps()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Undo(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Undo = %v, want the error of rmdir", err)
+	}
+	if last := r.log[len(r.log)-1]; last != "scheduler=none" {
+		t.Errorf("last action %q: the scheduler was not put back", last)
+	}
+}
+
+func TestErrorsSayWhatWasWritten(t *testing.T) {
+	r := recorder{fail: "scheduler=bfq"}
+	err := On(&r).Apply(steps())
+	if want := `write "bfq" to scheduler: invalid argument`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	s := steps()
+	s[0].Explain = func(err error) error { return fmt.Errorf("no bfq here: %w", err) }
+	r = recorder{fail: "scheduler=bfq"}
+	if err = On(&r).Apply(s); err == nil || !strings.HasPrefix(err.Error(), "no bfq here: ") || !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("explained error %v", err)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	var b strings.Builder
+	if err := Print(&b, steps()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "echo 'bfq' > scheduler\nmkdir a\necho '100' > a/weight\n"; b.String() != want {
+		t.Errorf("Print:\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestOS(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "attribute")
+	if err := (OS{}).Write(file, "1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Write made a file that was not there: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("something longer\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := (OS{}).Write(file, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(file); string(got) != "1\n" {
+		t.Errorf("file holds %q", got)
+	}
+	sub := filepath.Join(dir, "sub")
+	if err := (OS{}).Mkdir(sub); err != nil {
+		t.Fatal(err)
+	}
+	if err := (OS{}).Rmdir(sub); err != nil {
+		t.Fatal(err)
+	}
+	if err := (OS{}).Rmdir(sub); err != nil {
+		t.Errorf("Rmdir of what is gone: %v", err)
+	}
+	if err := (OS{}).Rmdir(file); err == nil {
+		t.Error("Rmdir removed a file")
+	}
+}
