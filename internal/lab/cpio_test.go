@@ -132,18 +132,31 @@ func TestTailLength(t *testing.T) {
 	size := func(m manifest, data map[string][]byte) int64 {
 		t.Helper()
 		file := filepath.Join(dir, "initramfs")
-		if err := writeInitramfs(file, strings.NewReader(strings.Repeat("b", 8192)), m, data); err != nil {
-			t.Fatal(err)
-		}
-		st, err := os.Stat(file)
+		n, err := writeInitramfs(file, strings.NewReader(strings.Repeat("b", 8192)), m, data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return st.Size()
+		if st, err := os.Stat(file); err != nil || st.Size() != n {
+			t.Fatalf("wrote %d bytes, the file: %v, %v", n, st, err)
+		}
+		return n
 	}
 	small := size(manifest{Argv: []string{"/init"}}, nil)
 	large := size(manifest{Argv: []string{"/init", "kyber-fairness"}}, map[string][]byte{"/isolio/e": make([]byte, 9000)})
 	if small != 8192+tailBytes || large != small {
 		t.Errorf("lengths %d and %d, want %d", small, large, 8192+tailBytes)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	for _, c := range []struct {
+		initramfs  int64
+		work, want int
+	}{
+		{0, 192, 192}, {0, 193, 256}, {96 << 20, 192, 384}, {97 << 20, 192, 448}, {96 << 20, 512, 704},
+	} {
+		if got := memoryMiB(c.initramfs, c.work); got != c.want {
+			t.Errorf("memoryMiB(%d, %d) = %d, want %d", c.initramfs, c.work, got, c.want)
+		}
 	}
 }

@@ -163,24 +163,25 @@ func tail(m manifest, files map[string][]byte) (*archive, error) {
 	return a, nil
 }
 
-// writeInitramfs writes base and tail to a file, both padded.
-func writeInitramfs(file string, base io.Reader, m manifest, files map[string][]byte) (err error) {
+// writeInitramfs writes base and tail to a file and returns its length.
+func writeInitramfs(file string, base io.Reader, m manifest, files map[string][]byte) (size int64, err error) {
 	f, err := os.Create(file)
 	if err != nil {
-		return fmt.Errorf("initramfs: %w", err)
+		return 0, fmt.Errorf("initramfs: %w", err)
 	}
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
 			err = fmt.Errorf("initramfs: %w", e)
 		}
 	}()
-	if _, err := io.Copy(f, base); err != nil {
-		return fmt.Errorf("initramfs: %w", err)
+	first, err := io.Copy(f, base)
+	if err != nil {
+		return 0, fmt.Errorf("initramfs: %w", err)
 	}
 	a, err := tail(m, files)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = a.writeTo(f, tailBytes)
-	return err
+	second, err := a.writeTo(f, tailBytes)
+	return first + second, err
 }

@@ -32,6 +32,7 @@ var complaint = regexp.MustCompile(strings.Join([]string{
 	`^unregister_netdevice: waiting`,
 	`^watchdog: BUG: `,
 	`^Out of memory: `,
+	`^Initramfs unpacking failed`,
 }, "|"))
 
 // timeStamp is what printk.time puts before a line, with the caller's id if

@@ -65,9 +65,11 @@ type Event struct {
 
 // Defaults of a VM, and why.
 const (
-	// defaultMemoryMiB holds the initramfs twice (as it arrives, and
-	// unpacked: 2 x 100 MB with fio's libraries) and leaves 190 MiB.
-	defaultMemoryMiB = 448
+	// defaultWorkMiB is for the kernel (about 60 MiB) and a few small programs.
+	defaultWorkMiB = 192
+	// memoryStepMiB: memory is rounded up to it, so that a binary that grows by
+	// a few bytes does not change the machine.
+	memoryStepMiB = 64
 	// defaultLimit is far above any experiment's length on the guest's clock;
 	// an idle guest, one with a deadlock for example, gets there in seconds.
 	defaultLimit = 300 * time.Second

@@ -17,7 +17,7 @@ import (
 const kernelArgs = "norandmaps nokaslr mitigations=off random.trust_cpu=off random.trust_bootloader=off " +
 	"tsc=reliable no_timer_check " +
 	"panic=-1 oops=panic softlockup_panic=1 hung_task_panic=1 " +
-	"sysctl.kernel.hung_task_timeout_secs=60 " +
+	"sysctl.kernel.hung_task_timeout_secs=60 sysctl.kernel.watchdog_thresh=3 " +
 	"console=ttyS0,115200 loglevel=7"
 
 // qemuProgram is the QEMU to run: ISOLIO_QEMU, or the one in PATH.

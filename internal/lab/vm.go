@@ -36,8 +36,9 @@ type VM struct {
 	Carry []string
 	// Payload is what runs.
 	Payload Payload
-	// MemoryMiB is the guest's memory; 0 stands for 448.
-	MemoryMiB int
+	// WorkMiB is the guest's memory besides what the initramfs takes;
+	// 0 stands for 192.
+	WorkMiB int
 	// Limit bounds the payload on the guest's clock; 0 stands for 5 minutes.
 	Limit time.Duration
 	// Timeout bounds the whole VM on the wall clock; 0 is no bound.
@@ -194,7 +195,8 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	}
 	defer base.Close()
 	initrd := filepath.Join(dir, "initramfs.cpio")
-	if err := writeInitramfs(initrd, base, m, vm.Payload.Data); err != nil {
+	size, err := writeInitramfs(initrd, base, m, vm.Payload.Data)
+	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	program, err := qemuProgram()
@@ -208,9 +210,16 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 		}
 	}
 	argv := append([]string{program},
-		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events, cmp.Or(vm.MemoryMiB, defaultMemoryMiB))...)
+		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events, memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)))...)
 	return watch{
 		argv: argv, console: console, events: events,
 		timeout: vm.Timeout, stall: cmp.Or(vm.Stall, defaultStall), kept: vm.Keep,
 	}.run(ctx, on)
+}
+
+// memoryMiB is the guest's memory: the initramfs is there twice for a moment,
+// as it came and unpacked, and the root file system may fill half the memory.
+func memoryMiB(initramfs int64, work int) int {
+	need := 2*int(initramfs>>20) + work
+	return (need + memoryStepMiB - 1) / memoryStepMiB * memoryStepMiB
 }

@@ -115,7 +115,7 @@ func guestTests(build, line, binary, match string) (lab.VM, error) {
 			Env:   []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"},
 			Files: map[string]string{guestTest: binary},
 		},
-		MemoryMiB: 768, // data integrity tests keep a disk's contents in memory
-		Limit:     10 * time.Minute,
+		WorkMiB: 448, // data integrity tests keep a disk's contents in memory
+		Limit:   10 * time.Minute,
 	}, nil
 }
