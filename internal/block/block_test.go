@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+
+package block
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+// machine is a root directory with two disks: nvme0n1, whose partition is
+// mounted, and nullb0, which nothing uses.
+func machine(t *testing.T, more map[string]string) System {
+	t.Helper()
+	files := map[string]string{
+		"sys/block/nvme0n1/dev":                 "259:0\n",
+		"sys/block/nvme0n1/size":                "500118192\n",
+		"sys/block/nvme0n1/device/model":        "INTEL SSDPEKKW256G8                     \n",
+		"sys/block/nvme0n1/queue/scheduler":     "[none] mq-deadline kyber\n",
+		"sys/block/nvme0n1/queue/nr_requests":   "1023\n",
+		"sys/block/nvme0n1/nvme0n1p1/dev":       "259:1\n",
+		"sys/block/nvme0n1/nvme0n1p1/partition": "1\n",
+		"sys/block/nullb0/dev":                  "252:0\n",
+		"sys/block/nullb0/size":                 "8388608\n",
+		"sys/block/nullb0/queue/scheduler":      "none mq-deadline [bfq]\n",
+		"sys/block/nullb0/queue/nr_requests":    "64\n",
+		"dev/nvme0n1":                           "",
+		"dev/nvme0n1p1":                         "",
+		"dev/nullb0":                            "",
+		"proc/swaps":                            "Filename\tType\tSize\tUsed\tPriority\n/swapfile file 1 0 -2\n",
+		"proc/self/mountinfo": "22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p1 rw\n" +
+			"30 22 0:26 / /sys rw - sysfs sysfs rw\n",
+	}
+	for name, text := range more {
+		files[name] = text
+	}
+	root := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return System{Root: root}
+}
+
+func find(t *testing.T, s System, name string) *Device {
+	t.Helper()
+	d, err := s.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestFind(t *testing.T) {
+	s := machine(t, nil)
+	if err := os.MkdirAll(s.Path("dev/disk/by-id"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../nullb0", s.Path("dev/disk/by-id/test")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nullb0", "/dev/nullb0", "/dev/disk/by-id/test", s.Path("dev/nullb0")} {
+		d, err := s.Find(name)
+		if err != nil {
+			t.Errorf("Find(%s): %v", name, err)
+			continue
+		}
+		if d.Name != "nullb0" || d.MajMin != "252:0" || d.SizeBytes != 4<<30 || d.Node != s.Path("dev/nullb0") {
+			t.Errorf("Find(%s) = %+v", name, d)
+		}
+	}
+	if got, want := find(t, s, "nvme0n1").String(), "nvme0n1 (INTEL SSDPEKKW256G8), 244198 MiB, nr_requests 1023"; got != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
+}
+
+func TestFindRefuses(t *testing.T) {
+	s := machine(t, nil)
+	for name, want := range map[string]string{
+		"/dev/none":      "device /dev/none: there is no such disk; allowed: nullb0, nvme0n1",
+		"none":           "device none: there is no such disk; allowed: nullb0, nvme0n1",
+		"":               "device : there is no such disk; allowed: nullb0, nvme0n1",
+		"/dev/nvme0n1p1": "device /dev/nvme0n1p1: is a partition; a scheduler works on the whole disk: use nvme0n1",
+		"/etc/passwd":    "device /etc/passwd: not below /dev; allowed: nullb0, nvme0n1",
+		"/dev/../etc/x":  "device /dev/../etc/x: not below /dev; allowed: nullb0, nvme0n1",
+		"../sys/block":   "device ../sys/block: not below /dev; allowed: nullb0, nvme0n1",
+	} {
+		_, err := s.Find(name)
+		if err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
+			t.Errorf("Find(%s):\n got %v\nwant %s", name, err, want)
+		}
+	}
+}
+
+func TestSchedulers(t *testing.T) {
+	tests := []struct {
+		text, active string
+		loaded       []string
+	}{
+		{"none mq-deadline [bfq]\n", "bfq", []string{"none", "mq-deadline", "bfq"}},
+		{"[none]\n", "none", []string{"none"}},
+		{"none\n", "none", []string{"none"}},
+	}
+	for _, tt := range tests {
+		d := find(t, machine(t, map[string]string{"sys/block/nullb0/queue/scheduler": tt.text}), "nullb0")
+		active, loaded, err := d.Schedulers()
+		if err != nil || active != tt.active || !slices.Equal(loaded, tt.loaded) {
+			t.Errorf("%q: %s, %v, %v", tt.text, active, loaded, err)
+		}
+	}
+}
+
+func TestSetScheduler(t *testing.T) {
+	d := find(t, machine(t, nil), "nullb0")
+	if steps, err := d.SetScheduler("bfq"); err != nil || len(steps) != 0 {
+		t.Errorf("bfq is active: SetScheduler = %v, %v", steps, err)
+	}
+	steps, err := d.SetScheduler("mq-deadline")
+	if err != nil || len(steps) != 1 || steps[0].Value != "mq-deadline" || steps[0].Undo != "bfq" {
+		t.Fatalf("SetScheduler = %+v, %v", steps, err)
+	}
+	if err = plan.On(plan.OS{}).Apply(steps); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(d.path("queue/scheduler")); string(got) != "mq-deadline\n" {
+		t.Errorf("queue/scheduler holds %q", got)
+	}
+}
+
+func TestSetSchedulerExplains(t *testing.T) {
+	d := find(t, machine(t, nil), "nullb0")
+	steps, err := d.SetScheduler("kyber-fairness")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = steps[0].Explain(syscall.EINVAL)
+	want := "device nullb0: scheduler kyber-fairness is not there (available: none, mq-deadline, bfq); " +
+		"load it with `modprobe kyber-fairness-iosched`, or `modprobe bfq` for bfq: invalid argument"
+	if err.Error() != want || failure.Code(err) != failure.Unsupported {
+		t.Errorf("Explain:\n got %v\nwant %s", err, want)
+	}
+	if steps, err = d.SetScheduler("none"); err != nil {
+		t.Fatal(err)
+	}
+	if err = steps[0].Explain(syscall.EBUSY); err != syscall.EBUSY {
+		t.Errorf("a scheduler that is there: Explain = %v", err)
+	}
+}
+
+func TestCheckFree(t *testing.T) {
+	tests := []struct {
+		name, device string
+		more         map[string]string
+		want         string // "" if free
+	}{
+		{"free", "nullb0", nil, ""},
+		{"mounted partition", "nvme0n1", nil, "nvme0n1p1 is mounted at /"},
+		{"mounted disk", "nullb0", map[string]string{
+			"proc/self/mountinfo": "40 22 252:0 / /data rw - xfs /dev/nullb0 rw\n41 22 252:0 /sub /data rw - xfs /dev/nullb0 rw\n"},
+			"nullb0 is mounted at /data"},
+		{"another device's mount", "nullb0", map[string]string{
+			"proc/self/mountinfo": "40 22 252:01 / /data rw - xfs /dev/x rw\n"}, ""},
+		{"under LVM", "nullb0", map[string]string{"sys/block/nullb0/holders/dm-0": ""}, "nullb0 is part of dm-0"},
+		{"swap", "nullb0", map[string]string{"proc/swaps": "Filename Type\n/dev/nullb0 partition 1 0 -2\n"}, "nullb0 is swap space"},
+	}
+	for _, tt := range tests {
+		err := find(t, machine(t, tt.more), tt.device).CheckFree()
+		switch {
+		case tt.want == "":
+			if err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		case err == nil || err.Error() != "device "+tt.device+": in use: "+tt.want+"; allowed: a disk that nothing uses" ||
+			failure.Code(err) != failure.Usage:
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+func TestCheckNodeWantsABlockDevice(t *testing.T) {
+	d := find(t, machine(t, nil), "nullb0")
+	if err := d.CheckNode(); err == nil || !strings.Contains(err.Error(), "is not a block device's node") {
+		t.Errorf("a file: %v", err)
+	}
+	d.Node = "/dev/null"
+	if err := d.CheckNode(); err == nil || !strings.Contains(err.Error(), "is not a block device's node") {
+		t.Errorf("a character device: %v", err)
+	}
+}
+
+func TestMajMin(t *testing.T) {
+	// Linux packs 12 bits of major and 8 of minor low, the rest above.
+	for rdev, want := range map[uint64]string{0x0801: "8:1", 0xfc00: "252:0", 0x10300: "259:0", 0x110312: "259:274"} {
+		if got := majMin(rdev); got != want {
+			t.Errorf("majMin(%#x) = %s, want %s", rdev, got, want)
+		}
+	}
+}
+
+func TestCreateNullBlk(t *testing.T) {
+	s := machine(t, map[string]string{"sys/kernel/config/nullb/features": "x\n"})
+	steps, err := s.CreateNullBlk(NullBlk{Name: "isolio0", CompletionUS: 1000, Tags: 32, Queues: 2, SizeMiB: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err = plan.Print(&b, steps); err != nil {
+		t.Fatal(err)
+	}
+	want := `mkdir X
+echo '2' > X/queue_mode
+echo '2' > X/irqmode
+echo '1000000' > X/completion_nsec
+echo '32' > X/hw_queue_depth
+echo '2' > X/submit_queues
+echo '4096' > X/size
+echo '1' > X/power
+`
+	if got := strings.ReplaceAll(b.String(), s.Path("sys/kernel/config/nullb/isolio0"), "X"); got != want {
+		t.Errorf("steps:\n%swant\n%s", got, want)
+	}
+	if last := steps[len(steps)-1]; last.Undo != "0" {
+		t.Errorf("undo of power is %q, want 0", last.Undo)
+	}
+}
+
+func TestCreateNullBlkWithoutTheModule(t *testing.T) {
+	_, err := machine(t, nil).CreateNullBlk(NullBlk{Name: "x"})
+	if failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "modprobe null_blk nr_devices=0") {
+		t.Errorf("CreateNullBlk = %v", err)
+	}
+}
+
+func TestListIsSorted(t *testing.T) {
+	names, err := machine(t, nil).List()
+	if err != nil || !slices.Equal(names, []string{"nullb0", "nvme0n1"}) {
+		t.Errorf("List = %v, %v", names, err)
+	}
+}

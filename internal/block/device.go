@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+
+// Package block reads and changes block devices below a root directory, so
+// that tests need no root rights and no device.
+package block
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+// System is where the kernel's file systems are.
+type System struct {
+	// Root is the directory that holds sys, proc and dev; "" stands for /.
+	Root string
+}
+
+// Path is a path below the root.
+func (s System) Path(elem ...string) string {
+	root := s.Root
+	if root == "" {
+		root = "/"
+	}
+	return filepath.Join(append([]string{root}, elem...)...)
+}
+
+// Device is a whole disk.
+type Device struct {
+	sys       System
+	Name      string // as in /sys/block, such as "nvme0n1"
+	Node      string // path of its device node
+	MajMin    string // "259:0"
+	SizeBytes int64
+}
+
+// List names the whole disks of the machine, sorted.
+func (s System) List() ([]string, error) {
+	entries, err := os.ReadDir(s.Path("sys/block"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Find returns the disk that name means: "sdb", "/dev/sdb", or a link such as
+// /dev/disk/by-id/... to it.
+func (s System) Find(name string) (*Device, error) {
+	node := name
+	if !strings.Contains(name, "/") {
+		node = "/dev/" + name
+	}
+	if !strings.HasPrefix(node, s.Path()) || s.Path() == "/" {
+		node = s.Path(node)
+	}
+	real, err := filepath.EvalSymlinks(node)
+	if err != nil {
+		real = node // the disk may be there without a node; sysfs decides
+	}
+	// A "/" in a disk's name is a "!" in sysfs: /dev/cciss/c0d0.
+	dev, err := filepath.EvalSymlinks(s.Path("dev"))
+	if err != nil {
+		dev = s.Path("dev")
+	}
+	rel, err := filepath.Rel(dev, real)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return nil, failure.Usagef("device %s: not below /dev; %s", name, s.allowed())
+	}
+	d := &Device{sys: s, Name: strings.ReplaceAll(rel, "/", "!"), Node: real}
+	majMin, err := d.read("dev")
+	if errors.Is(err, fs.ErrNotExist) {
+		if disk := s.diskOf(d.Name); disk != "" {
+			return nil, failure.Usagef("device %s: is a partition; a scheduler works on the whole disk: use %s", name, disk)
+		}
+		return nil, failure.Usagef("device %s: there is no such disk; %s", name, s.allowed())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", name, err)
+	}
+	sectors, err := d.readInt("size")
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", name, err)
+	}
+	d.MajMin, d.SizeBytes = majMin, sectors*512 // sysfs counts 512-byte sectors whatever the disk's own size
+	return d, nil
+}
+
+// allowed lists the disks for a message.
+func (s System) allowed() string {
+	names, err := s.List()
+	if err != nil || len(names) == 0 {
+		return "this machine has no disk"
+	}
+	return "allowed: " + strings.Join(names, ", ")
+}
+
+// diskOf is the disk that a partition is on, "" if the name is none.
+func (s System) diskOf(partition string) string {
+	found, err := filepath.Glob(s.Path("sys/block/*", partition, "partition"))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return filepath.Base(filepath.Dir(filepath.Dir(found[0])))
+}
+
+// path is a file of the disk in sysfs.
+func (d *Device) path(elem ...string) string {
+	return d.sys.Path(append([]string{"sys/block", d.Name}, elem...)...)
+}
+
+func (d *Device) read(elem ...string) (string, error) {
+	text, err := os.ReadFile(d.path(elem...))
+	return strings.TrimSpace(string(text)), err
+}
+
+func (d *Device) readInt(elem ...string) (int64, error) {
+	text, err := d.read(elem...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %q is not a number", d.path(elem...), text)
+	}
+	return n, nil
+}
+
+// NrRequests is how many requests a hardware queue's scheduler holds at once.
+func (d *Device) NrRequests() (int, error) {
+	n, err := d.readInt("queue/nr_requests")
+	return int(n), err
+}
+
+// String describes the disk in one line.
+func (d *Device) String() string {
+	about := []string{d.Name}
+	if model, err := d.read("device/model"); err == nil && model != "" {
+		about[0] += " (" + model + ")"
+	}
+	about = append(about, fmt.Sprintf("%d MiB", d.SizeBytes>>20))
+	if n, err := d.NrRequests(); err == nil {
+		about = append(about, fmt.Sprintf("nr_requests %d", n))
+	}
+	return strings.Join(about, ", ")
+}
+
+// Schedulers reads the active scheduler and all that are loaded.
+func (d *Device) Schedulers() (active string, loaded []string, err error) {
+	text, err := d.read("queue/scheduler")
+	if err != nil {
+		return "", nil, err
+	}
+	active = "none" // a disk without queues of its own shows just "none"
+	for word := range strings.FieldsSeq(text) {
+		name := strings.Trim(word, "[]")
+		if name != word {
+			active = name
+		}
+		loaded = append(loaded, name)
+	}
+	return active, loaded, nil
+}
+
+// SetScheduler returns the steps that make a scheduler active; none if it is.
+// Writing a name loads the module of that name, where there is a modprobe.
+func (d *Device) SetScheduler(name string) ([]plan.Step, error) {
+	active, _, err := d.Schedulers()
+	if err != nil {
+		return nil, err
+	}
+	if active == name {
+		return nil, nil
+	}
+	return []plan.Step{{
+		Path: d.path("queue/scheduler"), Value: name, Undo: active, Name: "queue/scheduler",
+		Explain: func(cause error) error { return d.explainScheduler(name, cause) },
+	}}, nil
+}
+
+// explainScheduler says why a scheduler could not be set.
+func (d *Device) explainScheduler(name string, cause error) error {
+	_, loaded, err := d.Schedulers()
+	if err != nil || slices.Contains(loaded, name) {
+		return cause
+	}
+	return failure.Unsupportedf("device %s: scheduler %s is not there (available: %s); load it with `modprobe %s-iosched`, "+
+		"or `modprobe bfq` for bfq: %w", d.Name, name, strings.Join(loaded, ", "), name, cause)
+}
