@@ -5,7 +5,7 @@
 // and fails if a test fails, if no test ran, or if the kernel complained.
 //
 //	go test -c -tags vm -o build/vm.test ./tests/vm
-//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--keep DIR]
+//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--twice] [--keep DIR]
 package main
 
 import (
@@ -48,6 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
+		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 20*time.Minute, "wall-clock limit")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -58,31 +59,83 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	vm.Keep, vm.Timeout = *keep, *timeout
-
 	started := time.Now()
-	passed := 0
+	passed, err := boots(ctx, vm, *twice, out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean%s, %.0f s\n",
+		vm.Kernel.Release, passed, map[bool]string{true: ", second VM identical"}[*twice], time.Since(started).Seconds())
+	return nil
+}
+
+// boots boots the VM, or two of them side by side that must tell exactly the
+// same, and returns how many tests passed.
+func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer) (passed int, err error) {
+	var again transcript
+	second := make(chan error, 1)
+	if twice {
+		other := vm
+		if vm.Keep != "" {
+			other.Keep = filepath.Join(vm.Keep, "second")
+		}
+		go func() { second <- again.boot(ctx, other, io.Discard) }()
+	}
+	var first transcript
+	err = first.boot(ctx, vm, out)
+	if twice {
+		err = errors.Join(err, <-second)
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case twice && first != again:
+		return 0, errors.New("two VMs with the same contents differ: " + first.difference(again))
+	case first.code != 0:
+		return 0, fmt.Errorf("guest tests failed (exit status %d); kernel %s", first.code, vm.Kernel.Release)
+	case first.passed == 0:
+		return 0, errors.New("no guest test ran")
+	}
+	return first.passed, nil
+}
+
+// transcript is all that a VM tells: its events with the guest's times, and
+// its kernel's log.
+type transcript struct {
+	events, log  string
+	code, passed int
+}
+
+func (t *transcript) boot(ctx context.Context, vm lab.VM, out io.Writer) error {
+	var events strings.Builder
 	res, err := lab.Boot(ctx, vm, func(ev lab.Event) {
+		fmt.Fprintf(&events, "%d ms %s %s\n", ev.UptimeMS, ev.Kind, ev.Line)
 		switch ev.Kind {
 		case lab.EventBoot:
 			fmt.Fprintf(out, "=== kernel %s\n", ev.Line)
 		case lab.EventOutput:
 			fmt.Fprintln(out, ev.Line)
 			if strings.HasPrefix(ev.Line, "--- PASS: ") {
-				passed++
+				t.passed++
 			}
 		}
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case res.Code != 0:
-		return fmt.Errorf("guest tests failed (exit status %d); kernel %s", res.Code, vm.Kernel.Release)
-	case passed == 0:
-		return errors.New("no guest test ran")
 	}
-	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean, %.0f s\n",
-		vm.Kernel.Release, passed, time.Since(started).Seconds())
+	t.events, t.log, t.code = events.String(), res.Log, res.Code
 	return nil
+}
+
+// difference shows the first line in which two transcripts differ.
+func (t transcript) difference(other transcript) string {
+	a, b := strings.Split(t.log+t.events, "\n"), strings.Split(other.log+other.events, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%q and %q", a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("one has %d lines, the other %d", len(a), len(b))
 }
 
 // guestTests is the VM that runs the test binary.
