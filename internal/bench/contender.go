@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"isolio/internal/block"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+// contender is how one name of an experiment's schedulers is set up.
+type contender struct {
+	scheduler string // for queue/scheduler
+	// weightFile is the cgroup file that takes weights, "" if the contender
+	// knows none; weightFormat is what is written, maxWeight the most it takes.
+	weightFile   string
+	weightFormat string
+	maxWeight    int
+	iocost       bool
+}
+
+func contenderFor(name string) contender {
+	switch name {
+	case "bfq":
+		return contender{scheduler: name, weightFile: "io.bfq.weight", weightFormat: "%d", maxWeight: 1000}
+	case "kyber-fairness":
+		return contender{scheduler: name, weightFile: "io.kyber.weight", weightFormat: "default %d", maxWeight: 10000}
+	case "iocost":
+		return contender{scheduler: "none", weightFile: "io.weight", weightFormat: "default %d", maxWeight: 10000, iocost: true}
+	default: // none, mq-deadline, kyber
+		return contender{scheduler: name}
+	}
+}
+
+// weights are the containers' weights as the contender takes them: in
+// proportion, the heaviest at its limit, when one is above it.
+func (c contender) weights(containers []experiment.Container) []int {
+	heaviest := 0
+	for _, t := range containers {
+		heaviest = max(heaviest, t.Weight)
+	}
+	weights := make([]int, len(containers))
+	for i, t := range containers {
+		weights[i] = t.Weight
+		if heaviest > c.maxWeight {
+			scaled := float64(t.Weight) * float64(c.maxWeight) / float64(heaviest)
+			weights[i] = max(1, int(math.Round(scaled)))
+		}
+	}
+	return weights
+}
+
+const (
+	costModel = "io.cost.model"
+	costQoS   = "io.cost.qos"
+)
+
+// iocostSteps enable the kernel's io.cost for its own contender, and make
+// sure that it is off for the others. Parameters that are set on the machine
+// already are kept.
+func (e Env) iocostSteps(c contender, d *block.Device, x *experiment.Experiment) ([]plan.Step, error) {
+	if !e.Cgroups.Has(costQoS) {
+		if c.iocost {
+			return nil, failure.Unsupportedf("%s is not there: the kernel lacks CONFIG_BLK_CGROUP_IOCOST", e.Cgroups.Path(costQoS))
+		}
+		return nil, nil
+	}
+	text, err := os.ReadFile(e.Cgroups.Path(costQoS))
+	if err != nil {
+		return nil, err
+	}
+	enabled := false
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		enabled = enabled || len(words) > 0 && words[0] == d.MajMin && slices.Contains(words, "enable=1")
+	}
+	set := func(file, value, undo string) plan.Step {
+		return plan.Step{
+			Path: e.Cgroups.Path(file), Name: file,
+			Value: d.MajMin + " " + value, Undo: d.MajMin + " " + undo,
+		}
+	}
+	switch {
+	case c.iocost == enabled:
+		return nil, nil
+	case enabled:
+		return []plan.Step{set(costQoS, "enable=0", "enable=1")}, nil
+	case e.Device != "":
+		// A disk of the machine: the kernel's own parameters for its kind.
+		return []plan.Step{set(costQoS, "enable=1 ctrl=auto", "enable=0")}, nil
+	}
+	return []plan.Step{
+		set(costModel, nullBlkCostModel(x.Device), "ctrl=auto"),
+		set(costQoS, nullBlkCostQoS(x.Device), "enable=0"),
+	}, nil
+}
+
+// nullBlkCostModel states what a null_blk can do. With T tags on each of Q
+// queues and L microseconds a request, whatever its kind and size, it completes
+//
+//	R = Q T 10^6 / L   requests a second
+//
+// which is every IOPS parameter. io.cost charges a request a fixed part and a
+// part for each of its 4 KiB pages, 4096/bps seconds a page. As size costs
+// this device nothing, bps is set so high (64 MiB a request) that 1 MiB costs
+// 1/64 more than the fixed part.
+func nullBlkCostModel(d experiment.Device) string {
+	iops := int64(d.Queues) * int64(d.Tags) * 1_000_000 / int64(d.CompletionUS)
+	bps := iops * (64 << 20)
+	return fmt.Sprintf("ctrl=user model=linear rbps=%d rseqiops=%d rrandiops=%d wbps=%d wseqiops=%d wrandiops=%d",
+		bps, iops, iops, bps, iops, iops)
+}
+
+// nullBlkCostQoS states when a null_blk counts as overloaded: when more than
+// 5 % of the requests take longer than twice what the device needs. io.cost
+// may then slow down to half of the model's rate; it need not go above it,
+// as the model is exact.
+func nullBlkCostQoS(d experiment.Device) string {
+	limit := strconv.Itoa(2 * d.CompletionUS)
+	return "enable=1 ctrl=user rpct=95.00 rlat=" + limit + " wpct=95.00 wlat=" + limit + " min=50.00 max=100.00"
+}
+
+// settings lists what was written for the contender, for the result.
+func settings(steps []plan.Step) []string {
+	var lines []string
+	for _, s := range steps {
+		if s.Name != "" {
+			lines = append(lines, filepath.ToSlash(s.Name)+" = "+s.Value)
+		}
+	}
+	return lines
+}

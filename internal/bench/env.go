@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+
+// Package bench runs an experiment's load on this machine under one scheduler
+// and measures who got what. The same code runs on a host and in a lab VM.
+//
+// Decide turns an experiment into a Plan: every write, every process. Run
+// applies it, waits, and takes everything back, whatever happened.
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"isolio/internal/block"
+	"isolio/internal/cgroup"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+// Env is the machine that an experiment runs on. NewEnv makes one.
+type Env struct {
+	System  block.System
+	Cgroups cgroup.Tree
+	// Device is the disk to use, such as "/dev/nvme0n1"; "" has the
+	// experiment's own device made for the run.
+	Device string
+	// Fio is the load generator's file; "" looks for fio in $PATH.
+	Fio string
+
+	machine plan.Machine
+	// start starts a process in a cgroup of Cgroups.
+	start func(cmd *exec.Cmd, group string) error
+	// checkNode makes sure that a disk's node is that disk.
+	checkNode func(*block.Device) error
+	limits    limits
+}
+
+// limits bound the waiting for fio.
+type limits struct {
+	// ready is from fio's start to when all of its processes are set up.
+	ready time.Duration
+	// slack is how long fio may run on after its time: requests that are
+	// still in flight then are waited for.
+	slack time.Duration
+	// killed is how long a killed process may take to be gone.
+	killed time.Duration
+}
+
+// NewEnv is the machine below root, "" for /.
+func NewEnv(root string) Env {
+	sys := block.System{Root: root}
+	e := Env{
+		System:    sys,
+		Cgroups:   cgroup.Tree{Root: sys.Path("sys/fs/cgroup")},
+		machine:   plan.OS{},
+		checkNode: (*block.Device).CheckNode,
+		limits:    limits{ready: time.Minute, slack: time.Minute, killed: 10 * time.Second},
+	}
+	e.start = e.startInCgroup
+	return e
+}
+
+// startInCgroup starts a process that is in its cgroup from its first
+// instruction on: nothing that it does is accounted elsewhere.
+func (e Env) startInCgroup(cmd *exec.Cmd, group string) error {
+	dir, err := e.Cgroups.Open(group)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	if err = cmd.Start(); errors.Is(err, syscall.ENOSYS) {
+		return failure.Unsupportedf("start %s in %s: %w; Linux 5.7 or newer is needed", cmd.Path, e.Cgroups.Path(group), err)
+	}
+	return err
+}
+
+// check says what the machine lacks, before anything is changed.
+func (e Env) check() (Env, error) {
+	if err := e.Cgroups.Check(); err != nil {
+		return e, err
+	}
+	if e.Fio == "" {
+		e.Fio = "fio"
+	}
+	fio, err := exec.LookPath(e.Fio)
+	if err != nil {
+		return e, failure.Unsupportedf("the load generator is missing: %w; install fio", err)
+	}
+	e.Fio = fio
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		return e, failure.Unsupportedf("fio starts through the shell: %w", err)
+	}
+	return e, nil
+}
+
+// ownDevice is the name of the disk that is made for a run.
+const ownDevice = "isolio0"
+
+// device finds the disk, or makes the experiment's own, and describes it.
+func (e Env) device(a *plan.Applied, x *experiment.Experiment) (*block.Device, string, error) {
+	name, about := e.Device, ""
+	if name == "" {
+		steps, err := e.System.CreateNullBlk(block.NullBlk{
+			Name: ownDevice, CompletionUS: x.Device.CompletionUS, Tags: x.Device.Tags,
+			Queues: x.Device.Queues, SizeMiB: x.Device.SizeMiB,
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		if err = a.Apply(steps); err != nil {
+			return nil, "", fmt.Errorf("make null_blk: %w", err)
+		}
+		name, about = ownDevice, x.Device.String()
+	}
+	d, err := e.System.Find(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if about == "" {
+		about = d.String()
+	}
+	return d, about, nil
+}
+
+// kernel is the running kernel's release.
+func (e Env) kernel() (string, error) {
+	text, err := os.ReadFile(e.System.Path("proc/sys/kernel/osrelease"))
+	return strings.TrimSpace(string(text)), err
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"isolio/internal/block"
+	"isolio/internal/experiment"
+	"isolio/internal/plan"
+)
+
+// fakeMachine is a directory that behaves like sysfs and cgroup v2 as far as
+// the engine needs: a new group has its files, a removed one must be empty of
+// processes, and the scheduler file shows what was written.
+type fakeMachine struct {
+	plan.OS
+	t    *testing.T
+	root string
+	log  []string // of all changes, paths relative to root
+	fail int      // the index in log of the change that fails, -1 for none
+}
+
+func (m *fakeMachine) record(entry string) error {
+	m.log = append(m.log, strings.ReplaceAll(entry, m.root+"/", ""))
+	if len(m.log)-1 == m.fail {
+		return syscall.EIO
+	}
+	return nil
+}
+
+func (m *fakeMachine) Mkdir(path string) error {
+	if err := m.record("mkdir " + path); err != nil {
+		return err
+	}
+	if err := m.OS.Mkdir(path); err != nil {
+		return err
+	}
+	for _, name := range []string{
+		"cgroup.subtree_control", "cgroup.procs", "io.weight", "io.bfq.weight", "io.kyber.weight",
+		"queue_mode", "irqmode", "completion_nsec", "hw_queue_depth", "submit_queues", "size", "power",
+	} {
+		m.file(filepath.Join(path, name), "")
+	}
+	return nil
+}
+
+func (m *fakeMachine) Rmdir(path string) error {
+	if err := m.record("rmdir " + path); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for pid := range strings.FieldsSeq(string(text)) {
+		if _, err := os.Stat("/proc/" + pid); err == nil {
+			return fmt.Errorf("rmdir %s: process %s is still there", path, pid)
+		}
+	}
+	return os.RemoveAll(path)
+}
+
+func (m *fakeMachine) Write(path, value string) error {
+	if err := m.record(path + " = " + value); err != nil {
+		return err
+	}
+	if filepath.Base(path) == "scheduler" {
+		value = strings.Replace("none mq-deadline kyber bfq kyber-fairness", value, "["+value+"]", 1)
+	}
+	if filepath.Base(path) == "power" && value == "1" {
+		m.disk(filepath.Base(filepath.Dir(path)), "252:1")
+	}
+	return m.OS.Write(path, value)
+}
+
+func (m *fakeMachine) file(path, text string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *fakeMachine) disk(name, majMin string) {
+	for file, text := range map[string]string{
+		"dev": majMin, "size": "8388608", "queue/scheduler": "none [mq-deadline] kyber bfq kyber-fairness", "queue/nr_requests": "64",
+	} {
+		m.file(filepath.Join(m.root, "sys/block", name, file), text+"\n")
+	}
+	m.file(filepath.Join(m.root, "dev", name), "")
+}
+
+// newMachine is a machine with one disk, nullb0, and fio a shell script whose
+// job is body. There, $name and $out are fio's options; the function barrier
+// does what fio does with exec_prerun, and the function report writes the JSON.
+func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
+	t.Helper()
+	m := &fakeMachine{t: t, root: t.TempDir(), fail: -1}
+	m.disk("nullb0", "252:0")
+	for file, text := range map[string]string{
+		"proc/self/mountinfo":                  "",
+		"proc/swaps":                           "",
+		"proc/sys/kernel/osrelease":            "6.1.0-test\n",
+		"sys/kernel/config/nullb/features":     "",
+		"sys/fs/cgroup/cgroup.controllers":     "cpu io memory\n",
+		"sys/fs/cgroup/cgroup.subtree_control": "memory\n",
+		"sys/fs/cgroup/io.cost.qos":            "",
+		"sys/fs/cgroup/io.cost.model":          "",
+	} {
+		m.file(filepath.Join(m.root, file), text)
+	}
+	fixture, err := filepath.Abs("../fio/testdata/mixed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(m.root, "fio")
+	m.file(script, `#!/bin/sh
+for a; do
+	case $a in
+	--name=*) name=${a#*=} ;;
+	--output=*) out=${a#*=} ;;
+	--exec_prerun=*) prerun=${a#*=} ;;
+	esac
+done
+barrier() { sh -c "$prerun > $name.prerun.txt 2>&1"; }
+report() { sed "s/w1000/$name/" `+fixture+` > $out; }
+trace() { echo "$1 $name" >> `+m.root+`/trace; }
+`+body+"\n")
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := NewEnv(m.root)
+	e.Device, e.Fio, e.machine = "nullb0", script, m
+	e.checkNode = func(*block.Device) error { return nil }
+	e.limits = limits{ready: 20 * time.Second, slack: 20 * time.Second, killed: 20 * time.Second}
+	var mu sync.Mutex
+	e.start = func(cmd *exec.Cmd, group string) error {
+		// A session of its own, as the group's kill must reach all of it.
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		f, err := os.OpenFile(e.Cgroups.Path(group, "cgroup.procs"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(f, cmd.Process.Pid)
+		return errors.Join(err, f.Close())
+	}
+	return m, e
+}
+
+// checkClean fails the test unless the machine is as it was before the run.
+func (m *fakeMachine) checkClean() {
+	m.t.Helper()
+	left, err := filepath.Glob(filepath.Join(m.root, "sys/fs/cgroup/isolio-*"))
+	if err != nil || len(left) != 0 {
+		m.t.Errorf("cgroups left behind: %v, %v", left, err)
+	}
+	text, err := os.ReadFile(filepath.Join(m.root, "sys/block/nullb0/queue/scheduler"))
+	if err != nil || !strings.Contains(string(text), "[mq-deadline]") {
+		m.t.Errorf("scheduler is %q, %v; it was mq-deadline", text, err)
+	}
+	tmp, err := filepath.Glob(filepath.Join(os.TempDir(), "isolio-bench-*"))
+	if err != nil || len(tmp) != 0 {
+		m.t.Errorf("temporary directories left behind: %v, %v", tmp, err)
+	}
+}
+
+func parse(t *testing.T, more string) *experiment.Experiment {
+	t.Helper()
+	x, err := experiment.Parse("x.toml", []byte(`name = "x"
+question = "Who gets what?"
+schedulers = ["none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness"]
+ramp_s = 0.0
+duration_s = 0.1
+[device]
+kind = "null_blk"
+completion_us = 1000
+tags = 32
+[job]
+rw = "randrw"
+bs = "4k"
+[[container]]
+name = "a"
+weight = 300
+[[container]]
+name = "b"
+weight = 100
+`+more))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}

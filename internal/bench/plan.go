@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"isolio/internal/block"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/fio"
+	"isolio/internal/plan"
+)
+
+// Plan is all that a run will do to the machine.
+type Plan struct {
+	Scheduler string
+	// Device describes the disk.
+	Device string
+	// Setup is done before the load, and taken back after it in reverse order.
+	Setup []plan.Step
+	// Jobs are the processes, one for each container.
+	Jobs []Job
+	// Load is how long the load runs: ramp and counted time.
+	Load time.Duration
+
+	disk *block.Device
+}
+
+// Job is a container's fio process.
+type Job struct {
+	fio.Job
+	Container experiment.Container
+	// Cgroup is the container's group in the cgroup tree.
+	Cgroup string
+	// Start is when the load starts, after the first one's start.
+	Start time.Duration
+	// Counted is the part of the experiment's counted time in which the
+	// container is there, up to 1.
+	Counted float64
+}
+
+// Decide plans a run of one of the experiment's schedulers on a disk that is
+// there. It changes nothing.
+func Decide(e Env, x *experiment.Experiment, scheduler string) (*Plan, error) {
+	d, err := e.System.Find(e.Device)
+	if err != nil {
+		return nil, err
+	}
+	return e.decide(x, scheduler, d, d.String())
+}
+
+func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device, about string) (*Plan, error) {
+	if !slices.Contains(x.Schedulers, scheduler) {
+		return nil, failure.Usagef("%s: scheduler %q is not among the experiment's; allowed: %s",
+			x.File, scheduler, strings.Join(x.Schedulers, ", "))
+	}
+	if err := d.CheckFree(); err != nil {
+		return nil, err
+	}
+	c := contenderFor(scheduler)
+	p := &Plan{Scheduler: scheduler, Device: about, Load: seconds(x.RampS + x.DurationS), disk: d}
+	group := "isolio-" + x.Name
+	setScheduler, err := d.SetScheduler(c.scheduler)
+	if err != nil {
+		return nil, err
+	}
+	iocost, err := e.iocostSteps(c, d, x)
+	if err != nil {
+		return nil, err
+	}
+	enableIO, err := e.Cgroups.EnableIO()
+	if err != nil {
+		return nil, err
+	}
+	var leaves []string
+	for _, t := range x.Containers {
+		leaves = append(leaves, t.Cgroup)
+	}
+	// The scheduler comes first: its module brings the weight files along.
+	p.Setup = slices.Concat(setScheduler, iocost, enableIO, e.Cgroups.Make(group, leaves))
+	if c.weightFile != "" {
+		for i, weight := range c.weights(x.Containers) {
+			p.Setup = append(p.Setup, e.Cgroups.Set(filepath.Join(group, leaves[i]), c.weightFile, fmt.Sprintf(c.weightFormat, weight)))
+		}
+	}
+	p.Jobs, err = e.jobs(x, group, d)
+	return p, err
+}
+
+// partAlign keeps the containers' parts of the device on round offsets.
+const partAlign = 1 << 20
+
+// jobs gives each container an equal part of the disk, unless its job names
+// an offset.
+func (e Env) jobs(x *experiment.Experiment, group string, d *block.Device) ([]Job, error) {
+	part := d.SizeBytes / int64(len(x.Containers)) / partAlign * partAlign
+	var jobs []Job
+	for i, t := range x.Containers {
+		offset := t.Job.Bytes("offset", int64(i)*part)
+		size := t.Job.Bytes("size", min(part, d.SizeBytes-offset))
+		if _, chosen := t.Job["offset"]; !chosen && size > part {
+			return nil, failure.Usagef("%s: container %s: job.size %d is more than its part of %s; allowed: up to %d bytes, or set offset",
+				x.File, t.Name, size, d.Name, part)
+		}
+		if bs := t.Job.Bytes("bs", 4096); size < bs || offset+size > d.SizeBytes {
+			return nil, failure.Usagef("%s: container %s: %d bytes from offset %d with bs %d do not fit on %s; allowed: offset + size up to %d bytes, size at least bs",
+				x.File, t.Name, size, offset, bs, d.Name, d.SizeBytes)
+		}
+		uncounted, counted := x.CountedS(t)
+		jobs = append(jobs, Job{
+			Container: t, Cgroup: filepath.Join(group, t.Cgroup), Start: seconds(t.StartS), Counted: counted / x.DurationS,
+			Job: fio.Job{
+				Name: t.Name, Filename: d.Node, OffsetBytes: offset, SizeBytes: size,
+				Ramp: seconds(uncounted), Runtime: seconds(counted),
+				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job,
+			},
+		})
+	}
+	return jobs, nil
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second))
+}
+
+// Print writes the plan as shell commands with comments.
+func (p *Plan) Print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s on %s: set up\n", p.Scheduler, p.Device)
+	if err := plan.Print(&b, p.Setup); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "# load for %s; each fio in its cgroup, all released at once\n", p.Load)
+	for _, j := range p.Jobs {
+		fmt.Fprintf(&b, "# in %s, from %s on:\nfio", j.Cgroup, j.Start)
+		for _, arg := range j.Args(j.Name + ".json") {
+			if strings.ContainsAny(arg, " <>;|&") {
+				arg = "'" + arg + "'"
+			}
+			b.WriteString(" " + arg)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("# afterwards\n")
+	for _, s := range slices.Backward(p.Setup) {
+		switch {
+		case s.Mkdir:
+			b.WriteString("rmdir " + s.Path + "\n")
+		case s.Undo != "":
+			b.WriteString(plan.Step{Path: s.Path, Value: s.Undo}.String() + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// The whole plan of each contender, as --dry-run prints it.
+func TestDecide(t *testing.T) {
+	for _, scheduler := range experiment.Known() {
+		m, e := newMachine(t, honest)
+		p, err := Decide(e, parse(t, ""), scheduler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.log) != 0 {
+			t.Errorf("%s: Decide changed the machine: %q", scheduler, m.log)
+		}
+		var b strings.Builder
+		if err = p.Print(&b); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(b.String(), m.root, "")
+		file := filepath.Join("testdata", scheduler+".plan")
+		if *update {
+			if err = os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s:\n%s\nwant %s:\n%s", scheduler, got, file, want)
+		}
+	}
+}
+
+func TestDecideRefuses(t *testing.T) {
+	tests := []struct {
+		name      string
+		files     map[string]string
+		scheduler string
+		change    func(*Env, *experiment.Experiment)
+		want      string
+		code      int
+	}{
+		{"no such disk", nil, "bfq", func(e *Env, _ *experiment.Experiment) { e.Device = "/dev/none" },
+			"device /dev/none: there is no such disk; allowed: nullb0", failure.Usage},
+		{"mounted", map[string]string{"proc/self/mountinfo": "1 1 252:0 / /data rw - ext4 x rw\n"}, "bfq", nil,
+			"nullb0 is mounted at /data", failure.Usage},
+		{"another scheduler", nil, "cfq", nil, `scheduler "cfq" is not among the experiment's`, failure.Usage},
+		{"job outside its part", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Containers[0].Job["size"] = "3g" },
+			"container a: job.size 3221225472 is more than its part of nullb0", failure.Usage},
+		{"job outside the disk", nil, "bfq", func(_ *Env, x *experiment.Experiment) {
+			x.Containers[0].Job["size"], x.Containers[0].Job["offset"] = "3g", "2g"
+		}, "do not fit on nullb0", failure.Usage},
+		{"offset outside the disk", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Containers[0].Job["offset"] = "1t" },
+			"do not fit on nullb0", failure.Usage},
+	}
+	for _, tt := range tests {
+		m, e := newMachine(t, honest)
+		for file, text := range tt.files {
+			m.file(filepath.Join(m.root, file), text)
+		}
+		x := parse(t, "")
+		if tt.change != nil {
+			tt.change(&e, x)
+		}
+		_, err := Decide(e, x, tt.scheduler)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != tt.code {
+			t.Errorf("%s: %v (code %d), want %q", tt.name, err, failure.Code(err), tt.want)
+		}
+	}
+}
+
+func TestWeightsKeepTheirProportion(t *testing.T) {
+	containers := func(weights ...int) (cs []experiment.Container) {
+		for _, w := range weights {
+			cs = append(cs, experiment.Container{Weight: w})
+		}
+		return cs
+	}
+	tests := []struct {
+		scheduler  string
+		have, want []int
+	}{
+		{"bfq", []int{1000, 500, 1}, []int{1000, 500, 1}},
+		{"bfq", []int{10000, 5000, 14, 1}, []int{1000, 500, 1, 1}},
+		{"bfq", []int{2000, 3000}, []int{667, 1000}},
+		{"kyber-fairness", []int{10000, 1}, []int{10000, 1}},
+		{"iocost", []int{10000, 1}, []int{10000, 1}},
+	}
+	for _, tt := range tests {
+		if got := contenderFor(tt.scheduler).weights(containers(tt.have...)); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: weights(%v) = %v, want %v", tt.scheduler, tt.have, got, tt.want)
+		}
+	}
+}
+
+func TestNullBlkCost(t *testing.T) {
+	d := experiment.Device{CompletionUS: 1000, Tags: 32, Queues: 2}
+	// 2 x 32 requests each millisecond; 64 MiB a request.
+	want := "ctrl=user model=linear rbps=4294967296000 rseqiops=64000 rrandiops=64000 wbps=4294967296000 wseqiops=64000 wrandiops=64000"
+	if got := nullBlkCostModel(d); got != want {
+		t.Errorf("model %q, want %q", got, want)
+	}
+	if got := nullBlkCostQoS(d); !strings.Contains(got, " rlat=2000 ") || !strings.Contains(got, " wlat=2000 ") {
+		t.Errorf("qos %q: latencies are not twice the device's", got)
+	}
+}
+
+// io.cost that is on already is off for the others and comes back after
+// them; its own contender leaves it as it is.
+func TestIocostThatIsOnAlready(t *testing.T) {
+	for _, tt := range []struct{ scheduler, want string }{
+		{"iocost", ""},
+		{"kyber", "252:0 enable=0 | undo 252:0 enable=1"},
+	} {
+		m, e := newMachine(t, honest)
+		m.file(e.Cgroups.Path("io.cost.qos"), "8:0 enable=0\n252:0 enable=1 ctrl=user rpct=95.00\n")
+		p, err := Decide(e, parse(t, ""), tt.scheduler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if i := slices.IndexFunc(p.Setup, func(s plan.Step) bool { return s.Name == costQoS }); i >= 0 {
+			got = p.Setup[i].Value + " | undo " + p.Setup[i].Undo
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.scheduler, got, tt.want)
+		}
+	}
+}
+
+func TestIocostNeedsTheKernel(t *testing.T) {
+	_, e := newMachine(t, honest)
+	for _, file := range []string{"io.cost.qos", "io.cost.model"} {
+		if err := os.Remove(e.Cgroups.Path(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Decide(e, parse(t, ""), "iocost"); failure.Code(err) != failure.Unsupported {
+		t.Errorf("iocost without io.cost: %v", err)
+	}
+	if _, err := Decide(e, parse(t, ""), "bfq"); err != nil {
+		t.Errorf("bfq does not need io.cost: %v", err)
+	}
+}
+
+func TestRunNeeds(t *testing.T) {
+	_, e := newMachine(t, honest)
+	e.Fio = filepath.Join(t.TempDir(), "fio")
+	if _, err := Run(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "install fio") {
+		t.Errorf("without fio: %v", err)
+	}
+	m, e := newMachine(t, honest)
+	m.file(e.Cgroups.Path("cgroup.controllers"), "cpu\n")
+	if _, err := Run(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported {
+		t.Errorf("without the io controller: %v", err)
+	}
+	if len(m.log) != 0 {
+		t.Errorf("the machine was changed: %q", m.log)
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"isolio/internal/experiment"
+	"isolio/internal/fio"
+	"isolio/internal/plan"
+	"isolio/internal/result"
+)
+
+// Progress is how far a run is.
+type Progress struct {
+	Scheduler string `json:"scheduler"`
+	// Phase is one of the constants below.
+	Phase string `json:"phase"`
+	// Fraction of the run that is done, 0 to 1.
+	Fraction float64 `json:"fraction"`
+}
+
+// The phases of a run, in order.
+const (
+	PhaseSetup   = "setup"   // device, scheduler, cgroups
+	PhaseStart   = "start"   // fio processes are being set up
+	PhaseRamp    = "ramp"    // load that is not counted
+	PhaseMeasure = "measure" // load that is counted
+	PhaseDone    = "done"
+)
+
+// Setting up takes a small part of the time, which the load's part leaves.
+const (
+	startFraction = 0.02
+	loadFraction  = 0.05
+)
+
+// Run measures one of the experiment's schedulers on the machine. progress is
+// called from Run's own goroutine; it may be nil. When Run returns, whatever
+// the reason, the machine is as it was, or the error says what is not.
+func Run(ctx context.Context, e Env, x *experiment.Experiment, scheduler string, progress func(Progress)) (run result.Run, err error) {
+	report := func(phase string, fraction float64) {
+		if progress != nil {
+			progress(Progress{Scheduler: scheduler, Phase: phase, Fraction: fraction})
+		}
+	}
+	report(PhaseSetup, 0)
+	if e, err = e.check(); err != nil {
+		return run, err
+	}
+	changes := plan.On(e.machine)
+	defer func() {
+		if undoErr := changes.Undo(); undoErr != nil {
+			err = errors.Join(err, undoErr)
+		}
+	}()
+	d, about, err := e.device(changes, x)
+	if err != nil {
+		return run, err
+	}
+	if err = e.checkNode(d); err != nil {
+		return run, err
+	}
+	p, err := e.decide(x, scheduler, d, about)
+	if err != nil {
+		return run, err
+	}
+	if err = changes.Apply(p.Setup); err != nil {
+		return run, fmt.Errorf("set up %s: %w", scheduler, err)
+	}
+	report(PhaseStart, startFraction)
+	outputs, err := e.load(ctx, p, seconds(x.RampS), report)
+	if err != nil {
+		return run, fmt.Errorf("%s: %w", scheduler, err)
+	}
+	kernel, err := e.kernel()
+	if err != nil {
+		return run, err
+	}
+	run = p.result(outputs)
+	run.Kernel = kernel
+	report(PhaseDone, 1)
+	return run, nil
+}
+
+// result makes a run of what the jobs' processes reported, in the same order.
+func (p *Plan) result(outputs []*fio.Output) result.Run {
+	run := result.Run{Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup)}
+	for i, j := range p.Jobs {
+		o := outputs[i]
+		run.Fio = o.Version
+		processes := float64(j.Processes())
+		c := result.Container{
+			Name: j.Container.Name, Weight: j.Container.Weight,
+			CPUUserPct:   o.UserPct * processes * j.Counted,
+			CPUSystemPct: o.SystemPct * processes * j.Counted,
+			Read:         o.Read, Write: o.Write,
+		}
+		for _, d := range []*result.Direction{o.Read, o.Write} {
+			if d != nil {
+				d.BytesPS *= j.Counted
+				d.IOPS *= j.Counted
+				c.BytesPS += d.BytesPS
+				c.IOPS += d.IOPS
+			}
+		}
+		run.Containers = append(run.Containers, c)
+	}
+	run.Sum()
+	return run
+}

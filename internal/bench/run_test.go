@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const honest = "barrier; trace run; report"
+
+func TestRun(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, honest)
+	var phases []string
+	run, err := Run(context.Background(), e, parse(t, ""), "bfq", func(p Progress) {
+		if p.Scheduler != "bfq" || p.Fraction < 0 || p.Fraction > 1 {
+			t.Errorf("progress %+v", p)
+		}
+		phases = append(phases, p.Phase)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.checkClean()
+	if run.Scheduler != "bfq" || run.Kernel != "6.1.0-test" || run.Fio != "fio-3.33" || run.Device != "nullb0, 4096 MiB, nr_requests 64" {
+		t.Errorf("run is of %q on %q, kernel %q, %q", run.Scheduler, run.Device, run.Kernel, run.Fio)
+	}
+	want := []string{"queue/scheduler = bfq", "a/io.bfq.weight = 300", "b/io.bfq.weight = 100"}
+	if !slices.Equal(run.Settings, want) {
+		t.Errorf("settings %q, want %q", run.Settings, want)
+	}
+	// Both containers report the fixture: 40644608 bytes read and 41533440
+	// written in 701 ms.
+	one := (40644608 + 41533440) / 0.701
+	if len(run.Containers) != 2 || math.Abs(run.TotalBytesPS-2*one) > 1 {
+		t.Errorf("%d containers, %g bytes/s; want 2, %g", len(run.Containers), run.TotalBytesPS, 2*one)
+	}
+	if a := run.Containers[0]; a.Name != "a" || a.Weight != 300 || a.Share != 0.5 || a.EntitledShare != 0.75 || a.Read == nil || a.Write == nil {
+		t.Errorf("container a: %+v", a)
+	}
+	if phases[0] != PhaseSetup || phases[1] != PhaseStart || phases[len(phases)-1] != PhaseDone {
+		t.Errorf("phases %v", phases)
+	}
+}
+
+func TestRunMakesItsOwnDevice(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, honest)
+	e.Device = ""
+	run, err := Run(context.Background(), e, parse(t, ""), "iocost", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.checkClean()
+	if run.Device != "null_blk, completion 1000 us, 1 queue of 32 tags, 4096 MiB" {
+		t.Errorf("device %q", run.Device)
+	}
+	log := strings.Join(m.log, "\n")
+	for _, want := range []string{
+		"sys/kernel/config/nullb/isolio0/completion_nsec = 1000000",
+		"sys/fs/cgroup/io.cost.qos = 252:1 enable=1 ctrl=user rpct=95.00",
+		"sys/fs/cgroup/io.cost.qos = 252:1 enable=0",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %q among the changes:\n%s", want, log)
+		}
+	}
+	if want := "sys/kernel/config/nullb/isolio0/power = 0\nrmdir sys/kernel/config/nullb/isolio0"; !strings.Contains(log, want) {
+		t.Errorf("the device is not taken down:\n%s", log)
+	}
+}
+
+// Whichever change fails, the run fails with its error, and what was changed
+// before it is taken back.
+func TestRunCleansUpWhereverItFails(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, honest)
+	if _, err := Run(context.Background(), e, parse(t, ""), "bfq", nil); err != nil {
+		t.Fatal(err)
+	}
+	changes := slices.Index(m.log, "rmdir sys/fs/cgroup/isolio-x/b")
+	if changes < 6 {
+		t.Fatalf("log %q", m.log)
+	}
+	for i := range changes {
+		m, e := newMachine(t, honest)
+		m.fail = i
+		_, err := Run(context.Background(), e, parse(t, ""), "bfq", nil)
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("change %d fails: Run = %v", i, err)
+		}
+		m.checkClean()
+		if _, err := os.Stat(filepath.Join(m.root, "trace")); err == nil {
+			t.Errorf("change %d fails: load ran", i)
+		}
+	}
+}
+
+func TestRunFailures(t *testing.T) {
+	tests := []struct {
+		name, script string
+		limits       func(*limits)
+		want         []string // parts of the message
+	}{
+		{"fio refuses", "echo 'fio: bad option' >&2; exit 1", nil,
+			[]string{"bfq: container ", "ended before the load", "exit status 1", "fio: bad option"}},
+		{"fio reports an error in its JSON", "cp " + abs(t, "../fio/testdata/failed.json") + " $out; exit 1", nil,
+			[]string{"errno 21", "Is a directory"}},
+		{"fio skips the barrier", "exit 0", nil,
+			[]string{"ended before the load", "without an error"}},
+		{"fio hangs at its start", "echo stuck >&2; exec sleep 60", func(l *limits) { l.ready = 300 * time.Millisecond },
+			[]string{"not ready after 300ms: 0 of 2", "stuck"}},
+		{"one of two hangs at its start", "test $name = a && exec sleep 60; barrier", func(l *limits) { l.ready = 500 * time.Millisecond },
+			[]string{"not ready after 500ms: 1 of 2"}},
+		{"fio does not end", "barrier; echo busy >&2; exec sleep 60", func(l *limits) { l.slack = 300 * time.Millisecond },
+			[]string{"did not end within 300ms after its 100ms and was killed", "busy"}},
+		{"fio fails during the load", "barrier; test $name = b && { echo 'io error' >&2; exit 3; }; exec sleep 60", nil,
+			[]string{"container b: fio: exit status 3", "io error"}},
+		{"fio reports nothing", "barrier", nil,
+			[]string{"container a", "a.json: no such file"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			m, e := newMachine(t, tt.script)
+			if tt.limits != nil {
+				tt.limits(&e.limits)
+			}
+			begin := time.Now()
+			_, err := Run(context.Background(), e, parse(t, ""), "bfq", nil)
+			if took := time.Since(begin); took > 15*time.Second {
+				t.Errorf("Run took %s", took)
+			}
+			if err == nil {
+				t.Fatal("Run reports success")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q lacks %q", err, want)
+				}
+			}
+			m.checkClean()
+		})
+	}
+}
+
+func abs(t *testing.T, path string) string {
+	t.Helper()
+	full, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return full
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	for _, script := range []string{"exec sleep 60", "barrier; trace run; exec sleep 60"} {
+		t.Setenv("TMPDIR", t.TempDir())
+		m, e := newMachine(t, script)
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		begin := time.Now()
+		_, err := Run(ctx, e, parse(t, ""), "bfq", nil)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 15*time.Second {
+			t.Errorf("Run = %v after %s", err, time.Since(begin))
+		}
+		m.checkClean()
+	}
+}
+
+// traced is the order in which the scripts passed a point.
+func traced(t *testing.T, m *fakeMachine) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.root, "trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func TestNobodyStartsBeforeAllAreReady(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, "test $name = a && sleep 0.4; trace ready; barrier; trace run; report")
+	if _, err := Run(context.Background(), e, parse(t, ""), "none", nil); err != nil {
+		t.Fatal(err)
+	}
+	got := traced(t, m)
+	if want := []string{"ready b", "ready a"}; !slices.Equal(got[:2], want) || len(got) != 4 {
+		t.Errorf("order %q, want first %q", got, want)
+	}
+}
+
+func TestEveryProcessOfAContainerWaits(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	// Three processes stop at the barrier, as with fio's numjobs=3.
+	m, e := newMachine(t, "test $name = b && { barrier & barrier & }; barrier; wait; trace run; report")
+	x := parse(t, "[container.job]\nnumjobs = 3\n")
+	if _, err := Run(context.Background(), e, x, "none", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := traced(t, m); len(got) != 2 {
+		t.Errorf("trace %q", got)
+	}
+}
+
+func TestAContainerMayStartLater(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, "barrier; trace run; test $name = b && { sleep 0.3; trace end; }; report")
+	x := parse(t, "")
+	x.DurationS = 2
+	x.Containers[0].StartS, x.Containers[0].EndS = 1, 2 // half of the time
+	x.Containers[1].EndS = 2
+	run, err := Run(context.Background(), e, x, "none", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := traced(t, m), []string{"run b", "end b", "run a"}; !slices.Equal(got, want) {
+		t.Errorf("order %q, want %q", got, want)
+	}
+	a, b := run.Containers[0], run.Containers[1]
+	if math.Abs(a.BytesPS-b.BytesPS/2) > 1 || math.Abs(a.CPUSystemPct-b.CPUSystemPct/2) > 1e-9 || math.Abs(a.Share-1.0/3) > 1e-9 {
+		t.Errorf("half the time: a has %g bytes/s, %g %% CPU, share %g; b %g, %g",
+			a.BytesPS, a.CPUSystemPct, a.Share, b.BytesPS, b.CPUSystemPct)
+	}
+}
