@@ -63,6 +63,9 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 	if err := d.CheckFree(); err != nil {
 		return nil, err
 	}
+	if err := e.Cgroups.Check(); err != nil {
+		return nil, err
+	}
 	c := contenderFor(scheduler)
 	p := &Plan{Scheduler: scheduler, Device: about, Load: seconds(x.RampS + x.DurationS), disk: d}
 	group := "isolio-" + x.Name
