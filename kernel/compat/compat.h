@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The only place where kernels differ. The schedulers are written for the
+ * newest kernel; older ones are made to look like it here.
+ *
+ * isolio_private.h is generated at build time from the BTF of the kernel the
+ * module is built for: the block layer's private structures, and one
+ * ISOLIO_HAVE_ macro for each question in features.txt. What BTF does not
+ * have, inline helpers and prototypes, is written here.
+ */
+#ifndef _ISOLIO_COMPAT_H
+#define _ISOLIO_COMPAT_H
+
+#include <linux/bio.h>
+#include <linux/blk-cgroup.h>
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/cgroup.h>
+#include <linux/ctype.h>
+#include <linux/hashtable.h>
+#include <linux/hrtimer.h>
+#include <linux/module.h>
+#include <linux/percpu-refcount.h>
+#include <linux/radix-tree.h>
+#include <linux/sbitmap.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/u64_stats_sync.h>
+
+#include "isolio_private.h"
+
+/* A variable: BTF has functions' prototypes only. */
+extern struct blkcg blkcg_root;
+
+/* A policy is activated on a disk; before 6.2, on its queue. */
+static inline int isolio_activate_policy(struct request_queue *q,
+					 const struct blkcg_policy *pol)
+{
+#if ISOLIO_HAVE_ACTIVATE_POLICY_DISK
+	return blkcg_activate_policy(q->disk, pol);
+#else
+	return blkcg_activate_policy(q, pol);
+#endif
+}
+
+static inline void isolio_deactivate_policy(struct request_queue *q,
+					    const struct blkcg_policy *pol)
+{
+#if ISOLIO_HAVE_ACTIVATE_POLICY_DISK
+	blkcg_deactivate_policy(q->disk, pol);
+#else
+	blkcg_deactivate_policy(q, pol);
+#endif
+}
+
+/*
+ * pd_alloc_fn got other parameters in another order: head of one named @name
+ * that sees a request_queue and a gfp_t.
+ */
+#if ISOLIO_HAVE_PD_ALLOC_DISK
+#define isolio_pd_alloc_fn(name, queue, gfp)				\
+name##_queue(struct request_queue *queue, gfp_t gfp);			\
+static struct blkg_policy_data *name(struct gendisk *disk,		\
+				     struct blkcg *blkcg, gfp_t gfp)	\
+{									\
+	return name##_queue(disk->queue, gfp);				\
+}									\
+static struct blkg_policy_data *name##_queue(struct request_queue *queue, \
+					     gfp_t gfp)
+#else
+#define isolio_pd_alloc_fn(name, queue, gfp)				\
+name(gfp_t gfp, struct request_queue *queue, struct blkcg *blkcg)
+#endif
+
+/*
+ * Configuration of one device in a cgroup file: "MAJ:MIN BODY". Begin leaves
+ * ctx->blkg and ctx->body; on success it holds queue_lock until the end.
+ * 6.1 has prep and finish; 6.4 added init and exit; 7.x splits them.
+ */
+static inline int isolio_blkg_conf_begin(struct blkcg *blkcg,
+					 const struct blkcg_policy *pol,
+					 char *input, struct blkg_conf_ctx *ctx)
+{
+#if ISOLIO_HAVE_BLKG_CONF_UNPREP
+	int ret;
+
+	blkg_conf_init(ctx, input);
+	ret = blkg_conf_open_bdev(ctx);
+	if (ret)
+		return ret;
+	ret = blkg_conf_prep(blkcg, pol, ctx);
+	if (ret)
+		blkg_conf_close_bdev(ctx);
+	return ret;
+#elif ISOLIO_HAVE_BLKG_CONF_EXIT
+	int ret;
+
+	blkg_conf_init(ctx, input);
+	ret = blkg_conf_prep(blkcg, pol, ctx);
+	if (ret)
+		blkg_conf_exit(ctx);
+	return ret;
+#else
+	return blkg_conf_prep(blkcg, pol, input, ctx);
+#endif
+}
+
+static inline void isolio_blkg_conf_end(struct blkg_conf_ctx *ctx)
+{
+#if ISOLIO_HAVE_BLKG_CONF_UNPREP
+	blkg_conf_unprep(ctx);
+	blkg_conf_close_bdev(ctx);
+#elif ISOLIO_HAVE_BLKG_CONF_EXIT
+	blkg_conf_exit(ctx);
+#else
+	blkg_conf_finish(ctx);
+#endif
+}
+
+static inline struct blkcg *isolio_css_to_blkcg(struct cgroup_subsys_state *css)
+{
+	return container_of(css, struct blkcg, css);
+}
+
+static inline struct blkg_policy_data *
+isolio_blkg_to_pd(struct blkcg_gq *blkg, const struct blkcg_policy *pol)
+{
+	return blkg ? READ_ONCE(blkg->pd[pol->plid]) : NULL;
+}
+
+static inline struct blkcg_policy_data *
+isolio_blkcg_to_cpd(struct blkcg *blkcg, const struct blkcg_policy *pol)
+{
+	return blkcg->cpd[pol->plid];
+}
+
+static inline struct request_queue *isolio_blkg_q(struct blkcg_gq *blkg)
+{
+	return blkg->q;
+}
+
+/* The caller has a reference, or knows of one: a bio's blkg has one. */
+static inline void isolio_blkg_get(struct blkcg_gq *blkg)
+{
+	percpu_ref_get(&blkg->refcnt);
+}
+
+static inline void isolio_blkg_put(struct blkcg_gq *blkg)
+{
+	percpu_ref_put(&blkg->refcnt);
+}
+
+/* The pair of a cgroup and a queue, or NULL; under rcu_read_lock(). */
+static inline struct blkcg_gq *isolio_blkg_lookup(struct blkcg *blkcg,
+						  struct request_queue *q)
+{
+	struct blkcg_gq *blkg;
+
+	if (blkcg == &blkcg_root)
+		return q->root_blkg;
+
+	/* Most cgroups use one device: the block layer keeps the last one. */
+	blkg = rcu_dereference(blkcg->blkg_hint);
+	if (blkg && blkg->q == q)
+		return blkg;
+
+	blkg = radix_tree_lookup(&blkcg->blkg_tree, q->id);
+	return blkg && blkg->q == q ? blkg : NULL;
+}
+
+/* hrtimer_setup() replaced hrtimer_init() in 6.15. */
+static inline void
+isolio_hrtimer_setup(struct hrtimer *timer,
+		     enum hrtimer_restart (*fn)(struct hrtimer *timer),
+		     clockid_t clock, enum hrtimer_mode mode)
+{
+#if ISOLIO_HAVE_HRTIMER_SETUP
+	hrtimer_setup(timer, fn, clock, mode);
+#else
+	hrtimer_init(timer, clock, mode);
+	timer->function = fn;
+#endif
+}
+
+/*
+ * The scheduler's own data. Since 6.19 (and 6.18.3) the core allocates it,
+ * through alloc_sched_data, before it freezes the queue, and the
+ * elevator_queue as well; before, init_sched does both.
+ */
+#if ISOLIO_HAVE_ALLOC_SCHED_DATA
+#define ISOLIO_SCHED_DATA_OPS(alloc, free)	\
+	.alloc_sched_data = (alloc), .free_sched_data = (free),
+#define isolio_init_sched_arg	struct elevator_queue *eq
+
+/* Returns the data; sets q->elevator. */
+static inline void *isolio_elevator_begin(struct request_queue *q,
+					  struct elevator_queue *eq,
+					  void *(*alloc)(struct request_queue *q))
+{
+	q->elevator = eq;
+	return eq->elevator_data;
+}
+
+/* init_sched fails after isolio_elevator_begin(). */
+static inline void isolio_elevator_abort(struct request_queue *q,
+					 void (*free)(void *data))
+{
+	q->elevator = NULL;
+}
+
+/* exit_sched is done with the data. */
+static inline void isolio_elevator_end(void *data, void (*free)(void *data))
+{
+}
+#else
+#define ISOLIO_SCHED_DATA_OPS(alloc, free)
+
+#if ISOLIO_HAVE_INIT_SCHED_QUEUE
+#define isolio_init_sched_arg	struct elevator_queue *eq
+#else
+#define isolio_init_sched_arg	struct elevator_type *eq
+#endif
+
+static inline void *isolio_elevator_begin(struct request_queue *q,
+					  isolio_init_sched_arg,
+					  void *(*alloc)(struct request_queue *q))
+{
+	struct elevator_queue *new;
+	void *data;
+
+#if ISOLIO_HAVE_INIT_SCHED_QUEUE
+	new = eq;
+#else
+	new = elevator_alloc(q, eq);
+	if (!new)
+		return NULL;
+#endif
+	data = alloc(q);
+	if (!data) {
+#if !ISOLIO_HAVE_INIT_SCHED_QUEUE
+		kobject_put(&new->kobj);
+#endif
+		return NULL;
+	}
+	new->elevator_data = data;
+	q->elevator = new;
+	return data;
+}
+
+static inline void isolio_elevator_abort(struct request_queue *q,
+					 void (*free)(void *data))
+{
+	struct elevator_queue *eq = q->elevator;
+
+	q->elevator = NULL;
+	free(eq->elevator_data);
+#if !ISOLIO_HAVE_INIT_SCHED_QUEUE
+	kobject_put(&eq->kobj);
+#endif
+}
+
+static inline void isolio_elevator_end(void *data, void (*free)(void *data))
+{
+	free(data);
+}
+#endif
+
+/* insert_requests gets flags since 6.4; before, whether to insert at the head. */
+#if ISOLIO_HAVE_INSERT_FLAGS
+#define isolio_insert_arg		blk_insert_t flags
+/* A macro of the private blk-mq.h, in all kernels that have blk_insert_t. */
+#define isolio_insert_at_head(flags)	((__force unsigned int)(flags) & 1U)
+#else
+#define isolio_insert_arg		bool flags
+#define isolio_insert_at_head(flags)	(flags)
+#endif
+
+/*
+ * Depth of the scheduler's tags that an allocation may use. Since
+ * async_depth became the queue's (7.0), limit_depth counts in tags of the
+ * whole map; before, in bits of each of its words. @min is the smallest
+ * depth that limit_depth will ever ask for: sbitmap needs to know it, or
+ * sleepers are not woken.
+ */
+static inline void isolio_set_min_depth(struct blk_mq_hw_ctx *hctx,
+					unsigned int min)
+{
+	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, min);
+}
+
+static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
+					       unsigned int pct)
+{
+#if ISOLIO_HAVE_QUEUE_ASYNC_DEPTH
+	unsigned int depth = hctx->queue->nr_requests;
+#else
+	unsigned int depth = 1U << hctx->sched_tags->bitmap_tags.sb.shift;
+#endif
+	return max(depth * pct / 100, 1U);
+}
+
+/* The hardware context that a bio submitted here and now would go to. */
+static inline struct blk_mq_hw_ctx *isolio_map_queue(struct request_queue *q,
+						     blk_opf_t opf)
+{
+	struct blk_mq_ctx *ctx = per_cpu_ptr(q->queue_ctx, raw_smp_processor_id());
+	enum hctx_type type = HCTX_TYPE_DEFAULT;
+
+	if (opf & REQ_POLLED)
+		type = HCTX_TYPE_POLL;
+	else if ((opf & REQ_OP_MASK) == REQ_OP_READ)
+		type = HCTX_TYPE_READ;
+
+	return ctx->hctxs[type];
+}
+
+/* depth_updated is told the queue; before, each of its hardware contexts. */
+#if ISOLIO_HAVE_DEPTH_UPDATED_QUEUE
+#define isolio_depth_updated_fn(name, hctx)				\
+name##_hctx(struct blk_mq_hw_ctx *hctx);				\
+static void name(struct request_queue *q)				\
+{									\
+	struct blk_mq_hw_ctx *one;					\
+	unsigned long i;						\
+									\
+	queue_for_each_hw_ctx(q, one, i)				\
+		name##_hctx(one);					\
+}									\
+static void name##_hctx(struct blk_mq_hw_ctx *hctx)
+#define isolio_depth_updated(name)	name##_hctx
+#else
+#define isolio_depth_updated_fn(name, hctx)				\
+name(struct blk_mq_hw_ctx *hctx)
+#define isolio_depth_updated(name)	name
+#endif
+
+#if ISOLIO_HAVE_CONST_ELEVATOR_ATTRS
+#define isolio_attrs_const	const
+#else
+#define isolio_attrs_const
+#endif
+
+/* An annotation for newer compilers and headers. */
+#ifndef __counted_by
+#define __counted_by(member)
+#endif
+
+#endif /* _ISOLIO_COMPAT_H */

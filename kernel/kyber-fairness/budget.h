@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Budget arithmetic of kyber-fairness: pure functions of their arguments.
+ *
+ * tests/budget_kunit.c checks them twice from the same source, as KUnit and
+ * as a userspace program. Figure numbers are those of the final report
+ * (document 004).
+ *
+ * Units: budgets are bytes, times nanoseconds. A share of the device is a
+ * fixed-point number with KF_SHARE_ONE for the whole device; every division
+ * rounds down, so the shares of all cgroups never sum to more than one.
+ */
+#ifndef _KF_BUDGET_H
+#define _KF_BUDGET_H
+
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+#define KF_SHARE_SHIFT	30
+#define KF_SHARE_ONE	(1ULL << KF_SHARE_SHIFT)
+
+/*
+ * A round is not split finer than one page for each active cgroup: a refill
+ * looks at every active cgroup, so this keeps its cost per request constant
+ * however many cgroups there are.
+ */
+#define KF_POOL_MIN_BYTES	4096ULL
+
+/**
+ * kf_share_of - share of one member of a level of the hierarchy
+ * @share: share of the parent
+ * @weight: weight of the member, 1..10000
+ * @weight_sum: sum of the weights of the active members, at least @weight
+ */
+static inline u64 kf_share_of(u64 share, u32 weight, u32 weight_sum)
+{
+	return weight_sum ? div_u64(share * weight, weight_sum) : share;
+}
+
+/**
+ * kf_pool_estimate_bytes - what the device would serve in a full round
+ * @used_bytes: dispatched since the last refill, by all cgroups
+ * @elapsed_ns: time since the last refill (T_spend of figure 30)
+ * @round_ns: length of a round (the 100 ms of figure 30)
+ *
+ * The first factor of figure 30. An immeasurably short round counts as 1 ns.
+ */
+static inline u64 kf_pool_estimate_bytes(u64 used_bytes, u64 elapsed_ns,
+					 u64 round_ns)
+{
+	/* 2^44 bytes a round is more than any device: keep the product sane. */
+	used_bytes = min_t(u64, used_bytes, 1ULL << 44);
+	elapsed_ns = max_t(u64, elapsed_ns, 1);
+
+	/* The quotient must fit 64 bits: at most 2^63 / used_bytes times. */
+	if (round_ns / elapsed_ns >= (1ULL << 18))
+		return used_bytes << 18;
+	return mul_u64_u64_div_u64(used_bytes, round_ns, elapsed_ns);
+}
+
+/**
+ * kf_pool_next_bytes - total budget of the next round
+ * @estimate_bytes: from kf_pool_estimate_bytes()
+ * @last_bytes: total budget of the round that ended
+ * @nr_active: cgroups that will share it
+ *
+ * One round is a short measurement, and the first requests after an idle
+ * time go into an empty device at memory speed. So the pool at most doubles
+ * or halves from one round to the next.
+ */
+static inline u64 kf_pool_next_bytes(u64 estimate_bytes, u64 last_bytes,
+				     u32 nr_active)
+{
+	u64 pool_bytes = clamp_t(u64, estimate_bytes, last_bytes / 2,
+				 last_bytes * 2);
+
+	return max_t(u64, pool_bytes, KF_POOL_MIN_BYTES * max_t(u32, nr_active, 1));
+}
+
+/**
+ * kf_carry_bytes - what is left of a budget that the next round respects
+ * @left_bytes: budget left, negative for a debt
+ * @grant_bytes: what the cgroup is granted for a round
+ * @waiting: the cgroup has requests waiting
+ *
+ * A debt is always carried: it is service already had. What a waiting cgroup
+ * could not spend was kept from it and is carried too, up to
+ * KF_CARRY_ROUNDS. A cgroup that had nothing to spend it on keeps one
+ * round's worth, to be spent when its next requests come. Without these
+ * bounds the sum of all remainders grows to the whole pool, and a cgroup
+ * that sends a small request every 90 ms takes the total down with it (the
+ * report's open problem, section V.2).
+ */
+#define KF_CARRY_ROUNDS	8
+
+static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes, bool waiting)
+{
+	s64 most_bytes = waiting ? grant_bytes * KF_CARRY_ROUNDS : grant_bytes;
+
+	return min_t(s64, left_bytes, most_bytes);
+}
+
+/**
+ * kf_spendable_bytes - the part of the pool that is granted by weight
+ * @pool_bytes: total budget of the round
+ * @carried_bytes: sum of what all active cgroups carry, may be negative
+ * @nr_active: cgroups that share it
+ *
+ * The bracket of figure 30: what is already in somebody's hands is not
+ * granted again, and debts add to what is granted, so that after the refill
+ * all budgets together are the pool. It never falls under the smallest pool:
+ * a refill always moves every cgroup forward.
+ */
+static inline u64 kf_spendable_bytes(u64 pool_bytes, s64 carried_bytes,
+				     u32 nr_active)
+{
+	s64 least_bytes = KF_POOL_MIN_BYTES * max_t(u32, nr_active, 1);
+
+	return max_t(s64, (s64)pool_bytes - carried_bytes, least_bytes);
+}
+
+/**
+ * kf_grant_bytes - what one cgroup gets of @spendable_bytes
+ * @spendable_bytes: from kf_spendable_bytes()
+ * @share: the cgroup's share; at least one byte is granted, so that the
+ *	smallest weight makes progress as well
+ */
+static inline s64 kf_grant_bytes(u64 spendable_bytes, u64 share)
+{
+	return max_t(u64, mul_u64_u64_shr(spendable_bytes, share, KF_SHARE_SHIFT), 1);
+}
+
+/**
+ * kf_rounds_to_spend - rounds until a budget is positive
+ * @budget_bytes: budget after this refill
+ * @grant_bytes: what every further round adds, positive
+ *
+ * 0 if the cgroup can dispatch now. A request may be larger than many
+ * rounds' budget; when every waiting cgroup is still in debt after a refill,
+ * waiting for more refills would leave the device idle, so the refill gives
+ * all of them the smallest number of further rounds that lets one go on.
+ */
+static inline u64 kf_rounds_to_spend(s64 budget_bytes, s64 grant_bytes)
+{
+	if (budget_bytes > 0)
+		return 0;
+	return div64_u64((u64)-budget_bytes, grant_bytes) + 1;
+}
+
+/**
+ * kf_tag_allowance - scheduler tags that a cgroup may hold
+ * @nr_tags: scheduler tags of a hardware context
+ * @share: the cgroup's share
+ *
+ * Tags are handed out to whoever asks next. Without a limit the cgroups that
+ * are held back fill all tags with requests that may not be dispatched, and
+ * the cgroup with budget finds none.
+ */
+#define KF_TAGS_MIN	2
+
+static inline u32 kf_tag_allowance(u32 nr_tags, u64 share)
+{
+	return max_t(u32, (nr_tags * share + KF_SHARE_ONE / 2) >> KF_SHARE_SHIFT,
+		     KF_TAGS_MIN);
+}
+
+#endif /* _KF_BUDGET_H */

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The cgroup side: the blkcg policy, and the files io.kyber.weight and
+ * io.kyber.stat (blkio.kyber.weight and blkio.kyber.stat on cgroup v1).
+ */
+#include "kyber-fairness.h"
+
+/* Groups that exist, of all devices. */
+static atomic_t kf_nr_groups;
+
+static struct kf_cgroup *cpd_to_kc(struct blkcg_policy_data *cpd)
+{
+	return container_of(cpd, struct kf_cgroup, pd);
+}
+
+static struct kf_cgroup *blkcg_to_kc(struct blkcg *blkcg)
+{
+	return cpd_to_kc(isolio_blkcg_to_cpd(blkcg, &kf_policy));
+}
+
+/* A cgroup is made, or the policy is registered. */
+static struct blkcg_policy_data *kf_cpd_alloc(gfp_t gfp)
+{
+	struct kf_cgroup *kc = kzalloc(sizeof(*kc), gfp);
+
+	if (!kc)
+		return NULL;
+	kc->weight = KF_WEIGHT_DFL;
+	return &kc->pd;
+}
+
+static void kf_cpd_free(struct blkcg_policy_data *cpd)
+{
+	kfree(cpd_to_kc(cpd));
+}
+
+/*
+ * A cgroup sends its first request to a device, or the scheduler comes to the
+ * device; may be atomic. On failure the block layer charges the parent.
+ */
+static struct blkg_policy_data *isolio_pd_alloc_fn(kf_pd_alloc, q, gfp)
+{
+	unsigned int nr = q->nr_hw_queues;
+	struct kf_group *kg;
+
+	kg = kzalloc_node(struct_size(kg, backlog, nr), gfp, q->node);
+	if (!kg)
+		return NULL;
+	kg->nr_backlogs = nr;
+	atomic_inc(&kf_nr_groups);
+	return &kg->pd;
+}
+
+/* Under queue_lock and blkcg->lock; the parent's is there already. */
+static void kf_pd_init(struct blkg_policy_data *pd)
+{
+	struct kf_queue *kq = isolio_blkg_q(pd->blkg)->elevator->elevator_data;
+	struct kf_group *kg = pd_to_kg(pd);
+
+	kg->weight = blkcg_to_kc(pd->blkg->blkcg)->weight;
+	kf_group_init(kg, kq, blkg_to_kg(pd->blkg->parent));
+	if (!kg->parent)
+		kq->root = kg;
+}
+
+/* Under queue_lock and blkcg->lock. */
+static void kf_pd_offline(struct blkg_policy_data *pd)
+{
+	kf_group_offline(pd_to_kg(pd));
+}
+
+/* The last request is gone; the scheduler may be as well. */
+static void kf_pd_free(struct blkg_policy_data *pd)
+{
+	/* kf_wait_for_groups() lets us get out of the module. */
+	rcu_read_lock();
+	kfree(pd_to_kg(pd));
+	if (atomic_dec_and_test(&kf_nr_groups))
+		wake_up_var(&kf_nr_groups);
+	rcu_read_unlock();
+}
+
+/*
+ * Groups of deleted cgroups go when the last reference to their blkg does,
+ * through RCU and a worker that calls the policy without looking whether it
+ * is still there. Called from kf_exit(), after the last device left.
+ */
+void kf_wait_for_groups(void)
+{
+	wait_var_event(&kf_nr_groups, !atomic_read(&kf_nr_groups));
+	synchronize_rcu();
+}
+
+static void kf_group_apply_weight(struct kf_group *kg, unsigned int weight)
+{
+	/* The next refill works with it. */
+	WRITE_ONCE(kg->weight, kg->dev_weight ?: weight);
+}
+
+static bool kf_weight_is_valid(u64 weight)
+{
+	return weight >= KF_WEIGHT_MIN && weight <= KF_WEIGHT_MAX;
+}
+
+/* "N" or "default N": the weight on every device that has none of its own. */
+static int kf_set_default_weight(struct blkcg *blkcg, u64 weight)
+{
+	struct blkcg_gq *blkg;
+
+	if (!kf_weight_is_valid(weight))
+		return -ERANGE;
+
+	spin_lock_irq(&blkcg->lock);
+	blkcg_to_kc(blkcg)->weight = weight;
+	hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
+		struct kf_group *kg = blkg_to_kg(blkg);
+
+		if (kg)
+			kf_group_apply_weight(kg, weight);
+	}
+	spin_unlock_irq(&blkcg->lock);
+
+	return 0;
+}
+
+/* "MAJ:MIN N" or "MAJ:MIN default": the weight on one device. */
+static int kf_set_device_weight(struct blkcg *blkcg, char *buf)
+{
+	struct blkg_conf_ctx ctx;
+	struct kf_group *kg;
+	u64 weight = 0;
+	char *body;
+	int ret;
+
+	ret = isolio_blkg_conf_begin(blkcg, &kf_policy, buf, &ctx);
+	if (ret)
+		return ret;
+
+	body = strim(ctx.body);
+	if (strcmp(body, "default")) {
+		ret = kstrtou64(body, 10, &weight);
+		if (!ret && !kf_weight_is_valid(weight))
+			ret = -ERANGE;
+	}
+	if (!ret) {
+		kg = blkg_to_kg(ctx.blkg);
+		spin_lock(&blkcg->lock);
+		kg->dev_weight = weight;
+		kf_group_apply_weight(kg, blkcg_to_kc(blkcg)->weight);
+		spin_unlock(&blkcg->lock);
+	}
+
+	isolio_blkg_conf_end(&ctx);
+	return ret;
+}
+
+static ssize_t kf_weight_write(struct kernfs_open_file *of, char *buf,
+			       size_t nbytes, loff_t off)
+{
+	struct blkcg *blkcg = isolio_css_to_blkcg(of_css(of));
+	char *word;
+	u64 weight;
+	int ret;
+
+	buf = strim(buf);
+	word = buf;
+	if (!strncmp(buf, "default", 7) && isspace(buf[7]))
+		word = skip_spaces(buf + 7);
+
+	if (word == buf && strchr(buf, ':')) {
+		ret = kf_set_device_weight(blkcg, buf);
+	} else {
+		ret = kstrtou64(word, 10, &weight);
+		if (!ret)
+			ret = kf_set_default_weight(blkcg, weight);
+	}
+
+	return ret ?: nbytes;
+}
+
+static u64 kf_prfill_weight(struct seq_file *sf, struct blkg_policy_data *pd,
+			    int unused)
+{
+	struct kf_group *kg = pd_to_kg(pd);
+	struct gendisk *disk = kg->kq->q->disk;
+
+	if (kg->dev_weight && disk)
+		seq_printf(sf, "%d:%d %u\n", disk->major, disk->first_minor,
+			   kg->dev_weight);
+	return 0;
+}
+
+static int kf_weight_show(struct seq_file *sf, void *unused)
+{
+	struct blkcg *blkcg = isolio_css_to_blkcg(seq_css(sf));
+
+	seq_printf(sf, "default %u\n", READ_ONCE(blkcg_to_kc(blkcg)->weight));
+	blkcg_print_blkgs(sf, blkcg, kf_prfill_weight, &kf_policy, 0, false);
+	return 0;
+}
+
+/*
+ * One line a device, as io.stat: what was dispatched, how long requests
+ * waited for budget (summed over hardware contexts), and the share of the
+ * device that the cgroup is entitled to among those active now.
+ */
+static u64 kf_prfill_stat(struct seq_file *sf, struct blkg_policy_data *pd,
+			  int unused)
+{
+	struct kf_group *kg = pd_to_kg(pd);
+	struct gendisk *disk = kg->kq->q->disk;
+	u64 bytes[2] = {}, nr[2] = {}, throttled_ns = 0, share = 0;
+	unsigned int i, dir;
+
+	if (!disk)
+		return 0;
+
+	/* Counters only grow; a sum a request late is still true. */
+	for (i = 0; i < kg->nr_backlogs; i++) {
+		struct kf_backlog *kb = &kg->backlog[i];
+
+		for (dir = 0; dir < 2; dir++) {
+			bytes[dir] += READ_ONCE(kb->dispatched_bytes[dir]);
+			nr[dir] += READ_ONCE(kb->nr_dispatched[dir]);
+		}
+		throttled_ns += READ_ONCE(kb->throttled_ns);
+	}
+	if (READ_ONCE(kg->is_active))
+		share = READ_ONCE(kg->share) * 1000000 >> KF_SHARE_SHIFT;
+
+	seq_printf(sf, "%d:%d rbytes=%llu wbytes=%llu rios=%llu wios=%llu throttled_usec=%llu weight=%u share_ppm=%llu\n",
+		   disk->major, disk->first_minor, bytes[0], bytes[1],
+		   nr[0], nr[1], div_u64(throttled_ns, NSEC_PER_USEC),
+		   READ_ONCE(kg->weight), share);
+	return 0;
+}
+
+static int kf_stat_show(struct seq_file *sf, void *unused)
+{
+	blkcg_print_blkgs(sf, isolio_css_to_blkcg(seq_css(sf)), kf_prfill_stat,
+			  &kf_policy, 0, false);
+	return 0;
+}
+
+#define KF_FILES						\
+	{							\
+		.name = "kyber.weight",				\
+		.flags = CFTYPE_NOT_ON_ROOT,			\
+		.seq_show = kf_weight_show,			\
+		.write = kf_weight_write,			\
+	},							\
+	{							\
+		.name = "kyber.stat",				\
+		.seq_show = kf_stat_show,			\
+	},							\
+	{ }	/* end */
+
+/* Registration writes to the entries, so each hierarchy has its own. */
+static struct cftype kf_files[] = { KF_FILES };
+static struct cftype kf_legacy_files[] = { KF_FILES };
+#undef KF_FILES
+
+struct blkcg_policy kf_policy = {
+	.dfl_cftypes	= kf_files,
+	.legacy_cftypes	= kf_legacy_files,
+	.cpd_alloc_fn	= kf_cpd_alloc,
+	.cpd_free_fn	= kf_cpd_free,
+	.pd_alloc_fn	= kf_pd_alloc,
+	.pd_init_fn	= kf_pd_init,
+	.pd_offline_fn	= kf_pd_offline,
+	.pd_free_fn	= kf_pd_free,
+};

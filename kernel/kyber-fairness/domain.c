@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Domains and tokens: Kyber's part of kyber-fairness.
+ *
+ * Requests of one kind (reads, writes, discards, the rest) form a domain. A
+ * request needs a token of its domain to go to the device and gives it back
+ * on completion, so the number of tokens is the domain's depth inside the
+ * device. Ten times a second the latencies of the domains are compared with
+ * their targets: when the device is congested, domains that are within their
+ * target get fewer tokens, and domains that miss it get more.
+ *
+ * One thing differs from Kyber. A request's total latency counts from the
+ * moment its cgroup had budget for it, not from its submission: otherwise
+ * a cgroup that is held back, which is what weights are for, would look like
+ * a device that is slow, and its domain would be given tokens for it.
+ */
+#include "kyber-fairness.h"
+#include "trace.h"
+
+/*
+ * Tokens a domain has at most. A fast device is saturated well below its
+ * number of tags; reads get the most, since somebody waits for each.
+ */
+static const unsigned int kf_domain_depth_max[KF_NR_DOMAINS] = {
+	[KF_READ] = 256,
+	[KF_WRITE] = 128,
+	[KF_DISCARD] = 64,
+	[KF_OTHER] = 16,
+};
+
+/* Kyber's defaults: an interactive read, a write-back, a trim. */
+static const u64 kf_domain_target_ns[KF_NR_TARGETS] = {
+	[KF_READ] = 2 * NSEC_PER_MSEC,
+	[KF_WRITE] = 10 * NSEC_PER_MSEC,
+	[KF_DISCARD] = 5ULL * NSEC_PER_SEC,
+};
+
+const char * const kf_domain_names[KF_NR_DOMAINS] = {
+	[KF_READ] = "read",
+	[KF_WRITE] = "write",
+	[KF_DISCARD] = "discard",
+	[KF_OTHER] = "other",
+};
+
+/* How often latencies are looked at while requests complete. */
+#define KF_LATENCY_PERIOD	(HZ / 10)
+/* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
+#define KF_SAMPLES_MIN		500
+#define KF_SAMPLE_TIME		HZ
+
+/**
+ * kf_percentile_bucket - histogram bucket that holds a percentile
+ * @kd: domain
+ * @type: which latency
+ * @pct: percentile, 1..100
+ *
+ * Return: the bucket, or -1 while there are too few samples. A histogram that
+ * was used starts anew.
+ */
+static int kf_percentile_bucket(struct kf_domain *kd, enum kf_latency_type type,
+				unsigned int pct)
+{
+	unsigned int *nr = kd->nr[type];
+	unsigned int samples = 0, rank, bucket;
+
+	for (bucket = 0; bucket < KF_NR_BUCKETS; bucket++)
+		samples += nr[bucket];
+	if (!samples)
+		return -1;
+
+	if (!kd->sample_end_jiffies[type])
+		kd->sample_end_jiffies[type] = (jiffies + KF_SAMPLE_TIME) ?: 1;
+	if (samples < KF_SAMPLES_MIN &&
+	    time_before(jiffies, kd->sample_end_jiffies[type]))
+		return -1;
+	kd->sample_end_jiffies[type] = 0;
+
+	rank = DIV_ROUND_UP(samples * pct, 100);
+	for (bucket = 0; bucket < KF_NR_BUCKETS - 1 && rank > nr[bucket]; bucket++)
+		rank -= nr[bucket];
+	memset(nr, 0, sizeof(kd->nr[type]));
+
+	return bucket;
+}
+
+static void kf_collect_samples(struct kf_queue *kq)
+{
+	int cpu, id, type, bucket;
+
+	for_each_possible_cpu(cpu) {
+		struct kf_cpu_latency *cl = per_cpu_ptr(kq->cpu_latency, cpu);
+
+		for (id = 0; id < KF_NR_TARGETS; id++)
+			for (type = 0; type < KF_NR_LATENCY_TYPES; type++)
+				for (bucket = 0; bucket < KF_NR_BUCKETS; bucket++)
+					kq->domain[id].nr[type][bucket] +=
+						atomic_xchg(&cl->nr[id][type][bucket], 0);
+	}
+}
+
+/*
+ * New depth in proportion to the p99 against the target: at half the target
+ * half the tokens do, at twice the target it takes twice as many.
+ */
+static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
+			     bool congested)
+{
+	struct kf_domain *kd = &kq->domain[id];
+	unsigned int depth = kd->tokens.sb.depth * (p99_bucket + 1);
+
+	depth = clamp(depth >> KF_BUCKET_SHIFT, 1U, kf_domain_depth_max[id]);
+	if (depth == kd->tokens.sb.depth)
+		return;
+
+	sbitmap_queue_resize(&kd->tokens, depth);
+	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket,
+			      congested, depth);
+}
+
+static void kf_latency_work(struct work_struct *work)
+{
+	struct kf_queue *kq = container_of(to_delayed_work(work),
+					   struct kf_queue, latency_work);
+	bool congested = false;
+	int id;
+
+	kf_collect_samples(kq);
+
+	/* The p90, not the p99: a few outliers do not make a congestion. */
+	for (id = 0; id < KF_NR_TARGETS; id++)
+		if (kf_percentile_bucket(&kq->domain[id], KF_LATENCY_IO, 90) >=
+		    KF_GOOD_BUCKETS)
+			congested = true;
+
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		struct kf_domain *kd = &kq->domain[id];
+		int p99 = kf_percentile_bucket(kd, KF_LATENCY_TOTAL, 99);
+
+		/*
+		 * Domains do not have enough samples at the same time. The
+		 * p99 of a quiet moment is kept for the next congestion, and
+		 * is used up by it: acting twice on one measurement would
+		 * take the depth down twice.
+		 */
+		if (congested) {
+			if (p99 < 0)
+				p99 = kd->last_p99_bucket;
+			kd->last_p99_bucket = -1;
+		} else if (p99 >= 0) {
+			kd->last_p99_bucket = p99;
+		}
+
+		if (p99 >= KF_GOOD_BUCKETS || (congested && p99 >= 0))
+			kf_resize_domain(kq, id, p99, congested);
+	}
+}
+
+/**
+ * kf_domain_add_sample - record the latencies of a completed request
+ * @kq: device
+ * @id: domain, one that has a target
+ * @total_ns: from when the request could have been dispatched
+ * @io_ns: from when the device got it
+ *
+ * Called on completion, in any context.
+ */
+void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
+			  u64 total_ns, u64 io_ns)
+{
+	const u64 latency_ns[KF_NR_LATENCY_TYPES] = {
+		[KF_LATENCY_TOTAL] = total_ns,
+		[KF_LATENCY_IO] = io_ns,
+	};
+	u64 width_ns = max_t(u64, READ_ONCE(kq->domain[id].target_ns) >>
+			     KF_BUCKET_SHIFT, 1);
+	struct kf_cpu_latency *cl = get_cpu_ptr(kq->cpu_latency);
+	int type;
+
+	for (type = 0; type < KF_NR_LATENCY_TYPES; type++) {
+		u64 above_ns = max_t(u64, latency_ns[type], 1) - 1;
+		unsigned int bucket = KF_NR_BUCKETS - 1;
+
+		if (above_ns < width_ns * bucket)
+			bucket = div64_u64(above_ns, width_ns);
+		atomic_inc(&cl->nr[id][type][bucket]);
+	}
+	put_cpu_ptr(kq->cpu_latency);
+
+	if (!delayed_work_pending(&kq->latency_work))
+		schedule_delayed_work(&kq->latency_work, KF_LATENCY_PERIOD);
+}
+
+/* Called by sbitmap when a token comes free, in the context that frees it. */
+static int kf_domain_wake(wait_queue_entry_t *wqe, unsigned int mode, int flags,
+			  void *key)
+{
+	struct sbq_wait *wait = container_of(wqe, struct sbq_wait, wait);
+	struct blk_mq_hw_ctx *hctx = READ_ONCE(wqe->private);
+
+	sbitmap_del_wait_queue(wait);
+	blk_mq_run_hw_queue(hctx, true);
+	return 1;
+}
+
+/* Called from kf_init_hctx(). */
+void kf_domain_wait_init(struct kf_hctx *kh, struct blk_mq_hw_ctx *hctx)
+{
+	int id;
+
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		struct sbq_wait *wait = &kh->domain_wait[id];
+
+		wait->sbq = NULL;
+		init_waitqueue_func_entry(&wait->wait, kf_domain_wake);
+		wait->wait.private = hctx;
+		INIT_LIST_HEAD(&wait->wait.entry);
+		atomic_set(&kh->wait_index[id], 0);
+	}
+}
+
+/**
+ * kf_domain_get_token - leave for a request to go to the device
+ * @kq: device
+ * @kh: hardware context that will dispatch it; its lock is held
+ * @id: domain of the request
+ *
+ * Return: the token, or -1: all are out, and the hardware queue will be run
+ * when one comes back.
+ */
+int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
+			enum kf_domain_id id)
+{
+	struct sbitmap_queue *tokens = &kq->domain[id].tokens;
+	struct sbq_wait *wait = &kh->domain_wait[id];
+	struct sbq_wait_state *ws;
+	int token;
+
+	lockdep_assert_held(&kh->lock);
+
+	token = __sbitmap_queue_get(tokens);
+	if (token < 0 && list_empty_careful(&wait->wait.entry)) {
+		ws = sbq_wait_ptr(tokens, &kh->wait_index[id]);
+		kh->domain_ws[id] = ws;
+		sbitmap_add_wait_queue(tokens, ws, wait);
+		/* One may have come back before we were on the queue. */
+		token = __sbitmap_queue_get(tokens);
+	}
+
+	/*
+	 * With a token in hand we must not stay on the queue and swallow a
+	 * wake-up that another hardware context needs. The waker may have
+	 * taken us off meanwhile; deleting twice is harmless.
+	 */
+	if (token >= 0 && !list_empty_careful(&wait->wait.entry)) {
+		ws = kh->domain_ws[id];
+		spin_lock_irq(&ws->wait.lock);
+		sbitmap_del_wait_queue(wait);
+		spin_unlock_irq(&ws->wait.lock);
+	}
+
+	return token;
+}
+
+void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
+			 unsigned int cpu)
+{
+	sbitmap_queue_clear(&kq->domain[id].tokens, token, cpu);
+}
+
+/* Called from kf_alloc(), in process context. */
+int kf_domains_init(struct kf_queue *kq)
+{
+	int id, ret;
+
+	kq->cpu_latency = alloc_percpu(struct kf_cpu_latency);
+	if (!kq->cpu_latency)
+		return -ENOMEM;
+
+	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		struct kf_domain *kd = &kq->domain[id];
+
+		ret = sbitmap_queue_init_node(&kd->tokens,
+					      kf_domain_depth_max[id], -1,
+					      false, GFP_KERNEL, kq->q->node);
+		if (ret)
+			goto err;
+		kd->last_p99_bucket = -1;
+		if (id < KF_NR_TARGETS)
+			kd->target_ns = kf_domain_target_ns[id];
+	}
+
+	return 0;
+err:
+	while (--id >= 0)
+		sbitmap_queue_free(&kq->domain[id].tokens);
+	free_percpu(kq->cpu_latency);
+	return ret;
+}
+
+/* No request is left; nothing adds samples any more. */
+void kf_domains_stop(struct kf_queue *kq)
+{
+	int id;
+
+	cancel_delayed_work_sync(&kq->latency_work);
+
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		unsigned int nr = sbitmap_weight(&kq->domain[id].tokens.sb);
+
+		WARN_ONCE(nr, "kyber-fairness: %u %s tokens leaked\n", nr,
+			  kf_domain_names[id]);
+	}
+}
+
+void kf_domains_exit(struct kf_queue *kq)
+{
+	int id;
+
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		sbitmap_queue_free(&kq->domain[id].tokens);
+	free_percpu(kq->cpu_latency);
+}

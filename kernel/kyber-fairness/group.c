@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Groups: budgets, who is active, who is runnable, and the refill.
+ *
+ * The control law is in main.c's essay, its arithmetic in budget.h.
+ */
+#include "kyber-fairness.h"
+#include "trace.h"
+
+/* A cgroup that did not dispatch for this long, and does not wait, is idle. */
+#define KF_IDLE_NS	(10 * NSEC_PER_MSEC)
+
+static u64 kf_group_cgroup_id(struct kf_group *kg)
+{
+	return cgroup_id(kg->pd.blkg->blkcg->css.cgroup);
+}
+
+static bool kf_group_should_run(struct kf_group *kg)
+{
+	return atomic_read(&kg->nr_backlogged) && kf_group_has_budget(kg);
+}
+
+/**
+ * kf_group_update_runnable - count a group in or out of kq->nr_runnable
+ * @kg: group whose budget or backlog may have changed between some and none
+ *
+ * Needs no lock: whoever changes the state calls this afterwards, and looks
+ * again after setting the bit. So the last of several callers on different
+ * CPUs leaves the bit as the state is.
+ */
+void kf_group_update_runnable(struct kf_group *kg)
+{
+	bool run;
+
+	do {
+		run = kf_group_should_run(kg);
+		if (run) {
+			if (!test_and_set_bit(KF_GROUP_RUNNABLE, &kg->flags))
+				atomic_inc(&kg->kq->nr_runnable);
+		} else {
+			if (test_and_clear_bit(KF_GROUP_RUNNABLE, &kg->flags))
+				atomic_dec(&kg->kq->nr_runnable);
+		}
+		smp_mb__after_atomic();
+	} while (run != kf_group_should_run(kg));
+}
+
+/*
+ * Shares of all active groups, by weight among active siblings at each level.
+ *
+ * A group's own requests count as one more child of it, of the default
+ * weight: that is how requests in the root cgroup, or in a v1 cgroup that has
+ * both tasks and children, compete with the children. For a group without
+ * active children the quotient is one.
+ *
+ * The first walk sums the weights of active children, the second multiplies
+ * the quotients up to the root. Costs active groups times depth; runs once a
+ * refill and when a group becomes active.
+ */
+static void kf_update_shares(struct kf_queue *kq)
+{
+	struct kf_group *kg, *up;
+
+	lockdep_assert_held(&kq->lock);
+
+	kq->walk++;
+	list_for_each_entry(kg, &kq->active, active_node) {
+		if (kg->child_walk != kq->walk) {
+			kg->child_walk = kq->walk;
+			kg->child_weight_sum = 0;
+		}
+		kg->child_weight_sum += KF_WEIGHT_DFL;
+
+		for (up = kg; up->parent && up->counted_walk != kq->walk;
+		     up = up->parent) {
+			struct kf_group *parent = up->parent;
+
+			up->counted_walk = kq->walk;
+			if (parent->child_walk != kq->walk) {
+				parent->child_walk = kq->walk;
+				parent->child_weight_sum = 0;
+			}
+			parent->child_weight_sum += READ_ONCE(up->weight);
+		}
+	}
+
+	list_for_each_entry(kg, &kq->active, active_node) {
+		u64 share = kf_share_of(KF_SHARE_ONE, KF_WEIGHT_DFL,
+					kg->child_weight_sum);
+
+		for (up = kg; up->parent; up = up->parent)
+			share = kf_share_of(share, READ_ONCE(up->weight),
+					    up->parent->child_weight_sum);
+		WRITE_ONCE(kg->share, share);
+	}
+}
+
+/* Return: false if the group got a request meanwhile. */
+static bool kf_group_deactivate(struct kf_group *kg)
+{
+	struct kf_queue *kq = kg->kq;
+
+	lockdep_assert_held(&kq->lock);
+
+	WRITE_ONCE(kg->is_active, false);
+	/* Pairs with kf_insert_request(), which writes and reads the other way. */
+	smp_mb();
+	if (atomic_read(&kg->nr_backlogged)) {
+		WRITE_ONCE(kg->is_active, true);
+		return false;
+	}
+	list_del_init(&kg->active_node);
+	kq->nr_active--;
+	return true;
+}
+
+/*
+ * A refill's first walk: what was used, what is carried, who is idle.
+ * Returns the bytes used; adds what the groups carry to @carried_bytes.
+ */
+static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
+{
+	struct kf_group *kg, *next;
+	u64 used_bytes = 0;
+
+	lockdep_assert_held(&kq->lock);
+
+	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
+		s64 left_bytes = atomic64_read(&kg->budget_bytes);
+		bool waiting = atomic_read(&kg->nr_backlogged);
+		s64 carry_bytes;
+
+		if (left_bytes != kg->refilled_bytes) {
+			used_bytes += kg->refilled_bytes - left_bytes;
+			kg->last_used_ns = now_ns;
+		} else if (!waiting && left_bytes >= 0 &&
+			   now_ns - kg->last_used_ns >= KF_IDLE_NS &&
+			   kf_group_deactivate(kg)) {
+			continue;
+		}
+
+		carry_bytes = kf_carry_bytes(left_bytes,
+					     kf_grant_bytes(kq->pool_bytes, kg->share),
+					     waiting);
+		/* Others may charge meanwhile: add, never set. */
+		atomic64_add(carry_bytes - left_bytes, &kg->budget_bytes);
+		kg->refilled_bytes = carry_bytes;
+		*carried_bytes += carry_bytes;
+	}
+
+	return used_bytes;
+}
+
+/* Rounds that must be given at once so that somebody who waits can go on. */
+static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
+{
+	u64 rounds = U64_MAX;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	list_for_each_entry(kg, &kq->active, active_node) {
+		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share);
+
+		if (!atomic_read(&kg->nr_backlogged))
+			continue;
+		rounds = min(rounds,
+			     kf_rounds_to_spend(kg->refilled_bytes + grant_bytes,
+						grant_bytes));
+	}
+
+	return rounds == U64_MAX ? 1 : rounds + 1;
+}
+
+static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
+{
+	u64 now_ns = ktime_get_ns();
+	u64 elapsed_ns = now_ns - kq->round_start_ns;
+	u64 used_bytes, estimate_bytes, spendable_bytes, rounds;
+	s64 carried_bytes = 0;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	used_bytes = kf_take_stock(kq, now_ns, &carried_bytes);
+	kf_update_shares(kq);
+
+	estimate_bytes = kf_pool_estimate_bytes(used_bytes, elapsed_ns,
+						READ_ONCE(kq->round_ns));
+	kq->pool_bytes = kf_pool_next_bytes(estimate_bytes, kq->pool_bytes,
+					    kq->nr_active);
+	spendable_bytes = kf_spendable_bytes(kq->pool_bytes, carried_bytes,
+					     kq->nr_active);
+	rounds = kf_rounds_needed(kq, spendable_bytes);
+	trace_kf_refill(kq->dev, reason == KF_REFILL_TIMEOUT, used_bytes,
+			elapsed_ns, kq->pool_bytes, spendable_bytes, rounds,
+			kq->nr_active);
+
+	list_for_each_entry(kg, &kq->active, active_node) {
+		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share) * rounds;
+
+		kg->refilled_bytes += grant_bytes;
+		atomic64_add(grant_bytes, &kg->budget_bytes);
+		kf_group_update_runnable(kg);
+		trace_kf_group(kq->dev, kf_group_cgroup_id(kg),
+			       kg->refilled_bytes, kg->share);
+	}
+
+	kq->round_start_ns = now_ns;
+	/* Pairs with kf_wait_for_refill(): budgets before the round's number. */
+	smp_store_release(&kq->round, kq->round + 1);
+}
+
+/**
+ * kf_refill_if_spent - start a new round if nobody is entitled to go first
+ * @kq: device
+ *
+ * Return: true if it did. Called when a dispatch found nobody with budget,
+ * with kf_hctx.lock held; the new round is visible when this returns.
+ */
+bool kf_refill_if_spent(struct kf_queue *kq)
+{
+	unsigned long flags;
+	bool spent;
+
+	if (atomic_read(&kq->nr_runnable))
+		return false;
+
+	spin_lock_irqsave(&kq->lock, flags);
+	/* Another hardware context may have been first. */
+	spent = !atomic_read(&kq->nr_runnable);
+	if (spent)
+		kf_refill(kq, KF_REFILL_SPENT);
+	spin_unlock_irqrestore(&kq->lock, flags);
+
+	return spent;
+}
+
+/* Run the hardware contexts that waited for the refill. Holds no lock. */
+void kf_kick_throttled(struct kf_queue *kq)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	if (!atomic_read(&kq->nr_throttled))
+		return;
+
+	queue_for_each_hw_ctx(kq->q, hctx, i) {
+		struct kf_hctx *kh = hctx->sched_data;
+
+		if (test_and_clear_bit(KF_HCTX_THROTTLED, &kh->flags)) {
+			atomic_dec(&kq->nr_throttled);
+			blk_mq_run_hw_queue(hctx, true);
+		}
+	}
+}
+
+/**
+ * kf_wait_for_refill - have this hardware context run after the next refill
+ * @kq: device
+ * @kh: the hardware context
+ * @hctx_nr: its number, for the trace
+ *
+ * The caller compares its round with kq->round afterwards, in case a refill
+ * came in between; then it need not wait.
+ */
+void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
+			unsigned int hctx_nr)
+{
+	unsigned long flags;
+
+	trace_kf_wait(kq->dev, hctx_nr, atomic_read(&kq->nr_runnable));
+	if (!test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags))
+		atomic_inc(&kq->nr_throttled);
+	smp_mb__after_atomic();
+
+	spin_lock_irqsave(&kq->lock, flags);
+	if (!hrtimer_is_queued(&kq->timer))
+		hrtimer_start(&kq->timer,
+			      ns_to_ktime(READ_ONCE(kq->timeout_ns)),
+			      HRTIMER_MODE_REL);
+	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/* Somebody waited for timeout_us; armed by kf_wait_for_refill(). */
+static enum hrtimer_restart kf_timer_fn(struct hrtimer *timer)
+{
+	struct kf_queue *kq = container_of(timer, struct kf_queue, timer);
+	u64 timeout_ns = READ_ONCE(kq->timeout_ns);
+	unsigned long flags;
+	u64 age_ns;
+
+	spin_lock_irqsave(&kq->lock, flags);
+	age_ns = ktime_get_ns() - kq->round_start_ns;
+	if (age_ns < timeout_ns) {
+		enum hrtimer_restart restart = HRTIMER_NORESTART;
+
+		/*
+		 * A refill came since: the timeout counts from that one. While
+		 * we waited for the lock somebody may have armed it again.
+		 */
+		if (atomic_read(&kq->nr_throttled) && !hrtimer_is_queued(timer)) {
+			hrtimer_forward_now(timer, ns_to_ktime(timeout_ns - age_ns));
+			restart = HRTIMER_RESTART;
+		}
+		spin_unlock_irqrestore(&kq->lock, flags);
+		return restart;
+	}
+	kf_refill(kq, KF_REFILL_TIMEOUT);
+	spin_unlock_irqrestore(&kq->lock, flags);
+
+	kf_kick_throttled(kq);
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * kf_group_activate - bring a group back that was idle
+ * @kg: group that gets a request
+ *
+ * It starts with what it would have been granted for a round, and no more:
+ * being idle earns nothing. Called from kf_insert_requests().
+ */
+void kf_group_activate(struct kf_group *kg)
+{
+	struct kf_queue *kq = kg->kq;
+	unsigned long flags;
+	s64 grant_bytes;
+
+	spin_lock_irqsave(&kq->lock, flags);
+	if (!kg->is_active && !kg->is_dead) {
+		WRITE_ONCE(kg->is_active, true);
+		list_add_tail(&kg->active_node, &kq->active);
+		kq->nr_active++;
+		kf_update_shares(kq);
+		grant_bytes = kf_grant_bytes(kq->pool_bytes, kg->share);
+		atomic64_set(&kg->budget_bytes, grant_bytes);
+		kg->refilled_bytes = grant_bytes;
+		kg->last_used_ns = ktime_get_ns();
+		kf_group_update_runnable(kg);
+	}
+	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/* Called from kf_pd_init(), under queue_lock and blkcg->lock. */
+void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
+		   struct kf_group *parent)
+{
+	unsigned int i, id;
+
+	kg->kq = kq;
+	kg->generation = kq->generation;
+	kg->parent = parent;
+	INIT_LIST_HEAD(&kg->active_node);
+	for (i = 0; i < kg->nr_backlogs; i++) {
+		struct kf_backlog *kb = &kg->backlog[i];
+
+		kb->kg = kg;
+		for (id = 0; id < KF_NR_DOMAINS; id++) {
+			INIT_LIST_HEAD(&kb->rqs[id]);
+			INIT_LIST_HEAD(&kb->node[id]);
+		}
+	}
+}
+
+/*
+ * The cgroup is deleted, or the scheduler leaves the device. Requests that
+ * are still queued hold references to the blkg and drain without a budget:
+ * they are few, and nobody is left to be fair to.
+ *
+ * Called from kf_pd_offline(), under queue_lock and blkcg->lock.
+ */
+void kf_group_offline(struct kf_group *kg)
+{
+	struct kf_queue *kq = kg->kq;
+	unsigned long flags;
+
+	spin_lock_irqsave(&kq->lock, flags);
+	WRITE_ONCE(kg->is_dead, true);
+	if (kg->is_active) {
+		WRITE_ONCE(kg->is_active, false);
+		list_del_init(&kg->active_node);
+		kq->nr_active--;
+	}
+	kf_group_update_runnable(kg);
+	/*
+	 * Its backlogs may be on spent lists: have them looked at again. The
+	 * hardware contexts that wait are run by the timer at the latest.
+	 */
+	smp_store_release(&kq->round, kq->round + 1);
+	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+void kf_groups_init(struct kf_queue *kq)
+{
+	spin_lock_init(&kq->lock);
+	INIT_LIST_HEAD(&kq->active);
+	kq->round_start_ns = ktime_get_ns();
+	kq->pool_bytes = KF_POOL_MIN_BYTES;
+	isolio_hrtimer_setup(&kq->timer, kf_timer_fn, CLOCK_MONOTONIC,
+			     HRTIMER_MODE_REL);
+}
+
+/* No request is left; the policy is still active on the device. */
+void kf_groups_stop(struct kf_queue *kq)
+{
+	hrtimer_cancel(&kq->timer);
+	WARN_ONCE(atomic_read(&kq->nr_runnable),
+		  "kyber-fairness: %d groups runnable at exit\n",
+		  atomic_read(&kq->nr_runnable));
+}
+
+/* The policy is no longer active: all groups went offline. */
+void kf_groups_exit(struct kf_queue *kq)
+{
+	WARN_ONCE(kq->nr_active, "kyber-fairness: %u groups active at exit\n",
+		  kq->nr_active);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Structures of kyber-fairness. The essay is in main.c.
+ *
+ * Scope is in the type's name, and a local of that type always has the same
+ * name: kf_queue kq (one device), kf_hctx kh (one hardware context), kf_group
+ * kg (one cgroup on one device), kf_cgroup kc (one cgroup), kf_backlog kb
+ * (one cgroup on one hardware context).
+ *
+ * Lock order: kf_hctx.lock, then kf_queue.lock. The block layer's queue_lock
+ * and blkcg lock are outside of kf_queue.lock.
+ */
+#ifndef _KYBER_FAIRNESS_H
+#define _KYBER_FAIRNESS_H
+
+#include "compat.h"
+
+#include <linux/hrtimer.h>
+#include <linux/sbitmap.h>
+#include <linux/workqueue.h>
+
+#include "budget.h"
+
+#define KF_WEIGHT_MIN	1U
+#define KF_WEIGHT_DFL	100U
+#define KF_WEIGHT_MAX	10000U
+
+enum kf_domain_id {
+	KF_READ,
+	KF_WRITE,
+	KF_DISCARD,
+	KF_OTHER,
+	KF_NR_DOMAINS,
+};
+
+/* Domains that have a latency target: all before KF_OTHER. */
+#define KF_NR_TARGETS	KF_OTHER
+
+/*
+ * A latency histogram has eight buckets, each a quarter of the target wide:
+ * the first four are within the target, the last one is open.
+ */
+#define KF_BUCKET_SHIFT	2
+#define KF_GOOD_BUCKETS	(1 << KF_BUCKET_SHIFT)
+#define KF_NR_BUCKETS	(2 * KF_GOOD_BUCKETS)
+
+enum kf_latency_type {
+	KF_LATENCY_TOTAL,	/* since the request could have been dispatched */
+	KF_LATENCY_IO,		/* since the device got it */
+	KF_NR_LATENCY_TYPES,
+};
+
+struct kf_cpu_latency {
+	atomic_t nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
+};
+
+/* Why a refill happened; shown by the tracepoint. */
+enum kf_refill_reason {
+	KF_REFILL_SPENT,	/* every waiting cgroup was out of budget */
+	KF_REFILL_TIMEOUT,	/* somebody waited for timeout_us */
+};
+
+/* One domain of one device. */
+struct kf_domain {
+	/* A request holds a token from dispatch to completion. */
+	struct sbitmap_queue tokens;
+	/* Histogram being filled; latency_work only. */
+	unsigned int nr[KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
+	unsigned long sample_end_jiffies[KF_NR_LATENCY_TYPES];
+	int last_p99_bucket;
+	/* Set through sysfs, read without a lock. */
+	u64 target_ns;
+};
+
+/* One device. */
+struct kf_queue {
+	struct request_queue *q;
+	dev_t dev;
+	/* Which time this is that the scheduler runs a device; never reused. */
+	u64 generation;
+	struct kf_group *root;
+
+	struct kf_domain domain[KF_NR_DOMAINS];
+	struct kf_cpu_latency __percpu *cpu_latency;
+	struct delayed_work latency_work;
+
+	/*
+	 * Groups that have budget and requests waiting. When it is zero
+	 * nobody is entitled to go before those who wait: time to refill.
+	 */
+	atomic_t nr_runnable ____cacheline_aligned_in_smp;
+	/* Count of refills, written under lock, read anywhere. */
+	unsigned int round;
+	/* Hardware contexts with KF_HCTX_THROTTLED. */
+	atomic_t nr_throttled;
+
+	/* lock protects everything below, and the groups' refill fields. */
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	struct list_head active;
+	unsigned int nr_active;
+	u64 pool_bytes;
+	u64 round_start_ns;
+	/* Counts walks over the hierarchy; see kf_update_shares(). */
+	unsigned int walk;
+	struct hrtimer timer;
+
+	/* Depth for requests nobody waits for; see isolio_depth_of_pct(). */
+	unsigned int async_depth;
+
+	/* Set through sysfs, read without a lock. */
+	u64 round_ns;
+	u64 timeout_ns;
+};
+
+#define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
+
+/* One hardware context of one device. */
+struct kf_hctx {
+	unsigned long flags;		/* no lock */
+
+	/* lock protects everything below, and the backlogs of this hctx. */
+	spinlock_t lock;
+	unsigned int cur_domain;
+	unsigned int nr_batched;
+	/* The refill that the lists below know of. */
+	unsigned int round;
+
+	/* Backlogs with requests in a domain; spent: seen without budget. */
+	struct list_head ready[KF_NR_DOMAINS];
+	struct list_head spent[KF_NR_DOMAINS];
+	/* Requests that no budget holds back; see kf_is_urgent(). */
+	struct list_head urgent[KF_NR_DOMAINS];
+
+	/* Waiting for a domain token. */
+	struct sbq_wait domain_wait[KF_NR_DOMAINS];
+	struct sbq_wait_state *domain_ws[KF_NR_DOMAINS];
+	atomic_t wait_index[KF_NR_DOMAINS];
+
+	/* Requests in and out, to be equal when the hctx goes. */
+	u64 nr_inserted;
+	u64 nr_dispatched;
+};
+
+/* One cgroup on one hardware context; under kf_hctx.lock unless noted. */
+struct kf_backlog {
+	struct kf_group *kg;
+	struct list_head rqs[KF_NR_DOMAINS];
+	/* On kf_hctx.ready or .spent while rqs of that domain is not empty. */
+	struct list_head node[KF_NR_DOMAINS];
+	unsigned int nr_waiting;
+	/* Requests from insertion to completion; no lock. */
+	atomic_t nr_tags;
+
+	/* When the cgroup was last found without budget here, 0: it is not. */
+	u64 spent_at_ns;
+	/* When it last got budget after that. */
+	u64 eligible_at_ns;
+
+	/* Statistics: [0] reads, [1] everything else. */
+	u64 throttled_ns;
+	u64 dispatched_bytes[2];
+	u64 nr_dispatched[2];
+} ____cacheline_aligned_in_smp;
+
+#define KF_GROUP_RUNNABLE	0	/* bit in kf_group.flags */
+
+/* One cgroup on one device. */
+struct kf_group {
+	struct blkg_policy_data pd;
+	struct kf_queue *kq;
+	u64 generation;			/* of kq, when it was made */
+	struct kf_group *parent;
+
+	/* Weight in effect and the device's own, 0: none; blkcg->lock. */
+	unsigned int weight;
+	unsigned int dev_weight;
+
+	/* No lock. */
+	unsigned long flags;
+	atomic_t nr_backlogged;		/* hardware contexts with requests waiting */
+	atomic64_t budget_bytes;
+	bool is_active;			/* written under kq->lock */
+	bool is_dead;			/* cgroup is gone: let it drain */
+
+	/* kq->lock */
+	struct list_head active_node;
+	s64 refilled_bytes;		/* budget after the last refill */
+	u64 last_used_ns;		/* a refill that saw it dispatch */
+	u64 share;			/* of the device, KF_SHARE_ONE for all */
+	unsigned int child_weight_sum;	/* valid in walk child_walk */
+	unsigned int child_walk;
+	unsigned int counted_walk;	/* its weight is in the parent's sum */
+
+	unsigned int nr_backlogs;
+	struct kf_backlog backlog[] __counted_by(nr_backlogs);
+};
+
+/* One cgroup. */
+struct kf_cgroup {
+	struct blkcg_policy_data pd;
+	unsigned int weight;		/* blkcg->lock */
+};
+
+extern const char * const kf_domain_names[KF_NR_DOMAINS];
+
+static inline enum kf_domain_id kf_domain_of(blk_opf_t opf)
+{
+	switch (opf & REQ_OP_MASK) {
+	case REQ_OP_READ:
+		return KF_READ;
+	case REQ_OP_WRITE:
+		return KF_WRITE;
+	case REQ_OP_DISCARD:
+		return KF_DISCARD;
+	default:
+		return KF_OTHER;
+	}
+}
+
+static inline bool kf_group_has_budget(struct kf_group *kg)
+{
+	return atomic64_read(&kg->budget_bytes) > 0 || READ_ONCE(kg->is_dead);
+}
+
+/* domain.c */
+int kf_domains_init(struct kf_queue *kq);
+void kf_domains_exit(struct kf_queue *kq);
+void kf_domains_stop(struct kf_queue *kq);
+void kf_domain_wait_init(struct kf_hctx *kh, struct blk_mq_hw_ctx *hctx);
+int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
+			enum kf_domain_id id);
+void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
+			 unsigned int cpu);
+void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
+			  u64 total_ns, u64 io_ns);
+
+/* group.c */
+void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
+		   struct kf_group *parent);
+void kf_group_offline(struct kf_group *kg);
+void kf_group_activate(struct kf_group *kg);
+void kf_group_update_runnable(struct kf_group *kg);
+bool kf_refill_if_spent(struct kf_queue *kq);
+void kf_kick_throttled(struct kf_queue *kq);
+void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
+			unsigned int hctx_nr);
+void kf_groups_init(struct kf_queue *kq);
+void kf_groups_stop(struct kf_queue *kq);
+void kf_groups_exit(struct kf_queue *kq);
+
+/* cgroup.c */
+extern struct blkcg_policy kf_policy;
+void kf_wait_for_groups(void);
+
+static inline struct kf_group *pd_to_kg(struct blkg_policy_data *pd)
+{
+	return pd ? container_of(pd, struct kf_group, pd) : NULL;
+}
+
+static inline struct kf_group *blkg_to_kg(struct blkcg_gq *blkg)
+{
+	return pd_to_kg(isolio_blkg_to_pd(blkg, &kf_policy));
+}
+
+/*
+ * The group of @blkg on this device, or NULL. A deleted cgroup's blkg lives on
+ * while bios refer to it, and with it a group that may be left from an
+ * earlier time the scheduler ran the device.
+ */
+static inline struct kf_group *kf_group_of(struct kf_queue *kq,
+					   struct blkcg_gq *blkg)
+{
+	struct kf_group *kg = blkg_to_kg(blkg);
+
+	return kg && kg->generation == kq->generation ? kg : NULL;
+}
+
+#endif /* _KYBER_FAIRNESS_H */

@@ -1,0 +1,826 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * kyber-fairness: weighted sharing of a multi-queue SSD among cgroups.
+ *
+ * Problem
+ *
+ * Containers on one disk pay for a share of it and get whatever their
+ * neighbours leave. Of the schedulers, only BFQ shares by weight, and on
+ * random requests it loses a large part of a fast SSD's throughput, because
+ * it serves one queue at a time. The ones that keep the SSD busy do not know
+ * cgroups.
+ *
+ * Why simpler ways fail
+ *
+ * Serving cgroups in turn, by request or by byte, does not keep shares when
+ * one of them has nothing queued for a moment: its turn goes to the others,
+ * and on a fast SSD everybody has nothing queued most of the time. Serving
+ * one cgroup at a time and waiting for it wastes a device that needs dozens of
+ * requests inside. Fixed limits (io.max) leave idle what their owner does not
+ * use. Keeping Kyber and one queue of throttled requests beside it puts a
+ * global lock on every request (the report's first design, section III.1).
+ *
+ * Model
+ *
+ * Every cgroup has a budget of bytes on every device. A request is charged
+ * to its cgroup's budget when it is dispatched, and is dispatched as long as
+ * the budget is positive; a budget may so end negative, by less than a
+ * request. A cgroup without budget is held back (throttled) until the next
+ * refill. Budgets are in proportion to weights, so over a round of refill to
+ * refill the cgroups that want more than they get have had exactly their
+ * shares, in whatever order and on whatever CPUs it happened.
+ *
+ * Figure 14 of the report, worked: cgroups of weight 200 and 100 have 200 and
+ * 100 of budget and have each sent a request of 100, which leaves 100 and 0.
+ * The first one's next request goes out, the second one's is held back. Now
+ * both have none: time to refill. It took 67 ms to use the 300; at that rate
+ * a round of 100 ms has 450 in it, and they get 300 and 150.
+ *
+ * Control law
+ *
+ * A round ends when no cgroup has both requests waiting and budget ("is
+ * runnable"): nobody is entitled to go before those who are held back, so the
+ * next round begins at once and the device does not run dry. A cgroup that
+ * has nothing waiting cannot hold up a refill, whatever it has left: one that
+ * sends a small request every 90 ms costs the others nothing (the report's
+ * open problem, section V.2). If a runnable cgroup does not get on, say for
+ * want of tokens in its domain, a timer ends the round after timeout_us.
+ *
+ * The refill equation (figure 30) is in budget.h: the total of the next round
+ * is what the device would serve in round_us at the measured rate. What
+ * cgroups still have or owe counts towards it, the rest is granted by share.
+ * Rounds are short (2 ms, not the report's 100), because a throttled cgroup
+ * waits for the rest of a round, which is most of its latency. Debts are
+ * carried from round to round, so short rounds share no less exactly: with
+ * requests that are larger than a round's budget it takes turns of several
+ * rounds, given in one refill.
+ *
+ * A share is the weight among active siblings times the share of the parent.
+ * A cgroup is active from its first request until a refill finds that it has
+ * neither dispatched for 10 ms nor requests waiting nor a debt.
+ *
+ * Who may wait where: the scheduler's tags are handed out to whoever asks.
+ * Cgroups that are held back would keep all of them, and the cgroup with
+ * budget would have no request to dispatch. So a cgroup may hold its share of
+ * the tags; one that is alone may hold all.
+ *
+ * Below the budgets, Kyber's domains, tokens and latency targets work as they
+ * do in Kyber; see domain.c.
+ *
+ * Locking
+ *
+ * kf_hctx.lock covers the queues of a hardware context and is taken once for
+ * an insertion of a batch and once for a dispatch. On a device with a
+ * hardware queue for each CPU no two CPUs share one. Budgets are atomics.
+ * kf_queue.lock is taken for a refill and when an idle cgroup becomes active,
+ * not for each request. Dispatch never waits for a refill: it does it, or
+ * goes away and is run again by the one who did.
+ *
+ * A request keeps its cgroup's blkg until it is freed: completion looks at
+ * the group after the bios, and their references, are gone.
+ *
+ * What it costs
+ *
+ * For each request: the hctx lock twice, as in Kyber, about five atomic
+ * operations on lines of its own cgroup, two list operations. Nothing loops
+ * over cgroups: a throttled one is moved to a list of its hctx once in a
+ * round, and that list comes back as a whole. A refill looks at every active
+ * cgroup; a round has at least a page for each, so that is a constant for
+ * each request as well.
+ *
+ * What it does not do
+ *
+ * It does not limit the number of requests inside the device to what sharing
+ * needs: on a device with very many tags, cgroups that keep it full take
+ * equal parts of what they got in (notes on the bound are in docs). It shares
+ * bytes, not the device's time: a cgroup whose requests are expensive is not
+ * charged more for them. Buffered writes are charged to the cgroup that
+ * dirtied the pages where the filesystem tells (cgroup v2), and their tags to
+ * the flusher. On devices whose scheduler tags are shared by all hardware
+ * queues, the tag limit counts per hardware queue.
+ */
+#include "kyber-fairness.h"
+
+#include <trace/events/block.h>
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* Rounds this long: see the essay; lab: report-rand-read, p99 and Jain. */
+#define KF_ROUND_NS_DFL		(2 * NSEC_PER_MSEC)
+/* The report's period, a limit for mishaps here. */
+#define KF_TIMEOUT_NS_DFL	(20 * NSEC_PER_MSEC)
+
+/* Of the scheduler's tags; a quarter is kept for those somebody waits for. */
+#define KF_ASYNC_PCT		75
+
+/*
+ * Requests of one domain in a row, if there are that many: enough reads to
+ * get somewhere, fewer writes, and not two trims.
+ */
+static const unsigned int kf_domain_batch[KF_NR_DOMAINS] = {
+	[KF_READ] = 16,
+	[KF_WRITE] = 8,
+	[KF_DISCARD] = 1,
+	[KF_OTHER] = 1,
+};
+
+/*
+ * A request's two words. priv[0]: domain token + 1 in the low 16 bits, above
+ * it the microseconds it could not go for want of budget. priv[1]: backlog.
+ */
+#define KF_RQ_TOKEN_BITS	16
+
+static struct kf_backlog *kf_rq_backlog(struct request *rq)
+{
+	return rq->elv.priv[1];
+}
+
+static int kf_rq_token(struct request *rq)
+{
+	return (int)((unsigned long)rq->elv.priv[0] &
+		     GENMASK(KF_RQ_TOKEN_BITS - 1, 0)) - 1;
+}
+
+static u64 kf_rq_held_ns(struct request *rq)
+{
+	return (u64)((unsigned long)rq->elv.priv[0] >> KF_RQ_TOKEN_BITS) *
+	       NSEC_PER_USEC;
+}
+
+static void kf_rq_set_token(struct request *rq, int token, u64 held_ns)
+{
+	unsigned long held_us = div_u64(held_ns, NSEC_PER_USEC);
+
+	held_us = min(held_us, ~0UL >> KF_RQ_TOKEN_BITS);
+	rq->elv.priv[0] = (void *)(held_us << KF_RQ_TOKEN_BITS |
+				   (unsigned long)(token + 1));
+}
+
+/*
+ * Somebody may be waiting for these in the name of others, so no budget holds
+ * them back; it is charged all the same. Filesystem metadata and journals,
+ * swap, and what the block layer inserts at the head (flushes, requeues).
+ */
+static bool kf_is_urgent(struct request *rq)
+{
+	return rq->cmd_flags & (REQ_META | REQ_SWAP);
+}
+
+static struct kf_group *kf_bio_group(struct kf_queue *kq, struct bio *bio)
+{
+	struct blkcg_gq *blkg = bio ? bio->bi_blkg : NULL;
+
+	/* A request without a bio, or of another device's cgroup. */
+	if (!blkg || isolio_blkg_q(blkg) != kq->q)
+		return kq->root;
+	return kf_group_of(kq, blkg) ?: kq->root;
+}
+
+/* Numbers the times the scheduler comes to a device. */
+static atomic64_t kf_generation;
+
+static struct kf_queue *kf_of(struct request_queue *q)
+{
+	return q->elevator->elevator_data;
+}
+
+/*
+ * Called by the block layer before it allocates a request, for the task that
+ * submits. A depth of one does not block a cgroup that is over its allowance,
+ * it lets it have the tags of the lowest numbers only.
+ */
+static bool kf_is_over_allowance(struct kf_queue *kq, unsigned int hctx_nr)
+{
+	struct blkcg_gq *blkg;
+	struct kf_group *kg;
+	bool over = false;
+
+	rcu_read_lock();
+	blkg = isolio_blkg_lookup(isolio_css_to_blkcg(task_css(current, io_cgrp_id)),
+				  kq->q);
+	kg = kf_group_of(kq, blkg);
+	if (kg && kg != kq->root && READ_ONCE(kg->is_active)) {
+		u32 allowance = kf_tag_allowance(kq->q->nr_requests,
+						 READ_ONCE(kg->share));
+
+		over = atomic_read(&kg->backlog[hctx_nr].nr_tags) >= allowance;
+	}
+	rcu_read_unlock();
+
+	return over;
+}
+
+static void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct kf_queue *kq = kf_of(data->q);
+
+	if (kf_is_over_allowance(kq, isolio_map_queue(data->q, opf)->queue_num))
+		data->shallow_depth = 1;
+	else if (!op_is_sync(opf))
+		data->shallow_depth = READ_ONCE(kq->async_depth);
+}
+
+/* Called when nr_requests was set, and from kf_init_hctx(). */
+static void isolio_depth_updated_fn(kf_depth_updated, hctx)
+{
+	struct kf_queue *kq = kf_of(hctx->queue);
+
+	WRITE_ONCE(kq->async_depth, isolio_depth_of_pct(hctx, KF_ASYNC_PCT));
+	isolio_set_min_depth(hctx, 1);
+}
+
+/*
+ * Called by the block layer before it makes a request of a bio, in the task
+ * that submits: the bio may go into a request of its own cgroup that waits.
+ */
+static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
+			 unsigned int nr_segs)
+{
+	struct kf_queue *kq = kf_of(q);
+	struct kf_group *kg = kf_bio_group(kq, bio);
+	struct blk_mq_hw_ctx *hctx = isolio_map_queue(q, bio->bi_opf);
+	struct kf_hctx *kh = hctx->sched_data;
+	struct kf_backlog *kb = &kg->backlog[hctx->queue_num];
+	struct list_head *rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
+	bool merged;
+
+	if (list_empty_careful(rqs))
+		return false;
+
+	spin_lock(&kh->lock);
+	merged = blk_bio_list_merge(q, rqs, bio, nr_segs);
+	spin_unlock(&kh->lock);
+
+	return merged;
+}
+
+/* Called when a request is allocated. */
+static void kf_prepare_request(struct request *rq)
+{
+	kf_rq_set_token(rq, -1, 0);
+	rq->elv.priv[1] = NULL;
+}
+
+/* The request's backlog; the first time it takes references. */
+static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct request *rq,
+				      unsigned int hctx_nr)
+{
+	struct kf_backlog *kb = kf_rq_backlog(rq);
+	struct kf_group *kg;
+
+	if (kb)
+		return kb;
+
+	kg = kf_bio_group(kq, rq->bio);
+	kb = &kg->backlog[hctx_nr];
+	isolio_blkg_get(kg->pd.blkg);
+	atomic_inc(&kb->nr_tags);
+	rq->elv.priv[1] = kb;
+	return kb;
+}
+
+static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
+			      struct request *rq, unsigned int hctx_nr,
+			      bool at_head)
+{
+	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
+	struct kf_backlog *kb = kf_rq_claim(kq, rq, hctx_nr);
+	struct kf_group *kg = kb->kg;
+
+	lockdep_assert_held(&kh->lock);
+
+	kh->nr_inserted++;
+	trace_block_rq_insert(rq);
+
+	if (at_head || kf_is_urgent(rq)) {
+		if (at_head)
+			list_add(&rq->queuelist, &kh->urgent[id]);
+		else
+			list_add_tail(&rq->queuelist, &kh->urgent[id]);
+		return;
+	}
+
+	list_add_tail(&rq->queuelist, &kb->rqs[id]);
+	if (list_empty(&kb->node[id]))
+		list_add_tail(&kb->node[id], &kh->ready[id]);
+
+	if (!kb->nr_waiting++) {
+		atomic_inc(&kg->nr_backlogged);
+		/* Pairs with kf_group_deactivate(). */
+		smp_mb__after_atomic();
+		if (!READ_ONCE(kg->is_active))
+			kf_group_activate(kg);
+		kf_group_update_runnable(kg);
+	}
+}
+
+/* Called with requests to be queued on @hctx, in process context. */
+static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
+			       struct list_head *list, isolio_insert_arg)
+{
+	struct kf_queue *kq = kf_of(hctx->queue);
+	struct kf_hctx *kh = hctx->sched_data;
+	bool at_head = isolio_insert_at_head(flags);
+	struct request *rq;
+
+	spin_lock(&kh->lock);
+	while (!list_empty(list)) {
+		rq = list_first_entry(list, struct request, queuelist);
+		list_del_init(&rq->queuelist);
+		kf_insert_request(kq, kh, rq, hctx->queue_num, at_head);
+	}
+	spin_unlock(&kh->lock);
+}
+
+/* After a refill everybody on the spent lists is worth another look. */
+static void kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	unsigned int round = smp_load_acquire(&kq->round);
+	int id;
+
+	lockdep_assert_held(&kh->lock);
+
+	if (kh->round == round)
+		return;
+	kh->round = round;
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		list_splice_tail_init(&kh->spent[id], &kh->ready[id]);
+}
+
+static void kf_hold_back(struct kf_queue *kq, struct kf_hctx *kh,
+			 struct kf_backlog *kb, enum kf_domain_id id)
+{
+	struct kf_group *kg = kb->kg;
+
+	list_move_tail(&kb->node[id], &kh->spent[id]);
+	if (!kb->spent_at_ns)
+		kb->spent_at_ns = ktime_get_ns();
+	trace_kf_throttle(kq->dev, kb - kg->backlog,
+			  cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
+			  atomic64_read(&kg->budget_bytes), kb->nr_waiting);
+}
+
+/* The next backlog of a domain whose cgroup has budget, or NULL. */
+static struct kf_backlog *kf_next_backlog(struct kf_queue *kq,
+					  struct kf_hctx *kh,
+					  enum kf_domain_id id)
+{
+	struct kf_backlog *kb;
+
+	lockdep_assert_held(&kh->lock);
+
+	for (;;) {
+		kb = list_first_entry_or_null(&kh->ready[id], struct kf_backlog,
+					      node[id]);
+		if (!kb)
+			return NULL;
+		if (kf_group_has_budget(kb->kg))
+			break;
+		/* Each does this once in a round: the loop costs no request more. */
+		kf_hold_back(kq, kh, kb, id);
+	}
+
+	if (kb->spent_at_ns) {
+		u64 round_start_ns = READ_ONCE(kq->round_start_ns);
+
+		kb->eligible_at_ns = max(round_start_ns, kb->spent_at_ns);
+		WRITE_ONCE(kb->throttled_ns, kb->throttled_ns +
+			   kb->eligible_at_ns - kb->spent_at_ns);
+		kb->spent_at_ns = 0;
+	}
+	return kb;
+}
+
+/* Charge the request's cgroup: it is dispatched. */
+static void kf_charge(struct kf_backlog *kb, struct request *rq)
+{
+	unsigned int bytes = blk_rq_bytes(rq);
+	unsigned int dir = rq_data_dir(rq) == READ ? 0 : 1;
+
+	WRITE_ONCE(kb->dispatched_bytes[dir], kb->dispatched_bytes[dir] + bytes);
+	WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
+	if (atomic64_sub_return(bytes, &kb->kg->budget_bytes) <= 0)
+		kf_group_update_runnable(kb->kg);
+}
+
+static void kf_take_request(struct kf_hctx *kh, struct kf_backlog *kb,
+			    struct request *rq, enum kf_domain_id id)
+{
+	struct kf_group *kg = kb->kg;
+
+	lockdep_assert_held(&kh->lock);
+
+	list_del_init(&rq->queuelist);
+	/* In turn among those with budget: a round is mixed, not in blocks. */
+	if (list_empty(&kb->rqs[id]))
+		list_del_init(&kb->node[id]);
+	else
+		list_move_tail(&kb->node[id], &kh->ready[id]);
+
+	if (!--kb->nr_waiting) {
+		atomic_dec(&kg->nr_backlogged);
+		kf_group_update_runnable(kg);
+	}
+}
+
+static struct request *kf_dispatch_domain(struct kf_queue *kq,
+					  struct kf_hctx *kh,
+					  unsigned int hctx_nr,
+					  enum kf_domain_id id)
+{
+	struct kf_backlog *kb = NULL;
+	struct request *rq;
+	u64 held_ns = 0;
+	int token;
+
+	lockdep_assert_held(&kh->lock);
+
+	rq = list_first_entry_or_null(&kh->urgent[id], struct request, queuelist);
+	if (!rq) {
+		kb = kf_next_backlog(kq, kh, id);
+		if (!kb)
+			return NULL;
+		rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
+	}
+
+	token = kf_domain_get_token(kq, kh, id);
+	if (token < 0) {
+		trace_kf_no_token(kq->dev, hctx_nr, kf_domain_names[id]);
+		return NULL;
+	}
+
+	if (kb) {
+		kf_take_request(kh, kb, rq, id);
+		if (kb->eligible_at_ns > rq->start_time_ns)
+			held_ns = kb->eligible_at_ns - rq->start_time_ns;
+	} else {
+		list_del_init(&rq->queuelist);
+		kb = kf_rq_backlog(rq);
+	}
+	kf_rq_set_token(rq, token, held_ns);
+	kf_charge(kb, rq);
+	kh->nr_dispatched++;
+	kh->nr_batched++;
+
+	return rq;
+}
+
+static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh,
+				   unsigned int hctx_nr)
+{
+	struct request *rq;
+	int i;
+
+	lockdep_assert_held(&kh->lock);
+
+	if (kh->nr_batched < kf_domain_batch[kh->cur_domain]) {
+		rq = kf_dispatch_domain(kq, kh, hctx_nr, kh->cur_domain);
+		if (rq)
+			return rq;
+	}
+
+	/*
+	 * The batch is full, or the domain has nothing to give, no budget or
+	 * no tokens: the next one, and at last this one again.
+	 */
+	kh->nr_batched = 0;
+	for (i = 0; i < KF_NR_DOMAINS; i++) {
+		kh->cur_domain = (kh->cur_domain + 1) % KF_NR_DOMAINS;
+		rq = kf_dispatch_domain(kq, kh, hctx_nr, kh->cur_domain);
+		if (rq)
+			return rq;
+	}
+
+	return NULL;
+}
+
+static bool kf_has_spent(struct kf_hctx *kh)
+{
+	int id;
+
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		if (!list_empty_careful(&kh->spent[id]))
+			return true;
+	return false;
+}
+
+/*
+ * Called by the block layer when @hctx can take a request, in process context
+ * or on a worker; often. Tries, refills if nobody has budget, tries again, and
+ * leaves: it never waits.
+ */
+static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct kf_queue *kq = kf_of(hctx->queue);
+	struct kf_hctx *kh = hctx->sched_data;
+	struct request *rq;
+	bool refilled = false;
+
+	spin_lock(&kh->lock);
+	kf_see_refill(kq, kh);
+	rq = kf_dispatch(kq, kh, hctx->queue_num);
+	if (!rq && kf_has_spent(kh)) {
+		refilled = kf_refill_if_spent(kq);
+		if (!refilled)
+			kf_wait_for_refill(kq, kh, hctx->queue_num);
+		/* By us, or by somebody before we were known to wait. */
+		if (kh->round != smp_load_acquire(&kq->round)) {
+			kf_see_refill(kq, kh);
+			rq = kf_dispatch(kq, kh, hctx->queue_num);
+		}
+	} else if (rq && atomic_read(&kq->nr_throttled)) {
+		/* This may have been the last one entitled before the others. */
+		refilled = kf_refill_if_spent(kq);
+	}
+	spin_unlock(&kh->lock);
+
+	if (refilled)
+		kf_kick_throttled(kq);
+
+	return rq;
+}
+
+/* Called by the block layer to see whether to call kf_dispatch_request(). */
+static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct kf_queue *kq = kf_of(hctx->queue);
+	struct kf_hctx *kh = hctx->sched_data;
+	int id;
+
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		if (!list_empty_careful(&kh->urgent[id]) ||
+		    !list_empty_careful(&kh->ready[id]))
+			return true;
+
+	/* Held back: work only once there was a refill, or may be one. */
+	return kf_has_spent(kh) &&
+	       (READ_ONCE(kh->round) != READ_ONCE(kq->round) ||
+		!atomic_read(&kq->nr_runnable));
+}
+
+/* Called on completion, in any context. */
+static void kf_completed_request(struct request *rq, u64 now_ns)
+{
+	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
+	u64 total_ns = now_ns - rq->start_time_ns;
+	u64 held_ns = kf_rq_held_ns(rq);
+
+	if (id < KF_NR_TARGETS)
+		kf_domain_add_sample(kf_of(rq->q), id,
+				     total_ns > held_ns ? total_ns - held_ns : 0,
+				     now_ns - rq->io_start_time_ns);
+}
+
+static void kf_rq_return_token(struct request *rq)
+{
+	int token = kf_rq_token(rq);
+
+	if (token < 0)
+		return;
+	kf_domain_put_token(kf_of(rq->q), kf_domain_of(rq->cmd_flags), token,
+			    rq->mq_ctx->cpu);
+	kf_rq_set_token(rq, -1, 0);
+}
+
+/* Called when a request is freed, in any context. */
+static void kf_finish_request(struct request *rq)
+{
+	struct kf_backlog *kb = kf_rq_backlog(rq);
+
+	kf_rq_return_token(rq);
+	if (!kb)
+		return;
+	rq->elv.priv[1] = NULL;
+	atomic_dec(&kb->nr_tags);
+	isolio_blkg_put(kb->kg->pd.blkg);
+}
+
+/*
+ * Called when the device gave a request back; it will be inserted again. What
+ * it was charged goes back as well: it will be charged again.
+ */
+static void kf_requeue_request(struct request *rq)
+{
+	struct kf_backlog *kb = kf_rq_backlog(rq);
+
+	if (kf_rq_token(rq) < 0 || !kb)
+		return;
+	kf_rq_return_token(rq);
+	atomic64_add(blk_rq_bytes(rq), &kb->kg->budget_bytes);
+	kf_group_update_runnable(kb->kg);
+}
+
+static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
+{
+	struct kf_hctx *kh;
+	int id;
+
+	kh = kzalloc_node(sizeof(*kh), GFP_KERNEL, hctx->numa_node);
+	if (!kh)
+		return -ENOMEM;
+
+	spin_lock_init(&kh->lock);
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		INIT_LIST_HEAD(&kh->ready[id]);
+		INIT_LIST_HEAD(&kh->spent[id]);
+		INIT_LIST_HEAD(&kh->urgent[id]);
+	}
+	kf_domain_wait_init(kh, hctx);
+
+	hctx->sched_data = kh;
+	isolio_depth_updated(kf_depth_updated)(hctx);
+	return 0;
+}
+
+/* The queue is frozen and quiesced: no request, no dispatch. */
+static void kf_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
+{
+	struct kf_queue *kq = kf_of(hctx->queue);
+	struct kf_hctx *kh = hctx->sched_data;
+
+	/* It looks at every kf_hctx. */
+	hrtimer_cancel(&kq->timer);
+	WARN_ONCE(kh->nr_inserted != kh->nr_dispatched,
+		  "kyber-fairness: hctx %u: %llu requests in, %llu out\n",
+		  hctx_idx, kh->nr_inserted, kh->nr_dispatched);
+	hctx->sched_data = NULL;
+	kfree(kh);
+}
+
+static void *kf_alloc(struct request_queue *q)
+{
+	struct kf_queue *kq;
+
+	kq = kzalloc_node(sizeof(*kq), GFP_KERNEL, q->node);
+	if (!kq)
+		return NULL;
+
+	kq->q = q;
+	kq->dev = disk_devt(q->disk);
+	kq->generation = atomic64_inc_return(&kf_generation);
+	kq->round_ns = KF_ROUND_NS_DFL;
+	kq->timeout_ns = KF_TIMEOUT_NS_DFL;
+	kf_groups_init(kq);
+	if (kf_domains_init(kq)) {
+		kfree(kq);
+		return NULL;
+	}
+
+	return kq;
+}
+
+static void kf_free(void *data)
+{
+	struct kf_queue *kq = data;
+
+	if (!kq)
+		return;
+	kf_domains_exit(kq);
+	kfree(kq);
+}
+
+/* The scheduler is chosen for a device; the queue is frozen. */
+static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
+{
+	struct kf_queue *kq;
+	int ret;
+
+	kq = isolio_elevator_begin(q, eq, kf_alloc);
+	if (!kq)
+		return -ENOMEM;
+
+	/* Hardware contexts dispatch side by side. */
+	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
+
+	ret = isolio_activate_policy(q, &kf_policy);
+	if (ret) {
+		isolio_elevator_abort(q, kf_free);
+		return ret;
+	}
+
+	/* io_start_time_ns is only kept while somebody asks for it. */
+	blk_stat_enable_accounting(q);
+	return 0;
+}
+
+/* Another scheduler is chosen, or the device goes; all kf_hctx are gone. */
+static void kf_exit_sched(struct elevator_queue *e)
+{
+	struct kf_queue *kq = e->elevator_data;
+
+	kf_groups_stop(kq);
+	kf_domains_stop(kq);
+	blk_stat_disable_accounting(kq->q);
+	isolio_deactivate_policy(kq->q, &kf_policy);
+	kf_groups_exit(kq);
+	isolio_elevator_end(kq, kf_free);
+}
+
+static ssize_t kf_show_u64(char *page, u64 value)
+{
+	return sysfs_emit(page, "%llu\n", value);
+}
+
+static ssize_t kf_store_u64(const char *page, size_t count, u64 *value,
+			    u64 unit, u64 least, u64 most)
+{
+	u64 number;
+	int ret = kstrtou64(page, 10, &number);
+
+	if (ret)
+		return ret;
+	if (number < least || number > most)
+		return -ERANGE;
+	WRITE_ONCE(*value, number * unit);
+	return count;
+}
+
+/* Every tunable once: file, field of kf_queue, unit in ns, least, most. */
+#define KF_TUNABLES(X)							\
+	X(read_lat_nsec, domain[KF_READ].target_ns, 1, 1, 10 * NSEC_PER_SEC)	\
+	X(write_lat_nsec, domain[KF_WRITE].target_ns, 1, 1, 10 * NSEC_PER_SEC)	\
+	X(round_us, round_ns, NSEC_PER_USEC, 100, USEC_PER_SEC)		\
+	X(timeout_us, timeout_ns, NSEC_PER_USEC, 1000, USEC_PER_SEC)
+
+#define KF_TUNABLE_FNS(name, field, unit, least, most)			\
+static ssize_t kf_##name##_show(struct elevator_queue *e, char *page)	\
+{									\
+	struct kf_queue *kq = e->elevator_data;				\
+									\
+	return kf_show_u64(page, div_u64(READ_ONCE(kq->field), unit));	\
+}									\
+									\
+static ssize_t kf_##name##_store(struct elevator_queue *e,		\
+				 const char *page, size_t count)	\
+{									\
+	struct kf_queue *kq = e->elevator_data;				\
+									\
+	return kf_store_u64(page, count, &kq->field, unit, least, most); \
+}
+KF_TUNABLES(KF_TUNABLE_FNS)
+#undef KF_TUNABLE_FNS
+
+#define KF_TUNABLE_ATTR(name, field, unit, least, most)			\
+	__ATTR(name, 0644, kf_##name##_show, kf_##name##_store),
+static isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
+	KF_TUNABLES(KF_TUNABLE_ATTR)
+	__ATTR_NULL
+};
+#undef KF_TUNABLE_ATTR
+
+static struct elevator_type kf_elevator = {
+	.ops = {
+		ISOLIO_SCHED_DATA_OPS(kf_alloc, kf_free)
+		.init_sched		= kf_init_sched,
+		.exit_sched		= kf_exit_sched,
+		.init_hctx		= kf_init_hctx,
+		.exit_hctx		= kf_exit_hctx,
+		.depth_updated		= kf_depth_updated,
+		.limit_depth		= kf_limit_depth,
+		.bio_merge		= kf_bio_merge,
+		.prepare_request	= kf_prepare_request,
+		.insert_requests	= kf_insert_requests,
+		.has_work		= kf_has_work,
+		.dispatch_request	= kf_dispatch_request,
+		.completed_request	= kf_completed_request,
+		.requeue_request	= kf_requeue_request,
+		.finish_request		= kf_finish_request,
+	},
+	.elevator_attrs	= kf_attrs,
+	.elevator_name	= "kyber-fairness",
+	.elevator_owner	= THIS_MODULE,
+};
+
+static int __init kf_init(void)
+{
+	int ret;
+
+	ret = blkcg_policy_register(&kf_policy);
+	if (ret == -ENOSPC)
+		pr_err("kyber-fairness: all %d blkcg policy slots of this kernel are taken: unload another policy (bfq is one) and load again\n",
+		       BLKCG_MAX_POLS);
+	if (ret)
+		return ret;
+
+	ret = elv_register(&kf_elevator);
+	if (ret)
+		blkcg_policy_unregister(&kf_policy);
+	return ret;
+}
+
+static void __exit kf_exit(void)
+{
+	elv_unregister(&kf_elevator);
+	kf_wait_for_groups();
+	blkcg_policy_unregister(&kf_policy);
+}
+
+module_init(kf_init);
+module_exit(kf_exit);
+
+ISOLIO_LAYOUT_RECORD();
+MODULE_AUTHOR("the isolio project");
+MODULE_DESCRIPTION("Weighted sharing of multi-queue SSDs among cgroups");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("kyber-fairness-iosched");

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tests of budget.h: as KUnit on kernels that have it, and as a userspace
+ * program under ASan and UBSan.
+ */
+#include <kunit/test.h>
+
+#include "../budget.h"
+
+#define MS	1000000ULL	/* ns */
+#define MIB	(1ULL << 20)
+
+/*
+ * Figure 14 of the report, by hand: cgroups of weight 200 and 100 used 200 and
+ * 100 of budget in two thirds of the 100 ms, so a full round has
+ * 300 * 3/2 = 450 in it. Nothing is left over, so 300 and 150 are granted.
+ */
+static void figure_14(struct kunit *test)
+{
+	u64 first = kf_share_of(KF_SHARE_ONE, 200, 300);
+	u64 second = kf_share_of(KF_SHARE_ONE, 100, 300);
+	u64 pool = kf_pool_estimate_bytes(300, 200 * MS / 3, 100 * MS);
+
+	KUNIT_EXPECT_EQ(test, pool, 450);
+	/* Shares round down by less than a byte in 2^30. */
+	KUNIT_EXPECT_EQ(test, kf_grant_bytes(450 * MIB, first) / MIB, 299);
+	KUNIT_EXPECT_EQ(test, (kf_grant_bytes(450 * MIB, first) + 1) / MIB, 300);
+	KUNIT_EXPECT_EQ(test, (kf_grant_bytes(450 * MIB, second) + 1) / MIB, 150);
+}
+
+/*
+ * Figure 30 with remainders: 450 in the pool, of which the first cgroup still
+ * has 60 and the second owes 30. So 450 - 60 + 30 = 420 are granted, 280 and
+ * 140, and the budgets, 340 and 110, are the pool together.
+ */
+static void figure_30_remainders(struct kunit *test)
+{
+	s64 carried = 60 - 30;
+	u64 spendable = kf_spendable_bytes(450 * MIB, carried * (s64)MIB, 2);
+	s64 first, second;
+
+	KUNIT_EXPECT_EQ(test, spendable, 420 * MIB);
+	first = kf_grant_bytes(spendable, kf_share_of(KF_SHARE_ONE, 200, 300)) + 60 * MIB;
+	second = kf_grant_bytes(spendable, kf_share_of(KF_SHARE_ONE, 100, 300)) - 30 * MIB;
+	KUNIT_EXPECT_EQ(test, (first + 1) / MIB, 340);
+	KUNIT_EXPECT_EQ(test, (second + 1) / MIB, 110);
+	KUNIT_EXPECT_LE(test, first + second, (s64)(450 * MIB));
+	KUNIT_EXPECT_GE(test, first + second, (s64)(450 * MIB) - 2);
+}
+
+struct share_case {
+	const char *name;
+	u64 parent;
+	u32 weight;
+	u32 weight_sum;
+	u64 want;
+};
+
+static const struct share_case share_cases[] = {
+	{ "alone", KF_SHARE_ONE, 100, 100, KF_SHARE_ONE },
+	{ "half", KF_SHARE_ONE, 100, 200, KF_SHARE_ONE / 2 },
+	{ "half of a quarter", KF_SHARE_ONE / 4, 500, 1000, KF_SHARE_ONE / 8 },
+	{ "smallest among many", KF_SHARE_ONE, 1, 10000 * 1000, KF_SHARE_ONE / 10000000 },
+	{ "largest weight, no overflow", KF_SHARE_ONE, 10000, 10000, KF_SHARE_ONE },
+	{ "nobody counted", KF_SHARE_ONE, 100, 0, KF_SHARE_ONE },
+};
+
+static void share_case_name(const struct share_case *c, char *name)
+{
+	strscpy(name, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(share, share_cases, share_case_name);
+
+static void share_of_level(struct kunit *test)
+{
+	const struct share_case *c = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, kf_share_of(c->parent, c->weight, c->weight_sum),
+			c->want);
+}
+
+/* The weights of the report's experiments: shares never sum to more than one. */
+static void shares_never_exceed_one(struct kunit *test)
+{
+	static const u32 weights[] = { 1000, 500, 250, 100, 1, 7, 3333, 10000 };
+	u64 sum = 0;
+	u32 weight_sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(weights); i++)
+		weight_sum += weights[i];
+	for (i = 0; i < ARRAY_SIZE(weights); i++)
+		sum += kf_share_of(KF_SHARE_ONE, weights[i], weight_sum);
+	KUNIT_EXPECT_LE(test, sum, KF_SHARE_ONE);
+	KUNIT_EXPECT_GE(test, sum, KF_SHARE_ONE - ARRAY_SIZE(weights));
+}
+
+static void estimate_extremes(struct kunit *test)
+{
+	/* No time at all, and much more used than any device serves. */
+	KUNIT_EXPECT_EQ(test, kf_pool_estimate_bytes(4096, 0, 2 * MS), 4096ULL << 18);
+	KUNIT_EXPECT_GT(test, kf_pool_estimate_bytes(U64_MAX, 0, 1000 * MS), 0ULL);
+	/* An hour without I/O, then one request. */
+	KUNIT_EXPECT_EQ(test, kf_pool_estimate_bytes(4096, 3600 * 1000 * MS, 2 * MS), 0ULL);
+	KUNIT_EXPECT_EQ(test, kf_pool_estimate_bytes(0, 2 * MS, 2 * MS), 0ULL);
+}
+
+static void pool_follows_by_steps(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(450 * MIB, 300 * MIB, 2), 450 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(100 * MIB, MIB, 2), 2 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(0, MIB, 2), MIB / 2);
+	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(0, 0, 0), KF_POOL_MIN_BYTES);
+	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(0, 0, 1000), 1000 * KF_POOL_MIN_BYTES);
+}
+
+/*
+ * The report's open problem: a cgroup that uses nothing of what it is granted
+ * must not gather the pool in its hands. Run figure 30 for it round after
+ * round: the others' part of the pool stays as it is.
+ */
+static void unused_budget_is_bounded(struct kunit *test)
+{
+	const u64 pool = 4 * MIB, share = KF_SHARE_ONE / 2;
+	s64 lazy = 0;
+	int round;
+
+	for (round = 0; round < 100; round++) {
+		s64 carry = kf_carry_bytes(lazy, kf_grant_bytes(pool, share), false);
+		u64 spendable = kf_spendable_bytes(pool, carry, 2);
+
+		lazy = carry + kf_grant_bytes(spendable, share);
+		KUNIT_EXPECT_GE(test, kf_grant_bytes(spendable, share),
+				(s64)pool / 4);
+	}
+	KUNIT_EXPECT_LE(test, lazy, (s64)pool);
+}
+
+static void carry_keeps_debts(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(-(s64)MIB, 4096, false), -(s64)MIB);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(-(s64)MIB, 4096, true), -(s64)MIB);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(5000, 4096, false), 4096);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(5000, 4096, true), 5000);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(1 << 20, 4096, true), 8 * 4096);
+}
+
+static void spendable_is_never_nothing(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_spendable_bytes(MIB, 2 * MIB, 3), 3 * KF_POOL_MIN_BYTES);
+	KUNIT_EXPECT_EQ(test, kf_grant_bytes(4096, 1), 1);
+}
+
+/* A debt of 1 MiB at 4 KiB a round: 256 rounds to zero, one more to go on. */
+static void rounds_to_spend(struct kunit *test)
+{
+	s64 debt = -(s64)MIB;
+	u64 rounds = kf_rounds_to_spend(debt, 4096);
+
+	KUNIT_EXPECT_EQ(test, rounds, 257);
+	KUNIT_EXPECT_GT(test, debt + (s64)rounds * 4096, 0);
+	KUNIT_EXPECT_LE(test, debt + ((s64)rounds - 1) * 4096, 0);
+	KUNIT_EXPECT_EQ(test, kf_rounds_to_spend(1, 4096), 0);
+	KUNIT_EXPECT_EQ(test, kf_rounds_to_spend(0, 4096), 1);
+}
+
+/*
+ * Exact shares from short rounds and large requests: two cgroups of weight
+ * 1000 and 100 that always have requests of 1 MiB waiting, a pool of 1/4 MiB.
+ * After 2200 requests they differ from 10 to 1 by less than two requests.
+ */
+static void large_requests_share_exactly(struct kunit *test)
+{
+	const u64 share[2] = {
+		kf_share_of(KF_SHARE_ONE, 1000, 1100),
+		kf_share_of(KF_SHARE_ONE, 100, 1100),
+	};
+	s64 budget[2] = { 0, 0 };
+	u64 served[2] = { 0, 0 };
+	u64 pool = MIB / 4;
+	int i;
+
+	while (served[0] + served[1] < 2200) {
+		u64 spendable, rounds;
+
+		if (budget[0] <= 0 && budget[1] <= 0) {
+			spendable = kf_spendable_bytes(pool, budget[0] + budget[1], 2);
+			rounds = U64_MAX;
+			for (i = 0; i < 2; i++) {
+				s64 grant = kf_grant_bytes(spendable, share[i]);
+
+				rounds = min(rounds, kf_rounds_to_spend(budget[i] + grant, grant) + 1);
+			}
+			for (i = 0; i < 2; i++)
+				budget[i] += kf_grant_bytes(spendable, share[i]) * (s64)rounds;
+		}
+		for (i = 0; i < 2; i++) {
+			if (budget[i] > 0) {
+				budget[i] -= MIB;
+				served[i]++;
+			}
+		}
+	}
+	KUNIT_EXPECT_GE(test, served[0], 1998ULL);
+	KUNIT_EXPECT_LE(test, served[0], 2002ULL);
+}
+
+static void tag_allowance(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_tag_allowance(64, KF_SHARE_ONE), 64);
+	KUNIT_EXPECT_EQ(test, kf_tag_allowance(64, kf_share_of(KF_SHARE_ONE, 1000, 1850)), 35);
+	KUNIT_EXPECT_EQ(test, kf_tag_allowance(64, 0), KF_TAGS_MIN);
+	KUNIT_EXPECT_EQ(test, kf_tag_allowance(10240, KF_SHARE_ONE / 2), 5120);
+}
+
+static struct kunit_case budget_cases[] = {
+	KUNIT_CASE(figure_14),
+	KUNIT_CASE(figure_30_remainders),
+	KUNIT_CASE_PARAM(share_of_level, share_gen_params),
+	KUNIT_CASE(shares_never_exceed_one),
+	KUNIT_CASE(estimate_extremes),
+	KUNIT_CASE(pool_follows_by_steps),
+	KUNIT_CASE(unused_budget_is_bounded),
+	KUNIT_CASE(carry_keeps_debts),
+	KUNIT_CASE(spendable_is_never_nothing),
+	KUNIT_CASE(rounds_to_spend),
+	KUNIT_CASE(large_requests_share_exactly),
+	KUNIT_CASE(tag_allowance),
+	{ }
+};
+
+static struct kunit_suite budget_suite = {
+	.name = "kyber_fairness_budget",
+	.test_cases = budget_cases,
+};
+kunit_test_suite(budget_suite);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Tests of kyber-fairness' budget arithmetic");

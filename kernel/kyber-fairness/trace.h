@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One tracepoint for each decision: a refill, a cgroup held back, a hardware
+ * context that waits, a domain's depth changed, a domain out of tokens.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM kyber_fairness
+
+#if !defined(_KF_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _KF_TRACE_H
+
+#include <linux/blkdev.h>
+#include <linux/tracepoint.h>
+
+TRACE_EVENT(kf_refill,
+	TP_PROTO(dev_t dev, bool timeout, u64 used_bytes, u64 elapsed_ns,
+		 u64 pool_bytes, u64 spendable_bytes, u64 rounds,
+		 unsigned int nr_active),
+	TP_ARGS(dev, timeout, used_bytes, elapsed_ns, pool_bytes,
+		spendable_bytes, rounds, nr_active),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(bool, timeout)
+		__field(u64, used_bytes)
+		__field(u64, elapsed_ns)
+		__field(u64, pool_bytes)
+		__field(u64, spendable_bytes)
+		__field(u64, rounds)
+		__field(unsigned int, nr_active)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->timeout = timeout;
+		__entry->used_bytes = used_bytes;
+		__entry->elapsed_ns = elapsed_ns;
+		__entry->pool_bytes = pool_bytes;
+		__entry->spendable_bytes = spendable_bytes;
+		__entry->rounds = rounds;
+		__entry->nr_active = nr_active;
+	),
+	TP_printk("%d,%d %s used_bytes=%llu elapsed_ns=%llu pool_bytes=%llu spendable_bytes=%llu rounds=%llu nr_active=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __entry->timeout ? "timeout" : "spent",
+		  __entry->used_bytes, __entry->elapsed_ns,
+		  __entry->pool_bytes, __entry->spendable_bytes,
+		  __entry->rounds, __entry->nr_active)
+);
+
+TRACE_EVENT(kf_group,
+	TP_PROTO(dev_t dev, u64 cgroup_id, s64 budget_bytes, u64 share),
+	TP_ARGS(dev, cgroup_id, budget_bytes, share),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, cgroup_id)
+		__field(s64, budget_bytes)
+		__field(u64, share)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->cgroup_id = cgroup_id;
+		__entry->budget_bytes = budget_bytes;
+		__entry->share = share;
+	),
+	TP_printk("%d,%d cgroup=%llu budget_bytes=%lld share_ppm=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __entry->cgroup_id, __entry->budget_bytes,
+		  (__entry->share * 1000000) >> 30)
+);
+
+TRACE_EVENT(kf_throttle,
+	TP_PROTO(dev_t dev, unsigned int hctx_nr, u64 cgroup_id,
+		 s64 budget_bytes, unsigned int nr_waiting),
+	TP_ARGS(dev, hctx_nr, cgroup_id, budget_bytes, nr_waiting),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(unsigned int, hctx_nr)
+		__field(u64, cgroup_id)
+		__field(s64, budget_bytes)
+		__field(unsigned int, nr_waiting)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->hctx_nr = hctx_nr;
+		__entry->cgroup_id = cgroup_id;
+		__entry->budget_bytes = budget_bytes;
+		__entry->nr_waiting = nr_waiting;
+	),
+	TP_printk("%d,%d hctx=%u cgroup=%llu budget_bytes=%lld nr_waiting=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->hctx_nr,
+		  __entry->cgroup_id, __entry->budget_bytes,
+		  __entry->nr_waiting)
+);
+
+TRACE_EVENT(kf_wait,
+	TP_PROTO(dev_t dev, unsigned int hctx_nr, int nr_runnable),
+	TP_ARGS(dev, hctx_nr, nr_runnable),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(unsigned int, hctx_nr)
+		__field(int, nr_runnable)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->hctx_nr = hctx_nr;
+		__entry->nr_runnable = nr_runnable;
+	),
+	TP_printk("%d,%d hctx=%u nr_runnable=%d", MAJOR(__entry->dev),
+		  MINOR(__entry->dev), __entry->hctx_nr, __entry->nr_runnable)
+);
+
+TRACE_EVENT(kf_domain_depth,
+	TP_PROTO(dev_t dev, const char *domain, int p99_bucket,
+		 bool congested, unsigned int depth),
+	TP_ARGS(dev, domain, p99_bucket, congested, depth),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(const char *, domain)
+		__field(int, p99_bucket)
+		__field(bool, congested)
+		__field(unsigned int, depth)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->domain = domain;
+		__entry->p99_bucket = p99_bucket;
+		__entry->congested = congested;
+		__entry->depth = depth;
+	),
+	TP_printk("%d,%d %s p99=%d/4 of target congested=%d depth=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->domain,
+		  __entry->p99_bucket + 1, __entry->congested, __entry->depth)
+);
+
+TRACE_EVENT(kf_no_token,
+	TP_PROTO(dev_t dev, unsigned int hctx_nr, const char *domain),
+	TP_ARGS(dev, hctx_nr, domain),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(unsigned int, hctx_nr)
+		__field(const char *, domain)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->hctx_nr = hctx_nr;
+		__entry->domain = domain;
+	),
+	TP_printk("%d,%d hctx=%u %s", MAJOR(__entry->dev),
+		  MINOR(__entry->dev), __entry->hctx_nr, __entry->domain)
+);
+
+#endif /* _KF_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+
+#include <trace/define_trace.h>
