@@ -16,15 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InGuest reports whether this process is a lab VM's init. If so, main does
-// nothing but exit with GuestMain's value.
-func InGuest() bool { return os.Getpid() == 1 }
+// InGuest reports whether this process is a lab VM's init, or the engine that
+// init started. If so, main does nothing but exit with GuestMain's value.
+func InGuest() bool { return os.Getpid() == 1 || os.Getenv(engineEnv) != "" }
 
 // GuestMain is the whole program in a lab VM. As init it sets the machine up,
 // runs the payload, reports to the host, and turns the machine off. The
 // payload is another process, so that init can reap whatever it is left with
 // and survives whatever goes wrong there.
 func GuestMain() int {
+	if os.Getpid() != 1 {
+		return engineMain(os.Args)
+	}
 	ch, err := openChannel("/dev/ttyS1")
 	if err != nil {
 		fmt.Println("isolio: init:", err) // stands in the kernel log's file

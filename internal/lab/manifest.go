@@ -9,9 +9,10 @@ import (
 
 // Guest paths that host and guest agree on.
 const (
-	guestInit     = "/init"
-	guestManifest = "/isolio/manifest.json"
-	guestModules  = "/isolio/modules"
+	guestInit       = "/init"
+	guestManifest   = "/isolio/manifest.json"
+	guestModules    = "/isolio/modules"
+	guestExperiment = "/isolio/experiment.toml"
 )
 
 // manifest tells the guest's init what to do. It is the only thing besides the

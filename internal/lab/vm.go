@@ -71,10 +71,17 @@ type Payload struct {
 type Outcome struct {
 	// Code is the payload's exit status; 128 + n after signal n.
 	Code int
+	// Output is the end of what the payload printed.
+	Output []string
 	// Log is the kernel's log.
 	Log string
 	// Command is the QEMU command line.
 	Command string
+}
+
+// failure is a Failure of the payload, in a VM that itself did well.
+func (o *Outcome) failure(reason, kept string) *Failure {
+	return &Failure{Reason: reason, Lines: o.Output, Log: lastLines(o.Log, logLines), Command: o.Command, Kept: kept}
 }
 
 // Failure is a VM that did not do its work.

@@ -193,7 +193,7 @@ func (f *follower) judge(stop, err error, stderr string) (*Outcome, error) {
 	complaints := Complaints(log)
 	switch {
 	case errors.Is(stop, errTimeout):
-		fail.Reason = fmt.Sprintf("the VM did not finish within %s", f.timeout)
+		fail.Reason = fmt.Sprintf("the VM did not finish within %s", f.timeout.Round(time.Millisecond))
 		fail.Lines = append(complaints, f.output...)
 	case errors.Is(stop, errStall):
 		fail.Reason = fmt.Sprintf("the guest hangs: no sign of life for %s", f.stall)
@@ -213,7 +213,7 @@ func (f *follower) judge(stop, err error, stderr string) (*Outcome, error) {
 		fail.Reason = "the guest ended before its payload did"
 		fail.Lines = append(complaints, f.output...)
 	default:
-		return &Outcome{Code: f.code, Log: log, Command: fail.Command}, nil
+		return &Outcome{Code: f.code, Output: f.output, Log: log, Command: fail.Command}, nil
 	}
 	return nil, fail
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"isolio/internal/bench"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+)
+
+// engineEnv marks the process that runs an experiment in the guest.
+const engineEnv = "ISOLIO_GUEST_ENGINE"
+
+// engineMain is the payload of a contender's VM: the experiment in the
+// initramfs, under the scheduler named by the first argument.
+func engineMain(args []string) int {
+	if len(args) != 2 {
+		fmt.Fprintf(os.Stderr, "isolio: engine: got %d arguments, want the scheduler\n", len(args)-1)
+		return failure.Usage
+	}
+	return engine(args[1], json.NewEncoder(os.NewFile(3, "report")), os.Stderr)
+}
+
+// engine runs one contender, reports progress and result or error, and returns
+// the exit code.
+func engine(scheduler string, to *json.Encoder, stderr io.Writer) int {
+	tell := func(r report) {
+		if err := to.Encode(r); err != nil {
+			fmt.Fprintln(stderr, "isolio: engine:", err)
+		}
+	}
+	text, err := os.ReadFile(guestExperiment)
+	if err != nil {
+		tell(report{Error: err.Error()})
+		return failure.Failed
+	}
+	x, err := experiment.Parse(guestExperiment, text)
+	if err != nil {
+		tell(report{Error: err.Error()})
+		return failure.Code(err)
+	}
+	run, err := bench.Run(context.Background(), bench.NewEnv(""), x, scheduler,
+		func(p bench.Progress) { tell(report{Progress: &p}) })
+	if err != nil {
+		tell(report{Error: err.Error()})
+		return failure.Code(err)
+	}
+	tell(report{Run: &run})
+	return failure.OK
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"isolio/internal/bench"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/result"
+)
+
+// Options say where and how the lab runs an experiment.
+type Options struct {
+	// Build is the directory with kernel/<line>/ and modules/<line>/.
+	Build string
+	// Line is the kernel's line, such as "6.1".
+	Line string
+	// Init is the isolio binary to take into the VMs; "" stands for the
+	// running program.
+	Init string
+	// Jobs is how many VMs run at a time; 0 stands for one a CPU.
+	Jobs int
+	// Timeout bounds all of it on the wall clock; 0 is no bound.
+	Timeout time.Duration
+	// Stall is how long on the wall clock a VM may show no sign of life;
+	// 0 stands for 90 seconds.
+	Stall time.Duration
+	// Keep is a directory where each contender's initramfs, kernel log and
+	// events stay, in a folder of its name; "" keeps nothing.
+	Keep string
+}
+
+// PhaseBoot comes before the engine's own phases: the VM starts.
+const PhaseBoot = "boot"
+
+// stockModules are loaded for every contender, so that all VMs are the same.
+var stockModules = []string{"null_blk nr_devices=0", "mq-deadline", "kyber-iosched", "bfq"}
+
+const (
+	// kernelMiB is for the kernel, and what it keeps for disks and cgroups.
+	kernelMiB = 160
+	// processMiB is for one fio: about 20 MiB are its own.
+	processMiB = 24
+	// slack is what setting up, waiting for the last request and cleaning up
+	// may take on the guest's clock besides the load's own time.
+	slack = 3 * time.Minute
+)
+
+// Run boots one VM for every scheduler of the experiment, Jobs at a time, runs
+// the engine in it, and merges what they measured. progress is called from one
+// goroutine at a time; it may be nil. If a VM fails, the others are stopped.
+func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress func(bench.Progress)) (*result.Document, error) {
+	vm, err := opts.vm(x)
+	if err != nil {
+		return nil, err
+	}
+	dir, done, err := workDir(opts.Keep)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	base := filepath.Join(dir, "base.cpio")
+	defer os.Remove(base)
+	img, err := vm.image(base)
+	if err != nil {
+		return nil, err
+	}
+	g := &group{opts: opts, experiment: x, vm: vm, image: img, dir: dir, began: time.Now(), progress: progress}
+	runs, err := g.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return result.Merge(x, runs)
+}
+
+// vm is the machine for any of the experiment's contenders.
+func (o Options) vm(x *experiment.Experiment) (VM, error) {
+	if x.Device.Kind != "null_blk" {
+		return VM{}, failure.Usagef("%s: device: kind: the lab has no %q; allowed: null_blk", x.File, x.Device.Kind)
+	}
+	kernel, err := OpenKernel(o.Build, o.Line)
+	if err != nil {
+		return VM{}, err
+	}
+	// All of them, whether this experiment compares them or not: so a
+	// contender's result does not depend on who the others are.
+	modules, err := filepath.Glob(filepath.Join(o.Build, "modules", o.Line, "*.ko"))
+	if err != nil {
+		return VM{}, fmt.Errorf("lab: %w", err)
+	}
+	if len(modules) == 0 {
+		return VM{}, fmt.Errorf("lab: %s: no module; `make modules KERNEL=%s` builds them",
+			filepath.Join(o.Build, "modules", o.Line), o.Line)
+	}
+	processes := 0
+	for _, c := range x.Containers {
+		jobs, _ := strconv.Atoi(c.Job["numjobs"]) // checked when the file was read; absent is 1
+		processes += 1 + max(1, jobs)             // fio itself, and a process a job
+	}
+	return VM{
+		Kernel: kernel, Init: o.Init,
+		Programs: []string{"fio", "sh"},
+		Stock:    stockModules,
+		Extra:    modules,
+		Payload: Payload{
+			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", engineEnv + "=1"},
+			Data: map[string][]byte{guestExperiment: x.Source},
+		},
+		WorkMiB: kernelMiB + processMiB*processes,
+		Limit:   time.Duration((x.RampS+x.DurationS)*float64(time.Second)) + slack,
+		Stall:   o.Stall,
+	}, nil
+}
+
+// group is the VMs of one experiment.
+type group struct {
+	opts       Options
+	experiment *experiment.Experiment
+	vm         VM
+	image      *image
+	dir        string
+	began      time.Time
+
+	mu       sync.Mutex // progress
+	progress func(bench.Progress)
+}
+
+func (g *group) report(p bench.Progress) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.progress != nil {
+		g.progress(p)
+	}
+}
+
+// all runs every contender and returns the runs in the experiment's order, or
+// the error of the first contender, in that order, that has one of its own.
+func (g *group) all(parent context.Context) ([]result.Run, error) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	schedulers := g.experiment.Schedulers
+	runs, errs := make([]result.Run, len(schedulers)), make([]error, len(schedulers))
+	free := make(chan struct{}, cmp.Or(g.opts.Jobs, runtime.NumCPU()))
+	var vms sync.WaitGroup
+	for i, scheduler := range schedulers {
+		free <- struct{}{}
+		vms.Go(func() {
+			defer func() { <-free }()
+			if runs[i], errs[i] = g.one(ctx, scheduler); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	vms.Wait()
+	if err := parent.Err(); err != nil {
+		return nil, err
+	}
+	own := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
+	if own >= 0 {
+		return nil, errs[own]
+	}
+	return runs, nil
+}
+
+// one runs one contender in its own VM.
+func (g *group) one(ctx context.Context, scheduler string) (run result.Run, err error) {
+	if err = ctx.Err(); err != nil {
+		return run, err
+	}
+	vm := g.vm
+	vm.Payload.Argv = []string{guestInit, scheduler}
+	if g.opts.Timeout > 0 {
+		vm.Timeout = max(time.Millisecond, g.opts.Timeout-time.Since(g.began))
+	}
+	dir := filepath.Join(g.dir, scheduler)
+	if err = os.MkdirAll(dir, 0o755); err != nil {
+		return run, fmt.Errorf("lab: %w", err)
+	}
+	if g.opts.Keep != "" {
+		vm.Keep = dir
+	} else {
+		defer os.RemoveAll(dir)
+	}
+	g.report(bench.Progress{Scheduler: scheduler, Phase: PhaseBoot})
+	var got report
+	out, err := g.image.boot(ctx, vm, dir, func(ev Event) {
+		if ev.Kind == EventData {
+			g.report(got.take(ev.Data, scheduler))
+		}
+	})
+	var fail *Failure
+	switch {
+	case errors.As(err, &fail):
+		fail.Reason = scheduler + ": " + fail.Reason
+		return run, fail
+	case err != nil:
+		return run, err
+	case got.Error != "":
+		return run, failure.WithCode(fmt.Errorf("lab: %s", got.Error), max(1, out.Code))
+	case out.Code != 0 || got.Run == nil:
+		return run, out.failure(fmt.Sprintf("%s: the engine ended without a result (exit status %d)", scheduler, out.Code), vm.Keep)
+	}
+	return *got.Run, nil
+}
+
+// report is what the engine writes to file 3, one member a line.
+type report struct {
+	Progress *bench.Progress `json:"progress,omitempty"`
+	Run      *result.Run     `json:"run,omitempty"`
+	Error    string          `json:"error,omitempty"`
+}
+
+// take adds a line to what is known and returns the progress as of it.
+func (r *report) take(line json.RawMessage, scheduler string) bench.Progress {
+	var next report
+	if err := json.Unmarshal(line, &next); err != nil {
+		r.Error = fmt.Sprintf("%s: the engine wrote %q: %v", scheduler, line, err)
+	}
+	r.Run = cmp.Or(next.Run, r.Run)
+	r.Error = cmp.Or(r.Error, next.Error)
+	r.Progress = cmp.Or(next.Progress, r.Progress, &bench.Progress{Scheduler: scheduler, Phase: PhaseBoot})
+	return *r.Progress
+}
