@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"isolio/internal/bench"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+)
+
+const testExperiment = `
+name = "t"
+question = "Does it?"
+schedulers = ["none", "kyber", "bfq"]
+ramp_s = 1.0
+duration_s = 2.0
+[device]
+kind = "null_blk"
+completion_us = 1000
+tags = 32
+queues = 1
+size_mib = 64
+[job]
+rw = "randread"
+bs = "4k"
+ioengine = "libaio"
+iodepth = 1
+direct = 1
+[[container]]
+name = "a"
+weight = 100
+`
+
+// fakeLab is a build directory with a fake kernel, and an experiment; each VM
+// is the script, which finds the contender's name in $scheduler.
+func fakeLab(t *testing.T, script string) (Options, *experiment.Experiment) {
+	t.Helper()
+	vm, _ := fakeQemu(t, `scheduler=$(basename $(dirname "$console")); : >"$console"`+"\n"+script)
+	build := t.TempDir()
+	dir := filepath.Join(build, "kernel/6.1")
+	must(t, os.MkdirAll(dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "release"), []byte("6.1-test\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "vmlinuz"), nil, 0o644))
+	root := string(vm.Kernel.root)
+	must(t, os.Symlink(root, filepath.Join(dir, "root")))
+	for _, program := range []string{"fio", "sh"} {
+		elfFile{needed: []string{}}.write(t, filepath.Join(root, "usr/bin", program))
+	}
+	for _, name := range []string{"bfq.ko", "kyber-iosched.ko.xz"} {
+		elfFile{}.write(t, filepath.Join(root, "usr/lib/modules/6.1-test/kernel/block", name))
+	}
+	for _, name := range []string{"fs/configfs.ko", "lib/base.ko", "lib/mid.ko", "drivers/null_blk.ko"} {
+		elfFile{}.write(t, filepath.Join(root, "usr/lib/modules/6.1-test/kernel", name))
+	}
+	elfFile{modinfo: []string{"depends="}}.write(t, filepath.Join(build, "modules/6.1/kyber-fairness-iosched.ko"))
+	x, err := experiment.Parse("t.toml", []byte(testExperiment))
+	must(t, err)
+	return Options{Build: build, Line: "6.1", Init: vm.Init, Jobs: 2}, x
+}
+
+const goodRun = `
+	event '{"event":"boot"}'
+	event '{"event":"data","data":{"progress":{"scheduler":"'$scheduler'","phase":"measure","fraction":0.5}}}'
+	event '{"event":"data","data":{"run":{"scheduler":"'$scheduler'","kernel":"6.1-test","fio":"fio-1","device":"d","total_bytes_per_s":100}}}'
+	event '{"event":"exit","code":0}'`
+
+// The runs come in the experiment's order though the first ends last, each VM
+// is told its own contender and the same experiment, and no more than Jobs
+// run at a time.
+func TestRunMerges(t *testing.T) {
+	opts, x := fakeLab(t, `
+		here=$(dirname $(dirname "$console"))
+		echo x >"$here/running.$scheduler"; ls "$here" | grep -c running >>"$here/../most"
+		case $scheduler in none) sleep 1;; *) sleep 0.2;; esac`+goodRun+`
+		rm "$here/running.$scheduler"`)
+	opts.Keep = filepath.Join(t.TempDir(), "kept")
+	var seen []string
+	doc, err := Run(context.Background(), opts, x, func(p bench.Progress) {
+		seen = append(seen, p.Scheduler+" "+p.Phase)
+	})
+	must(t, err)
+	var order []string
+	for _, r := range doc.Runs {
+		order = append(order, r.Scheduler)
+	}
+	if !slices.Equal(order, x.Schedulers) {
+		t.Errorf("runs in order %v, want %v", order, x.Schedulers)
+	}
+	if doc.Kernel != "6.1-test" || doc.Runs[2].TotalVsNone == nil || *doc.Runs[2].TotalVsNone != 1 {
+		t.Errorf("merged document %+v", doc)
+	}
+	for _, s := range x.Schedulers {
+		for _, phase := range []string{PhaseBoot, bench.PhaseMeasure} {
+			if !slices.Contains(seen, s+" "+phase) {
+				t.Errorf("no progress %q of %s", phase, s)
+			}
+		}
+		image, err := os.ReadFile(filepath.Join(opts.Keep, s, "initramfs.cpio"))
+		must(t, err)
+		if !strings.Contains(string(image), `"/init",`+"\n    \""+s+`"`) || !strings.Contains(string(image), testExperiment) {
+			t.Errorf("%s: the initramfs lacks its name or the experiment", s)
+		}
+	}
+	most, err := os.ReadFile(filepath.Join(opts.Keep, "../most"))
+	must(t, err)
+	if strings.Contains(string(most), "3") || !strings.Contains(string(most), "2") {
+		t.Errorf("VMs at a time: %q, want 2 at most and once", most)
+	}
+}
+
+// One contender's failure ends the others at once, and is what is reported.
+func TestRunStopsAtFailure(t *testing.T) {
+	opts, x := fakeLab(t, `
+		case $scheduler in
+		kyber) echo '[    1.000000] BUG: bad' >"$console"; event '{"event":"boot"}'; sleep 0.3; exit 0;;
+		*) while :; do event '{"event":"beat"}'; sleep 0.1; done;;
+		esac`)
+	began := time.Now()
+	_, err := Run(context.Background(), opts, x, nil)
+	var fail *Failure
+	if !errors.As(err, &fail) || !strings.HasPrefix(fail.Reason, "kyber: the guest's kernel complained") {
+		t.Errorf("error %v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+// What the engine refuses in the guest has the same exit code on the host.
+func TestRunPassesEngineErrors(t *testing.T) {
+	opts, x := fakeLab(t, `
+		event '{"event":"data","data":{"error":"io.bfq.weight: no such file"}}'
+		event '{"event":"exit","code":3}'`)
+	_, err := Run(context.Background(), opts, x, nil)
+	if err == nil || !strings.Contains(err.Error(), "io.bfq.weight: no such file") || failure.Code(err) != failure.Unsupported {
+		t.Errorf("error %v, code %d", err, failure.Code(err))
+	}
+}
+
+func TestRunWithoutResult(t *testing.T) {
+	opts, x := fakeLab(t, `
+		event '{"event":"output","line":"panic: nil map"}'
+		event '{"event":"exit","code":2}'`)
+	_, err := Run(context.Background(), opts, x, nil)
+	var fail *Failure
+	if !errors.As(err, &fail) || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "nil map") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRunTimeout(t *testing.T) {
+	opts, x := fakeLab(t, `while :; do event '{"event":"beat"}'; sleep 0.1; done`)
+	opts.Timeout = 500 * time.Millisecond
+	_, err := Run(context.Background(), opts, x, nil)
+	var fail *Failure
+	if !errors.As(err, &fail) || !strings.Contains(fail.Reason, "did not finish within") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRunNeedsModules(t *testing.T) {
+	opts, x := fakeLab(t, goodRun)
+	must(t, os.RemoveAll(filepath.Join(opts.Build, "modules")))
+	if _, err := Run(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), "make modules KERNEL=6.1") {
+		t.Errorf("error %v does not say what to do", err)
+	}
+}
+
+// The engine refuses what it cannot do with a line on file 3, not in silence.
+func TestEngineReports(t *testing.T) {
+	var line strings.Builder
+	code := engine("none", json.NewEncoder(&line), os.Stderr) // no experiment here
+	var got report
+	must(t, json.Unmarshal([]byte(line.String()), &got))
+	if code != failure.Failed || !strings.Contains(got.Error, guestExperiment) {
+		t.Errorf("code %d, report %q", code, line.String())
+	}
+}
