@@ -7,6 +7,12 @@ toolchain go1.26.8
 require github.com/spf13/cobra v1.10.2
 
 require (
+	github.com/rogpeppe/go-internal v1.16.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
+)
+
+require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
 	codeberg.org/go-latex/latex v0.2.0 // indirect
 	codeberg.org/go-pdf/fpdf v0.11.1 // indirect

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/failure"
+	"isolio/internal/kmod"
+)
+
+func newKmodCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kmod",
+		Short: "Build, check and load kernel modules that fit their kernel",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newKmodHeaderCommand(), newKmodBTFCommand(), newKmodCheckCommand(),
+		newKmodLoadCommand(), newKmodUnloadCommand())
+	return cmd
+}
+
+func newKmodHeaderCommand() *cobra.Command {
+	var btfFile, symvers, output string
+	var headers []string
+	cmd := &cobra.Command{
+		Use:   "header LIST...",
+		Short: "Write the C header with a kernel's private declarations",
+		Long: `Write the C header with the private declarations, feature macros and layout
+record that the lists ask for, as the kernel's BTF has them.`,
+		Example: `  isolio kmod header --btf vmlinux.btf --symvers Module.symvers \
+      --headers /lib/modules/$(uname -r)/source -o isolio_private.h \
+      kernel/compat/private-types.txt kernel/compat/features.txt`,
+		Args: atLeast(1),
+		RunE: func(cmd *cobra.Command, lists []string) error {
+			wanted, err := kmod.ReadWanted(lists...)
+			if err != nil {
+				return err
+			}
+			spec, err := kmod.LoadSpec(btfFile)
+			if err != nil {
+				return err
+			}
+			kernel := &kmod.Kernel{Spec: spec}
+			for _, dir := range headers {
+				if err := kernel.AddHeaders(dir); err != nil {
+					return err
+				}
+			}
+			if symvers != "" {
+				if err := kernel.AddSymvers(symvers); err != nil {
+					return err
+				}
+			}
+			return writeOutput(cmd, output, func(w io.Writer) error {
+				return kmod.WriteHeader(w, kernel, wanted)
+			})
+		},
+	}
+	btfFlag(cmd, &btfFile)
+	outputFlag(cmd, &output)
+	cmd.Flags().StringVar(&symvers, "symvers", "", "the kernel's Module.symvers")
+	cmd.Flags().StringArrayVar(&headers, "headers", nil, "a `directory` with the kernel's include/linux: types found there are not declared")
+	return cmd
+}
+
+func newKmodBTFCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "btf FILE",
+		Short: "Write the raw BTF in a kernel image or an ELF file",
+		Args:  exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, err := kmod.ReadBTF(args[0])
+			if err != nil {
+				return err
+			}
+			return writeOutput(cmd, output, func(w io.Writer) error {
+				_, err := w.Write(raw)
+				return err
+			})
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func newKmodCheckCommand() *cobra.Command {
+	var btfFile string
+	cmd := &cobra.Command{
+		Use:   "check MODULE...",
+		Short: "Check that modules fit a kernel",
+		Long: `Compare the layout record in each module file with a kernel's BTF. A module
+that does not fit makes this exit 3.`,
+		Args: atLeast(1),
+		RunE: func(cmd *cobra.Command, modules []string) error {
+			spec, err := kmod.LoadSpec(btfFile)
+			if err != nil {
+				return err
+			}
+			for _, ko := range modules {
+				if err := kmod.CheckLayout(ko, spec); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: fits\n", ko)
+			}
+			return nil
+		},
+	}
+	btfFlag(cmd, &btfFile)
+	return cmd
+}
+
+func newKmodLoadCommand() *cobra.Command {
+	var parameters string
+	cmd := &cobra.Command{
+		Use:   "load MODULE",
+		Short: "Load a module file if it fits the running kernel",
+		Args:  exactly(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return kmod.Load(args[0], parameters)
+		},
+	}
+	cmd.Flags().StringVar(&parameters, "parameters", "", "module parameters, as \"name=value name=value\"")
+	return cmd
+}
+
+func newKmodUnloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unload NAME",
+		Short: "Unload a module",
+		Args:  exactly(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return kmod.Unload(args[0])
+		},
+	}
+}
+
+func btfFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "btf", kmod.RunningBTF, "the kernel's BTF: raw, an ELF `file` with it, or a kernel image")
+}
+
+func outputFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "output", "o", "", "write to this `file` instead of standard output")
+}
+
+// atLeast is exactly for commands that take n arguments or more.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return failure.Usagef("%s: got %d arguments, want %d or more; usage: %s",
+				cmd.CommandPath(), len(args), n, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// writeOutput writes a whole file or nothing of it; no name is standard output.
+func writeOutput(cmd *cobra.Command, name string, write func(io.Writer) error) error {
+	if name == "" {
+		return write(cmd.OutOrStdout())
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), ".isolio-*")
+	if err != nil {
+		return failure.Usagef("%w", err)
+	}
+	defer os.Remove(file.Name())
+	if err := write(file); err != nil {
+		file.Close()
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		file.Close()
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

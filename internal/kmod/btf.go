@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+
+package kmod
+
+import (
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/cilium/ebpf/btf"
+
+	"isolio/internal/failure"
+)
+
+// RunningBTF is where a running kernel shows its own BTF.
+const RunningBTF = "/sys/kernel/btf/vmlinux"
+
+// btfMagic starts raw BTF on a little-endian machine.
+const btfMagic = "\x9f\xeb"
+
+// LoadSpec reads the BTF in file, which may be raw BTF (like
+// /sys/kernel/btf/vmlinux), an ELF file with a .BTF section (the vmlinux in a
+// headers package) or a kernel image (vmlinuz).
+func LoadSpec(file string) (*btf.Spec, error) {
+	raw, err := ReadBTF(file)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%s: its BTF cannot be read: %w", file, err)
+	}
+	return spec, nil
+}
+
+// ReadBTF returns the raw BTF in file; see LoadSpec for the kinds of file.
+func ReadBTF(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) && file == RunningBTF {
+		return nil, failure.Unsupportedf("%s is missing: this kernel was built without CONFIG_DEBUG_INFO_BTF, which isolio's modules need", file)
+	}
+	if err != nil {
+		return nil, failure.Usagef("%w", err)
+	}
+	raw, err := btfIn(data)
+	if err != nil {
+		return nil, failure.Usagef("%s: %w", file, err)
+	}
+	return raw, nil
+}
+
+func btfIn(data []byte) ([]byte, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte(btfMagic)):
+		return data, nil
+	case bytes.HasPrefix(data, []byte(elf.ELFMAG)):
+		return btfInELF(data)
+	case isKernelImage(data):
+		vmlinux, err := unpackKernelImage(data)
+		if err != nil {
+			return nil, err
+		}
+		return btfInELF(vmlinux)
+	}
+	return nil, errors.New("neither raw BTF, nor an ELF file, nor an x86 kernel image")
+}
+
+func btfInELF(data []byte) ([]byte, error) {
+	file, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("damaged ELF file: %w", err)
+	}
+	section := file.Section(".BTF")
+	if section == nil {
+		return nil, errors.New("the ELF file has no .BTF section: the kernel was built without CONFIG_DEBUG_INFO_BTF")
+	}
+	return section.Data()
+}
+
+// Offsets in the header of an x86 kernel image, boot protocol 2.08 and newer
+// (Documentation/arch/x86/boot.rst).
+const (
+	imageSetupSectors  = 0x1f1 // u8: 512-byte sectors of setup code; 0 means 4
+	imageMagic         = 0x202 // "HdrS"
+	imagePayloadOffset = 0x248 // u32: from the start of the protected-mode code
+	imagePayloadLength = 0x24c // u32: bytes
+	imageHeaderEnd     = 0x250
+)
+
+func isKernelImage(data []byte) bool {
+	return len(data) >= imageHeaderEnd && string(data[imageMagic:imageMagic+4]) == "HdrS"
+}
+
+// unpackKernelImage returns the vmlinux that a kernel image carries.
+func unpackKernelImage(data []byte) ([]byte, error) {
+	sectors := int64(data[imageSetupSectors])
+	if sectors == 0 {
+		sectors = 4
+	}
+	start := (sectors+1)*512 + int64(binary.LittleEndian.Uint32(data[imagePayloadOffset:]))
+	end := start + int64(binary.LittleEndian.Uint32(data[imagePayloadLength:]))
+	if start >= end || end > int64(len(data)) {
+		return nil, errors.New("damaged kernel image: its payload lies outside of the file")
+	}
+	payload := data[start:end]
+	switch {
+	case bytes.HasPrefix(payload, []byte{0x1f, 0x8b}):
+		unzip, err := gzip.NewReader(bytes.NewReader(payload))
+		if err != nil {
+			return nil, fmt.Errorf("damaged kernel image: %w", err)
+		}
+		unzip.Multistream(false) // the uncompressed size follows the stream
+		vmlinux, err := io.ReadAll(unzip)
+		if err != nil {
+			return nil, fmt.Errorf("damaged kernel image: %w", err)
+		}
+		return vmlinux, nil
+	case bytes.HasPrefix(payload, lz4LegacyMagic):
+		vmlinux, err := unpackLZ4Legacy(payload)
+		if err != nil {
+			return nil, fmt.Errorf("damaged kernel image: %w", err)
+		}
+		return vmlinux, nil
+	}
+	return nil, fmt.Errorf("the kernel image is compressed with something else than gzip or lz4 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
+		payload[:min(4, len(payload))], RunningBTF)
+}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+#
+# What the scripts here share; each one reads it first. Sets `top` (the
+# checkout) and `build`.
+
+set -eu
+LC_ALL=C
+export LC_ALL
+top=$(cd "$(dirname "$0")/.." && pwd)
+build=$top/build
+
+say() { printf '%s\n' "== $*"; }
+
+die() {
+	printf '%s\n' "${0##*/}: $*" >&2
+	exit 1
+}
+
+# as_root CMD...: run it as root, through sudo where needed.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		die "this needs root, and there is no sudo: run it as root"
+	fi
+}
+
+# suite_of LINE: the Debian release whose kernel is of that line.
+suite_of() {
+	case $1 in
+	6.1) echo bookworm ;;
+	6.12) echo trixie ;;
+	7.2) echo sid ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2" ;;
+	esac
+}
+
+# need_kernel LINE: stop unless `make setup` has made that kernel's root.
+need_kernel() {
+	suite_of "$1" >/dev/null
+	[ -e "$build/kernel/$1/release" ] ||
+		die "there is no kernel $1 in build/: run \`make setup KERNEL=$1\` first"
+}
+
+# copy_changed FROM TO: copy unless both hold the same, so that the time of an
+# unchanged file stays and nothing is built again.
+copy_changed() {
+	cmp -s "$1" "$2" || cp "$1" "$2"
+}
