@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -134,12 +135,32 @@ func TestShareFollowsWeight(t *testing.T) {
 	a, b := newGroup(t, "a"), newGroup(t, "b")
 	write(t, filepath.Join(a, weightFile), "300")
 	write(t, filepath.Join(b, weightFile), "100")
-	options := []string{"--time_based", "--runtime=1", "--ramp_time=1", "--rw=randread", "--iodepth=32"}
-	la := startFio(t, d, a, options...)
-	lb := startFio(t, d, b, options...)
-	la.wait(t)
-	lb.wait(t)
-	if ratio := float64(la.kib(t)) / float64(lb.kib(t)); math.Abs(ratio-3) > 0.3 {
-		t.Errorf("weights 300 and 100 gave %d and %d KiB, ratio %.2f; want 2.7..3.3", la.kib(t), lb.kib(t), ratio)
+	for _, group := range []string{a, b} {
+		startFio(t, d, group, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32")
 	}
+	for readBytes(t, a, d) == 0 || readBytes(t, b, d) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(500 * time.Millisecond)
+	a0, b0 := readBytes(t, a, d), readBytes(t, b, d)
+	time.Sleep(time.Second)
+	da, db := readBytes(t, a, d)-a0, readBytes(t, b, d)-b0
+	if ratio := float64(da) / float64(db); math.Abs(ratio-3) > 0.3 {
+		t.Errorf("weights 300 and 100 gave %d and %d KiB in a second, ratio %.2f; want 2.7..3.3", da>>10, db>>10, ratio)
+	}
+}
+
+// readBytes is what the group has read from the disk.
+func readBytes(t *testing.T, group string, d *disk) int {
+	t.Helper()
+	for line := range strings.Lines(read(t, filepath.Join(group, "io.stat"))) {
+		var n int
+		if rest, ok := strings.CutPrefix(line, d.number+" rbytes="); ok {
+			if _, err := fmt.Sscan(rest, &n); err != nil {
+				t.Fatalf("io.stat: %q: %v", line, err)
+			}
+			return n
+		}
+	}
+	return 0
 }
