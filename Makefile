@@ -29,4 +29,9 @@ build: ## build/isolio, the command
 modules: build ## the kernel modules for KERNEL, into build/modules/
 	@for line in $(lines); do scripts/modules $$line || exit 1; done
 
-.PHONY: help setup build modules
+test-vm: ## the modules' tests on the booted kernel KERNEL
+	go test -c -tags vm -o build/vm.test ./tests/vm
+	go build -o build/vm-run ./tests/vm/run
+	@for line in $(lines); do build/vm-run --kernel $$line || exit 1; done
+
+.PHONY: help setup build modules test-vm
