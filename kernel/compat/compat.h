@@ -145,6 +145,12 @@ static inline void isolio_blkg_get(struct blkcg_gq *blkg)
 	percpu_ref_get(&blkg->refcnt);
 }
 
+/* For a blkg that was looked up: false if its last reference is gone. */
+static inline bool isolio_blkg_tryget(struct blkcg_gq *blkg)
+{
+	return percpu_ref_tryget(&blkg->refcnt);
+}
+
 static inline void isolio_blkg_put(struct blkcg_gq *blkg)
 {
 	percpu_ref_put(&blkg->refcnt);

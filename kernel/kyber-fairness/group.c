@@ -355,6 +355,7 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 		struct kf_backlog *kb = &kg->backlog[i];
 
 		kb->kg = kg;
+		init_waitqueue_head(&kb->tag_wait);
 		for (id = 0; id < KF_NR_DOMAINS; id++) {
 			INIT_LIST_HEAD(&kb->rqs[id]);
 			INIT_LIST_HEAD(&kb->node[id]);

@@ -150,6 +150,8 @@ struct kf_backlog {
 	unsigned int nr_waiting;
 	/* Requests from insertion to completion; no lock. */
 	atomic_t nr_tags;
+	/* Submitters that wait for one of these to complete; its own lock. */
+	wait_queue_head_t tag_wait;
 
 	/* When the cgroup was last found without budget here, 0: it is not. */
 	u64 spent_at_ns;
