@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"isolio/internal/failure"
+	"isolio/internal/lab"
 )
 
 // Version is what `isolio --version` prints; a release raises it.
@@ -32,10 +34,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return failure.OK
 	}
-	if errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted")
-	}
-	fmt.Fprintf(stderr, "isolio: %s\n", oneLine(err))
+	fmt.Fprintf(stderr, "isolio: %s\n", message(err))
 	return failure.Code(err)
 }
 
@@ -49,17 +48,32 @@ kernels, without giving up the disk's speed.
 
 Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		Version:       Version,
-		Args:          cobra.NoArgs,
+		Args:          noCommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
 	}
+	root.AddCommand(newBenchCommand(), newLabCommand(), newKmodCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
 	})
 	return root
+}
+
+// noCommand refuses what is not the name of a subcommand.
+func noCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return failure.Usagef("unknown command %q; allowed: %s", args[0], strings.Join(names, ", "))
 }
 
 // exactly is cobra.ExactArgs with this command's exit code and wording.
@@ -73,7 +87,17 @@ func exactly(n int) cobra.PositionalArgs {
 	}
 }
 
-// oneLine joins a message of several lines, so that an error stays one line.
-func oneLine(err error) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", " ")), " ")
+// message is an error's one line. Only a lab machine's failure has more: the
+// end of its kernel's log and how to boot it again.
+func message(err error) string {
+	var machine *lab.Failure
+	if errors.As(err, &machine) {
+		return err.Error()
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	if errors.Is(err, fs.ErrPermission) {
+		text += " (root may be needed)"
+	}
+	return text
 }

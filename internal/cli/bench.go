@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/bench"
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/result"
+)
+
+// benchFlags are the flags of `isolio bench` besides a measurement's.
+type benchFlags struct {
+	measurement
+	device      string
+	root        string
+	dryRun      bool
+	allowWrites bool
+}
+
+func newBenchCommand() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench EXPERIMENT --device DEV",
+		Short: "Run an experiment on a disk of this machine",
+		Long: `Run an experiment on a disk of this machine, under one scheduler after the
+other, and print who got what.
+
+The disk must be free: not mounted, not swap, not part of another device. Its
+scheduler is changed for each run and put back. Jobs that write destroy what is
+on it, and need --allow-writes. The experiment's own [device] is not used: that
+is for the lab.`,
+		Example: `  isolio bench experiments/report-rand-read.toml --device /dev/nvme1n1
+  isolio bench experiments/report-rand-write.toml --device nullb0 --allow-writes --json
+  isolio bench experiments/report-rand-read.toml --device nullb0 --schedulers none,bfq --dry-run`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeExperiments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0])
+		},
+	}
+	f.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.device, "device", "", "the disk `DEV` to measure, such as /dev/nvme1n1")
+	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, proc and dev are looked for there")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change and every process as shell commands; change nothing")
+	flags.BoolVar(&f.allowWrites, "allow-writes", false, "let jobs that write destroy what is on the disk")
+	return cmd
+}
+
+func (f *benchFlags) run(cmd *cobra.Command, file string) error {
+	x, err := f.load(file)
+	if err != nil {
+		return err
+	}
+	if f.device == "" {
+		return failure.Usagef("%s: --device is missing; give the disk to measure, such as --device /dev/nvme1n1", cmd.CommandPath())
+	}
+	root, err := absolute(f.root)
+	if err != nil {
+		return err
+	}
+	env := bench.NewEnv(root)
+	env.Device = f.device
+	// All plans come before the first run: what is wrong with the fifth
+	// scheduler's shows before an hour of the first four.
+	var plans []*bench.Plan
+	for _, scheduler := range x.Schedulers {
+		p, err := bench.Decide(env, x, scheduler)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+	}
+	if f.dryRun {
+		for _, p := range plans {
+			if err := p.Print(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if x.Writes() && !f.allowWrites {
+		return failure.Usagef("%s: its jobs write, and what is on %s would be lost; add --allow-writes if it may be",
+			x.File, f.device)
+	}
+	doc, err := f.measure(cmd, env, x)
+	if err != nil {
+		return err
+	}
+	words := []string{"bench", file, "--device", f.device}
+	if f.allowWrites {
+		words = append(words, "--allow-writes")
+	}
+	return f.finish(cmd.OutOrStdout(), doc, f.command(words...))
+}
+
+func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, x *experiment.Experiment) (*result.Document, error) {
+	line := newProgressLine(cmd.ErrOrStderr(), x.Schedulers)
+	defer line.clear()
+	var runs []result.Run
+	for _, scheduler := range x.Schedulers {
+		run, err := bench.Run(cmd.Context(), env, x, scheduler, line.show)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		runs = append(runs, run)
+	}
+	return result.Merge(x, runs)
+}
+
+// absolute is path as it is from any directory: fio runs in one of its own.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
+}
+
+// completeExperiments lets a shell complete experiment files.
+func completeExperiments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"toml"}, cobra.ShellCompDirectiveFilterFileExt
+}

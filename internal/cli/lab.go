@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab"
+)
+
+// labFlags are the flags of `isolio lab` besides a measurement's.
+type labFlags struct {
+	measurement
+	options lab.Options
+}
+
+func newLabCommand() *cobra.Command {
+	var f labFlags
+	cmd := &cobra.Command{
+		Use:   "lab EXPERIMENT",
+		Short: "Run an experiment in virtual machines with exact results",
+		Long: `Run an experiment in virtual machines, one for each scheduler, and print who
+got what. A machine boots a stock kernel, and its clock is the number of
+instructions it executed: two runs print the same bytes, on any computer,
+however loaded it is. Neither root nor KVM is needed.
+
+Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1'.`,
+		Example: `  isolio lab experiments/report-rand-read.toml
+  isolio lab experiments/report-rand-read.toml --schedulers none,bfq --json
+  isolio lab experiments/report-rand-read.toml --kernel 6.1 --check --report page.html`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeExperiments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0])
+		},
+	}
+	f.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.Line, "kernel", "6.1", "the kernel `LINE` to boot, as given to make setup")
+	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup and make modules filled")
+	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many machines run at a time, 0 for one a CPU; it does not change the result")
+	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
+	flags.StringVar(&f.options.Keep, "keep", "", "keep initramfs, kernel log and events of each machine in `DIR`")
+	return cmd
+}
+
+func (f *labFlags) run(cmd *cobra.Command, file string) error {
+	x, err := f.load(file)
+	if err != nil {
+		return err
+	}
+	if f.options.Jobs < 0 {
+		return failure.Usagef("--jobs: %d is out of range; allowed: 0 and up", f.options.Jobs)
+	}
+	if f.options.Timeout < 0 {
+		return failure.Usagef("--timeout: %s is out of range; allowed: 0 and up", f.options.Timeout)
+	}
+	line := newProgressLine(cmd.ErrOrStderr(), x.Schedulers)
+	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
+	line.clear()
+	if err != nil {
+		return err
+	}
+	return f.finish(cmd.OutOrStdout(), doc, f.command("lab", file, "--kernel", f.options.Line))
+}

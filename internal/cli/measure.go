@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/report"
+	"isolio/internal/result"
+)
+
+// measurement is what `bench` and `lab` have in common: an experiment comes
+// in, a document goes out.
+type measurement struct {
+	json       bool
+	report     string
+	check      bool
+	schedulers []string
+}
+
+func (m *measurement) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&m.json, "json", false, "print the result as JSON, not as a table")
+	f.StringVar(&m.report, "report", "", "also write the result as an HTML page to `FILE`")
+	f.BoolVar(&m.check, "check", false, "exit 1 if an expectation of the experiment is not met")
+	f.StringSliceVar(&m.schedulers, "schedulers", nil, "compare only these of the experiment's schedulers (`LIST`: a,b,c)")
+}
+
+// load reads the experiment and checks all that can be checked before
+// anything runs for minutes.
+func (m *measurement) load(file string) (*experiment.Experiment, error) {
+	x, err := experiment.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if m.schedulers != nil {
+		if x, err = x.Select(m.schedulers); err != nil {
+			return nil, err
+		}
+	}
+	if len(x.Schedulers) == 0 {
+		return nil, failure.Usagef("--schedulers: is empty; leave it out for all of the experiment's")
+	}
+	if m.check && len(x.Expect) == 0 {
+		return nil, failure.Usagef("%s: --check: nothing to check: no expectation is about %s alone; add one, or compare more schedulers",
+			file, strings.Join(x.Schedulers, ", "))
+	}
+	if m.report != "" {
+		if err := report.CheckPath(m.report); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// finish prints the document and writes the report; command is the line that
+// makes them again. With --check an unmet expectation is an error.
+func (m *measurement) finish(stdout io.Writer, doc *result.Document, command string) error {
+	var err error
+	if m.json {
+		err = doc.WriteJSON(stdout)
+	} else {
+		err = doc.WriteTable(stdout)
+	}
+	if m.report != "" {
+		err = errors.Join(err, report.Write(m.report, doc, report.Command(command)))
+	}
+	if err != nil {
+		return err
+	}
+	if m.check && len(doc.Unmet) > 0 {
+		return fmt.Errorf("%s: not met: %s", doc.Experiment, strings.Join(doc.Unmet, "; "))
+	}
+	return nil
+}
+
+// command is the line that measures the same again.
+func (m *measurement) command(words ...string) string {
+	if m.schedulers != nil {
+		words = append(words, "--schedulers", strings.Join(m.schedulers, ","))
+	}
+	return "isolio " + strings.Join(words, " ")
+}

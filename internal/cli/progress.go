@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"isolio/internal/bench"
+)
+
+// progressLine shows how far a measurement is, on one line of a terminal that
+// it writes again and again. On anything but a terminal it is silent.
+type progressLine struct {
+	out        io.Writer // nil: not a terminal
+	columns    int
+	schedulers []string
+	latest     map[string]bench.Progress
+	began      time.Time
+	now        func() time.Time
+}
+
+func newProgressLine(stderr io.Writer, schedulers []string) *progressLine {
+	l := &progressLine{schedulers: schedulers, latest: map[string]bench.Progress{}, began: time.Now(), now: time.Now}
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		l.out, l.columns = f, 80
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			l.columns = columns
+		}
+	}
+	return l
+}
+
+// eraseLine returns to the line's start and empties it.
+const eraseLine = "\r\x1b[K"
+
+// show is called with every progress, from one goroutine at a time.
+func (l *progressLine) show(p bench.Progress) {
+	if l.out == nil {
+		return
+	}
+	l.latest[p.Scheduler] = p
+	fmt.Fprint(l.out, eraseLine+l.text())
+}
+
+// clear empties the line, so that the result starts on it.
+func (l *progressLine) clear() {
+	if l.out != nil {
+		fmt.Fprint(l.out, eraseLine)
+	}
+}
+
+// text is the whole measurement's part done and its time, and what runs now.
+func (l *progressLine) text() string {
+	var done float64
+	var running []string
+	for _, s := range l.schedulers {
+		p, begun := l.latest[s]
+		done += p.Fraction
+		if begun && p.Phase != bench.PhaseDone {
+			running = append(running, fmt.Sprintf("%s: %s %.0f %%", s, p.Phase, 100*p.Fraction))
+		}
+	}
+	done /= float64(max(1, len(l.schedulers)))
+	elapsed := l.now().Sub(l.began).Round(time.Second)
+	line := fmt.Sprintf("%3.0f %%  %d:%02d  %s", 100*done, int(elapsed.Minutes()), int(elapsed.Seconds())%60, strings.Join(running, ", "))
+	// A terminal wraps at its last column, and a wrapped line cannot be erased.
+	return line[:min(len(line), max(0, l.columns-1))]
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"isolio/internal/bench"
+)
+
+func TestProgressLine(t *testing.T) {
+	var b bytes.Buffer
+	l := newProgressLine(&b, []string{"none", "bfq", "kyber"})
+	l.out, l.columns = &b, 60
+	l.now = func() time.Time { return l.began.Add(83 * time.Second) }
+	l.show(bench.Progress{Scheduler: "none", Phase: bench.PhaseDone, Fraction: 1})
+	l.show(bench.Progress{Scheduler: "bfq", Phase: bench.PhaseMeasure, Fraction: 0.5})
+	l.show(bench.Progress{Scheduler: "kyber", Phase: bench.PhaseSetup})
+	if got, want := l.text(), " 50 %  1:23  bfq: measure 50 %, kyber: setup 0 %"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+	l.columns = 20
+	if got := l.text(); len(got) != 19 {
+		t.Errorf("line %q is not cut to the terminal", got)
+	}
+	l.clear()
+	if !strings.HasSuffix(b.String(), eraseLine) {
+		t.Errorf("the line is left on the terminal: %q", b.String())
+	}
+}
+
+func TestNoProgressWithoutATerminal(t *testing.T) {
+	var b bytes.Buffer
+	for range 2 {
+		l := newProgressLine(&b, []string{"none"})
+		l.show(bench.Progress{Scheduler: "none", Phase: bench.PhaseSetup})
+		l.clear()
+	}
+	if b.Len() != 0 {
+		t.Errorf("written to a buffer: %q", b.String())
+	}
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	l := newProgressLine(file, []string{"none"})
+	l.show(bench.Progress{Scheduler: "none"})
+	if info, err := file.Stat(); err != nil || info.Size() != 0 {
+		t.Errorf("written to a file: %v bytes, %v", info.Size(), err)
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+
+// Package script runs the isolio command on scripts: one .txtar file for each
+// behaviour, commands at its top, the files they need below. No script needs
+// root, a virtual machine or fio. `go test ./tests/script -update` rewrites
+// the files that a script compares output with.
+package script
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"isolio/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite the output that scripts expect")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"isolio": func() {
+			os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           ".",
+		UpdateScripts: *update,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"refuses": refuses,
+		},
+		Setup: func(env *testscript.Env) error {
+			// The shipped experiments, as a reader of the README has them.
+			experiments, err := os.ReadDir("../../experiments")
+			if err != nil {
+				return err
+			}
+			dir := env.WorkDir + "/experiments"
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				return err
+			}
+			for _, e := range experiments {
+				text, err := os.ReadFile("../../experiments/" + e.Name())
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(dir+"/"+e.Name(), text, 0o644); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}
+
+// refuses runs `refuses CODE PROGRAM ARG...`: the program must exit with CODE,
+// print nothing, and say why in one line on stderr, which `stderr` and `cmp`
+// can look at next.
+func refuses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: refuses CODE PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		ts.Fatalf("%s: %v, want exit status %d", args[1], err, want)
+	}
+	if got := exit.ExitCode(); got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+	if stdout := ts.ReadFile("stdout"); stdout != "" {
+		ts.Fatalf("stdout is not empty: %q", stdout)
+	}
+	stderr := ts.ReadFile("stderr")
+	if !strings.HasPrefix(stderr, "isolio: ") || strings.Count(stderr, "\n") != 1 {
+		ts.Fatalf("stderr is not one line of isolio's: %q", stderr)
+	}
+}
