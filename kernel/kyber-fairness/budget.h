@@ -18,7 +18,7 @@
 #include <linux/types.h>
 
 #define KF_SHARE_SHIFT	30
-#define KF_SHARE_ONE	(1ULL << KF_SHARE_SHIFT)
+#define KF_SHARE_ONE	0x40000000ULL	/* 2^KF_SHARE_SHIFT */
 
 /*
  * A round is not split finer than one page for each active cgroup: a refill

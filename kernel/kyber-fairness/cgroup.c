@@ -242,23 +242,34 @@ static int kf_stat_show(struct seq_file *sf, void *unused)
 	return 0;
 }
 
-#define KF_FILES						\
-	{							\
-		.name = "kyber.weight",				\
-		.flags = CFTYPE_NOT_ON_ROOT,			\
-		.seq_show = kf_weight_show,			\
-		.write = kf_weight_write,			\
-	},							\
-	{							\
-		.name = "kyber.stat",				\
-		.seq_show = kf_stat_show,			\
-	},							\
-	{ }	/* end */
-
 /* Registration writes to the entries, so each hierarchy has its own. */
-static struct cftype kf_files[] = { KF_FILES };
-static struct cftype kf_legacy_files[] = { KF_FILES };
-#undef KF_FILES
+static struct cftype kf_files[] = {
+	{
+		.name = "kyber.weight",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = kf_weight_show,
+		.write = kf_weight_write,
+	},
+	{
+		.name = "kyber.stat",
+		.seq_show = kf_stat_show,
+	},
+	{ }	/* end */
+};
+
+static struct cftype kf_legacy_files[] = {
+	{
+		.name = "kyber.weight",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = kf_weight_show,
+		.write = kf_weight_write,
+	},
+	{
+		.name = "kyber.stat",
+		.seq_show = kf_stat_show,
+	},
+	{ }	/* end */
+};
 
 struct blkcg_policy kf_policy = {
 	.dfl_cftypes	= kf_files,

@@ -41,6 +41,7 @@ void kf_group_update_runnable(struct kf_group *kg)
 			if (test_and_clear_bit(KF_GROUP_RUNNABLE, &kg->flags))
 				atomic_dec(&kg->kq->nr_runnable);
 		}
+		/* The bit before the look: whoever changes it then, sees it. */
 		smp_mb__after_atomic();
 	} while (run != kf_group_should_run(kg));
 }
@@ -272,6 +273,7 @@ void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
 	trace_kf_wait(kq->dev, hctx_nr, atomic_read(&kq->nr_runnable));
 	if (!test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags))
 		atomic_inc(&kq->nr_throttled);
+	/* The flag before the caller's look at the round. */
 	smp_mb__after_atomic();
 
 	spin_lock_irqsave(&kq->lock, flags);

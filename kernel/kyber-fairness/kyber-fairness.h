@@ -40,8 +40,8 @@ enum kf_domain_id {
  * A latency histogram has eight buckets, each a quarter of the target wide:
  * the first four are within the target, the last one is open.
  */
-#define KF_BUCKET_SHIFT	2
-#define KF_GOOD_BUCKETS	(1 << KF_BUCKET_SHIFT)
+#define KF_BUCKET_SHIFT	2	/* log2 of KF_GOOD_BUCKETS */
+#define KF_GOOD_BUCKETS	4
 #define KF_NR_BUCKETS	(2 * KF_GOOD_BUCKETS)
 
 enum kf_latency_type {

@@ -237,7 +237,7 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb)
 	finish_wait(&kb->tag_wait, &wait);
 
 	/* A larger allowance may have room for more than the one woken. */
-	if (waitqueue_active(&kb->tag_wait) && kf_may_have_tag(kq, kb))
+	if (kf_may_have_tag(kq, kb))
 		wake_up(&kb->tag_wait);
 }
 
@@ -382,6 +382,7 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 /* After a refill everybody on the spent lists is worth another look. */
 static void kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 {
+	/* Pairs with kf_refill(): the round's number before its budgets. */
 	unsigned int round = smp_load_acquire(&kq->round);
 	int id;
 
@@ -639,8 +640,9 @@ static void kf_finish_request(struct request *rq)
 		return;
 	rq->elv.priv[1] = NULL;
 	atomic_dec(&kb->nr_tags);
-	/* Pairs with prepare_to_wait_exclusive() in kf_wait_for_tag(). */
+	/* The count before the look; prepare_to_wait_exclusive() pairs. */
 	smp_mb__after_atomic();
+	/* A sleeper that is not seen here has seen the count. */
 	if (waitqueue_active(&kb->tag_wait))
 		wake_up(&kb->tag_wait);
 	isolio_blkg_put(kb->kg->pd.blkg);
@@ -767,57 +769,99 @@ static void kf_exit_sched(struct elevator_queue *e)
 	isolio_elevator_end(kq, kf_free);
 }
 
-static ssize_t kf_show_u64(char *page, u64 value)
+/* Tunables in sysfs: each name says the unit of its file. */
+enum kf_tunable_id {
+	KF_TUNABLE_READ_LAT_NSEC,
+	KF_TUNABLE_WRITE_LAT_NSEC,
+	KF_TUNABLE_ROUND_US,
+	KF_TUNABLE_TIMEOUT_US,
+};
+
+static const struct kf_tunable {
+	size_t offset;		/* of a u64 in nanoseconds, in struct kf_queue */
+	u64 unit_ns;		/* of the file */
+	u64 least;		/* in that unit */
+	u64 most;
+} kf_tunables[] = {
+	/* Latency a domain is kept to; lower: fewer requests in the device. */
+	[KF_TUNABLE_READ_LAT_NSEC] = {
+		offsetof(struct kf_queue, domain[KF_READ].target_ns),
+		1, 1, 10ULL * NSEC_PER_SEC
+	},
+	[KF_TUNABLE_WRITE_LAT_NSEC] = {
+		offsetof(struct kf_queue, domain[KF_WRITE].target_ns),
+		1, 1, 10ULL * NSEC_PER_SEC
+	},
+	/* Shorter: smoother and lower latency; longer: fewer refills. */
+	[KF_TUNABLE_ROUND_US] = {
+		offsetof(struct kf_queue, round_ns),
+		NSEC_PER_USEC, 100, USEC_PER_SEC
+	},
+	/* How long a cgroup that cannot use its budget may hold up others. */
+	[KF_TUNABLE_TIMEOUT_US] = {
+		offsetof(struct kf_queue, timeout_ns),
+		NSEC_PER_USEC, 1000, USEC_PER_SEC
+	},
+};
+
+static u64 *kf_tunable_ns(struct elevator_queue *e, enum kf_tunable_id id)
 {
-	return sysfs_emit(page, "%llu\n", value);
+	return e->elevator_data + kf_tunables[id].offset;
 }
 
-static ssize_t kf_store_u64(const char *page, size_t count, u64 *value,
-			    u64 unit, u64 least, u64 most)
+static ssize_t kf_tunable_show(struct elevator_queue *e, char *page,
+			       enum kf_tunable_id id)
 {
-	u64 number;
-	int ret = kstrtou64(page, 10, &number);
+	u64 ns = READ_ONCE(*kf_tunable_ns(e, id));
 
+	return sysfs_emit(page, "%llu\n", div64_u64(ns, kf_tunables[id].unit_ns));
+}
+
+static ssize_t kf_tunable_store(struct elevator_queue *e, const char *page,
+				size_t count, enum kf_tunable_id id)
+{
+	const struct kf_tunable *kt = &kf_tunables[id];
+	u64 number;
+	int ret;
+
+	ret = kstrtou64(page, 10, &number);
 	if (ret)
 		return ret;
-	if (number < least || number > most)
+	if (number < kt->least || number > kt->most)
 		return -ERANGE;
-	WRITE_ONCE(*value, number * unit);
+
+	WRITE_ONCE(*kf_tunable_ns(e, id), number * kt->unit_ns);
 	return count;
 }
 
-/* Every tunable once: file, field of kf_queue, unit in ns, least, most. */
-#define KF_TUNABLES(X)							\
-	X(read_lat_nsec, domain[KF_READ].target_ns, 1, 1, 10 * NSEC_PER_SEC)	\
-	X(write_lat_nsec, domain[KF_WRITE].target_ns, 1, 1, 10 * NSEC_PER_SEC)	\
-	X(round_us, round_ns, NSEC_PER_USEC, 100, USEC_PER_SEC)		\
-	X(timeout_us, timeout_ns, NSEC_PER_USEC, 1000, USEC_PER_SEC)
-
-#define KF_TUNABLE_FNS(name, field, unit, least, most)			\
+#define KF_TUNABLE_FNS(name, NAME)					\
 static ssize_t kf_##name##_show(struct elevator_queue *e, char *page)	\
 {									\
-	struct kf_queue *kq = e->elevator_data;				\
-									\
-	return kf_show_u64(page, div_u64(READ_ONCE(kq->field), unit));	\
+	return kf_tunable_show(e, page, KF_TUNABLE_##NAME);		\
 }									\
 									\
 static ssize_t kf_##name##_store(struct elevator_queue *e,		\
 				 const char *page, size_t count)	\
 {									\
-	struct kf_queue *kq = e->elevator_data;				\
-									\
-	return kf_store_u64(page, count, &kq->field, unit, least, most); \
+	return kf_tunable_store(e, page, count, KF_TUNABLE_##NAME);	\
 }
-KF_TUNABLES(KF_TUNABLE_FNS)
+
+KF_TUNABLE_FNS(read_lat_nsec, READ_LAT_NSEC)
+KF_TUNABLE_FNS(write_lat_nsec, WRITE_LAT_NSEC)
+KF_TUNABLE_FNS(round_us, ROUND_US)
+KF_TUNABLE_FNS(timeout_us, TIMEOUT_US)
 #undef KF_TUNABLE_FNS
 
-#define KF_TUNABLE_ATTR(name, field, unit, least, most)			\
-	__ATTR(name, 0644, kf_##name##_show, kf_##name##_store),
+#define KF_ATTR(name) __ATTR(name, 0644, kf_##name##_show, kf_##name##_store)
 static isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
-	KF_TUNABLES(KF_TUNABLE_ATTR)
+	KF_ATTR(read_lat_nsec),
+	KF_ATTR(write_lat_nsec),
+	KF_ATTR(round_us),
+	KF_ATTR(timeout_us),
 	__ATTR_NULL
 };
-#undef KF_TUNABLE_ATTR
+
+#undef KF_ATTR
 
 static struct elevator_type kf_elevator = {
 	.ops = {

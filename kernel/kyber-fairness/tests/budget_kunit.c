@@ -8,7 +8,7 @@
 #include "../budget.h"
 
 #define MS	1000000ULL	/* ns */
-#define MIB	(1ULL << 20)
+#define MIB	1048576ULL
 
 /*
  * Figure 14 of the report, by hand: cgroups of weight 200 and 100 used 200 and
@@ -190,7 +190,9 @@ static void large_requests_share_exactly(struct kunit *test)
 			for (i = 0; i < 2; i++) {
 				s64 grant = kf_grant_bytes(spendable, share[i]);
 
-				rounds = min(rounds, kf_rounds_to_spend(budget[i] + grant, grant) + 1);
+				rounds = min(rounds, 1 +
+					     kf_rounds_to_spend(budget[i] + grant,
+								grant));
 			}
 			for (i = 0; i < 2; i++)
 				budget[i] += kf_grant_bytes(spendable, share[i]) * (s64)rounds;
@@ -234,6 +236,7 @@ static struct kunit_suite budget_suite = {
 	.name = "kyber_fairness_budget",
 	.test_cases = budget_cases,
 };
+
 kunit_test_suite(budget_suite);
 
 MODULE_LICENSE("GPL");
