@@ -58,18 +58,17 @@ static inline void isolio_deactivate_policy(struct request_queue *q,
  * that sees a request_queue and a gfp_t.
  */
 #if ISOLIO_HAVE_PD_ALLOC_DISK
-#define isolio_pd_alloc_fn(name, queue, gfp)				\
-name##_queue(struct request_queue *queue, gfp_t gfp);			\
+#define isolio_pd_alloc_fn(name, qarg, gfp)				\
+name##_q(struct request_queue *qarg, gfp_t gfp);			\
 static struct blkg_policy_data *name(struct gendisk *disk,		\
 				     struct blkcg *blkcg, gfp_t gfp)	\
 {									\
-	return name##_queue(disk->queue, gfp);				\
+	return name##_q(disk->queue, gfp);				\
 }									\
-static struct blkg_policy_data *name##_queue(struct request_queue *queue, \
-					     gfp_t gfp)
+static struct blkg_policy_data *name##_q(struct request_queue *qarg, gfp_t gfp)
 #else
-#define isolio_pd_alloc_fn(name, queue, gfp)				\
-name(gfp_t gfp, struct request_queue *queue, struct blkcg *blkcg)
+#define isolio_pd_alloc_fn(name, qarg, gfp)				\
+name(gfp_t gfp, struct request_queue *qarg, struct blkcg *blkcg)
 #endif
 
 /*
