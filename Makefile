@@ -1,37 +1,81 @@
 # SPDX-License-Identifier: MIT
 
 KERNEL ?= 6.1
-LINES := 6.1 6.12 7.2
-lines := $(if $(filter all,$(KERNEL)),$(LINES),$(KERNEL))
+# A kernel line, or all of them.
+lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 
-# The toolchain that go.mod names; any go from 1.21 on fetches it.
+DEMO := experiments/report-rand-read.toml
+GOLANGCI := v2.15.0
+
+# The toolchain that go.mod names: any go from 1.21 on fetches it. Debian's
+# backports have a go of their own, outside of PATH.
 export GOTOOLCHAIN := $(lastword $(shell grep '^toolchain ' go.mod))
 export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0
-export PATH := $(PATH):/usr/lib/go-1.23/bin
-export MIRROR
+export PATH := $(PATH):/usr/lib/go-1.23/bin:/usr/sbin:/sbin
+export MIRROR PREFIX DESTDIR RELEASE
 
 .DEFAULT_GOAL := help
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo 'KERNEL=6.1 (the default), 6.12, 7.2 or all'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2'
 
-setup: ## get packages and the guest kernel KERNEL (needs root)
+setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@scripts/setup-host
 	@$(MAKE) --no-print-directory build
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 
-build: ## build/isolio, the command
+build: ## build the command, build/isolio
 	@mkdir -p build
 	go build -o build/isolio ./cmd/isolio
 
-modules: build ## the kernel modules for KERNEL, into build/modules/
+modules: build ## build the kernel modules for KERNEL, into build/modules/
 	@for line in $(lines); do scripts/modules $$line || exit 1; done
 
-test-vm: ## the modules' tests on the booted kernel KERNEL
+demo: ## set up, build, and show four containers sharing a disk by weight
+	@$(MAKE) --no-print-directory setup KERNEL=6.1
+	@$(MAKE) --no-print-directory modules KERNEL=6.1
+	build/isolio lab $(DEMO) --report build/report-rand-read.html
+	@echo "The page with the plots: build/report-rand-read.html"
+
+lab: modules ## run every experiment in experiments/ and check what it expects
+	@for experiment in experiments/*.toml; do \
+		echo "== $$experiment"; build/isolio lab $$experiment --check || exit 1; done
+
+test: test-c test-go test-vm ## run all tests: C, Go and command line, modules on a booted kernel
+	@echo "== all tests passed"
+
+test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
+	scripts/test-c
+
+test-go: ## Go unit tests, and scripts that call the command
+	go vet ./...
+	go vet -tags vm ./tests/vm
+	go test ./...
+
+test-vm: ## tests of the modules on a booted kernel KERNEL
+	@for line in $(lines); do \
+		scripts/setup-kernel $$line && \
+		$(MAKE) --no-print-directory modules KERNEL=$$line || exit 1; done
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
 	@for line in $(lines); do build/vm-run --kernel $$line || exit 1; done
 
-.PHONY: help setup build modules test-vm
+lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
+	@test -z "$$(gofmt -l cmd internal tests | tee /dev/stderr)"
+	$< run
+	scripts/lint-kernel
+
+build/tools/golangci-lint-%:
+	GOBIN=$(CURDIR)/build/tools/$* go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
+	@mv build/tools/$*/golangci-lint $@ && rmdir build/tools/$*
+
+install: build ## build for the kernel that runs here; install modules and command
+	@scripts/install
+
+clean: ## remove what was built, but not the kernels that setup got
+	rm -rf build/isolio build/vm.test build/vm-run build/obj build/modules build/test-c
+
+.PHONY: help setup build modules demo lab test test-c test-go test-vm lint install clean

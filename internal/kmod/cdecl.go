@@ -21,8 +21,8 @@ func cType(t btf.Type, name string) string {
 		return qualified("volatile", t.Type, name)
 	case *btf.Restrict:
 		return qualified("restrict", t.Type, name)
-	case *btf.TypeTag: // an address space, which only sparse knows
-		return cType(t.Type, name)
+	case *btf.TypeTag:
+		return cType(t.Type, addressSpace[t.Value]+name)
 	case *btf.Array:
 		return cType(t.Type, fmt.Sprintf("%s[%d]", name, t.Nelems))
 	case *btf.FuncProto:
@@ -31,15 +31,15 @@ func cType(t btf.Type, name string) string {
 	return join(specifier(t), name)
 }
 
+// addressSpace has the kernel's words for the type tags that only sparse
+// minds; other tags mean nothing in C.
+var addressSpace = map[string]string{"rcu": "__rcu ", "percpu": "__percpu "}
+
 // pointerTo puts a star before name, in brackets where what follows the name
 // would bind more tightly than the star.
 func pointerTo(target btf.Type, name string) string {
 	name = "*" + name
-	for {
-		tag, ok := target.(*btf.TypeTag)
-		if !ok {
-			break
-		}
+	if tag, ok := target.(*btf.TypeTag); ok {
 		target = tag.Type
 	}
 	switch target.(type) {

@@ -29,10 +29,15 @@ type header struct {
 // output depends on nothing but its input.
 func WriteHeader(w io.Writer, kernel *Kernel, wanted *Wanted) error {
 	h := &header{
-		spec:    kernel.Spec,
+		spec:    kernel.Spec.Copy(),
 		placed:  map[string]bool{},
 		decls:   map[string]btf.Type{},
 		forward: map[string]bool{},
+	}
+	for _, tag := range wanted.Tags {
+		if err := h.tag(tag); err != nil {
+			return err
+		}
 	}
 	if err := h.collect(wanted, kernel); err != nil {
 		return err
@@ -83,6 +88,34 @@ func writeFeatures(w io.Writer, kernel *Kernel, features []Feature) error {
 			value = 1
 		}
 		fmt.Fprintf(w, "\n/* %s */\n#define %s %d\n", comment(f.Question), f.Macro, value)
+	}
+	return nil
+}
+
+// tag restores a pointer's address space.
+func (h *header) tag(tag Tag) error {
+	name, member, _ := strings.Cut(tag.Member, ".")
+	typ, err := findComposite(h.spec, name)
+	if err != nil {
+		if tag.Optional && errors.Is(err, btf.ErrNotFound) {
+			return nil
+		}
+		return fmt.Errorf("tag: %w", err)
+	}
+	all := members(typ)
+	i := slices.IndexFunc(all, func(m btf.Member) bool { return m.Name == member })
+	if i < 0 {
+		if tag.Optional {
+			return nil
+		}
+		return fmt.Errorf("tag: this kernel's struct %s has no member %s; where a kernel may lack it the list says optional", name, member)
+	}
+	pointer, ok := all[i].Type.(*btf.Pointer)
+	if !ok {
+		return fmt.Errorf("tag: struct %s: member %s is no pointer but %s", name, member, cType(all[i].Type, ""))
+	}
+	if _, tagged := pointer.Target.(*btf.TypeTag); !tagged {
+		all[i].Type = &btf.Pointer{Target: &btf.TypeTag{Type: pointer.Target, Value: tag.Space}}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package kmod
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ type Wanted struct {
 	Includes []string  // public headers, as in #include <...>
 	Decls    []Decl    // private declarations
 	Recorded []string  // public structures whose layout the module records
+	Tags     []Tag     // address spaces that BTF may lack
 	Features []Feature // macros to deduce
 }
 
@@ -26,6 +28,14 @@ type Decl struct {
 	Kind     string // struct, union, enum, typedef or func
 	Name     string
 	Optional bool // a kernel may lack it
+}
+
+// Tag says in which address space a pointer in a private structure points, for
+// sparse: compilers that older kernels are built with keep it to themselves.
+type Tag struct {
+	Member   string // STRUCT.MEMBER
+	Space    string // rcu or percpu
+	Optional bool
 }
 
 // ReadWanted reads lists and joins them. An error names file and line.
@@ -68,7 +78,7 @@ func (w *Wanted) add(fields []string) error {
 	optional := word == "optional"
 	if optional {
 		if len(rest) == 0 {
-			return fmt.Errorf("optional: what?; allowed: struct, union, enum, typedef, func")
+			return errors.New("optional: what?; allowed: struct, union, enum, typedef, func, tag")
 		}
 		word, rest = rest[0], rest[1:]
 	}
@@ -82,6 +92,11 @@ func (w *Wanted) add(fields []string) error {
 		} else {
 			w.Recorded = append(w.Recorded, rest[0])
 		}
+	case "tag":
+		if len(rest) != 2 || !strings.Contains(rest[0], ".") || (rest[1] != "rcu" && rest[1] != "percpu") {
+			return errors.New("tag: want STRUCT.MEMBER and rcu or percpu")
+		}
+		w.Tags = append(w.Tags, Tag{Member: rest[0], Space: rest[1], Optional: optional})
 	case "struct", "union", "enum", "typedef", "func":
 		if len(rest) != 1 {
 			return fmt.Errorf("%s: got %d words, want one name", word, len(rest))
@@ -94,7 +109,7 @@ func (w *Wanted) add(fields []string) error {
 		}
 		w.Features = append(w.Features, feature)
 	default:
-		return fmt.Errorf("%s: unknown word; allowed: include, struct, union, enum, typedef, func, optional, record, feature", word)
+		return fmt.Errorf("%s: unknown word; allowed: include, struct, union, enum, typedef, func, optional, tag, record, feature", word)
 	}
 	return nil
 }
@@ -111,7 +126,7 @@ func splitFields(line string) ([]string, error) {
 		if line[0] == '"' {
 			line = line[1:]
 			if end = strings.IndexByte(line, '"'); end < 0 {
-				return nil, fmt.Errorf("a quotation mark is missing")
+				return nil, errors.New("a quotation mark is missing")
 			}
 			fields = append(fields, line[:end])
 			line = line[end+1:]
