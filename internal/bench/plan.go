@@ -73,6 +73,16 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 	if err != nil {
 		return nil, err
 	}
+	if x.NrRequests > 0 && c.scheduler != "none" {
+		setScheduler = append(setScheduler, d.SetNrRequests(x.NrRequests))
+	}
+	if len(setScheduler) > 0 {
+		keep, err := d.KeepNrRequests()
+		if err != nil {
+			return nil, err
+		}
+		setScheduler = append([]plan.Step{keep}, setScheduler...)
+	}
 	iocost, err := e.iocostSteps(c, d, x)
 	if err != nil {
 		return nil, err

@@ -123,6 +123,26 @@ func TestNullBlkCost(t *testing.T) {
 	}
 }
 
+// Without a scheduler the kernel refuses more requests than tags.
+func TestNrRequestsIsForSchedulers(t *testing.T) {
+	for scheduler, want := range map[string]bool{"none": false, "iocost": false, "mq-deadline": true, "kyber-fairness": true} {
+		_, e := newMachine(t, honest)
+		x := parse(t, "")
+		x.NrRequests = 256
+		p, err := Decide(e, x, scheduler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(p.Setup, func(s plan.Step) bool { return s.Name == "queue/nr_requests" && s.Value == "256" })
+		if (at >= 0) != want {
+			t.Errorf("%s: nr_requests at step %d", scheduler, at)
+		}
+		if at >= 0 && slices.ContainsFunc(p.Setup[at:], func(s plan.Step) bool { return s.Name == "queue/scheduler" }) {
+			t.Errorf("%s: the scheduler is set after nr_requests, and resets it", scheduler)
+		}
+	}
+}
+
 // io.cost that is on already is off for the others and comes back after
 // them; its own contender leaves it as it is.
 func TestIocostThatIsOnAlready(t *testing.T) {

@@ -138,6 +138,27 @@ func TestSetScheduler(t *testing.T) {
 	}
 }
 
+func TestNrRequestsComesBack(t *testing.T) {
+	d := find(t, machine(t, nil), "nullb0")
+	keep, err := d.KeepNrRequests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := plan.On(plan.OS{})
+	if err = a.Apply([]plan.Step{keep, d.SetNrRequests(256)}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.NrRequests(); err != nil || n != 256 {
+		t.Errorf("NrRequests = %d, %v; want 256", n, err)
+	}
+	if err = a.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.NrRequests(); err != nil || n != 64 {
+		t.Errorf("after Undo NrRequests = %d, %v; want 64", n, err)
+	}
+}
+
 func TestSetSchedulerExplains(t *testing.T) {
 	d := find(t, machine(t, nil), "nullb0")
 	steps, err := d.SetScheduler("kyber-fairness")

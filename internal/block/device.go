@@ -144,6 +144,26 @@ func (d *Device) NrRequests() (int, error) {
 	return int(n), err
 }
 
+// SetNrRequests returns the step that gives the active scheduler room for n
+// requests. Without a scheduler the device's own tags are the limit, and more
+// is refused.
+func (d *Device) SetNrRequests(n int) plan.Step {
+	return plan.Step{Path: d.path("queue/nr_requests"), Value: strconv.Itoa(n), Name: "queue/nr_requests"}
+}
+
+// KeepNrRequests returns a step that changes nothing, and whose undoing brings
+// back today's nr_requests: a change of scheduler resets it. It comes before
+// such a change, and so is undone after it.
+func (d *Device) KeepNrRequests() (plan.Step, error) {
+	n, err := d.NrRequests()
+	if err != nil {
+		return plan.Step{}, err
+	}
+	s := d.SetNrRequests(n)
+	s.Name, s.Undo = "", s.Value
+	return s, nil
+}
+
 // String describes the disk in one line.
 func (d *Device) String() string {
 	about := []string{d.Name}

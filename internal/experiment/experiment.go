@@ -28,7 +28,11 @@ type Experiment struct {
 	// RampS is how long load runs before anything is counted, 0..3600.
 	RampS float64
 	// DurationS is how long is counted after the ramp, above 0..86400.
-	DurationS  float64
+	DurationS float64
+	// NrRequests is how many requests each scheduler may hold for a hardware
+	// queue (queue/nr_requests), 4..2048; 0 leaves the kernel's default, which
+	// is twice the device's tags. Without a scheduler the tags are the limit.
+	NrRequests int
 	Device     Device
 	Containers []Container
 	Expect     []Expectation

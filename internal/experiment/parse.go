@@ -26,6 +26,7 @@ type file struct {
 	Schedulers []string        `toml:"schedulers"`
 	RampS      *float64        `toml:"ramp_s"`
 	DurationS  *float64        `toml:"duration_s"`
+	NrRequests *int64          `toml:"nr_requests"`
 	Device     *fileDevice     `toml:"device"`
 	Job        map[string]any  `toml:"job"`
 	Container  []fileContainer `toml:"container"`
@@ -174,6 +175,9 @@ func (c *checker) experiment(f *file) *Experiment {
 		RampS:     value(f.RampS, 0),
 		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
 		Device:    c.device(f.Device),
+	}
+	if f.NrRequests != nil {
+		e.NrRequests = c.integer("nr_requests", f.NrRequests, nil, 4, 2048)
 	}
 	if strings.TrimSpace(e.Question) == "" || strings.Contains(e.Question, "\n") {
 		c.fail("question", "must be one line of text", "a sentence")

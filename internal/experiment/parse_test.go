@@ -106,9 +106,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, device, job, container, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, nr_requests, device, job, container, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, device, job, container, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, nr_requests, device, job, container, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, tags, queues, size_mib"},
 		{"unknown container key", "weight = 400", "wieght = 400",
@@ -139,6 +139,8 @@ func TestParseRefuses(t *testing.T) {
 			"x:6: ramp_s: NaN is out of range; allowed: 0..3600 seconds"},
 		{"no duration", "duration_s = 2", "duration_s = 0",
 			"x:7: duration_s: 0 is out of range; allowed: above 0 seconds, at most 86400"},
+		{"nr_requests out of range", "duration_s = 2", "duration_s = 2\nnr_requests = 3",
+			"x:8: nr_requests: 3 is out of range; allowed: an integer 4..2048"},
 		{"unknown device kind", `kind = "null_blk"`, `kind = "nvme"`,
 			`x:10: device.kind: unknown kind "nvme"; allowed: null_blk`},
 		{"tags out of range", "tags = 32", "tags = 0",
