@@ -198,8 +198,11 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 			kq->nr_active);
 
 	list_for_each_entry(kg, &kq->active, active_node) {
-		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share) * rounds;
+		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share);
 
+		/* More than a round is for those who have requests to pay. */
+		if (atomic_read(&kg->nr_backlogged))
+			grant_bytes *= rounds;
 		kg->refilled_bytes += grant_bytes;
 		atomic64_add(grant_bytes, &kg->budget_bytes);
 		kf_group_update_runnable(kg);
@@ -270,11 +273,11 @@ void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
 {
 	unsigned long flags;
 
+	/* The bit before the caller's look at the round: a full barrier. */
+	if (test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags))
+		return;
+	atomic_inc(&kq->nr_throttled);
 	trace_kf_wait(kq->dev, hctx_nr, atomic_read(&kq->nr_runnable));
-	if (!test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags))
-		atomic_inc(&kq->nr_throttled);
-	/* The flag before the caller's look at the round. */
-	smp_mb__after_atomic();
 
 	spin_lock_irqsave(&kq->lock, flags);
 	if (!hrtimer_is_queued(&kq->timer))
@@ -326,7 +329,7 @@ void kf_group_activate(struct kf_group *kg)
 {
 	struct kf_queue *kq = kg->kq;
 	unsigned long flags;
-	s64 grant_bytes;
+	s64 left_bytes, grant_bytes;
 
 	spin_lock_irqsave(&kq->lock, flags);
 	if (!kg->is_active && !kg->is_dead) {
@@ -335,7 +338,8 @@ void kf_group_activate(struct kf_group *kg)
 		kq->nr_active++;
 		kf_update_shares(kq);
 		grant_bytes = kf_grant_bytes(kq->pool_bytes, kg->share);
-		atomic64_set(&kg->budget_bytes, grant_bytes);
+		left_bytes = atomic64_read(&kg->budget_bytes);
+		atomic64_add(grant_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = grant_bytes;
 		kg->last_used_ns = ktime_get_ns();
 		kf_group_update_runnable(kg);

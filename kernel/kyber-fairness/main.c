@@ -340,6 +340,9 @@ static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 	trace_block_rq_insert(rq);
 
 	if (at_head || kf_is_urgent(rq)) {
+		/* What it is charged comes back through refills. */
+		if (!READ_ONCE(kg->is_active))
+			kf_group_activate(kg);
 		if (at_head)
 			list_add(&rq->queuelist, &kh->urgent[id]);
 		else
@@ -881,6 +884,10 @@ static struct elevator_type kf_elevator = {
 		.requeue_request	= kf_requeue_request,
 		.finish_request		= kf_finish_request,
 	},
+#if ISOLIO_HAVE_ELEVATOR_DEBUGFS
+	.queue_debugfs_attrs = kf_queue_debugfs_attrs,
+	.hctx_debugfs_attrs = kf_hctx_debugfs_attrs,
+#endif
 	.elevator_attrs	= kf_attrs,
 	.elevator_name	= "kyber-fairness",
 	.elevator_owner	= THIS_MODULE,

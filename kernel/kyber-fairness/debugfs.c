@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * State for people: files in /sys/kernel/debug/block/DEV/sched/ and
+ * /sys/kernel/debug/block/DEV/hctxN/sched/. Not an interface.
+ */
+#include "kyber-fairness.h"
+
+#if ISOLIO_HAVE_ELEVATOR_DEBUGFS
+
+/* One line of device state, one for each active cgroup. */
+static int kf_budgets_show(void *data, struct seq_file *m)
+{
+	struct request_queue *q = data;
+	struct kf_queue *kq = q->elevator->elevator_data;
+	struct kf_group *kg;
+
+	spin_lock_irq(&kq->lock);
+	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d throttled_hctxs=%d\n",
+		   kq->round,
+		   div_u64(ktime_get_ns() - kq->round_start_ns, NSEC_PER_USEC),
+		   kq->pool_bytes, kq->nr_active,
+		   atomic_read(&kq->nr_runnable),
+		   atomic_read(&kq->nr_throttled));
+	list_for_each_entry(kg, &kq->active, active_node)
+		seq_printf(m, "cgroup=%llu weight=%u share_ppm=%llu budget_bytes=%lld refilled_bytes=%lld backlogged_hctxs=%d\n",
+			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
+			   kg->weight,
+			   kg->share * 1000000 >> KF_SHARE_SHIFT,
+			   (s64)atomic64_read(&kg->budget_bytes),
+			   kg->refilled_bytes,
+			   atomic_read(&kg->nr_backlogged));
+	spin_unlock_irq(&kq->lock);
+	return 0;
+}
+
+static int kf_domains_show(void *data, struct seq_file *m)
+{
+	struct request_queue *q = data;
+	struct kf_queue *kq = q->elevator->elevator_data;
+	int id;
+
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		seq_printf(m, "%s tokens=%u used=%u target_ns=%llu\n",
+			   kf_domain_names[id], kq->domain[id].tokens.sb.depth,
+			   sbitmap_weight(&kq->domain[id].tokens.sb),
+			   READ_ONCE(kq->domain[id].target_ns));
+	return 0;
+}
+
+const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
+	{ "budgets", 0400, kf_budgets_show },
+	{ "domains", 0400, kf_domains_show },
+	{ },
+};
+
+static int kf_queues_show(void *data, struct seq_file *m)
+{
+	struct blk_mq_hw_ctx *hctx = data;
+	struct kf_hctx *kh = hctx->sched_data;
+	int id;
+
+	spin_lock(&kh->lock);
+	seq_printf(m, "domain=%s batched=%u round=%u throttled=%d inserted=%llu dispatched=%llu\n",
+		   kf_domain_names[kh->cur_domain], kh->nr_batched, kh->round,
+		   test_bit(KF_HCTX_THROTTLED, &kh->flags), kh->nr_inserted,
+		   kh->nr_dispatched);
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		seq_printf(m, "%s ready_cgroups=%zu spent_cgroups=%zu urgent_requests=%zu\n",
+			   kf_domain_names[id],
+			   list_count_nodes(&kh->ready[id]),
+			   list_count_nodes(&kh->spent[id]),
+			   list_count_nodes(&kh->urgent[id]));
+	spin_unlock(&kh->lock);
+	return 0;
+}
+
+const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[] = {
+	{ "queues", 0400, kf_queues_show },
+	{ },
+};
+
+#endif /* ISOLIO_HAVE_ELEVATOR_DEBUGFS */
