@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ func newKmodCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kmod",
 		Short: "Build, check and load kernel modules that fit their kernel",
-		Args:  cobra.NoArgs,
+		Args:  subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKmodHeaderCommand(), newKmodBTFCommand(), newKmodCheckCommand(),
@@ -148,6 +149,19 @@ func btfFlag(cmd *cobra.Command, file *string) {
 
 func outputFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVarP(file, "output", "o", "", "write to this `file` instead of standard output")
+}
+
+// subcommand is for a command that only has subcommands: a word that names
+// none of them is bad input.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return failure.Usagef("%s: %s: no such command; allowed: %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
 // atLeast is exactly for commands that take n arguments or more.

@@ -14,7 +14,7 @@ import (
 func findType(spec *btf.Spec, name string, is func(btf.Type) bool) (btf.Type, error) {
 	types, err := spec.AnyTypesByName(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var first btf.Type
 	for _, typ := range types {

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+
+package kmod
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+
+	"isolio/internal/failure"
+)
+
+func rawBTF(t *testing.T) []byte {
+	t.Helper()
+	b, err := btf.NewBuilder(elevators(false), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// vmlinux is an ELF file with a section of the given name.
+func vmlinux(t *testing.T, section string, contents []byte) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	var source strings.Builder
+	fmt.Fprintf(&source, "__attribute__((section(%q))) const unsigned char contents[] = {", section)
+	for _, b := range contents {
+		fmt.Fprintf(&source, "%d,", b)
+	}
+	source.WriteString("};\n")
+	name := filepath.Join(dir, "vmlinux.c")
+	if err := os.WriteFile(name, []byte(source.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-c", "-o", filepath.Join(dir, "vmlinux"), name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "vmlinux"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// image is a kernel image with one sector of setup code and a payload.
+func image(payload []byte) []byte {
+	data := make([]byte, 1024, 1024+16+len(payload))
+	data[imageSetupSectors] = 1
+	copy(data[imageMagic:], "HdrS")
+	binary.LittleEndian.PutUint32(data[imagePayloadOffset:], 16)
+	binary.LittleEndian.PutUint32(data[imagePayloadLength:], uint32(len(payload)))
+	return append(append(data, make([]byte, 16)...), payload...)
+}
+
+func gzipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	if _, err := zip.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel's build appends the unpacked size.
+	return binary.LittleEndian.AppendUint32(b.Bytes(), uint32(len(data)))
+}
+
+// lz4Literals packs data without matches, in blocks of the given size.
+func lz4Literals(data []byte, block int) []byte {
+	out := bytes.Clone(lz4LegacyMagic)
+	for at := 0; at < len(data); at += block {
+		part := data[at:min(at+block, len(data))]
+		packed := []byte{byte(min(len(part), 15)) << 4}
+		if rest := len(part) - 15; rest >= 0 {
+			for ; rest >= 255; rest -= 255 {
+				packed = append(packed, 255)
+			}
+			packed = append(packed, byte(rest))
+		}
+		packed = append(packed, part...)
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(packed)))
+		out = append(out, packed...)
+	}
+	return binary.LittleEndian.AppendUint32(out, uint32(len(data)))
+}
+
+func TestReadBTF(t *testing.T) {
+	raw := rawBTF(t)
+	elf := vmlinux(t, ".BTF", raw)
+	truncated := image(gzipped(t, elf))
+	for _, test := range []struct {
+		name string
+		data []byte
+		want string // in the error; empty: the BTF is found
+	}{
+		{"raw", raw, ""},
+		{"vmlinux", elf, ""},
+		{"gzip image", image(gzipped(t, elf)), ""},
+		{"lz4 image", image(lz4Literals(elf, 1000)), ""},
+		{"vmlinux without BTF", vmlinux(t, ".other", raw), "no .BTF section"},
+		{"zstd image", image([]byte{0x28, 0xb5, 0x2f, 0xfd, 0}), "something else than gzip or lz4"},
+		{"truncated image", truncated[:len(truncated)-100], "payload lies outside"},
+		{"damaged image", image(gzipped(t, elf)[:200]), "damaged kernel image"},
+		{"text", []byte("hello"), "neither raw BTF"},
+		{"damaged vmlinux", elf[:20], "damaged ELF"},
+	} {
+		name := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(name, test.data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadBTF(name)
+		switch {
+		case test.want == "":
+			if err != nil || !bytes.Equal(got, raw) {
+				t.Errorf("%s: got %d bytes, error %v, want the BTF's %d bytes", test.name, len(got), err, len(raw))
+			}
+		case err == nil || !strings.Contains(err.Error(), test.want) || failure.Code(err) != failure.Usage:
+			t.Errorf("%s: got error %v, want %q", test.name, err, test.want)
+		}
+	}
+	if _, err := LoadSpec(filepath.Join(t.TempDir(), "absent")); failure.Code(err) != failure.Usage {
+		t.Errorf("an absent file gave %v", err)
+	}
+}
+
+func TestLZ4Block(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		block []byte
+		want  string // empty: refused
+	}{
+		{"literals", []byte("\x30abc"), "abc"},
+		{"match", []byte("\x30abc\x03\x00\x10d"), "abcabcad"},
+		{"match over itself", []byte("\x14a\x01\x00\x10b"), "aaaaaaaaab"},
+		{"long match", append([]byte("\x1fa\x01\x00\xff\x00"), "\x10b"...), strings.Repeat("a", 1+15+255+4) + "b"},
+		{"distance 0", []byte("\x30abc\x00\x00\x10d"), ""},
+		{"distance before the start", []byte("\x30abc\x04\x00\x10d"), ""},
+		{"literals missing", []byte("\x40abc"), ""},
+		{"distance missing", []byte("\x30abc\x01"), ""},
+		{"length missing", []byte("\xf0\xff\xff"), ""},
+	} {
+		out, err := appendLZ4Block(nil, test.block)
+		if test.want == "" {
+			if err == nil {
+				t.Errorf("%s: got %q, want an error", test.name, out)
+			}
+			continue
+		}
+		if err != nil || string(out) != test.want {
+			t.Errorf("%s: got %q, error %v, want %q", test.name, out, err, test.want)
+		}
+	}
+	// A block sees nothing of the block before it.
+	if _, err := appendLZ4Block([]byte("abc"), []byte("\x10d\x03\x00\x10e")); err == nil {
+		t.Error("a match reached into the block before")
+	}
+}
+
+// Damaged data is refused or unpacked to something, but never crashes.
+func TestLZ4Damaged(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	whole := lz4Literals(bytes.Repeat([]byte("scheduler"), 500), 777)
+	for range 5000 {
+		data := bytes.Clone(whole)
+		for range 1 + random.IntN(4) {
+			data[len(lz4LegacyMagic)+random.IntN(len(data)-len(lz4LegacyMagic)-4)] = byte(random.Uint32())
+		}
+		out, err := unpackLZ4Legacy(data[:random.IntN(len(data)+1)])
+		if err == nil && len(out) > len(whole) {
+			t.Fatalf("%d bytes came out of %d", len(out), len(data))
+		}
+	}
+}
