@@ -25,13 +25,23 @@ type contender struct {
 	weightFile   string
 	weightFormat string
 	maxWeight    int
-	iocost       bool
+	// strict is a tunable without whose value weights are not kept.
+	strict tunable
+	iocost bool
 }
+
+// tunable is a file in queue/iosched and what to write to it.
+type tunable struct{ name, value string }
 
 func contenderFor(name string) contender {
 	switch name {
 	case "bfq":
-		return contender{scheduler: name, weightFile: "io.bfq.weight", weightFormat: "%d", maxWeight: 1000}
+		// With low_latency, the default, queues that are new count as
+		// interactive and their weights are raised for seconds.
+		return contender{
+			scheduler: name, weightFile: "io.bfq.weight", weightFormat: "%d", maxWeight: 1000,
+			strict: tunable{"low_latency", "0"},
+		}
 	case "kyber-fairness":
 		return contender{scheduler: name, weightFile: "io.kyber.weight", weightFormat: "default %d", maxWeight: 10000}
 	case "iocost":

@@ -96,6 +96,7 @@ func (m *fakeMachine) file(path, text string) {
 func (m *fakeMachine) disk(name, majMin string) {
 	for file, text := range map[string]string{
 		"dev": majMin, "size": "8388608", "queue/scheduler": "none [mq-deadline] kyber bfq kyber-fairness", "queue/nr_requests": "64",
+		"queue/iosched/low_latency": "1",
 	} {
 		m.file(filepath.Join(m.root, "sys/block", name, file), text+"\n")
 	}

@@ -83,6 +83,13 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 		}
 		setScheduler = append([]plan.Step{keep}, setScheduler...)
 	}
+	if c.strict.name != "" {
+		strict, err := d.SetTunable(c.scheduler, c.strict.name, c.strict.value)
+		if err != nil {
+			return nil, err
+		}
+		setScheduler = append(setScheduler, strict)
+	}
 	iocost, err := e.iocostSteps(c, d, x)
 	if err != nil {
 		return nil, err

@@ -159,6 +159,18 @@ func TestNrRequestsComesBack(t *testing.T) {
 	}
 }
 
+func TestTunableComesBackWhereItWas(t *testing.T) {
+	d := find(t, machine(t, map[string]string{"sys/block/nullb0/queue/iosched/low_latency": "1\n"}), "nullb0")
+	active, err := d.SetTunable("bfq", "low_latency", "0")
+	if err != nil || active.Value != "0" || active.Undo != "1" || active.Name != "queue/iosched/low_latency" {
+		t.Errorf("bfq is active: SetTunable = %+v, %v", active, err)
+	}
+	later, err := d.SetTunable("mq-deadline", "fifo_batch", "1")
+	if err != nil || later.Value != "1" || later.Undo != "" {
+		t.Errorf("mq-deadline is not active: SetTunable = %+v, %v", later, err)
+	}
+}
+
 func TestSetSchedulerExplains(t *testing.T) {
 	d := find(t, machine(t, nil), "nullb0")
 	steps, err := d.SetScheduler("kyber-fairness")

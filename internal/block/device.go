@@ -210,6 +210,22 @@ func (d *Device) SetScheduler(name string) ([]plan.Step, error) {
 	}}, nil
 }
 
+// SetTunable returns the step that sets a tunable of a scheduler, which is or
+// will be active then. Another scheduler's coming takes the value with it;
+// only where the scheduler is active already is there one to bring back.
+func (d *Device) SetTunable(scheduler, name, value string) (plan.Step, error) {
+	file := filepath.Join("queue/iosched", name)
+	s := plan.Step{Path: d.path(file), Value: value, Name: file}
+	active, _, err := d.Schedulers()
+	if err != nil {
+		return plan.Step{}, err
+	}
+	if active == scheduler {
+		s.Undo, err = d.read(file)
+	}
+	return s, err
+}
+
 // explainScheduler says why a scheduler could not be set.
 func (d *Device) explainScheduler(name string, cause error) error {
 	_, loaded, err := d.Schedulers()
