@@ -3,6 +3,8 @@
 package block
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,9 +39,7 @@ func machine(t *testing.T, more map[string]string) System {
 		"proc/self/mountinfo": "22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p1 rw\n" +
 			"30 22 0:26 / /sys rw - sysfs sysfs rw\n",
 	}
-	for name, text := range more {
-		files[name] = text
-	}
+	maps.Copy(files, more)
 	root := t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(root, name)
@@ -186,7 +186,7 @@ func TestSetSchedulerExplains(t *testing.T) {
 	if steps, err = d.SetScheduler("none"); err != nil {
 		t.Fatal(err)
 	}
-	if err = steps[0].Explain(syscall.EBUSY); err != syscall.EBUSY {
+	if err = steps[0].Explain(syscall.EBUSY); !errors.Is(err, syscall.EBUSY) {
 		t.Errorf("a scheduler that is there: Explain = %v", err)
 	}
 }

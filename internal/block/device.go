@@ -66,20 +66,20 @@ func (s System) Find(name string) (*Device, error) {
 	if !strings.HasPrefix(node, s.Path()) || s.Path() == "/" {
 		node = s.Path(node)
 	}
-	real, err := filepath.EvalSymlinks(node)
+	target, err := filepath.EvalSymlinks(node)
 	if err != nil {
-		real = node // the disk may be there without a node; sysfs decides
+		target = node // the disk may be there without a node; sysfs decides
 	}
 	// A "/" in a disk's name is a "!" in sysfs: /dev/cciss/c0d0.
 	dev, err := filepath.EvalSymlinks(s.Path("dev"))
 	if err != nil {
 		dev = s.Path("dev")
 	}
-	rel, err := filepath.Rel(dev, real)
+	rel, err := filepath.Rel(dev, target)
 	if err != nil || strings.HasPrefix(rel, "..") {
 		return nil, failure.Usagef("device %s: not below /dev; %s", name, s.allowed())
 	}
-	d := &Device{sys: s, Name: strings.ReplaceAll(rel, "/", "!"), Node: real}
+	d := &Device{sys: s, Name: strings.ReplaceAll(rel, "/", "!"), Node: target}
 	majMin, err := d.read("dev")
 	if errors.Is(err, fs.ErrNotExist) {
 		if disk := s.diskOf(d.Name); disk != "" {

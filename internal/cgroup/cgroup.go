@@ -127,7 +127,7 @@ func (t Tree) Kill(group string) error {
 	if err != nil {
 		return err
 	}
-	for _, word := range strings.Fields(string(text)) {
+	for word := range strings.FieldsSeq(string(text)) {
 		pid, err := strconv.Atoi(word)
 		if err != nil || pid <= 1 {
 			return fmt.Errorf("%s: %q is not a process to kill", t.Path(group, "cgroup.procs"), word)

@@ -90,8 +90,7 @@ func exactly(n int) cobra.PositionalArgs {
 // message is an error's one line. Only a lab machine's failure has more: the
 // end of its kernel's log and how to boot it again.
 func message(err error) string {
-	var machine *lab.Failure
-	if errors.As(err, &machine) {
+	if _, ok := errors.AsType[*lab.Failure](err); ok {
 		return err.Error()
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")

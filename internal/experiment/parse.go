@@ -77,14 +77,12 @@ func Parse(name string, text []byte) (*Experiment, error) {
 
 // decodeError turns the TOML library's error into the one line of the house.
 func decodeError(name string, err error) error {
-	var missing *toml.StrictMissingError
-	if errors.As(err, &missing) && len(missing.Errors) > 0 {
+	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(missing.Errors) > 0 {
 		d := &missing.Errors[0]
 		line, _ := d.Position()
 		return problem{line, keyPath(d.Key()), "unknown key", strings.Join(allowedKeys(d.Key()), ", ")}.in(name)
 	}
-	var d *toml.DecodeError
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := d.Position()
 		if t := fieldType(d.Key()); t != nil {
 			return problem{line, keyPath(d.Key()), "has the wrong type", describe(t)}.in(name)
@@ -112,9 +110,9 @@ func structAt(key toml.Key) (reflect.Type, int) {
 
 // memberType is the type of t's member named key, without pointer and slice.
 func memberType(t reflect.Type, key string) reflect.Type {
-	for i := range t.NumField() {
-		if t.Field(i).Tag.Get("toml") == key {
-			m := t.Field(i).Type
+	for field := range t.Fields() {
+		if field.Tag.Get("toml") == key {
+			m := field.Type
 			if m.Kind() == reflect.Pointer || m.Kind() == reflect.Slice && m.Elem().Kind() == reflect.Struct {
 				m = m.Elem()
 			}
@@ -127,8 +125,8 @@ func memberType(t reflect.Type, key string) reflect.Type {
 func allowedKeys(key toml.Key) []string {
 	t, _ := structAt(key)
 	var names []string
-	for i := range t.NumField() {
-		names = append(names, t.Field(i).Tag.Get("toml"))
+	for field := range t.Fields() {
+		names = append(names, field.Tag.Get("toml"))
 	}
 	return names
 }

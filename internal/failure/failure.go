@@ -50,8 +50,7 @@ func Code(err error) int {
 	if err == nil {
 		return OK
 	}
-	var m *marked
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*marked](err); ok {
 		return m.code
 	}
 	return Failed

@@ -53,8 +53,7 @@ func (OS) Rmdir(path string) error {
 // cause drops the path that os puts into its errors, where the message around
 // them has it already.
 func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

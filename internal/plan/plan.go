@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -89,8 +90,7 @@ func (a *Applied) Apply(steps []Step) error {
 // returns all of them. A second Undo does nothing.
 func (a *Applied) Undo() error {
 	var errs []error
-	for i := len(a.steps) - 1; i >= 0; i-- {
-		s := a.steps[i]
+	for _, s := range slices.Backward(a.steps) {
 		var err error
 		switch {
 		case s.Mkdir:
