@@ -61,7 +61,7 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 		$(MAKE) --no-print-directory modules KERNEL=$$line || exit 1; done
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
-	@for line in $(lines); do build/vm-run --kernel $$line || exit 1; done
+	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
 
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	@test -z "$$(gofmt -l cmd internal tests | tee /dev/stderr)"
@@ -76,6 +76,6 @@ install: build ## build for the kernel that runs here; install modules and comma
 	@scripts/install
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/vm.test build/vm-run build/obj build/modules build/test-c
+	rm -rf build/isolio build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
 
 .PHONY: help setup build modules demo lab test test-c test-go test-vm lint install clean

@@ -117,3 +117,17 @@ func TestDataIntegrity(t *testing.T) {
 		t.Errorf("switching while writing:\n%s", l.out.String())
 	}
 }
+
+// A load of many short sleeps is where a virtual machine's clock goes wrong
+// first. What it did is printed, so that `vm-run --twice` compares it.
+func TestShortSleeps(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	l := startFio(t, d, newGroup(t, "a"), "--rw=randread", "--iodepth=1", "--time_based", "--runtime=1")
+	l.wait(t)
+	t.Logf("%d reads of 4 KiB in a second at depth 1", l.kib(t)/4)
+	if l.kib(t) == 0 || fioErrors(l) {
+		t.Errorf("fio:\n%s", l.out.String())
+	}
+}
