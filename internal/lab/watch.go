@@ -67,7 +67,7 @@ func (w watch) run(ctx context.Context, on func(Event)) (*Outcome, error) {
 	stop, err := f.follow(limit, ended)
 	if stop != nil {
 		_ = syscall.Kill(-proc.Pid, syscall.SIGKILL) // its process group; it may just have ended
-		_ = <-ended // killed: how it ended says nothing
+		_ = <-ended                                  // killed: how it ended says nothing
 		if e := f.take(); e != nil && err == nil {
 			err = e
 		}
