@@ -67,7 +67,7 @@ func (w watch) run(ctx context.Context, on func(Event)) (*Outcome, error) {
 	stop, err := f.follow(limit, ended)
 	if stop != nil {
 		_ = syscall.Kill(-proc.Pid, syscall.SIGKILL) // its process group; it may just have ended
-		_ = <-ended                                  // killed: how it ended says nothing
+		<-ended
 		if e := f.take(); e != nil && err == nil {
 			err = e
 		}
@@ -78,22 +78,25 @@ func (w watch) run(ctx context.Context, on func(Event)) (*Outcome, error) {
 	return f.judge(stop, err, stderr.String())
 }
 
+// exit is how a process ended.
+type exit struct{ err error }
+
 // startProcess starts argv so that it dies with this process, and returns the
 // channel that gives its end. The thread that starts a child is the one whose
 // end kills it, so that thread is held for as long.
-func startProcess(argv []string, stderr *bytes.Buffer) (*os.Process, <-chan error, error) {
+func startProcess(argv []string, stderr *bytes.Buffer) (*os.Process, <-chan exit, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	cmd.WaitDelay = time.Second
-	started, ended := make(chan error), make(chan error, 1)
+	started, ended := make(chan error), make(chan exit, 1)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			ended <- cmd.Wait()
+			ended <- exit{cmd.Wait()}
 			close(ended)
 		}
 	}()
@@ -105,15 +108,15 @@ func startProcess(argv []string, stderr *bytes.Buffer) (*os.Process, <-chan erro
 
 // follow reads events until QEMU ends (stop nil, err how) or has to be stopped
 // (stop why).
-func (f *follower) follow(ctx context.Context, ended <-chan error) (stop, err error) {
+func (f *follower) follow(ctx context.Context, ended <-chan exit) (stop, err error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx), nil
-		case err := <-ended:
-			return nil, errors.Join(f.take(), err)
+		case e := <-ended:
+			return nil, errors.Join(f.take(), e.err)
 		case now := <-tick.C:
 			if err := f.take(); err != nil {
 				return err, nil
