@@ -27,6 +27,15 @@ as_root() {
 	fi
 }
 
+# apt_get ARGS...: apt-get, which shows its output when it fails.
+apt_get() {
+	mkdir -p "$build"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qy "$@" >"$build/apt.log" 2>&1 || {
+		tail -20 "$build/apt.log" >&2
+		die "apt-get $* failed; the whole output is in build/apt.log"
+	}
+}
+
 # suite_of LINE: the Debian release whose kernel is of that line.
 suite_of() {
 	case $1 in
