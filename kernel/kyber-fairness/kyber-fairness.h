@@ -158,7 +158,7 @@ struct kf_backlog {
 	/* When it last got budget after that. */
 	u64 eligible_at_ns;
 
-	/* Statistics: [0] reads, [1] everything else. */
+	/* Statistics of requests with data: [0] reads, [1] writes. */
 	u64 throttled_ns;
 	u64 dispatched_bytes[2];
 	u64 nr_dispatched[2];

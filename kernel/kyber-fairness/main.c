@@ -442,14 +442,27 @@ static struct kf_backlog *kf_next_backlog(struct kf_queue *kq,
 	return kb;
 }
 
+/*
+ * A request is charged the data it moves. One that moves none, such as a
+ * discard, which may name the whole device, counts as a page.
+ */
+static unsigned int kf_cost_bytes(struct request *rq)
+{
+	return bio_has_data(rq->bio) ? blk_rq_bytes(rq) : KF_POOL_MIN_BYTES;
+}
+
 /* Charge the request's cgroup: it is dispatched. */
 static void kf_charge(struct kf_backlog *kb, struct request *rq)
 {
-	unsigned int bytes = blk_rq_bytes(rq);
-	unsigned int dir = rq_data_dir(rq) == READ ? 0 : 1;
+	unsigned int bytes = kf_cost_bytes(rq);
 
-	WRITE_ONCE(kb->dispatched_bytes[dir], kb->dispatched_bytes[dir] + bytes);
-	WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
+	if (bio_has_data(rq->bio)) {
+		unsigned int dir = rq_data_dir(rq) == READ ? 0 : 1;
+
+		WRITE_ONCE(kb->dispatched_bytes[dir],
+			   kb->dispatched_bytes[dir] + bytes);
+		WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
+	}
 	if (atomic64_sub_return(bytes, &kb->kg->budget_bytes) <= 0)
 		kf_group_update_runnable(kb->kg);
 }
@@ -662,7 +675,7 @@ static void kf_requeue_request(struct request *rq)
 	if (kf_rq_token(rq) < 0 || !kb)
 		return;
 	kf_rq_return_token(rq);
-	atomic64_add(blk_rq_bytes(rq), &kb->kg->budget_bytes);
+	atomic64_add(kf_cost_bytes(rq), &kb->kg->budget_bytes);
 	kf_group_update_runnable(kb->kg);
 }
 
