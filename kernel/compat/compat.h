@@ -345,6 +345,20 @@ name(struct blk_mq_hw_ctx *hctx)
 #define isolio_attrs_const
 #endif
 
+/* Files in debugfs, on kernels that have them (CONFIG_BLK_DEBUG_FS). */
+#if ISOLIO_HAVE_ELEVATOR_DEBUGFS
+#define ISOLIO_DEBUGFS_ATTRS(queue_attrs, hctx_attrs)	\
+	.queue_debugfs_attrs = (queue_attrs), .hctx_debugfs_attrs = (hctx_attrs),
+#else
+struct blk_mq_debugfs_attr {
+	const char *name;
+	umode_t mode;
+	int (*show)(void *data, struct seq_file *m);
+};
+
+#define ISOLIO_DEBUGFS_ATTRS(queue_attrs, hctx_attrs)
+#endif
+
 /* An annotation for newer compilers and headers. */
 #ifndef __counted_by
 #define __counted_by(member)

@@ -5,8 +5,6 @@
  */
 #include "kyber-fairness.h"
 
-#if ISOLIO_HAVE_ELEVATOR_DEBUGFS
-
 /* One line of device state, one for each active cgroup. */
 static int kf_budgets_show(void *data, struct seq_file *m)
 {
@@ -78,5 +76,3 @@ const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[] = {
 	{ "queues", 0400, kf_queues_show },
 	{ },
 };
-
-#endif /* ISOLIO_HAVE_ELEVATOR_DEBUGFS */

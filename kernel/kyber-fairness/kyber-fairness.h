@@ -255,10 +255,8 @@ extern struct blkcg_policy kf_policy;
 void kf_wait_for_groups(void);
 
 /* debugfs.c */
-#if ISOLIO_HAVE_ELEVATOR_DEBUGFS
 extern const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[];
 extern const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[];
-#endif
 
 static inline struct kf_group *pd_to_kg(struct blkg_policy_data *pd)
 {

@@ -897,10 +897,7 @@ static struct elevator_type kf_elevator = {
 		.requeue_request	= kf_requeue_request,
 		.finish_request		= kf_finish_request,
 	},
-#if ISOLIO_HAVE_ELEVATOR_DEBUGFS
-	.queue_debugfs_attrs = kf_queue_debugfs_attrs,
-	.hctx_debugfs_attrs = kf_hctx_debugfs_attrs,
-#endif
+	ISOLIO_DEBUGFS_ATTRS(kf_queue_debugfs_attrs, kf_hctx_debugfs_attrs)
 	.elevator_attrs	= kf_attrs,
 	.elevator_name	= "kyber-fairness",
 	.elevator_owner	= THIS_MODULE,
