@@ -66,6 +66,8 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	@test -z "$$(gofmt -l cmd internal tests | tee /dev/stderr)"
 	$< run
+	@command -v shellcheck sparse >/dev/null || { echo 'make lint takes: apt-get install shellcheck sparse' >&2; exit 1; }
+	shellcheck -x -P scripts -e SC2016,SC2148 scripts/*
 	scripts/lint-kernel
 
 build/tools/golangci-lint-%:
