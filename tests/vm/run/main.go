@@ -161,7 +161,7 @@ func guestTests(build, line, binary, match string) (lab.VM, error) {
 	return lab.VM{
 		Kernel:   kernel,
 		Programs: []string{"fio", "sh"},
-		Stock:    []string{"null_blk nr_devices=0", "bfq", "kyber-iosched"},
+		Stock:    []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"},
 		Carry:    modules, // the tests load and unload them
 		Payload: lab.Payload{
 			Argv:  argv,
