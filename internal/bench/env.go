@@ -36,6 +36,8 @@ type Env struct {
 	machine plan.Machine
 	// start starts a process in a cgroup of Cgroups.
 	start func(cmd *exec.Cmd, group string) error
+	// procs are the processes that are in a cgroup of Cgroups.
+	procs func(group string) ([]int, error)
 	// checkNode makes sure that a disk's node is that disk.
 	checkNode func(*block.Device) error
 	limits    limits
@@ -45,10 +47,10 @@ type Env struct {
 type limits struct {
 	// ready is from fio's start to when all of its processes are set up.
 	ready time.Duration
-	// slack is how long fio may run on after its time: requests that are
-	// still in flight then are waited for.
+	// slack is how long fio may run on after it was stopped: requests that
+	// are still in flight then are waited for.
 	slack time.Duration
-	// killed is how long a killed process may take to be gone.
+	// killed is how long killed processes may take to be gone.
 	killed time.Duration
 }
 
@@ -63,6 +65,7 @@ func NewEnv(root string) Env {
 		limits:    limits{ready: time.Minute, slack: time.Minute, killed: 10 * time.Second},
 	}
 	e.start = e.startInCgroup
+	e.procs = e.Cgroups.Procs
 	return e
 }
 

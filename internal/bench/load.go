@@ -38,18 +38,21 @@ type process struct {
 	gate   *os.File // its container's FIFO
 	exited chan struct{}
 	err    error // of Wait, once exited is closed
+	// interrupted is whether the engine stopped it.
+	interrupted bool
 }
 
-// load runs the plan's jobs to their end and returns their outputs in order.
-func (e Env) load(ctx context.Context, p *Plan, ramp time.Duration, report func(string, float64)) (outputs []*fio.Output, err error) {
+// load runs the plan's jobs to their end and returns their outputs in order,
+// and what was counted meanwhile.
+func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (outputs []*fio.Output, counted window, err error) {
 	dir, err := os.MkdirTemp("", "isolio-bench-")
 	if err != nil {
-		return nil, err
+		return nil, counted, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, removeDir(dir)) }()
 	ready, err := openFIFO(filepath.Join(dir, readyFIFO))
 	if err != nil {
-		return nil, err
+		return nil, counted, err
 	}
 	var running []*process
 	defer func() {
@@ -63,25 +66,25 @@ func (e Env) load(ctx context.Context, p *Plan, ramp time.Duration, report func(
 	for _, j := range p.Jobs {
 		r, err := e.spawn(j, dir)
 		if err != nil {
-			return nil, fmt.Errorf("container %s: %w", j.Name, err)
+			return nil, counted, fmt.Errorf("container %s: %w", j.Name, err)
 		}
 		running = append(running, r)
 		total += j.Processes()
 	}
 	if err = e.awaitReady(ctx, running, ready, total, dir); err != nil {
-		return nil, err
+		return nil, counted, err
 	}
-	if err = e.await(ctx, running, p.Load, ramp, dir, report); err != nil {
-		return nil, err
+	if counted, err = e.await(ctx, running, p, dir, report); err != nil {
+		return nil, counted, err
 	}
 	for _, r := range running {
 		o, err := r.output(dir)
 		if err != nil {
-			return nil, fmt.Errorf("container %s: %w", r.job.Name, err)
+			return nil, counted, fmt.Errorf("container %s: %w", r.job.Name, err)
 		}
 		outputs = append(outputs, o)
 	}
-	return outputs, nil
+	return outputs, counted, nil
 }
 
 func openFIFO(path string) (*os.File, error) {
@@ -161,56 +164,74 @@ func firstExit(running []*process) <-chan *process {
 // tick is how often progress is reported while the load runs.
 const tick = 500 * time.Millisecond
 
-// await releases the containers at their times and waits until all ended.
-func (e Env) await(ctx context.Context, running []*process, load, ramp time.Duration, dir string, report func(string, float64)) error {
-	begin := time.Now()
-	gates := make(chan *process, len(running))
-	for _, r := range running {
-		if r.job.Start == 0 {
-			if err := r.release(); err != nil {
-				return err
-			}
-			continue
-		}
-		timer := time.AfterFunc(r.job.Start, func() { gates <- r })
-		defer timer.Stop()
-	}
+// await releases and stops the containers at their times, counts, and waits
+// until all ended.
+func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string, report func(string, float64)) (counted window, err error) {
+	actions := e.schedule(p, running, &counted)
 	ended := firstExit(running)
-	over := time.After(load + e.limits.slack)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	for left := len(running); left > 0; {
+	begin := time.Now()
+	over := time.After(p.Load + e.limits.slack)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for left := len(running); left > 0 || len(actions) > 0; {
 		select {
-		case r := <-gates:
-			if err := r.release(); err != nil {
-				return err
+		case <-next.C:
+			for len(actions) > 0 && time.Since(begin) >= actions[0].at {
+				if err = actions[0].do(); err != nil {
+					return counted, err
+				}
+				actions = actions[1:]
+			}
+			if len(actions) > 0 {
+				next.Reset(actions[0].at - time.Since(begin))
 			}
 		case r := <-ended:
 			left--
-			if r.err != nil {
-				return fmt.Errorf("container %s: %w", r.job.Name, r.failure(dir))
+			if r.failed() {
+				return counted, fmt.Errorf("container %s: %w", r.job.Name, r.failure(dir))
 			}
 		case <-ticker.C:
 			elapsed := time.Since(begin)
 			phase := PhaseMeasure
-			if elapsed < ramp {
+			if elapsed < p.Ramp {
 				phase = PhaseRamp
 			}
-			report(phase, loadFraction+(1-loadFraction)*min(1, float64(elapsed)/float64(load)))
+			report(phase, loadFraction+(1-loadFraction)*min(1, float64(elapsed)/float64(p.Load)))
 		case <-ctx.Done():
-			return ctx.Err()
+			return counted, ctx.Err()
 		case <-over:
-			return fmt.Errorf("fio did not end within %s after its %s and was killed; it says: %s",
-				e.limits.slack, load, messages(running, dir))
+			return counted, fmt.Errorf("fio did not end within %s after its %s and was killed; it says: %s",
+				e.limits.slack, p.Load, messages(running, dir))
 		}
 	}
-	return nil
+	return counted, nil
 }
 
 // release lets a container's processes go, all at once.
 func (r *process) release() error {
 	_, err := r.gate.WriteString(strings.Repeat("\n", r.job.Processes()))
 	return err
+}
+
+// interrupt has fio stop its load and report, if it is still there.
+func (r *process) interrupt() error {
+	r.interrupted = true
+	err := r.cmd.Process.Signal(syscall.SIGINT)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("container %s: stop fio: %w", r.job.Name, err)
+	}
+	return nil
+}
+
+// interruptedCode is fio's exit status after SIGINT.
+const interruptedCode = 128
+
+// failed reports whether fio, which must have exited, failed.
+func (r *process) failed() bool {
+	stopped := r.interrupted && r.cmd.ProcessState.ExitCode() == interruptedCode
+	return r.err != nil && !stopped
 }
 
 // output reads what fio measured. The process must have exited.
@@ -257,32 +278,61 @@ func messages(running []*process, dir string) string {
 	return strings.Join(all, "; ")
 }
 
-// kill ends every process that is still there, with all that it started, and
-// waits until it is gone.
+// kill ends all that the processes' cgroups hold, and waits until they hold
+// nothing and the processes are gone. After a load that went well nothing is
+// left to kill. fio's job processes leave its session and its process group,
+// so only the cgroup has all.
 func (e Env) kill(running []*process) error {
 	var errs []error
+	deadline := time.Now().Add(e.limits.killed)
 	for _, r := range running {
-		select {
-		case <-r.exited:
-			if r.err == nil {
-				continue // fio waits for its own children
-			}
-		default:
-		}
-		// fio's job processes leave its session, so only their cgroup has all.
-		errs = append(errs, e.Cgroups.Kill(r.job.Cgroup))
-		if err := r.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			errs = append(errs, fmt.Errorf("kill fio of %s: %w", r.job.Name, err))
-		}
+		errs = append(errs, e.empty(r.job, deadline))
 	}
-	over := time.After(e.limits.killed)
+	over := time.After(time.Until(deadline))
 	for _, r := range running {
 		select {
 		case <-r.exited:
 		case <-over:
-			return errors.Join(append(errs, fmt.Errorf("fio of %s (process %d) is still there %s after it was killed: its disk may hang",
-				r.job.Name, r.cmd.Process.Pid, e.limits.killed))...)
+			return errors.Join(errs...) // empty said so already
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// killRetry is how often a cgroup's processes are looked for, and killed
+// again: on old kernels a fork can escape the first time.
+const killRetry = 10 * time.Millisecond
+
+// empty kills what is in a job's cgroup until nothing is.
+func (e Env) empty(j Job, deadline time.Time) error {
+	for {
+		pids, err := e.procs(j.Cgroup)
+		if err != nil {
+			return fmt.Errorf("container %s: %w", j.Name, err)
+		}
+		if len(pids) == 0 {
+			return nil
+		}
+		if err = e.Cgroups.Kill(j.Cgroup); err != nil {
+			return fmt.Errorf("container %s: %w", j.Name, err)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("fio of %s (processes %v) is still there %s after it was killed: its disk may hang",
+				j.Name, pids, e.limits.killed)
+		}
+		time.Sleep(killRetry)
+	}
+}
+
+// removeDir removes a directory that a process which does not die may still
+// write to.
+func removeDir(dir string) error {
+	var err error
+	for range 50 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+		time.Sleep(killRetry)
+	}
+	return err
 }

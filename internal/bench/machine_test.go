@@ -3,13 +3,13 @@
 package bench
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,7 +46,7 @@ func (m *fakeMachine) Mkdir(path string) error {
 		return err
 	}
 	for _, name := range []string{
-		"cgroup.subtree_control", "cgroup.procs", "io.weight", "io.bfq.weight", "io.kyber.weight",
+		"cgroup.subtree_control", "cgroup.procs", "io.stat", "io.weight", "io.bfq.weight", "io.kyber.weight",
 		"queue_mode", "irqmode", "completion_nsec", "hw_queue_depth", "submit_queues", "size", "power",
 	} {
 		m.file(filepath.Join(path, name), "")
@@ -105,7 +105,9 @@ func (m *fakeMachine) disk(name, majMin string) {
 
 // newMachine is a machine with one disk, nullb0, and fio a shell script whose
 // job is body. There, $name and $out are fio's options; the function barrier
-// does what fio does with exec_prerun, and the function report writes the JSON.
+// does what fio does with exec_prerun, the function report writes the JSON, and
+// count R W sets the bytes that the kernel counted for the container, 4 KiB a
+// request. load is until SIGINT, or for a minute.
 func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
 	t.Helper()
 	m := &fakeMachine{t: t, root: t.TempDir(), fail: -1}
@@ -135,6 +137,9 @@ for a; do
 	--exec_prerun=*) prerun=${a#*=} ;;
 	esac
 done
+trap : INT
+count() { echo "252:0 rbytes=$1 wbytes=$2 rios=$(($1 / 4096)) wios=$(($2 / 4096)) dbytes=0 dios=0" > $GROUP/io.stat; }
+load() { sleep 60 & wait; }
 barrier() { sh -c "$prerun > $name.prerun.txt 2>&1"; }
 report() { sed "s/w1000/$name/" `+fixture+` > $out; }
 trace() { echo "$1 $name" >> `+m.root+`/trace; }
@@ -146,22 +151,45 @@ trace() { echo "$1 $name" >> `+m.root+`/trace; }
 	e.Device, e.Fio, e.machine = "nullb0", script, m
 	e.checkNode = func(*block.Device) error { return nil }
 	e.limits = limits{ready: 20 * time.Second, slack: 20 * time.Second, killed: 20 * time.Second}
-	var mu sync.Mutex
+	// A process group stands for the cgroup: what fio starts is in it too.
+	// cgroup.procs is brought up to date when the engine looks.
+	leaders := map[string]int{}
 	e.start = func(cmd *exec.Cmd, group string) error {
-		// A session of its own, as the group's kill must reach all of it.
-		if err := cmd.Start(); err != nil {
-			return err
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Env = append(os.Environ(), "GROUP="+e.Cgroups.Path(group))
+		err := cmd.Start()
+		if err == nil {
+			leaders[group] = cmd.Process.Pid
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		f, err := os.OpenFile(e.Cgroups.Path(group, "cgroup.procs"), os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(f, cmd.Process.Pid)
-		return errors.Join(err, f.Close())
+		return err
+	}
+	e.procs = func(group string) ([]int, error) {
+		m.file(e.Cgroups.Path(group, "cgroup.procs"), members(t, leaders[group]))
+		return e.Cgroups.Procs(group)
 	}
 	return m, e
+}
+
+// members lists the living processes of a process group, one a line.
+func members(t *testing.T, pgrp int) string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has gone
+		}
+		// PID (COMMAND) STATE PARENT PGRP ...
+		words := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if words[2] == strconv.Itoa(pgrp) && words[0] != "Z" && words[0] != "X" {
+			fmt.Fprintln(&b, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return b.String()
 }
 
 // checkClean fails the test unless the machine is as it was before the run.

@@ -26,8 +26,9 @@ type Plan struct {
 	Setup []plan.Step
 	// Jobs are the processes, one for each container.
 	Jobs []Job
-	// Load is how long the load runs: ramp and counted time.
-	Load time.Duration
+	// Ramp is how long the load runs before it is counted, Load how long it
+	// runs until counting ends: ramp and counted time.
+	Ramp, Load time.Duration
 
 	disk *block.Device
 }
@@ -38,8 +39,9 @@ type Job struct {
 	Container experiment.Container
 	// Cgroup is the container's group in the cgroup tree.
 	Cgroup string
-	// Start is when the load starts, after the first one's start.
-	Start time.Duration
+	// Start and End are when its load starts and is stopped, after the start
+	// of the whole.
+	Start, End time.Duration
 	// Counted is the part of the experiment's counted time in which the
 	// container is there, up to 1.
 	Counted float64
@@ -67,7 +69,7 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 		return nil, err
 	}
 	c := contenderFor(scheduler)
-	p := &Plan{Scheduler: scheduler, Device: about, Load: seconds(x.RampS + x.DurationS), disk: d}
+	p := &Plan{Scheduler: scheduler, Device: about, Ramp: seconds(x.RampS), Load: seconds(x.RampS + x.DurationS), disk: d}
 	group := "isolio-" + x.Name
 	setScheduler, err := d.SetScheduler(c.scheduler)
 	if err != nil {
@@ -113,6 +115,10 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 	return p, err
 }
 
+// spare is how much longer than needed fio is told to run. The engine stops
+// it; by itself fio would stop before a window that closes a little late.
+const spare = time.Second
+
 // partAlign keeps the containers' parts of the device on round offsets.
 const partAlign = 1 << 20
 
@@ -134,10 +140,11 @@ func (e Env) jobs(x *experiment.Experiment, group string, d *block.Device) ([]Jo
 		}
 		uncounted, counted := x.CountedS(t)
 		jobs = append(jobs, Job{
-			Container: t, Cgroup: filepath.Join(group, t.Cgroup), Start: seconds(t.StartS), Counted: counted / x.DurationS,
+			Container: t, Cgroup: filepath.Join(group, t.Cgroup), Counted: counted / x.DurationS,
+			Start: seconds(t.StartS), End: seconds(t.EndS),
 			Job: fio.Job{
 				Name: t.Name, Filename: d.Node, OffsetBytes: offset, SizeBytes: size,
-				Ramp: seconds(uncounted), Runtime: seconds(counted),
+				Ramp: seconds(uncounted), Runtime: seconds(counted) + spare,
 				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job,
 			},
 		})
@@ -156,9 +163,9 @@ func (p *Plan) Print(w io.Writer) error {
 	if err := plan.Print(&b, p.Setup); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "# load for %s; each fio in its cgroup, all released at once\n", p.Load)
+	fmt.Fprintf(&b, "# load for %s, counted from %s on; each fio in its cgroup, all released at once\n", p.Load, p.Ramp)
 	for _, j := range p.Jobs {
-		fmt.Fprintf(&b, "# in %s, from %s on:\nfio", j.Cgroup, j.Start)
+		fmt.Fprintf(&b, "# in %s, from %s on, stopped with SIGINT after %s:\nfio", j.Cgroup, j.Start, j.End)
 		for _, arg := range j.Args(j.Name + ".json") {
 			if strings.ContainsAny(arg, " <>;|&") {
 				arg = "'" + arg + "'"

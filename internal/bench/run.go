@@ -71,7 +71,7 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, scheduler string,
 		return run, fmt.Errorf("set up %s: %w", scheduler, err)
 	}
 	report(PhaseStart, startFraction)
-	outputs, err := e.load(ctx, p, seconds(x.RampS), report)
+	outputs, counted, err := e.load(ctx, p, report)
 	if err != nil {
 		return run, fmt.Errorf("%s: %w", scheduler, err)
 	}
@@ -79,14 +79,15 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, scheduler string,
 	if err != nil {
 		return run, err
 	}
-	run = p.result(outputs)
+	run = p.result(outputs, counted)
 	run.Kernel = kernel
 	report(PhaseDone, 1)
 	return run, nil
 }
 
-// result makes a run of what the jobs' processes reported, in the same order.
-func (p *Plan) result(outputs []*fio.Output) result.Run {
+// result makes a run of what the jobs' processes reported, in the same order,
+// and of what was counted: rates are the window's, latencies and CPU fio's.
+func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 	run := result.Run{Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup)}
 	for i, j := range p.Jobs {
 		o := outputs[i]
@@ -96,14 +97,16 @@ func (p *Plan) result(outputs []*fio.Output) result.Run {
 			Name: j.Container.Name, Weight: j.Container.Weight,
 			CPUUserPct:   o.UserPct * processes * j.Counted,
 			CPUSystemPct: o.SystemPct * processes * j.Counted,
-			Read:         o.Read, Write: o.Write,
 		}
-		for _, d := range []*result.Direction{o.Read, o.Write} {
-			if d != nil {
-				d.BytesPS *= j.Counted
-				d.IOPS *= j.Counted
-				c.BytesPS += d.BytesPS
-				c.IOPS += d.IOPS
+		c.Read, c.Write = counted.rates(i)
+		for _, d := range []struct{ counted, fio *result.Direction }{{c.Read, o.Read}, {c.Write, o.Write}} {
+			if d.counted == nil {
+				continue
+			}
+			c.BytesPS += d.counted.BytesPS
+			c.IOPS += d.counted.IOPS
+			if d.fio != nil {
+				d.counted.Lat = d.fio.Lat
 			}
 		}
 		run.Containers = append(run.Containers, c)

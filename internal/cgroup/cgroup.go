@@ -123,18 +123,33 @@ func (t Tree) Kill(group string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	text, err := os.ReadFile(t.Path(group, "cgroup.procs"))
+	pids, err := t.Procs(group)
 	if err != nil {
 		return err
 	}
-	for word := range strings.FieldsSeq(string(text)) {
-		pid, err := strconv.Atoi(word)
-		if err != nil || pid <= 1 {
-			return fmt.Errorf("%s: %q is not a process to kill", t.Path(group, "cgroup.procs"), word)
-		}
+	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("kill %d of %s: %w", pid, t.Path(group), err)
 		}
 	}
 	return nil
+}
+
+// Procs are the processes in a group, without those that are dead but not yet
+// waited for.
+func (t Tree) Procs(group string) ([]int, error) {
+	file := t.Path(group, "cgroup.procs")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for word := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil || pid <= 1 { // 0 is a process outside this PID namespace
+			return nil, fmt.Errorf("%s: %q is not a process of this machine", file, word)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
 }

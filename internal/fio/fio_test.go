@@ -118,3 +118,14 @@ func TestDecodeIsLenient(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// A fio that was stopped in its ramp issued requests but measured none.
+func TestDecodeStoppedInItsRamp(t *testing.T) {
+	text := `fio: terminating on signal 2
+{"fio version": "fio-3.33", "jobs": [{"jobname": "a", "error": 0,
+"read": {"io_bytes": 4096, "total_ios": 33, "runtime": 10, "lat_ns": {"N": 0, "mean": 0, "max": 0}}}]}`
+	o, err := Decode([]byte(text))
+	if err != nil || o.Job != "a" || o.Read != nil || o.Write != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

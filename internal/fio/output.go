@@ -18,7 +18,8 @@ type Output struct {
 	// UserPct and SystemPct are CPU time in percent of one CPU; of several
 	// processes (numjobs) fio gives the mean.
 	UserPct, SystemPct float64
-	// Read and Write are nil where the job did no such I/O.
+	// Read and Write are nil where the job did no such I/O. Their rates are
+	// over fio's own time, which need not be that of another fio.
 	Read, Write *result.Direction
 }
 
@@ -43,6 +44,7 @@ type direction struct {
 	TotalIOs  float64 `json:"total_ios"`
 	RuntimeMS float64 `json:"runtime"`
 	LatNS     struct {
+		N          *float64           `json:"N"` // how many were measured
 		Mean       float64            `json:"mean"`
 		Max        float64            `json:"max"`
 		Percentile map[string]float64 `json:"percentile"`
@@ -78,9 +80,10 @@ func Decode(text []byte) (*Output, error) {
 	return out, nil
 }
 
-// result converts to bytes, seconds and microseconds; nil if there was no I/O.
+// result converts to bytes, seconds and microseconds; nil if there was no I/O,
+// or none that was measured because fio was stopped in its ramp.
 func (d direction) result() (*result.Direction, error) {
-	if d.TotalIOs == 0 || d.RuntimeMS == 0 {
+	if d.TotalIOs == 0 || d.RuntimeMS == 0 || d.LatNS.N != nil && *d.LatNS.N == 0 {
 		return nil, nil
 	}
 	lat := result.Latency{Mean: d.LatNS.Mean / 1e3, Max: d.LatNS.Max / 1e3}

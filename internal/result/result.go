@@ -6,7 +6,12 @@
 // Every field carries its unit in its name. Rates are per second of the
 // clock of the machine that ran the load (virtual seconds in the lab), over
 // the whole counted time: a container that is there for half of it at 100
-// bytes a second has 50.
+// bytes a second has 50. They come from the kernel: the difference between two
+// readings of each container's io.stat, at the beginning and the end of one
+// time that is the same for all, over what passed between the two. The kernel
+// counts a request when it is submitted, and one that it splits once for each
+// part. Latencies and CPU come from fio, which may begin to measure later, as
+// it does with the first request that completes after the ramp.
 package result
 
 // Schema is the version of the JSON document. It rises when a field changes
@@ -69,7 +74,8 @@ type Container struct {
 type Direction struct {
 	BytesPS float64 `json:"bytes_per_s"`
 	IOPS    float64 `json:"iops"`
-	// Lat is submission to completion, as the program sees it.
+	// Lat is submission to completion, as the program sees it; all 0 if none
+	// completed while fio measured.
 	Lat Latency `json:"lat_us"`
 }
 

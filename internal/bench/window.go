@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"isolio/internal/cgroup"
+	"isolio/internal/result"
+)
+
+// The counted window. All containers are counted over the same time, which
+// the engine opens and closes by reading the kernel's counters of every
+// container's cgroup. fio's own counts would not do: a fio ends its ramp with
+// the first request that completes after it, so a container that starves then
+// is counted later and longer than the others, and alone at its end.
+//
+// The kernel counts a request when it is submitted. What is in flight when the
+// window closes counts, what was in flight when it opened does not.
+
+// sample is a container's counters at a time.
+type sample struct {
+	at time.Time
+	io cgroup.IOStat
+}
+
+// window holds a sample of every job's container at its open and its close.
+type window struct{ open, close []sample }
+
+// take reads all containers' counters, back to back. Each has its own time:
+// the engine may lose the CPU between two of them.
+func (e Env) take(p *Plan) ([]sample, error) {
+	samples := make([]sample, len(p.Jobs))
+	for i, j := range p.Jobs {
+		io, err := e.Cgroups.IOStat(j.Cgroup, p.disk.MajMin)
+		if err != nil {
+			return nil, fmt.Errorf("container %s: %w", j.Name, err)
+		}
+		samples[i] = sample{at: time.Now(), io: io}
+	}
+	return samples, nil
+}
+
+// rates are the rates of job i over the window, without latencies; a
+// direction in which nothing was submitted is nil.
+func (w window) rates(i int) (read, write *result.Direction) {
+	from, to := w.open[i], w.close[i]
+	seconds := to.at.Sub(from.at).Seconds()
+	rate := func(bytes, ios uint64) *result.Direction {
+		if ios == 0 || seconds <= 0 {
+			return nil
+		}
+		return &result.Direction{BytesPS: float64(bytes) / seconds, IOPS: float64(ios) / seconds}
+	}
+	return rate(to.io.ReadBytes-from.io.ReadBytes, to.io.ReadIOs-from.io.ReadIOs),
+		rate(to.io.WriteBytes-from.io.WriteBytes, to.io.WriteIOs-from.io.WriteIOs)
+}
+
+// action is what the engine does at a time after the load's start.
+type action struct {
+	at time.Duration
+	do func() error
+}
+
+// schedule lists what happens during the load, in order. Of what happens at
+// the same time, the window comes first: it closes before anyone is stopped.
+func (e Env) schedule(p *Plan, running []*process, w *window) []action {
+	actions := []action{
+		{p.Ramp, func() (err error) { w.open, err = e.take(p); return err }},
+		{p.Load, func() (err error) { w.close, err = e.take(p); return err }},
+	}
+	for _, r := range running {
+		actions = append(actions, action{r.job.Start, r.release}, action{r.job.End, r.interrupt})
+	}
+	slices.SortStableFunc(actions, func(a, b action) int { return cmp.Compare(a.at, b.at) })
+	return actions
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"isolio/internal/cgroup"
+	"isolio/internal/fio"
+)
+
+// Over the same time, the kernel's counters and fio's own give the same rates.
+func TestWindowAgreesWithFio(t *testing.T) {
+	text, err := os.ReadFile("../fio/testdata/mixed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := fio.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The fixture: 40644608 bytes in 9918 reads and 41533440 in 10140 writes,
+	// the last 32 of which (16 each) were in flight, in 701 ms.
+	open := cgroup.IOStat{ReadBytes: 1 << 40, WriteBytes: 1 << 30, ReadIOs: 1 << 28, WriteIOs: 1 << 18}
+	closed := open
+	closed.ReadBytes += 40644608 + 16*4096
+	closed.ReadIOs += 9918 + 16
+	closed.WriteBytes += 41533440 + 16*4096
+	closed.WriteIOs += 10140 + 16
+	begin := time.Now()
+	w := window{open: []sample{{at: begin, io: open}}, close: []sample{{at: begin.Add(701 * time.Millisecond), io: closed}}}
+	read, write := w.rates(0)
+	for _, tt := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"bytes read", read.BytesPS, o.Read.BytesPS}, {"reads", read.IOPS, o.Read.IOPS},
+		{"bytes written", write.BytesPS, o.Write.BytesPS}, {"writes", write.IOPS, o.Write.IOPS},
+	} {
+		if math.Abs(tt.got/tt.want-1) > 0.02 {
+			t.Errorf("%s: %g/s, fio has %g/s", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+// A direction without requests in the window is none, whatever was before.
+func TestWindowWithoutRequests(t *testing.T) {
+	io := cgroup.IOStat{ReadBytes: 4096, ReadIOs: 1, WriteBytes: 8192, WriteIOs: 2}
+	more := io
+	more.WriteBytes += 4096
+	more.WriteIOs++
+	begin := time.Now()
+	w := window{open: []sample{{begin, io}}, close: []sample{{begin.Add(time.Second / 2), more}}}
+	read, write := w.rates(0)
+	if read != nil || write == nil || write.BytesPS != 8192 || write.IOPS != 2 {
+		t.Errorf("read %+v, write %+v", read, write)
+	}
+}
+
+// What fio does in the ramp, and after the window, does not count.
+func TestOnlyTheWindowCounts(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	_, e := newMachine(t, "barrier; count 40960000 0; sleep 1.4; count 45056000 0; load; count 99999744 0; report; exit 128")
+	x := parse(t, "")
+	x.RampS, x.DurationS = 0.8, 1.6
+	for i := range x.Containers {
+		x.Containers[i].EndS = 2.4
+	}
+	begin := time.Now()
+	run, err := Run(context.Background(), e, x, "none", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begin)
+	for _, c := range run.Containers {
+		within(t, c.Name, c.BytesPS, 4096000, 1600*time.Millisecond, took)
+		if c.Write != nil {
+			t.Errorf("%s: writes %+v, want none", c.Name, c.Write)
+		}
+	}
+	// SIGINT ended the minute of load.
+	if took > 20*time.Second {
+		t.Errorf("Run took %s", took)
+	}
+}
+
+// A container whose time is over is stopped while others go on.
+func TestAContainerMayStopEarlier(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, "barrier; load; trace stop; report; exit 128")
+	x := parse(t, "")
+	x.DurationS = 1
+	x.Containers[0].EndS, x.Containers[1].EndS = 1, 0.3
+	if _, err := Run(context.Background(), e, x, "none", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := traced(t, m), []string{"stop b", "stop a"}; !slices.Equal(got, want) {
+		t.Errorf("order %q, want %q", got, want)
+	}
+}
+
+// The exit status that SIGINT gives is an error if the engine sent none.
+func TestInterruptedByAnother(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, "barrier; report; exit 128")
+	x := parse(t, "")
+	x.DurationS = 20
+	for i := range x.Containers {
+		x.Containers[i].EndS = 20
+	}
+	if _, err := Run(context.Background(), e, x, "none", nil); err == nil || !strings.Contains(err.Error(), "exit status 128") {
+		t.Errorf("Run = %v", err)
+	}
+	m.checkClean()
+}
+
+func TestCountersThatCannotBeRead(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, "rm -f $GROUP/io.stat; barrier; exec sleep 60")
+	_, err := Run(context.Background(), e, parse(t, ""), "none", nil)
+	if !errors.Is(err, syscall.ENOENT) || !strings.Contains(err.Error(), filepath.Join("isolio-x", "a", "io.stat")) {
+		t.Errorf("Run = %v", err)
+	}
+	m.checkClean()
+}
+
+// What fio started goes with it, and the directory that it writes to only
+// when all of it is gone.
+func TestWritersAreGoneBeforeTheirDirectory(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, "(while :; do : > f$$.$((i += 1)); done) & sleep 0.1; exit 1")
+	if _, err := Run(context.Background(), e, parse(t, ""), "none", nil); err == nil || !strings.Contains(err.Error(), "exit status 1") {
+		t.Errorf("Run = %v", err)
+	}
+	m.checkClean()
+}
