@@ -18,7 +18,20 @@ import (
 
 // InGuest reports whether this process is a lab VM's init, or the engine that
 // init started. If so, main does nothing but exit with GuestMain's value.
-func InGuest() bool { return os.Getpid() == 1 || os.Getenv(engineEnv) != "" }
+func InGuest() bool {
+	return inGuest("/", os.Getpid(), os.Args[0], os.Getenv(engineEnv))
+}
+
+// inGuest wants the name that the kernel and init give the program, and the
+// initramfs's manifest below root. Being process 1 is not enough: in a
+// container any program is that, and must not turn a machine off.
+func inGuest(root string, pid int, name, engine string) bool {
+	if name != guestInit || pid != 1 && engine == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(root, guestManifest))
+	return err == nil
+}
 
 // GuestMain is the whole program in a lab VM. As init it sets the machine up,
 // runs the payload, reports to the host, and turns the machine off. The
