@@ -3,6 +3,11 @@
 package cli
 
 import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,6 +63,9 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	if f.options.Timeout < 0 {
 		return failure.Usagef("--timeout: %s is out of range; allowed: 0 and up", f.options.Timeout)
 	}
+	if err := checkKernel(f.options.Build, f.options.Line); err != nil {
+		return err
+	}
 	line := newProgressLine(cmd.ErrOrStderr(), x.Schedulers)
 	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
 	line.clear()
@@ -65,4 +73,21 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 		return err
 	}
 	return f.finish(cmd.OutOrStdout(), doc, f.command("lab", file, "--kernel", f.options.Line))
+}
+
+// checkKernel makes sure that make setup made a kernel of that line.
+func checkKernel(build, line string) error {
+	dir := filepath.Join(build, "kernel")
+	var lines []string
+	entries, _ := os.ReadDir(dir) // one that is not there holds none
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), "release")); err == nil {
+			lines = append(lines, e.Name())
+		}
+	}
+	if slices.Contains(lines, line) {
+		return nil
+	}
+	return failure.Usagef("--kernel: %s has no kernel %q; allowed: %s; `make setup KERNEL=LINE` makes one",
+		dir, line, cmp.Or(strings.Join(lines, ", "), "none yet"))
 }
