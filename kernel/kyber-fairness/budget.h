@@ -104,13 +104,13 @@ static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes, bool waiting)
 /**
  * kf_spendable_bytes - the part of the pool that is granted by weight
  * @pool_bytes: total budget of the round
- * @carried_bytes: sum of what all active cgroups carry, may be negative
+ * @carried_bytes: sum of what the waiting cgroups carry, may be negative
  * @nr_active: cgroups that share it
  *
- * The bracket of figure 30: what is already in somebody's hands is not
- * granted again, and debts add to what is granted, so that after the refill
- * all budgets together are the pool. It never falls under the smallest pool:
- * a refill always moves every cgroup forward.
+ * The bracket of figure 30: what is already in the hands of those who will
+ * spend it is not granted again, and debts add to what is granted, so that
+ * after the refill their budgets together are the pool. It never falls under
+ * the smallest pool: a refill always moves every cgroup forward.
  */
 static inline u64 kf_spendable_bytes(u64 pool_bytes, s64 carried_bytes,
 				     u32 nr_active)
@@ -149,20 +149,40 @@ static inline u64 kf_rounds_to_spend(s64 budget_bytes, s64 grant_bytes)
 }
 
 /**
- * kf_tag_allowance - scheduler tags that a cgroup may hold
- * @nr_tags: scheduler tags of a hardware context
+ * kf_rounds_to_fill - rounds that use up what is spendable
+ * @waiting_share: sum of the shares of the cgroups that have requests waiting
+ *
+ * The others' parts would lie there unused: given once, a cgroup of small
+ * share that is alone in waiting would need a refill for every request.
+ */
+static inline u64 kf_rounds_to_fill(u64 waiting_share)
+{
+	return div64_u64(KF_SHARE_ONE, max_t(u64, waiting_share, 1)) ?: 1;
+}
+
+/**
+ * kf_may_take_tag - whether a cgroup may take one more scheduler tag
+ * @nr_held: tags it holds on the hardware context
+ * @nr_used: tags that all hold there
+ * @nr_tags: tags there are
  * @share: the cgroup's share
  *
  * Tags are handed out to whoever asks next. Without a limit the cgroups that
  * are held back fill all tags with requests that may not be dispatched, and
- * the cgroup with budget finds none.
+ * the cgroup with budget finds none. So a cgroup may hold its share of the
+ * tags, and more while half of all are free: a device has half as many tags
+ * of its own as the scheduler or more, so that one which is active but does
+ * not use its share does not keep the device from those who would.
  */
 #define KF_TAGS_MIN	2
 
-static inline u32 kf_tag_allowance(u32 nr_tags, u64 share)
+static inline bool kf_may_take_tag(u32 nr_held, u32 nr_used, u32 nr_tags,
+				   u64 share)
 {
-	return max_t(u32, (nr_tags * share + KF_SHARE_ONE / 2) >> KF_SHARE_SHIFT,
-		     KF_TAGS_MIN);
+	u64 own = (nr_tags * share + KF_SHARE_ONE / 2) >> KF_SHARE_SHIFT;
+
+	return nr_held < max_t(u64, own, KF_TAGS_MIN) ||
+	       nr_used < nr_tags / 2;
 }
 
 #endif /* _KF_BUDGET_H */

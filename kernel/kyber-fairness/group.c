@@ -117,7 +117,7 @@ static bool kf_group_deactivate(struct kf_group *kg)
 
 /*
  * A refill's first walk: what was used, what is carried, who is idle.
- * Returns the bytes used; adds what the groups carry to @carried_bytes.
+ * Returns the bytes used; adds what those who wait carry to @carried_bytes.
  */
 static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 {
@@ -146,16 +146,17 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		/* Others may charge meanwhile: add, never set. */
 		atomic64_add(carry_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = carry_bytes;
-		*carried_bytes += carry_bytes;
+		if (waiting)
+			*carried_bytes += carry_bytes;
 	}
 
 	return used_bytes;
 }
 
-/* Rounds that must be given at once so that somebody who waits can go on. */
+/* Rounds to give those who wait at once: one at least, and one can go on. */
 static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 {
-	u64 rounds = U64_MAX;
+	u64 rounds = U64_MAX, waiting_share = 0;
 	struct kf_group *kg;
 
 	lockdep_assert_held(&kq->lock);
@@ -165,12 +166,15 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 
 		if (!atomic_read(&kg->nr_backlogged))
 			continue;
-		rounds = min(rounds,
+		waiting_share += kg->share;
+		rounds = min(rounds, 1 +
 			     kf_rounds_to_spend(kg->refilled_bytes + grant_bytes,
 						grant_bytes));
 	}
 
-	return rounds == U64_MAX ? 1 : rounds + 1;
+	if (!waiting_share)
+		return 1;
+	return max(rounds, kf_rounds_to_fill(waiting_share));
 }
 
 static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)

@@ -62,8 +62,8 @@
  * Who may wait where: the scheduler's tags are handed out to whoever asks.
  * Cgroups that are held back would keep all of them, and the cgroup with
  * budget would have no request to dispatch. So a cgroup may hold its share of
- * the tags, and its next submitter sleeps until one of its own requests
- * completes; a cgroup that is alone may hold all.
+ * the tags, and more only while half of them are free; beyond that its
+ * next submitter sleeps until one of its own requests completes.
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
  * do in Kyber; see domain.c.
@@ -208,36 +208,37 @@ static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
 	return kg ? &kg->backlog[hctx_nr] : NULL;
 }
 
-static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb)
+static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
+			    struct blk_mq_hw_ctx *hctx)
 {
-	struct kf_group *kg = kb->kg;
-
-	return !READ_ONCE(kg->is_active) ||
-	       atomic_read(&kb->nr_tags) <
-	       kf_tag_allowance(kq->q->nr_requests, READ_ONCE(kg->share));
+	return !READ_ONCE(kb->kg->is_active) ||
+	       kf_may_take_tag(atomic_read(&kb->nr_tags),
+			       isolio_nr_used_tags(hctx), kq->q->nr_requests,
+			       READ_ONCE(kb->kg->share));
 }
 
 /*
  * Sleep until one of the cgroup's own requests completes: it has some, or it
- * would be within its allowance. Sleeping in the tags' own wait queues would
+ * would be within its share. Sleeping in the tags' own wait queues would
  * do for correctness, but their wake-ups go to whoever sleeps there, mostly
  * to a cgroup that may not have the tag, and the one that may gets too few.
  */
-static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb)
+static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
+			    struct blk_mq_hw_ctx *hctx)
 {
 	DEFINE_WAIT(wait);
 
 	for (;;) {
 		prepare_to_wait_exclusive(&kb->tag_wait, &wait,
 					  TASK_UNINTERRUPTIBLE);
-		if (kf_may_have_tag(kq, kb))
+		if (kf_may_have_tag(kq, kb, hctx))
 			break;
 		io_schedule();
 	}
 	finish_wait(&kb->tag_wait, &wait);
 
 	/* A larger allowance may have room for more than the one woken. */
-	if (kf_may_have_tag(kq, kb))
+	if (kf_may_have_tag(kq, kb, hctx))
 		wake_up(&kb->tag_wait);
 }
 
@@ -247,18 +248,19 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb)
  */
 static void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
+	struct blk_mq_hw_ctx *hctx = isolio_map_queue(data->q, opf);
 	struct kf_queue *kq = kf_of(data->q);
 	struct kf_backlog *kb = NULL;
 
 	/* Others may wait for these: see kf_is_urgent(). */
 	if (!(opf & (REQ_META | REQ_SWAP)) && !(current->flags & PF_MEMALLOC))
-		kb = kf_get_current_backlog(kq, isolio_map_queue(data->q, opf)->queue_num);
+		kb = kf_get_current_backlog(kq, hctx->queue_num);
 	if (kb) {
-		if (!kf_may_have_tag(kq, kb)) {
+		if (!kf_may_have_tag(kq, kb, hctx)) {
 			if (data->flags & BLK_MQ_REQ_NOWAIT)
 				data->shallow_depth = 1;
 			else
-				kf_wait_for_tag(kq, kb);
+				kf_wait_for_tag(kq, kb, hctx);
 		}
 		isolio_blkg_put(kb->kg->pd.blkg);
 	}

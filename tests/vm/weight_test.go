@@ -150,6 +150,73 @@ func TestShareFollowsWeight(t *testing.T) {
 	}
 }
 
+// readRates starts fio in each group and returns what each reads in a second
+// in which all of them are reading.
+func readRates(t *testing.T, d *disk, groups []string, options ...string) []float64 {
+	t.Helper()
+	for _, group := range groups {
+		startFio(t, d, group, append([]string{"--time_based", "--runtime=60", "--rw=randread", "--iodepth=32"}, options...)...)
+	}
+	for _, group := range groups {
+		for readBytes(t, group, d) == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	before := make([]int, len(groups))
+	for i, group := range groups {
+		before[i] = readBytes(t, group, d)
+	}
+	time.Sleep(time.Second)
+	rates := make([]float64, len(groups))
+	for i, group := range groups {
+		rates[i] = float64(readBytes(t, group, d) - before[i])
+	}
+	return rates
+}
+
+// A child's share is its weight among its active siblings times its parent's.
+func TestNestedShares(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=16", "submit_queues=1", "size=256"})
+	d.use(t, elevator)
+	big, small := newGroup(t, "big"), newGroup(t, "small")
+	write(t, filepath.Join(big, weightFile), "300")
+	write(t, filepath.Join(small, weightFile), "100")
+	write(t, filepath.Join(big, "cgroup.subtree_control"), "+io")
+	one, three, idle := newGroup(t, "big/one"), newGroup(t, "big/three"), newGroup(t, "big/idle")
+	write(t, filepath.Join(one, weightFile), "100")
+	write(t, filepath.Join(three, weightFile), "300")
+	write(t, filepath.Join(idle, weightFile), "10000") // counts for nothing
+	rates := readRates(t, d, []string{one, three, small})
+	total := rates[0] + rates[1] + rates[2]
+	for i, want := range []float64{3.0 / 16, 9.0 / 16, 4.0 / 16} {
+		if got := rates[i] / total; math.Abs(got-want) > 0.02 {
+			t.Errorf("share %d is %.3f, want %.4f", i, got, want)
+		}
+	}
+}
+
+// The final report's open problem (section V.2): a cgroup of large weight that
+// sends a small request now and then must not lower the total.
+func TestRareRequestsCostNothing(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=16", "submit_queues=1", "size=256"})
+	d.use(t, elevator)
+	busy, rare := newGroup(t, "busy"), newGroup(t, "rare")
+	write(t, filepath.Join(rare, weightFile), "10000")
+	alone := readRates(t, d, []string{busy})[0]
+	startFio(t, d, rare, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=1", "--thinktime=90ms")
+	for readBytes(t, rare, d) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	before := readBytes(t, busy, d)
+	time.Sleep(time.Second)
+	if beside := float64(readBytes(t, busy, d) - before); beside < 0.97*alone {
+		t.Errorf("%.0f KiB in a second beside a request every 90 ms, %.0f alone", beside/1024, alone/1024)
+	}
+}
+
 // readBytes is what the group has read from the disk.
 func readBytes(t *testing.T, group string, d *disk) int {
 	t.Helper()

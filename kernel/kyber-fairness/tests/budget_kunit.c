@@ -208,12 +208,31 @@ static void large_requests_share_exactly(struct kunit *test)
 	KUNIT_EXPECT_LE(test, served[0], 2002ULL);
 }
 
-static void tag_allowance(struct kunit *test)
+static void rounds_to_fill(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_tag_allowance(64, KF_SHARE_ONE), 64);
-	KUNIT_EXPECT_EQ(test, kf_tag_allowance(64, kf_share_of(KF_SHARE_ONE, 1000, 1850)), 35);
-	KUNIT_EXPECT_EQ(test, kf_tag_allowance(64, 0), KF_TAGS_MIN);
-	KUNIT_EXPECT_EQ(test, kf_tag_allowance(10240, KF_SHARE_ONE / 2), 5120);
+	KUNIT_EXPECT_EQ(test, kf_rounds_to_fill(KF_SHARE_ONE), 1);
+	KUNIT_EXPECT_EQ(test, kf_rounds_to_fill(KF_SHARE_ONE - 3), 1);
+	KUNIT_EXPECT_EQ(test, kf_rounds_to_fill(KF_SHARE_ONE / 100), 100);
+	KUNIT_EXPECT_EQ(test, kf_rounds_to_fill(0), KF_SHARE_ONE);
+}
+
+/* 64 tags, the weights of the report's experiments: 34.6 for the heaviest. */
+static void tags_by_share(struct kunit *test)
+{
+	u64 most = kf_share_of(KF_SHARE_ONE, 1000, 1850);
+	u64 least = kf_share_of(KF_SHARE_ONE, 1, 10000);
+
+	/* Scarce: the share, rounded, and never less than KF_TAGS_MIN. */
+	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(34, 64, 64, most));
+	KUNIT_EXPECT_FALSE(test, kf_may_take_tag(35, 64, 64, most));
+	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(1, 64, 64, least));
+	KUNIT_EXPECT_FALSE(test, kf_may_take_tag(2, 64, 64, least));
+	/* Half are free: whoever comes. */
+	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(31, 31, 64, least));
+	KUNIT_EXPECT_FALSE(test, kf_may_take_tag(32, 32, 64, least));
+	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(63, 63, 64, KF_SHARE_ONE));
+	/* As few as there can be. */
+	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(1, 1, 1, least));
 }
 
 static struct kunit_case budget_cases[] = {
@@ -228,7 +247,8 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(spendable_is_never_nothing),
 	KUNIT_CASE(rounds_to_spend),
 	KUNIT_CASE(large_requests_share_exactly),
-	KUNIT_CASE(tag_allowance),
+	KUNIT_CASE(rounds_to_fill),
+	KUNIT_CASE(tags_by_share),
 	{ }
 };
 
