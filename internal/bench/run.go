@@ -103,11 +103,14 @@ func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 			if d.counted == nil {
 				continue
 			}
-			c.BytesPS += d.counted.BytesPS
-			c.IOPS += d.counted.IOPS
 			if d.fio != nil {
 				d.counted.Lat = d.fio.Lat
+				// The kernel counts the parts it splits a request into; the
+				// program's own requests are as many a byte as fio says.
+				d.counted.IOPS = d.counted.BytesPS * d.fio.IOPS / d.fio.BytesPS
 			}
+			c.BytesPS += d.counted.BytesPS
+			c.IOPS += d.counted.IOPS
 		}
 		run.Containers = append(run.Containers, c)
 	}

@@ -73,7 +73,8 @@ type Container struct {
 // Direction is the reads or the writes of one container.
 type Direction struct {
 	BytesPS float64 `json:"bytes_per_s"`
-	IOPS    float64 `json:"iops"`
+	// IOPS are requests of the program, whatever the kernel splits them into.
+	IOPS float64 `json:"iops"`
 	// Lat is submission to completion, as the program sees it; all 0 if none
 	// completed while fio measured.
 	Lat Latency `json:"lat_us"`
