@@ -135,18 +135,9 @@ func TestShareFollowsWeight(t *testing.T) {
 	a, b := newGroup(t, "a"), newGroup(t, "b")
 	write(t, filepath.Join(a, weightFile), "300")
 	write(t, filepath.Join(b, weightFile), "100")
-	for _, group := range []string{a, b} {
-		startFio(t, d, group, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32")
-	}
-	for readBytes(t, a, d) == 0 || readBytes(t, b, d) == 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
-	time.Sleep(500 * time.Millisecond)
-	a0, b0 := readBytes(t, a, d), readBytes(t, b, d)
-	time.Sleep(time.Second)
-	da, db := readBytes(t, a, d)-a0, readBytes(t, b, d)-b0
-	if ratio := float64(da) / float64(db); math.Abs(ratio-3) > 0.3 {
-		t.Errorf("weights 300 and 100 gave %d and %d KiB in a second, ratio %.2f; want 2.7..3.3", da>>10, db>>10, ratio)
+	rates := readRates(t, d, []string{a, b})
+	if ratio := rates[0] / rates[1]; math.Abs(ratio-3) > 0.3 {
+		t.Errorf("weights 300 and 100 gave %.0f and %.0f KiB in a second, ratio %.2f; want 2.7..3.3", rates[0]/1024, rates[1]/1024, ratio)
 	}
 }
 
