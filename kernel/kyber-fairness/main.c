@@ -93,8 +93,7 @@
  *
  * It does not limit the number of requests inside the device to what sharing
  * needs: on a device with very many tags, cgroups that keep it full take
- * equal parts of what they got in (notes on the bound are in docs). It shares
- * bytes, not the device's time: a cgroup whose requests are expensive is not
+ * equal parts of what they got in. It shares bytes, not the device's time: a cgroup whose requests are expensive is not
  * charged more for them. Buffered writes are charged to the cgroup that
  * dirtied the pages where the filesystem tells (cgroup v2), and their tags to
  * the flusher. On devices whose scheduler tags are shared by all hardware
