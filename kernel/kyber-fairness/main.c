@@ -93,11 +93,14 @@
  *
  * It does not limit the number of requests inside the device to what sharing
  * needs: on a device with very many tags, cgroups that keep it full take
- * equal parts of what they got in. It shares bytes, not the device's time: a cgroup whose requests are expensive is not
- * charged more for them. Buffered writes are charged to the cgroup that
- * dirtied the pages where the filesystem tells (cgroup v2), and their tags to
- * the flusher. On devices whose scheduler tags are shared by all hardware
- * queues, the tag limit counts per hardware queue.
+ * equal parts of what they got in. It shares bytes, not the device's time: a
+ * cgroup whose requests are expensive is not charged more for them. It keeps
+ * nothing back for a cgroup that has no request waiting: who cannot keep
+ * requests waiting gets less than its share, and the total stays full.
+ * Buffered writes are charged to the cgroup that dirtied the pages where the
+ * filesystem tells (cgroup v2), and their tags to the flusher. On devices
+ * whose scheduler tags are shared by all hardware queues, the tag limit
+ * counts per hardware queue.
  */
 #include "kyber-fairness.h"
 
