@@ -15,6 +15,7 @@
 
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/time64.h>
 #include <linux/types.h>
 
 #define KF_SHARE_SHIFT	30
@@ -82,23 +83,36 @@ static inline u64 kf_pool_next_bytes(u64 estimate_bytes, u64 last_bytes,
  * kf_carry_bytes - what is left of a budget that the next round respects
  * @left_bytes: budget left, negative for a debt
  * @grant_bytes: what the cgroup is granted for a round
- * @waiting: the cgroup has requests waiting
  *
- * A debt is always carried: it is service already had. What a waiting cgroup
- * could not spend was kept from it and is carried too, up to
- * KF_CARRY_ROUNDS. A cgroup that had nothing to spend it on keeps one
- * round's worth, to be spent when its next requests come. Without these
- * bounds the sum of all remainders grows to the whole pool, and a cgroup
- * that sends a small request every 90 ms takes the total down with it (the
- * report's open problem, section V.2).
+ * A debt is always carried: it is service already had. What a cgroup did not
+ * spend it was entitled to and may still spend, up to KF_CARRY_ROUNDS: the
+ * device and the submitters run in bursts that are longer than a round. It
+ * does not grow further, so a cgroup that cannot use its share saves no
+ * more than a few milliseconds of it.
  */
 #define KF_CARRY_ROUNDS	8
 
-static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes, bool waiting)
+static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes)
 {
-	s64 most_bytes = waiting ? grant_bytes * KF_CARRY_ROUNDS : grant_bytes;
+	return min_t(s64, left_bytes, grant_bytes * KF_CARRY_ROUNDS);
+}
 
-	return min_t(s64, left_bytes, most_bytes);
+/**
+ * kf_hold_credit_ns - how long refills may be held for cgroups expected back
+ * @credit_ns: what is left of it
+ * @elapsed_ns: time since the last refill
+ * @round_ns: length of a round
+ * @hold_pct: 0..50, the part of all time it may come to
+ *
+ * At most a round's length is saved up.
+ */
+static inline u64 kf_hold_credit_ns(u64 credit_ns, u64 elapsed_ns, u64 round_ns,
+				    u64 hold_pct)
+{
+	/* A second fills any credit: keep the product sane. */
+	elapsed_ns = min_t(u64, elapsed_ns, NSEC_PER_SEC);
+	return min_t(u64, credit_ns + div_u64(elapsed_ns * hold_pct, 100),
+		     hold_pct ? round_ns : 0);
 }
 
 /**

@@ -13,11 +13,12 @@ static int kf_budgets_show(void *data, struct seq_file *m)
 	struct kf_group *kg;
 
 	spin_lock_irq(&kq->lock);
-	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d throttled_hctxs=%d\n",
+	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d expected=%d hold_credit_us=%llu throttled_hctxs=%d\n",
 		   kq->round,
 		   div_u64(ktime_get_ns() - kq->round_start_ns, NSEC_PER_USEC),
 		   kq->pool_bytes, kq->nr_active,
-		   atomic_read(&kq->nr_runnable),
+		   atomic_read(&kq->nr_runnable), atomic_read(&kq->nr_expected),
+		   div_u64(kq->hold_credit_ns, NSEC_PER_USEC),
 		   atomic_read(&kq->nr_throttled));
 	list_for_each_entry(kg, &kq->active, active_node)
 		seq_printf(m, "cgroup=%llu weight=%u share_ppm=%llu budget_bytes=%lld refilled_bytes=%lld backlogged_hctxs=%d\n",

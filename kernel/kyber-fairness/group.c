@@ -15,35 +15,49 @@ static u64 kf_group_cgroup_id(struct kf_group *kg)
 	return cgroup_id(kg->pd.blkg->blkcg->css.cgroup);
 }
 
-static bool kf_group_should_run(struct kf_group *kg)
+/* What a group with budget is: one bit of kf_group.flags, or -1. */
+static int kf_group_state(struct kf_group *kg)
 {
-	return atomic_read(&kg->nr_backlogged) && kf_group_has_budget(kg);
+	if (!kf_group_has_budget(kg))
+		return -1;
+	if (atomic_read(&kg->nr_backlogged))
+		return KF_GROUP_RUNNABLE;
+	return READ_ONCE(kg->is_hungry) && !READ_ONCE(kg->is_dead) ?
+	       KF_GROUP_EXPECTED : -1;
+}
+
+static void kf_group_count(struct kf_group *kg, int bit, bool in, atomic_t *nr)
+{
+	if (in) {
+		if (!test_and_set_bit(bit, &kg->flags))
+			atomic_inc(nr);
+	} else {
+		if (test_and_clear_bit(bit, &kg->flags))
+			atomic_dec(nr);
+	}
 }
 
 /**
- * kf_group_update_runnable - count a group in or out of kq->nr_runnable
+ * kf_group_update_state - count a group as runnable, expected, or neither
  * @kg: group whose budget or backlog may have changed between some and none
  *
  * Needs no lock: whoever changes the state calls this afterwards, and looks
- * again after setting the bit. So the last of several callers on different
- * CPUs leaves the bit as the state is.
+ * again after setting the bits. So the last of several callers on different
+ * CPUs leaves the bits as the state is.
  */
-void kf_group_update_runnable(struct kf_group *kg)
+void kf_group_update_state(struct kf_group *kg)
 {
-	bool run;
+	int state;
 
 	do {
-		run = kf_group_should_run(kg);
-		if (run) {
-			if (!test_and_set_bit(KF_GROUP_RUNNABLE, &kg->flags))
-				atomic_inc(&kg->kq->nr_runnable);
-		} else {
-			if (test_and_clear_bit(KF_GROUP_RUNNABLE, &kg->flags))
-				atomic_dec(&kg->kq->nr_runnable);
-		}
-		/* The bit before the look: whoever changes it then, sees it. */
+		state = kf_group_state(kg);
+		kf_group_count(kg, KF_GROUP_RUNNABLE,
+			       state == KF_GROUP_RUNNABLE, &kg->kq->nr_runnable);
+		kf_group_count(kg, KF_GROUP_EXPECTED,
+			       state == KF_GROUP_EXPECTED, &kg->kq->nr_expected);
+		/* The bits before the look: whoever changes it then, sees it. */
 		smp_mb__after_atomic();
-	} while (run != kf_group_should_run(kg));
+	} while (state != kf_group_state(kg));
 }
 
 /*
@@ -110,6 +124,8 @@ static bool kf_group_deactivate(struct kf_group *kg)
 		WRITE_ONCE(kg->is_active, true);
 		return false;
 	}
+	WRITE_ONCE(kg->is_hungry, false);
+	kf_group_update_state(kg);
 	list_del_init(&kg->active_node);
 	kq->nr_active--;
 	return true;
@@ -131,6 +147,7 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		bool waiting = atomic_read(&kg->nr_backlogged);
 		s64 carry_bytes;
 
+		WRITE_ONCE(kg->is_hungry, waiting || left_bytes <= 0);
 		if (left_bytes != kg->refilled_bytes) {
 			used_bytes += kg->refilled_bytes - left_bytes;
 			kg->last_used_ns = now_ns;
@@ -141,12 +158,11 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		}
 
 		carry_bytes = kf_carry_bytes(left_bytes,
-					     kf_grant_bytes(kq->pool_bytes, kg->share),
-					     waiting);
+					     kf_grant_bytes(kq->pool_bytes, kg->share));
 		/* Others may charge meanwhile: add, never set. */
 		atomic64_add(carry_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = carry_bytes;
-		if (waiting)
+		if (kg->is_hungry)
 			*carried_bytes += carry_bytes;
 	}
 
@@ -164,7 +180,7 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 	list_for_each_entry(kg, &kq->active, active_node) {
 		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share);
 
-		if (!atomic_read(&kg->nr_backlogged))
+		if (!kg->is_hungry)
 			continue;
 		waiting_share += kg->share;
 		rounds = min(rounds, 1 +
@@ -175,6 +191,18 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 	if (!waiting_share)
 		return 1;
 	return max(rounds, kf_rounds_to_fill(waiting_share));
+}
+
+static void kf_end_hold(struct kf_queue *kq, u64 now_ns)
+{
+	u64 held_ns = now_ns - kq->hold_start_ns;
+
+	lockdep_assert_held(&kq->lock);
+
+	if (!kq->hold_start_ns)
+		return;
+	kq->hold_credit_ns -= min(held_ns, kq->hold_credit_ns);
+	WRITE_ONCE(kq->hold_start_ns, 0);
 }
 
 static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
@@ -205,18 +233,51 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share);
 
 		/* More than a round is for those who have requests to pay. */
-		if (atomic_read(&kg->nr_backlogged))
+		if (kg->is_hungry)
 			grant_bytes *= rounds;
 		kg->refilled_bytes += grant_bytes;
 		atomic64_add(grant_bytes, &kg->budget_bytes);
-		kf_group_update_runnable(kg);
+		kf_group_update_state(kg);
 		trace_kf_group(kq->dev, kf_group_cgroup_id(kg),
 			       kg->refilled_bytes, kg->share);
 	}
 
+	kq->hold_credit_ns = kf_hold_credit_ns(kq->hold_credit_ns, elapsed_ns,
+					       READ_ONCE(kq->round_ns),
+					       READ_ONCE(kq->hold_pct));
 	kq->round_start_ns = now_ns;
 	/* Pairs with kf_wait_for_refill(): budgets before the round's number. */
 	smp_store_release(&kq->round, kq->round + 1);
+}
+
+/*
+ * Whether to wait a little longer for a group that is expected. The time this
+ * takes is paid from the credit.
+ */
+static bool kf_hold_refill(struct kf_queue *kq)
+{
+	u64 now_ns = ktime_get_ns();
+
+	lockdep_assert_held(&kq->lock);
+
+	if (!atomic_read(&kq->nr_expected)) {
+		kf_end_hold(kq, now_ns);
+		return false;
+	}
+	if (!kq->hold_start_ns) {
+		if (!kq->hold_credit_ns)
+			return false;
+		WRITE_ONCE(kq->hold_start_ns, now_ns);
+		trace_kf_hold(kq->dev, atomic_read(&kq->nr_expected),
+			      kq->hold_credit_ns);
+		hrtimer_start(&kq->timer, ns_to_ktime(kq->hold_credit_ns),
+			      HRTIMER_MODE_REL);
+		return true;
+	}
+	if (now_ns - kq->hold_start_ns < kq->hold_credit_ns)
+		return true;
+	kf_end_hold(kq, now_ns);
+	return false;
 }
 
 /**
@@ -236,12 +297,22 @@ bool kf_refill_if_spent(struct kf_queue *kq)
 
 	spin_lock_irqsave(&kq->lock, flags);
 	/* Another hardware context may have been first. */
-	spent = !atomic_read(&kq->nr_runnable);
+	spent = !atomic_read(&kq->nr_runnable) && !kf_hold_refill(kq);
 	if (spent)
 		kf_refill(kq, KF_REFILL_SPENT);
 	spin_unlock_irqrestore(&kq->lock, flags);
 
 	return spent;
+}
+
+/* Somebody dispatched: whoever was expected is back. */
+void kf_stop_holding(struct kf_queue *kq)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&kq->lock, flags);
+	kf_end_hold(kq, ktime_get_ns());
+	spin_unlock_irqrestore(&kq->lock, flags);
 }
 
 /* Run the hardware contexts that waited for the refill. Holds no lock. */
@@ -301,7 +372,8 @@ static enum hrtimer_restart kf_timer_fn(struct hrtimer *timer)
 
 	spin_lock_irqsave(&kq->lock, flags);
 	age_ns = ktime_get_ns() - kq->round_start_ns;
-	if (age_ns < timeout_ns) {
+	if (age_ns < timeout_ns &&
+	    (atomic_read(&kq->nr_runnable) || kf_hold_refill(kq))) {
 		enum hrtimer_restart restart = HRTIMER_NORESTART;
 
 		/*
@@ -315,7 +387,7 @@ static enum hrtimer_restart kf_timer_fn(struct hrtimer *timer)
 		spin_unlock_irqrestore(&kq->lock, flags);
 		return restart;
 	}
-	kf_refill(kq, KF_REFILL_TIMEOUT);
+	kf_refill(kq, age_ns < timeout_ns ? KF_REFILL_SPENT : KF_REFILL_TIMEOUT);
 	spin_unlock_irqrestore(&kq->lock, flags);
 
 	kf_kick_throttled(kq);
@@ -346,7 +418,7 @@ void kf_group_activate(struct kf_group *kg)
 		atomic64_add(grant_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = grant_bytes;
 		kg->last_used_ns = ktime_get_ns();
-		kf_group_update_runnable(kg);
+		kf_group_update_state(kg);
 	}
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
@@ -392,7 +464,7 @@ void kf_group_offline(struct kf_group *kg)
 		list_del_init(&kg->active_node);
 		kq->nr_active--;
 	}
-	kf_group_update_runnable(kg);
+	kf_group_update_state(kg);
 	/*
 	 * Its backlogs may be on spent lists: have them looked at again. The
 	 * hardware contexts that wait are run by the timer at the latest.
@@ -423,6 +495,7 @@ void kf_groups_stop(struct kf_queue *kq)
 /* The policy is no longer active: all groups went offline. */
 void kf_groups_exit(struct kf_queue *kq)
 {
-	WARN_ONCE(kq->nr_active, "kyber-fairness: %u groups active at exit\n",
-		  kq->nr_active);
+	WARN_ONCE(kq->nr_active || atomic_read(&kq->nr_expected),
+		  "kyber-fairness: %u groups active, %d expected at exit\n",
+		  kq->nr_active, atomic_read(&kq->nr_expected));
 }

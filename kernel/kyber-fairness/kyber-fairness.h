@@ -89,6 +89,8 @@ struct kf_queue {
 	 * nobody is entitled to go before those who wait: time to refill.
 	 */
 	atomic_t nr_runnable ____cacheline_aligned_in_smp;
+	/* Groups that have budget, nothing waiting, and want more: see is_hungry. */
+	atomic_t nr_expected;
 	/* Count of refills, written under lock, read anywhere. */
 	unsigned int round;
 	/* Hardware contexts with KF_HCTX_THROTTLED. */
@@ -100,6 +102,10 @@ struct kf_queue {
 	unsigned int nr_active;
 	u64 pool_bytes;
 	u64 round_start_ns;
+	/* When a refill was due that waits for a group expected back; 0: none. */
+	u64 hold_start_ns;
+	/* How long refills may still be held; see kf_hold_credit_ns(). */
+	u64 hold_credit_ns;
 	/* Counts walks over the hierarchy; see kf_update_shares(). */
 	unsigned int walk;
 	struct hrtimer timer;
@@ -110,6 +116,7 @@ struct kf_queue {
 	/* Set through sysfs, read without a lock. */
 	u64 round_ns;
 	u64 timeout_ns;
+	u64 hold_pct;
 };
 
 #define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
@@ -164,7 +171,9 @@ struct kf_backlog {
 	u64 nr_dispatched[2];
 } ____cacheline_aligned_in_smp;
 
-#define KF_GROUP_RUNNABLE	0	/* bit in kf_group.flags */
+/* Bits in kf_group.flags, one at most: has budget and ... */
+#define KF_GROUP_RUNNABLE	0	/* requests waiting */
+#define KF_GROUP_EXPECTED	1	/* none, but is_hungry */
 
 /* One cgroup on one device. */
 struct kf_group {
@@ -182,6 +191,8 @@ struct kf_group {
 	atomic_t nr_backlogged;		/* hardware contexts with requests waiting */
 	atomic64_t budget_bytes;
 	bool is_active;			/* written under kq->lock */
+	/* At the last refill it was waiting or spent; written under kq->lock. */
+	bool is_hungry;
 	bool is_dead;			/* cgroup is gone: let it drain */
 
 	/* kq->lock */
@@ -241,8 +252,9 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 		   struct kf_group *parent);
 void kf_group_offline(struct kf_group *kg);
 void kf_group_activate(struct kf_group *kg);
-void kf_group_update_runnable(struct kf_group *kg);
+void kf_group_update_state(struct kf_group *kg);
 bool kf_refill_if_spent(struct kf_queue *kq);
+void kf_stop_holding(struct kf_queue *kq);
 void kf_kick_throttled(struct kf_queue *kq);
 void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
 			unsigned int hctx_nr);

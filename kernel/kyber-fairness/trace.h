@@ -108,6 +108,23 @@ TRACE_EVENT(kf_wait,
 		  MINOR(__entry->dev), __entry->hctx_nr, __entry->nr_runnable)
 );
 
+TRACE_EVENT(kf_hold,
+	TP_PROTO(dev_t dev, int nr_expected, u64 credit_ns),
+	TP_ARGS(dev, nr_expected, credit_ns),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(int, nr_expected)
+		__field(u64, credit_ns)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->nr_expected = nr_expected;
+		__entry->credit_ns = credit_ns;
+	),
+	TP_printk("%d,%d nr_expected=%d credit_ns=%llu", MAJOR(__entry->dev),
+		  MINOR(__entry->dev), __entry->nr_expected, __entry->credit_ns)
+);
+
 TRACE_EVENT(kf_domain_depth,
 	TP_PROTO(dev_t dev, const char *domain, int p99_bucket,
 		 bool congested, unsigned int depth),
