@@ -24,6 +24,8 @@ struct sim {
 	bool sequential;
 	u64 next_sect;
 	u64 turnaround_ns;	/* of the host: completion to next submission */
+	u32 write_permille;	/* so many of a thousand are writes instead of op */
+	u64 poke_ns;		/* advance() at least this often; 0: only when due */
 
 	struct md_cmd *cmds;	/* depth of them */
 	struct md_cmd **idle;	/* to be submitted at due_ns, in order */
@@ -36,6 +38,9 @@ struct sim {
 	u64 nr_done;
 	u64 elapsed_ns;
 	u64 first_ns;
+	u64 late_ns;		/* longest from a completion to when next_ns() said */
+	u64 op_nr[MD_NR_OPS];	/* by operation: commands, and sum of latencies */
+	u64 op_sum_ns[MD_NR_OPS];
 };
 
 static inline struct md_model *sim_create(const struct md_model_type *type,
@@ -77,6 +82,8 @@ static inline void sim_submit(struct sim *sim, struct md_cmd *cmd)
 	u64 nr_places = sim->area_sects / sim->nr_sects;
 
 	cmd->op = sim->op;
+	if (sim->write_permille && md_rng_chance(&sim->rng, sim->write_permille, 1000))
+		cmd->op = MD_WRITE;
 	cmd->nr_sects = sim->nr_sects;
 	if (sim->sequential) {
 		cmd->sect = sim->next_sect;
@@ -124,6 +131,8 @@ static inline void sim_run(struct sim *sim, u64 nr_ramp, u64 nr_cmds)
 				type->name, nr_started - nr_ended);
 			abort();
 		}
+		if (sim->poke_ns)
+			next_ns = min(next_ns, sim->now_ns + sim->poke_ns);
 		if (next_ns > sim->now_ns)
 			sim->now_ns = next_ns;
 		type->advance(sim->model, sim->now_ns);
@@ -140,10 +149,13 @@ static inline void sim_run(struct sim *sim, u64 nr_ramp, u64 nr_cmds)
 				abort();
 			}
 			nr_ended++;
+			sim->late_ns = max(sim->late_ns, sim->now_ns - cmd->done_ns);
 			if (nr_ended == nr_ramp)
 				sim->first_ns = cmd->done_ns;
 			if (nr_ended > nr_ramp && nr_ended <= total) {
 				sim->lat_ns[sim->nr_done++] = cmd->done_ns - cmd->arrive_ns;
+				sim->op_nr[cmd->op]++;
+				sim->op_sum_ns[cmd->op] += cmd->done_ns - cmd->arrive_ns;
 				sim->elapsed_ns = cmd->done_ns - sim->first_ns;
 			}
 			sim->idle[tail] = cmd;
