@@ -30,6 +30,7 @@ var macroName = regexp.MustCompile("^" + FeaturePrefix + "[A-Z0-9_]+$")
 //	func NAME                     the kernel has this function
 //	export NAME                   and modules may use it
 //	struct NAME                   the kernel has this structure
+//	enumerator NAME               one of the kernel's enums has this value
 //	member STRUCT.MEMBER          the structure has this member; MEMBER may be A.B
 //	member STRUCT.MEMBER TYPE     and it is of this type
 //	result FUNCTION TYPE          the function returns this type
@@ -46,11 +47,11 @@ func parseFeature(words []string) (Feature, error) {
 	if !macroName.MatchString(f.Macro) {
 		return Feature{}, fmt.Errorf("feature: %s: want a name that starts with %s, in capitals", f.Macro, FeaturePrefix)
 	}
-	arity := map[string][]int{"func": {1}, "export": {1}, "struct": {1}, "member": {1, 2}, "result": {2}, "param": {3}, "params": {2}}
+	arity := map[string][]int{"func": {1}, "export": {1}, "struct": {1}, "enumerator": {1}, "member": {1, 2}, "result": {2}, "param": {3}, "params": {2}}
 	kind, args := words[1], words[2:]
 	counts, ok := arity[kind]
 	if !ok {
-		return Feature{}, fmt.Errorf("feature: %s: unknown question; allowed: func, export, struct, member, result, param, params", kind)
+		return Feature{}, fmt.Errorf("feature: %s: unknown question; allowed: func, export, struct, enumerator, member, result, param, params", kind)
 	}
 	if !slices.Contains(counts, len(args)) {
 		return Feature{}, fmt.Errorf("feature: %s: got %d arguments, want %d", kind, len(args), counts[0])
@@ -82,6 +83,8 @@ func answer(spec *btf.Spec, kind string, args []string, number int) (bool, error
 	case "struct":
 		_, err := findComposite(spec, args[0])
 		return found(err)
+	case "enumerator":
+		return hasEnumerator(spec, args[0])
 	case "member":
 		typ, err := findMember(spec, args[0])
 		if err != nil {
@@ -101,6 +104,18 @@ func answer(spec *btf.Spec, kind string, args []string, number int) (bool, error
 	default:
 		return len(proto.Params) >= number && cType(proto.Params[number-1].Type, "") == args[2], nil
 	}
+}
+
+func hasEnumerator(spec *btf.Spec, name string) (bool, error) {
+	for typ, err := range spec.All() {
+		if err != nil {
+			return false, err
+		}
+		if enum, ok := typ.(*btf.Enum); ok && slices.ContainsFunc(enum.Values, func(v btf.EnumValue) bool { return v.Name == name }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func found(err error) (bool, error) {

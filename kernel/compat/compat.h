@@ -365,6 +365,63 @@ struct blk_mq_debugfs_attr {
 #define ISOLIO_DEBUGFS_ATTRS(queue_attrs, hctx_attrs)
 #endif
 
+/* What modeldisk says of a disk when it makes one. */
+struct isolio_disk_limits {
+	unsigned int max_sects;		/* of a request */
+	unsigned int max_segments;	/* of a request */
+	bool rotational;
+	bool write_cache;
+	bool discard;
+};
+
+/* Requests may be merged, on kernels that want to be told. */
+#if ISOLIO_HAVE_SHOULD_MERGE
+#define ISOLIO_SHOULD_MERGE	BLK_MQ_F_SHOULD_MERGE
+#else
+#define ISOLIO_SHOULD_MERGE	0
+#endif
+
+#if ISOLIO_HAVE_ALLOC_DISK_LIMITS
+#define isolio_alloc_disk(set, given, data)	({			\
+	struct queue_limits __limits = {				\
+		.physical_block_size	= 4096,				\
+		.max_hw_sectors		= (given)->max_sects,		\
+		.max_segments		= (given)->max_segments,	\
+		.features		=				\
+			((given)->rotational ? BLK_FEAT_ROTATIONAL : 0) | \
+			((given)->write_cache ? BLK_FEAT_WRITE_CACHE : 0), \
+		.max_hw_discard_sectors	= (given)->discard ? UINT_MAX >> 9 : 0, \
+		.discard_granularity	= (given)->discard ? 4096 : 0,	\
+	};								\
+									\
+	blk_mq_alloc_disk(set, &__limits, data);			\
+})
+#else
+static inline struct gendisk *
+isolio_set_limits(struct gendisk *disk, const struct isolio_disk_limits *given)
+{
+	struct request_queue *q;
+
+	if (IS_ERR(disk))
+		return disk;
+	q = disk->queue;
+	blk_queue_physical_block_size(q, 4096);
+	blk_queue_max_hw_sectors(q, given->max_sects);
+	blk_queue_max_segments(q, given->max_segments);
+	if (!given->rotational)
+		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	blk_queue_write_cache(q, given->write_cache, false);
+	if (given->discard) {
+		q->limits.discard_granularity = 4096;
+		blk_queue_max_discard_sectors(q, UINT_MAX >> 9);
+	}
+	return disk;
+}
+
+#define isolio_alloc_disk(set, given, data) \
+	isolio_set_limits(blk_mq_alloc_disk(set, data), given)
+#endif
+
 /* An annotation for newer compilers and headers. */
 #ifndef __counted_by
 #define __counted_by(member)
