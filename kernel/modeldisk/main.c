@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * modeldisk: disks that take as long as the disks of published experiments.
+ *
+ * Problem
+ *
+ * A scheduler is only as good as the disk it was tried on. The disks on which
+ * the schedulers of this project were first measured (a SATA disk with NCQ, an
+ * eMMC, an Intel P4500, a Z-SSD) are not at hand, differ from piece to piece,
+ * and never give the same figure twice.
+ *
+ * Why simpler ways fail
+ *
+ * null_blk completes each request after a constant time. It has no queue of
+ * its own and so never reorders; it has no head to move, no dies that collide,
+ * no garbage to collect. An emulated NVMe disk in a hypervisor is as slow as the
+ * host's threads are scheduled, so no two runs are alike.
+ *
+ * Model
+ *
+ * A disk is a struct md_model: a machine in its own time that takes commands
+ * and completes them (model.h). Each kind of disk is a file: fixed.c, hdd.c,
+ * flash.c, nvme.c, ull.c. This file makes a blk-mq device of it. Device time is
+ * the kernel's monotonic clock since power on, divided by `scale`: with a
+ * scale of 16 everything inside the disk takes 16 times as long, latencies,
+ * bandwidth, garbage collection, and nothing outside. That is for a machine
+ * whose CPUs are 16 times too slow for the disk.
+ *
+ * Worked: `fixed` with read_ns = 1 ms and scale 2. A read submitted at 10.0 ms
+ * arrives at 5.0 ms of device time, is done at 6.0 ms, which is 12.0 ms of the
+ * clock, and a timer at that time completes it.
+ *
+ * The driver's loop: whenever somebody submits, polls, or the timer fires, the
+ * model advances to now, what it completed is taken from it, and the timer is
+ * set to the model's next event. A timer that is late completes requests
+ * late (trace: late_ns), but the model's times stay right: events happen in it
+ * at their own times, and a disk that chooses what to serve next has chosen
+ * before the host hears of the completion, as a real one.
+ *
+ * Requests of polled queues set no timer: like a real device's they complete
+ * when somebody looks (md_poll()).
+ *
+ * Locking
+ *
+ * One lock for a disk, taken for each submission, poll and timer: a model is
+ * one machine. It is taken with interrupts off, since the timer runs in
+ * interrupt context. Requests are completed after it is released.
+ *
+ * What it costs
+ *
+ * For each request, the lock at submission and at the timer, one 64-bit
+ * division each, what the model does, and a timer's interrupt. A request that
+ * overtakes others walks over those that are older, for the statistics: at
+ * most as many as are inside.
+ *
+ * What it does not do
+ *
+ * It does not lose data when power fails: `write_cache` makes the block layer
+ * send flushes, which take the model's time, and no write is ever forgotten.
+ * No errors, no zoned devices, no FUA, no partial completions. A disk's name is
+ * its directory's name; if another block device has that name, powering on
+ * fails, with a complaint of the kernel about the duplicate.
+ */
+#include "modeldisk.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+const struct md_model_type * const md_types[] = {
+	&md_fixed_type,
+};
+
+const unsigned int md_nr_types = ARRAY_SIZE(md_types);
+
+static u64 md_now_ns(struct md_disk *md)
+{
+	return div64_u64(ktime_get_ns() - md->start_ns, md->settings.scale);
+}
+
+static struct request *md_rq_of(struct md_rq *mr)
+{
+	return blk_mq_rq_from_pdu(mr);
+}
+
+static bool md_is_polled(struct request *rq)
+{
+	return rq->mq_hctx->type == HCTX_TYPE_POLL;
+}
+
+/* Sum up the requests inside until now. */
+static void md_stat_depth(struct md_disk *md, u64 now_ns)
+{
+	struct md_stat *stat = &md->stat;
+
+	lockdep_assert_held(&md->lock);
+
+	stat->depth_ns += md->nr_inside * (now_ns - stat->last_ns);
+	stat->last_ns = now_ns;
+}
+
+/*
+ * How many requests that came after @mr went before it: all that completed,
+ * but for those that came before it, which are all that ever did and are not
+ * inside any more.
+ */
+static u64 md_overtaken(struct md_disk *md, struct md_rq *mr)
+{
+	struct list_head *pos = mr->inside.prev;
+	u64 nr_older_inside = 0;
+
+	lockdep_assert_held(&md->lock);
+
+	for (; pos != &md->inside; pos = pos->prev)
+		nr_older_inside++;
+	if (nr_older_inside)
+		md->stat.nr_reordered++;
+	return md->nr_completed - (mr->cmd.seq - nr_older_inside);
+}
+
+static void md_account_done(struct md_disk *md, struct md_rq *mr, u64 now_ns)
+{
+	struct md_cmd *cmd = &mr->cmd;
+	struct md_stat *stat = &md->stat;
+	u64 overtaken = md_overtaken(md, mr);
+
+	lockdep_assert_held(&md->lock);
+
+	trace_modeldisk_complete(disk_devt(md->disk), cmd, overtaken,
+				 (now_ns - cmd->done_ns) * md->settings.scale);
+	stat->nr[cmd->op]++;
+	stat->bytes[cmd->op] += (u64)cmd->nr_sects << MD_SECT_SHIFT;
+	stat->overtaken_max = max(stat->overtaken_max, overtaken);
+	if (mr->status != BLK_STS_OK)
+		stat->nr_errors++;
+	list_del(&mr->inside);
+	md->nr_inside--;
+	md->nr_completed++;
+}
+
+/*
+ * Let the model run to now. Requests it completed go to @done, or, those of
+ * polled queues, to their hardware queue's list.
+ */
+static void md_advance(struct md_disk *md, u64 now_ns, struct list_head *done)
+{
+	struct md_cmd *cmd, *next;
+
+	lockdep_assert_held(&md->lock);
+
+	md->type->advance(md->model, now_ns);
+	if (list_empty(&md->model->done))
+		return;
+
+	md_stat_depth(md, now_ns);
+	list_for_each_entry_safe(cmd, next, &md->model->done, node) {
+		struct md_rq *mr = container_of(cmd, struct md_rq, cmd);
+		struct request *rq = md_rq_of(mr);
+
+		md_account_done(md, mr, now_ns);
+		list_del(&cmd->node);
+		if (md_is_polled(rq)) {
+			struct md_hctx *mh = rq->mq_hctx->driver_data;
+
+			list_add_tail(&rq->queuelist, &mh->polled);
+		} else {
+			list_add_tail(&rq->queuelist, done);
+			md->nr_interrupting--;
+		}
+	}
+}
+
+/* Have the timer run when the model next has something to do. */
+static void md_set_timer(struct md_disk *md)
+{
+	u64 next_ns;
+
+	lockdep_assert_held(&md->lock);
+
+	if (!md->nr_interrupting)
+		return;
+	next_ns = md->type->next_ns(md->model);
+	/* Something is inside, so something will happen. */
+	if (WARN_ON_ONCE(next_ns == MD_NEVER_NS))
+		return;
+	next_ns = md->start_ns + next_ns * md->settings.scale;
+	if (hrtimer_is_queued(&md->timer) &&
+	    ktime_to_ns(hrtimer_get_expires(&md->timer)) == next_ns)
+		return;
+	hrtimer_start(&md->timer, ns_to_ktime(next_ns), HRTIMER_MODE_ABS);
+}
+
+/* Holds no lock. */
+static void md_complete(struct list_head *done)
+{
+	struct request *rq, *next;
+
+	list_for_each_entry_safe(rq, next, done, queuelist) {
+		list_del_init(&rq->queuelist);
+		blk_mq_complete_request(rq);
+	}
+}
+
+static enum hrtimer_restart md_timer_fn(struct hrtimer *timer)
+{
+	struct md_disk *md = container_of(timer, struct md_disk, timer);
+	unsigned long flags;
+	LIST_HEAD(done);
+
+	spin_lock_irqsave(&md->lock, flags);
+	md_advance(md, md_now_ns(md), &done);
+	md_set_timer(md);
+	spin_unlock_irqrestore(&md->lock, flags);
+
+	md_complete(&done);
+	return HRTIMER_NORESTART;
+}
+
+/* Return: false if the disk does not do such requests. */
+static bool md_prepare_cmd(struct md_cmd *cmd, struct request *rq)
+{
+	cmd->sect = blk_rq_pos(rq);
+	cmd->nr_sects = blk_rq_sectors(rq);
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+		cmd->op = MD_READ;
+		return true;
+	case REQ_OP_WRITE:
+		cmd->op = MD_WRITE;
+		return true;
+	case REQ_OP_DISCARD:
+		cmd->op = MD_DISCARD;
+		return true;
+	case REQ_OP_FLUSH:
+		cmd->op = MD_FLUSH;
+		cmd->sect = 0;
+		cmd->nr_sects = 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Move the request's data; only memory-backed disks sleep here. */
+static blk_status_t md_transfer(struct md_disk *md, struct request *rq,
+				struct md_cmd *cmd)
+{
+	if (!md->settings.memory_backed)
+		return BLK_STS_OK;
+
+	switch (cmd->op) {
+	case MD_READ:
+	case MD_WRITE:
+		return md_store_transfer(&md->store, rq);
+	case MD_DISCARD:
+		md_store_discard(&md->store, cmd->sect, cmd->nr_sects);
+		return BLK_STS_OK;
+	default:
+		return BLK_STS_OK;
+	}
+}
+
+/* Called by the block layer to give the disk a request. */
+static blk_status_t md_queue_rq(struct blk_mq_hw_ctx *hctx,
+				const struct blk_mq_queue_data *bd)
+{
+	struct md_disk *md = hctx->queue->queuedata;
+	struct request *rq = bd->rq;
+	struct md_rq *mr = blk_mq_rq_to_pdu(rq);
+	unsigned long flags;
+	LIST_HEAD(done);
+	u64 now_ns;
+
+	if (READ_ONCE(md->is_gone))
+		return BLK_STS_IOERR;
+	if (!md_prepare_cmd(&mr->cmd, rq))
+		return BLK_STS_NOTSUPP;
+	mr->status = md_transfer(md, rq, &mr->cmd);
+	/* The block layer tries again. */
+	if (mr->status == BLK_STS_RESOURCE)
+		return mr->status;
+	blk_mq_start_request(rq);
+
+	spin_lock_irqsave(&md->lock, flags);
+	now_ns = md_now_ns(md);
+	md_advance(md, now_ns, &done);
+	md_stat_depth(md, now_ns);
+	list_add_tail(&mr->inside, &md->inside);
+	md->nr_inside++;
+	md->stat.depth_max = max(md->stat.depth_max, md->nr_inside);
+	if (!md_is_polled(rq))
+		md->nr_interrupting++;
+	md->type->submit(md->model, &mr->cmd, now_ns);
+	trace_modeldisk_accept(disk_devt(md->disk), &mr->cmd, md->nr_inside);
+	md_set_timer(md);
+	spin_unlock_irqrestore(&md->lock, flags);
+
+	md_complete(&done);
+	return BLK_STS_OK;
+}
+
+/* Called by blk_mq_complete_request(), where the submitter runs. */
+static void md_complete_rq(struct request *rq)
+{
+	struct md_rq *mr = blk_mq_rq_to_pdu(rq);
+
+	blk_mq_end_request(rq, mr->status);
+}
+
+/* Requests of this queue that are done, taken off it. */
+static void md_take_polled(struct md_disk *md, struct blk_mq_hw_ctx *hctx,
+			   struct list_head *polled)
+{
+	struct md_hctx *mh = hctx->driver_data;
+	struct request *rq;
+	unsigned long flags;
+	LIST_HEAD(done);
+
+	spin_lock_irqsave(&md->lock, flags);
+	md_advance(md, md_now_ns(md), &done);
+	md_set_timer(md);
+	list_splice_init(&mh->polled, polled);
+	/* Before the lock is released: a timeout looks at this. */
+	list_for_each_entry(rq, polled, queuelist)
+		blk_mq_set_request_complete(rq);
+	spin_unlock_irqrestore(&md->lock, flags);
+
+	md_complete(&done);
+}
+
+/* Called to see what is done on a polled queue, again and again. */
+static int md_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
+{
+	struct request *rq, *next;
+	LIST_HEAD(polled);
+	int nr = 0;
+
+	md_take_polled(hctx->queue->queuedata, hctx, &polled);
+	list_for_each_entry_safe(rq, next, &polled, queuelist) {
+		struct md_rq *mr = blk_mq_rq_to_pdu(rq);
+
+		list_del_init(&rq->queuelist);
+		if (!blk_mq_add_to_batch(rq, iob, mr->status != BLK_STS_OK,
+					 blk_mq_end_request_batch))
+			blk_mq_end_request(rq, mr->status);
+		nr++;
+	}
+
+	return nr;
+}
+
+/*
+ * Called when a request took longer than the block layer's limit. It is never
+ * lost: a large scale makes long times, and a polled one may have nobody left
+ * who polls, so look once for him.
+ */
+static enum blk_eh_timer_return md_timeout(struct request *rq)
+{
+	if (md_is_polled(rq)) {
+		md_poll(rq->mq_hctx, NULL);
+		if (blk_mq_request_completed(rq))
+			return BLK_EH_DONE;
+	}
+	return BLK_EH_RESET_TIMER;
+}
+
+static int md_init_hctx(struct blk_mq_hw_ctx *hctx, void *driver_data,
+			unsigned int hctx_idx)
+{
+	struct md_hctx *mh = kzalloc_node(sizeof(*mh), GFP_KERNEL, hctx->numa_node);
+
+	if (!mh)
+		return -ENOMEM;
+	INIT_LIST_HEAD(&mh->polled);
+	hctx->driver_data = mh;
+	return 0;
+}
+
+static void md_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
+{
+	kfree(hctx->driver_data);
+	hctx->driver_data = NULL;
+}
+
+/* The queues that interrupt come first, then the polled ones. */
+static void md_map_queues(struct blk_mq_tag_set *set)
+{
+	struct md_disk *md = set->driver_data;
+	unsigned int i, offset = 0;
+
+	for (i = 0; i < set->nr_maps; i++) {
+		struct blk_mq_queue_map *map = &set->map[i];
+
+		map->nr_queues = 0;
+		if (i == HCTX_TYPE_DEFAULT)
+			map->nr_queues = md->settings.queues;
+		else if (i == HCTX_TYPE_POLL)
+			map->nr_queues = md->settings.poll_queues;
+		if (!map->nr_queues)
+			continue;
+		map->queue_offset = offset;
+		offset += map->nr_queues;
+		blk_mq_map_queues(map);
+	}
+}
+
+static const struct blk_mq_ops md_mq_ops = {
+	.queue_rq	= md_queue_rq,
+	.complete	= md_complete_rq,
+	.poll		= md_poll,
+	.timeout	= md_timeout,
+	.init_hctx	= md_init_hctx,
+	.exit_hctx	= md_exit_hctx,
+	.map_queues	= md_map_queues,
+};
+
+static const struct block_device_operations md_fops = {
+	.owner = THIS_MODULE,
+};
+
+static int md_create_model(struct md_disk *md, const char *name, const void *params)
+{
+	const struct md_settings *settings = &md->settings;
+	struct md_setup setup = {
+		.params = params,
+		.nr_sects = settings->size_mib << (20 - MD_SECT_SHIFT),
+		.seed = settings->seed,
+		/* A flush has a request of its own beside the tags. */
+		.nr_cmds = (settings->queues + settings->poll_queues) *
+			   (settings->tags + 1),
+		.max_sects = MD_MAX_SECTS,
+	};
+
+	md->model = md->type->create(&setup);
+	if (md->model)
+		return 0;
+	if (!setup.problem[0])
+		return -ENOMEM;
+	pr_err("modeldisk: %s: %s\n", name, setup.problem);
+	return -EINVAL;
+}
+
+static int md_alloc_tags(struct md_disk *md)
+{
+	const struct md_settings *settings = &md->settings;
+	struct blk_mq_tag_set *set = &md->set;
+
+	set->ops = &md_mq_ops;
+	set->nr_hw_queues = settings->queues + settings->poll_queues;
+	set->nr_maps = settings->poll_queues ? HCTX_MAX_TYPES : 1;
+	set->queue_depth = settings->tags;
+	set->numa_node = NUMA_NO_NODE;
+	set->cmd_size = sizeof(struct md_rq);
+	set->flags = ISOLIO_SHOULD_MERGE;
+	/* Data is moved, and memory for it found, at submission. */
+	if (settings->memory_backed)
+		set->flags |= BLK_MQ_F_BLOCKING;
+	set->driver_data = md;
+	return blk_mq_alloc_tag_set(set);
+}
+
+static int md_add_disk(struct md_disk *md, const char *name)
+{
+	struct isolio_disk_limits limits = {
+		.max_sects = MD_MAX_SECTS,
+		.max_segments = MD_MAX_SECTS >> (PAGE_SHIFT - MD_SECT_SHIFT),
+		.rotational = md->type->rotational,
+		.write_cache = md->settings.write_cache,
+		.discard = md->settings.discard,
+	};
+	struct gendisk *disk;
+	int ret;
+
+	disk = isolio_alloc_disk(&md->set, &limits, md);
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
+	md->disk = disk;
+	disk->fops = &md_fops;
+	disk->private_data = md;
+	strscpy(disk->disk_name, name, sizeof(disk->disk_name));
+	set_capacity(disk, md->settings.size_mib << (20 - MD_SECT_SHIFT));
+	/* Reading the partition table is the first thing that happens to it. */
+	ret = add_disk(disk);
+	if (ret)
+		put_disk(disk);
+	return ret;
+}
+
+/**
+ * md_power_on - make a disk
+ * @name: of the disk, shorter than DISK_NAME_LEN
+ * @type: its model
+ * @params: the model's parameters
+ * @settings: everything else; both are copied
+ *
+ * Return: the disk, or an error; what is wrong with the parameters is in the
+ * kernel's log.
+ */
+struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
+			    const void *params, const struct md_settings *settings)
+{
+	struct md_disk *md;
+	int ret;
+
+	md = kzalloc(sizeof(*md), GFP_KERNEL);
+	if (!md)
+		return ERR_PTR(-ENOMEM);
+	md->type = type;
+	md->settings = *settings;
+	spin_lock_init(&md->lock);
+	INIT_LIST_HEAD(&md->inside);
+	md_store_init(&md->store);
+	isolio_hrtimer_setup(&md->timer, md_timer_fn, CLOCK_MONOTONIC,
+			     HRTIMER_MODE_ABS);
+
+	ret = md_create_model(md, name, params);
+	if (ret)
+		goto free_disk;
+	ret = md_alloc_tags(md);
+	if (ret)
+		goto destroy_model;
+	md->start_ns = ktime_get_ns();
+	ret = md_add_disk(md, name);
+	if (ret)
+		goto free_tags;
+	return md;
+
+free_tags:
+	hrtimer_cancel(&md->timer);
+	blk_mq_free_tag_set(&md->set);
+destroy_model:
+	type->destroy(md->model);
+free_disk:
+	md_store_free(&md->store);
+	kfree(md);
+	return ERR_PTR(ret);
+}
+
+/**
+ * md_power_off - take a disk away, in use or not
+ * @md: the disk
+ *
+ * Requests that wait in the scheduler, and all later ones, end with an error;
+ * those inside complete, which takes the model's time.
+ */
+void md_power_off(struct md_disk *md)
+{
+	WRITE_ONCE(md->is_gone, true);
+	blk_mark_disk_dead(md->disk);
+	del_gendisk(md->disk);
+	put_disk(md->disk);
+	hrtimer_cancel(&md->timer);
+	blk_mq_free_tag_set(&md->set);
+	WARN_ONCE(md->nr_inside, "modeldisk: %llu requests inside at power off\n",
+		  md->nr_inside);
+	md->type->destroy(md->model);
+	md_store_free(&md->store);
+	kfree(md);
+}
+
+/* The text of the file `stat`: a line for each figure, name and value. */
+ssize_t md_stat_show(struct md_disk *md, char *page)
+{
+	struct md_counts counts;
+	struct md_stat stat;
+	u64 nr_inside, elapsed_ns, amplification = 1000;
+
+	spin_lock_irq(&md->lock);
+	md_stat_depth(md, md_now_ns(md));
+	counts = md->model->counts;
+	stat = md->stat;
+	nr_inside = md->nr_inside;
+	spin_unlock_irq(&md->lock);
+
+	elapsed_ns = max_t(u64, stat.last_ns, 1);
+	if (counts.nr_host_pages)
+		amplification = mul_u64_u64_div_u64(counts.nr_media_pages, 1000,
+						    counts.nr_host_pages);
+
+	return sysfs_emit(page,
+			  "device_ns %llu\n"
+			  "reads %llu\nread_bytes %llu\n"
+			  "writes %llu\nwrite_bytes %llu\n"
+			  "discards %llu\ndiscard_bytes %llu\n"
+			  "flushes %llu\nerrors %llu\n"
+			  "reordered %llu\novertaken_max %llu\n"
+			  "depth %llu\ndepth_max %llu\ndepth_mean_milli %llu\n"
+			  "gc_runs %llu\ngc_pages %llu\nerases %llu\n"
+			  "host_pages %llu\nmedia_pages %llu\n"
+			  "write_amplification_milli %llu\n"
+			  "stalls %llu\nstall_max_ns %llu\n",
+			  stat.last_ns,
+			  stat.nr[MD_READ], stat.bytes[MD_READ],
+			  stat.nr[MD_WRITE], stat.bytes[MD_WRITE],
+			  stat.nr[MD_DISCARD], stat.bytes[MD_DISCARD],
+			  stat.nr[MD_FLUSH], stat.nr_errors,
+			  stat.nr_reordered, stat.overtaken_max,
+			  nr_inside, stat.depth_max,
+			  mul_u64_u64_div_u64(stat.depth_ns, 1000, elapsed_ns),
+			  counts.nr_gc_runs, counts.nr_gc_pages, counts.nr_erases,
+			  counts.nr_host_pages, counts.nr_media_pages,
+			  amplification, counts.nr_stalls, counts.stall_max_ns);
+}
+
+static int __init md_init(void)
+{
+	return md_configfs_init();
+}
+
+static void __exit md_exit(void)
+{
+	md_configfs_exit();
+}
+
+module_init(md_init);
+module_exit(md_exit);
+
+ISOLIO_LAYOUT_RECORD();
+MODULE_AUTHOR("the isolio project");
+MODULE_DESCRIPTION("Block devices that take as long as models of disks say");
+MODULE_LICENSE("GPL");
