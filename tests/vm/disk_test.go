@@ -16,11 +16,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// disk is a null_blk device made through configfs.
+// disk is a device made through configfs: a null_blk, or a model of a disk.
 type disk struct {
 	name   string
 	config string // its configfs directory
@@ -35,12 +36,24 @@ var (
 
 var disks int // how many there have been, for names
 
-// newDisk makes a disk with the settings; it goes when the test ends.
+// newDisk makes a null_blk with the settings; it goes when the test ends.
 func newDisk(t *testing.T, settings []string) *disk {
+	t.Helper()
+	return makeDisk(t, "nullb", settings)
+}
+
+// newModelDisk makes a model disk with the settings, files of its directory,
+// in their order; it goes when the test ends.
+func newModelDisk(t *testing.T, settings []string) *disk {
+	t.Helper()
+	return makeDisk(t, "modeldisk", settings)
+}
+
+func makeDisk(t *testing.T, kind string, settings []string) *disk {
 	t.Helper()
 	disks++
 	d := &disk{name: fmt.Sprint("disk", disks)}
-	d.config = filepath.Join("/sys/kernel/config/nullb", d.name)
+	d.config = filepath.Join("/sys/kernel/config", kind, d.name)
 	must(t, os.Mkdir(d.config, 0o755))
 	t.Cleanup(func() {
 		if exists(d.config) {
@@ -175,4 +188,18 @@ func untilBusy(t *testing.T, d *disk) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("%s does no I/O", d.name)
+}
+
+// discard asks the disk to forget an area: its first byte and its length.
+func discard(f *os.File, area *[2]uint64) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.BLKDISCARD, uintptr(unsafe.Pointer(area)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropCache makes the next read come from the disk.
+func dropCache(f *os.File) error {
+	return unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0)
 }

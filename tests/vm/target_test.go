@@ -91,8 +91,10 @@ func watchLog(t *testing.T) {
 	})
 }
 
-func loadModule() error {
-	f, err := os.Open(filepath.Join(lab.ModuleDir, moduleFile))
+func loadModule() error { return insertModule(moduleFile) }
+
+func insertModule(file string) error {
+	f, err := os.Open(filepath.Join(lab.ModuleDir, file))
 	if err != nil {
 		return err
 	}
@@ -105,8 +107,13 @@ func unloadModule() error { return unix.DeleteModule(moduleName, unix.O_NONBLOCK
 
 func moduleLoaded(t *testing.T) bool {
 	t.Helper()
+	return inserted(t, moduleName)
+}
+
+func inserted(t *testing.T, name string) bool {
+	t.Helper()
 	for line := range strings.Lines(read(t, "/proc/modules")) {
-		if strings.HasPrefix(line, moduleName+" ") {
+		if strings.HasPrefix(line, name+" ") {
 			return true
 		}
 	}
@@ -153,5 +160,23 @@ func expectErrno(t *testing.T, what string, err error, allowed ...unix.Errno) {
 	var errno unix.Errno
 	if !errors.As(err, &errno) || !slices.Contains(allowed, errno) {
 		t.Errorf("%s: %v; want one of %v", what, err, allowed)
+	}
+}
+
+// kernelLog returns the kernel's log, without the prefixes of its lines.
+func kernelLog(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	var log strings.Builder
+	for buf := make([]byte, 8192); ; {
+		n, err := unix.Read(fd, buf)
+		if errors.Is(err, unix.EAGAIN) {
+			return log.String()
+		}
+		must(t, err)
+		_, message, _ := strings.Cut(string(buf[:n]), ";")
+		log.WriteString(message)
 	}
 }
