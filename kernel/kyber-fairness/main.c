@@ -42,16 +42,18 @@
  * runnable"): nobody is entitled to go before those who are held back, so the
  * next round begins at once and the device does not run dry.
  *
- * With one exception. A cgroup that wants more than its share still has nothing
- * waiting for moments: its requests are all inside the device, or they came
- * back together and its submitter is making new ones. Whoever else has
+ * With one exception. A cgroup that wants more than its share still has
+ * nothing waiting for moments: its requests are all inside the device, or they
+ * came back together and its submitter is making new ones. Whoever else has
  * requests would take all places in the device in such a moment, time and
- * again. So the refill is held for a cgroup that has budget and was waiting,
- * or spent, at the last refill ("is expected"), for at most hold_pct percent of
- * all time, saved up to a round's length. One that does not use up its share
- * is not expected: who sends a small request every 90 ms costs the others
- * nothing, whatever it has left (the report's open problem, section V.2). If a runnable cgroup does not get on, say for
- * want of tokens in its domain, a timer ends the round after timeout_us.
+ * again. So the refill is held for a cgroup that has budget and was waiting, or
+ * spent, at the last refill ("is expected"), for at most hold_pct percent of
+ * all time, saved up to a round's length. One that does not use up its share is
+ * not expected: who sends a small request every 90 ms costs the others nothing,
+ * whatever it has left (the report's open problem, section V.2).
+ *
+ * If a runnable cgroup does not get on, say for want of tokens in its domain, a
+ * timer ends the round after timeout_us.
  *
  * The refill equation (figure 30) is in budget.h: the total of the next round
  * is what the device would serve in round_us at the measured rate. What

@@ -9,7 +9,7 @@
  * the kernel's log, with the values that are allowed.
  */
 #include "modeldisk.h"
-#include "fixed.h"
+#include "configfs.h"
 
 #define MD_NR_TYPES_MAX	8
 
@@ -75,18 +75,6 @@ static int md_check_off(struct md_config *mc, const char *dir, const char *file)
 	return -EBUSY;
 }
 
-/* The settings: each name, and what it may be. */
-#define MD_SETTINGS(X)							\
-	X(size_mib, 1, 1ULL << 30)					\
-	X(scale, 1, 1000)						\
-	X(seed, 0, U64_MAX)						\
-	X(queues, 1, 1024)						\
-	X(poll_queues, 0, 1024)						\
-	X(tags, 1, 10240)						\
-	X(memory_backed, 0, 1)						\
-	X(write_cache, 0, 1)						\
-	X(discard, 0, 1)
-
 static ssize_t md_setting_store(struct config_item *item, const char *page,
 				size_t count, const char *file, u64 least,
 				u64 most, size_t offset)
@@ -103,24 +91,7 @@ static ssize_t md_setting_store(struct config_item *item, const char *page,
 	return ret ?: count;
 }
 
-#define MD_SETTING_FNS(name, least, most)				\
-static ssize_t md_setting_##name##_show(struct config_item *item, char *page) \
-{									\
-	return sysfs_emit(page, "%llu\n",				\
-			  READ_ONCE(md_config_of(item)->settings.name)); \
-}									\
-									\
-static ssize_t md_setting_##name##_store(struct config_item *item,	\
-					 const char *page, size_t count) \
-{									\
-	return md_setting_store(item, page, count, #name, least, most,	\
-				offsetof(struct md_settings, name));	\
-}									\
-									\
-CONFIGFS_ATTR(md_setting_, name);
-
 MD_SETTINGS(MD_SETTING_FNS)
-#undef MD_SETTING_FNS
 
 static ssize_t md_model_show(struct config_item *item, char *page)
 {
@@ -270,17 +241,14 @@ static ssize_t md_config_stat_show(struct config_item *item, char *page)
 
 CONFIGFS_ATTR_RO(md_config_, stat);
 
-#define MD_SETTING_REF(name, least, most)	&md_setting_attr_##name,
 static struct configfs_attribute *md_config_attrs[] = {
 	&md_attr_model,
 	&md_attr_preset,
-	MD_SETTINGS(MD_SETTING_REF)
 	&md_attr_power,
 	&md_config_attr_stat,
+	MD_SETTINGS(MD_SETTING_REF)
 	NULL
 };
-
-#undef MD_SETTING_REF
 
 /* The files of a model's parameters, from its list. */
 static ssize_t md_param_show(struct config_item *item, char *page, size_t offset)
@@ -310,27 +278,10 @@ static ssize_t md_param_store(struct config_item *item, const char *page,
 	return ret ?: count;
 }
 
-#define MD_PARAM_FNS(model, name, least, most)				\
-static ssize_t md_##model##_##name##_show(struct config_item *item, char *page) \
-{									\
-	return md_param_show(item, page,				\
-			     offsetof(struct md_##model##_params, name)); \
-}									\
-									\
-static ssize_t md_##model##_##name##_store(struct config_item *item,	\
-					   const char *page, size_t count) \
-{									\
-	return md_param_store(item, page, count, #name, least, most,	\
-			      offsetof(struct md_##model##_params, name)); \
-}									\
-									\
-CONFIGFS_ATTR(md_##model##_, name);
-
-#define MD_FIXED_FNS(name, least, most)	MD_PARAM_FNS(fixed, name, least, most)
-#define MD_FIXED_REF(name, least, most)	&md_fixed_attr_##name,
 MD_FIXED_PARAMS(MD_FIXED_FNS)
 static struct configfs_attribute *md_fixed_attrs[] = {
-	MD_FIXED_PARAMS(MD_FIXED_REF) NULL
+	MD_FIXED_PARAMS(MD_FIXED_REF)
+	NULL
 };
 
 /* In the order of md_types. */

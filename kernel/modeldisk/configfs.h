@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Macros that make configfs files out of lists: a file's show and store are
+ * not told which file they are of, so each needs functions of its own.
+ */
+#ifndef _MD_CONFIGFS_H
+#define _MD_CONFIGFS_H
+
+#include "fixed.h"
+
+/* The settings: each name, and what it may be. */
+#define MD_SETTINGS(X)							\
+	X(size_mib, 1, 1ULL << 30)					\
+	X(scale, 1, 1000)						\
+	X(seed, 0, U64_MAX)						\
+	X(queues, 1, 1024)						\
+	X(poll_queues, 0, 1024)						\
+	X(tags, 1, 10240)						\
+	X(memory_backed, 0, 1)						\
+	X(write_cache, 0, 1)						\
+	X(discard, 0, 1)
+
+#define MD_SETTING_FNS(name, least, most)				\
+static ssize_t md_setting_##name##_show(struct config_item *item, char *page) \
+{									\
+	return sysfs_emit(page, "%llu\n",				\
+			  READ_ONCE(md_config_of(item)->settings.name)); \
+}									\
+									\
+static ssize_t md_setting_##name##_store(struct config_item *item,	\
+					 const char *page, size_t count) \
+{									\
+	return md_setting_store(item, page, count, #name, least, most,	\
+				offsetof(struct md_settings, name));	\
+}									\
+									\
+CONFIGFS_ATTR(md_setting_, name);
+
+#define MD_SETTING_REF(name, least, most)	&md_setting_attr_##name,
+
+#define MD_PARAM_FNS(model, name, least, most)				\
+static ssize_t md_##model##_##name##_show(struct config_item *item, char *page) \
+{									\
+	return md_param_show(item, page,				\
+			     offsetof(struct md_##model##_params, name)); \
+}									\
+									\
+static ssize_t md_##model##_##name##_store(struct config_item *item,	\
+					   const char *page, size_t count) \
+{									\
+	return md_param_store(item, page, count, #name, least, most,	\
+			      offsetof(struct md_##model##_params, name)); \
+}									\
+									\
+CONFIGFS_ATTR(md_##model##_, name);
+
+/* For each model: its list's entries as functions, and as references to them. */
+#define MD_FIXED_FNS(name, least, most)	MD_PARAM_FNS(fixed, name, least, most)
+#define MD_FIXED_REF(name, least, most)	&md_fixed_attr_##name,
+
+#endif /* _MD_CONFIGFS_H */
