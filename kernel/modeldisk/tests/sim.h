@@ -33,6 +33,10 @@ struct sim {
 	u32 nr_idle;
 	u32 first_idle;
 
+	/* Sees each command, of the ramp as well, when it is done; may be NULL. */
+	void (*on_done)(struct sim *sim, const struct md_cmd *cmd);
+	void *seen;		/* for it */
+
 	/* What came of it. */
 	u64 *lat_ns;		/* latency of each, in order of completion */
 	u64 nr_done;
@@ -149,6 +153,8 @@ static inline void sim_run(struct sim *sim, u64 nr_ramp, u64 nr_cmds)
 				abort();
 			}
 			nr_ended++;
+			if (sim->on_done)
+				sim->on_done(sim, cmd);
 			sim->late_ns = max(sim->late_ns, sim->now_ns - cmd->done_ns);
 			if (nr_ended == nr_ramp)
 				sim->first_ns = cmd->done_ns;

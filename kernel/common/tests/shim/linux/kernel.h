@@ -32,4 +32,9 @@ static inline unsigned long int_sqrt(unsigned long x)
 	return root;
 }
 
+static inline u32 int_sqrt64(u64 x)
+{
+	return int_sqrt(x);
+}
+
 #endif
