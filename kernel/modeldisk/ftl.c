@@ -15,17 +15,24 @@
  * The equation: with a victim of which the part u is valid, each page of
  * garbage gained costs u / (1 - u) copies, so pages programmed per page
  * written, the write amplification, is 1 / (1 - u). For writes uniformly
- * random over all data and s pages of flash for each page of data, u is near
- * the solution below 1 of u = exp(-s (1 - u)) (Xiang and Kurkoski, "An Improved
- * Analytical Expression for Write Amplification in NAND Flash", 2011, for
- * blocks of many pages). Worked: op_permille 70, s = 1.07: u = 0.872,
- * amplification 7.8; 20: u = 0.961, 25.7. Blocks of few pages do better, as
- * some are emptier than their fellows by luck: with 64 pages it is 7.3.
+ * random over all data, s pages of flash for each page of data and blocks of b
+ * pages, it is the u for which
+ *
+ *	s (1 - u) = 1/b + 1/(b - 1) + ... + 1/(u b + 1)
+ *
+ * as a block has j valid pages for a time in proportion to 1/j. For blocks of
+ * many pages that is u = exp(-s (1 - u)) (Xiang and Kurkoski, "An Improved
+ * Analytical Expression for Write Amplification in NAND Flash", 2011). Worked:
+ * op_permille 70, s = 1.07: u = 0.872 and an amplification of 7.8 for large
+ * blocks, 7.0 for blocks of 64 pages, of which some are emptier than others
+ * by luck; op_permille 20: 25.7 and 18.8. Free blocks and the open one are not
+ * part of s, which matters where there is little of it.
  *
  * The cost is the same for a disk of any size: blocks that can be collected
  * are in doubly linked lists, one for each die and number of valid pages, and
- * the lowest list in use is remembered. A write is some 50 instructions, a copy
- * some 15, so a disk can be brought to its steady state when it is made.
+ * the lowest list in use is remembered. A page programmed, for a write or as a
+ * copy, is 40 to 70 instructions, so a disk can be brought to its steady state
+ * when it is made.
  *
  * There is always room. A die takes no more data than die_pages_most, which is
  * what it must take, and half of what it could take with gc_high blocks free

@@ -8,7 +8,7 @@
 #define MD_FTL_NONE		(~0U)
 #define MD_FTL_PAGE_SECTS	8	/* 4 KiB, the unit of mapping */
 /* 64 GiB of data: with op_permille 1000 its tables take 192 MiB, with 70 134. */
-#define MD_FTL_MAX_PAGES	(1U << 24)
+#define MD_FTL_MAX_PAGES	(16U * 1024 * 1024)
 
 struct md_ftl_config {
 	u64 nr_pages;		/* of data, 4 KiB each */
