@@ -77,7 +77,7 @@ const (
 // iocostSteps enable the kernel's io.cost for its own contender, and make
 // sure that it is off for the others. Parameters that are set on the machine
 // already are kept.
-func (e Env) iocostSteps(c contender, d *block.Device, x *experiment.Experiment) ([]plan.Step, error) {
+func (e Env) iocostSteps(c contender, d *block.Device, k *experiment.Case) ([]plan.Step, error) {
 	if !e.Cgroups.Has(costQoS) {
 		if c.iocost {
 			return nil, failure.Unsupportedf("%s is not there: the kernel lacks CONFIG_BLK_CGROUP_IOCOST", e.Cgroups.Path(costQoS))
@@ -108,13 +108,32 @@ func (e Env) iocostSteps(c contender, d *block.Device, x *experiment.Experiment)
 		// A disk of the machine: the kernel's own parameters for its kind.
 		return []plan.Step{set(costQoS, "enable=1 ctrl=auto", "enable=0")}, nil
 	}
+	model, qos := costs(k.Device)
 	return []plan.Step{
-		set(costModel, nullBlkCostModel(x.Device), "ctrl=auto"),
-		set(costQoS, nullBlkCostQoS(x.Device), "enable=0"),
+		set(costModel, model, "ctrl=auto"),
+		set(costQoS, qos, "enable=0"),
 	}, nil
 }
 
-// nullBlkCostModel states what a null_blk can do. With T tags on each of Q
+// costs are io.cost's parameters for a disk that the engine made.
+func costs(d experiment.Device) (model, qos string) {
+	if d.Kind == experiment.NullBlk {
+		return linearModel(nullBlkCost(d)), nullBlkCostQoS(d)
+	}
+	return linearModel(d.Model.Iocost.Scaled(d.Model.Scale)), modelDiskCostQoS
+}
+
+func linearModel(m experiment.Iocost) string {
+	return fmt.Sprintf("ctrl=user model=linear rbps=%d rseqiops=%d rrandiops=%d wbps=%d wseqiops=%d wrandiops=%d",
+		m.RBPS, m.RSeqIOPS, m.RRandIOPS, m.WBPS, m.WSeqIOPS, m.WRandIOPS)
+}
+
+// modelDiskCostQoS has io.cost hand out exactly what the experiment's file
+// says that the disk can do: no latency makes it slow down, and it never goes
+// above it. How good the contender is, the file decides.
+const modelDiskCostQoS = "enable=1 ctrl=user rpct=0.00 rlat=0 wpct=0.00 wlat=0 min=100.00 max=100.00"
+
+// nullBlkCost states what a null_blk can do. With T tags on each of Q
 // queues and L microseconds a request, whatever its kind and size, it completes
 //
 //	R = Q T 10^6 / L   requests a second
@@ -123,11 +142,10 @@ func (e Env) iocostSteps(c contender, d *block.Device, x *experiment.Experiment)
 // part for each of its 4 KiB pages, 4096/bps seconds a page. As size costs
 // this device nothing, bps is set so high (64 MiB a request) that 1 MiB costs
 // 1/64 more than the fixed part.
-func nullBlkCostModel(d experiment.Device) string {
+func nullBlkCost(d experiment.Device) experiment.Iocost {
 	iops := int64(d.Queues) * int64(d.Tags) * 1_000_000 / int64(d.CompletionUS)
 	bps := iops * (64 << 20)
-	return fmt.Sprintf("ctrl=user model=linear rbps=%d rseqiops=%d rrandiops=%d wbps=%d wseqiops=%d wrandiops=%d",
-		bps, iops, iops, bps, iops, iops)
+	return experiment.Iocost{RBPS: bps, RSeqIOPS: iops, RRandIOPS: iops, WBPS: bps, WSeqIOPS: iops, WRandIOPS: iops}
 }
 
 // nullBlkCostQoS states when a null_blk counts as overloaded: when more than

@@ -106,30 +106,46 @@ func (e Env) check() (Env, error) {
 // ownDevice is the name of the disk that is made for a run.
 const ownDevice = "isolio0"
 
-// device finds the disk, or makes the experiment's own, and describes it.
-func (e Env) device(a *plan.Applied, x *experiment.Experiment) (*block.Device, string, error) {
-	name, about := e.Device, ""
+// device finds the disk, or makes the case's own, and describes it.
+func (e Env) device(a *plan.Applied, k *experiment.Case) (*block.Device, string, error) {
+	name := e.Device
 	if name == "" {
-		steps, err := e.System.CreateNullBlk(block.NullBlk{
-			Name: ownDevice, CompletionUS: x.Device.CompletionUS, Tags: x.Device.Tags,
-			Queues: x.Device.Queues, SizeMiB: x.Device.SizeMiB,
-		})
+		steps, err := e.ownDevice(k.Device)
 		if err != nil {
 			return nil, "", err
 		}
 		if err = a.Apply(steps); err != nil {
-			return nil, "", fmt.Errorf("make null_blk: %w", err)
+			return nil, "", fmt.Errorf("make %s: %w", k.Device.Kind, err)
 		}
-		name, about = ownDevice, x.Device.String()
+		name = ownDevice
 	}
 	d, err := e.System.Find(name)
 	if err != nil {
 		return nil, "", err
 	}
-	if about == "" {
-		about = d.String()
+	if e.Device != "" {
+		return d, d.String(), nil
 	}
-	return d, about, nil
+	about := k.Device
+	if about.Kind == experiment.ModelDisk {
+		about.Model.Preset, err = e.System.ModelDiskPreset(name)
+	}
+	return d, about.String(), err
+}
+
+// ownDevice returns the steps that make the disk of a case.
+func (e Env) ownDevice(d experiment.Device) ([]plan.Step, error) {
+	if d.Kind == experiment.NullBlk {
+		return e.System.CreateNullBlk(block.NullBlk{
+			Name: ownDevice, CompletionUS: d.CompletionUS, Tags: d.Tags, Queues: d.Queues, SizeMiB: d.SizeMiB,
+		})
+	}
+	return e.System.CreateModelDisk(block.ModelDisk{
+		Name: ownDevice, Model: d.Model.Name, Preset: d.Model.Preset, Params: d.Model.Params,
+		SizeMiB: d.SizeMiB, Scale: d.Model.Scale, Seed: d.Model.Seed,
+		Queues: d.Queues, PollQueues: d.Model.PollQueues, Tags: d.Tags,
+		MemoryBacked: d.Model.MemoryBacked, WriteCache: d.Model.WriteCache, Discard: d.Model.Discard,
+	})
 }
 
 // kernel is the running kernel's release.

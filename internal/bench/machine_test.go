@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"isolio/internal/block"
 	"isolio/internal/experiment"
 	"isolio/internal/plan"
+	"isolio/internal/result"
 )
 
 // fakeMachine is a directory that behaves like sysfs and cgroup v2 as far as
@@ -48,6 +50,8 @@ func (m *fakeMachine) Mkdir(path string) error {
 	for _, name := range []string{
 		"cgroup.subtree_control", "cgroup.procs", "io.stat", "io.weight", "io.bfq.weight", "io.kyber.weight",
 		"queue_mode", "irqmode", "completion_nsec", "hw_queue_depth", "submit_queues", "size", "power",
+		"model", "preset", "scale", "seed", "queues", "poll_queues", "tags", "size_mib", "memory_backed", "write_cache", "discard",
+		"nvme/dies",
 	} {
 		m.file(filepath.Join(path, name), "")
 	}
@@ -79,6 +83,7 @@ func (m *fakeMachine) Write(path, value string) error {
 	}
 	if filepath.Base(path) == "power" && value == "1" {
 		m.disk(filepath.Base(filepath.Dir(path)), "252:1")
+		m.file(filepath.Join(filepath.Dir(path), "stat"), "reads 10\nhost_pages 5\nmedia_pages 7\ndepth_max 3\n")
 	}
 	return m.OS.Write(path, value)
 }
@@ -107,7 +112,7 @@ func (m *fakeMachine) disk(name, majMin string) {
 // job is body. There, $name and $out are fio's options; the function barrier
 // does what fio does with exec_prerun, the function report writes the JSON, and
 // count R W sets the bytes that the kernel counted for the container, 4 KiB a
-// request. load is until SIGINT, or for a minute.
+// request; stat sets what a modeldisk says of itself. load is until SIGINT, or for a minute.
 func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
 	t.Helper()
 	m := &fakeMachine{t: t, root: t.TempDir(), fail: -1}
@@ -117,6 +122,7 @@ func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
 		"proc/swaps":                           "",
 		"proc/sys/kernel/osrelease":            "6.1.0-test\n",
 		"sys/kernel/config/nullb/features":     "",
+		"sys/kernel/config/modeldisk/models":   "nvme: p4500-2tb\n",
 		"sys/fs/cgroup/cgroup.controllers":     "cpu io memory\n",
 		"sys/fs/cgroup/cgroup.subtree_control": "memory\n",
 		"sys/fs/cgroup/io.cost.qos":            "",
@@ -142,6 +148,7 @@ count() { echo "252:0 rbytes=$1 wbytes=$2 rios=$(($1 / 4096)) wios=$(($2 / 4096)
 load() { sleep 60 & wait; }
 barrier() { sh -c "$prerun > $name.prerun.txt 2>&1"; }
 report() { sed "s/w1000/$name/" `+fixture+` > $out; }
+stat() { echo "reads $1\nhost_pages $2\nmedia_pages $3\ndepth_max $4" > `+m.root+`/sys/kernel/config/modeldisk/isolio0/stat; }
 trace() { echo "$1 $name" >> `+m.root+`/trace; }
 `+body+"\n")
 	if err := os.Chmod(script, 0o755); err != nil {
@@ -234,4 +241,14 @@ weight = 100
 		t.Fatal(err)
 	}
 	return x
+}
+
+// decide plans a run in the experiment's first case, runOn runs it.
+func decide(t *testing.T, e Env, x *experiment.Experiment, scheduler string) (*Plan, error) {
+	t.Helper()
+	return Decide(e, x, &x.Cases[0], scheduler)
+}
+
+func runOn(ctx context.Context, e Env, x *experiment.Experiment, scheduler string, progress func(Progress)) (result.Run, error) {
+	return Run(ctx, e, x, &x.Cases[0], scheduler, progress)
 }

@@ -19,6 +19,8 @@ import (
 
 // Plan is all that a run will do to the machine.
 type Plan struct {
+	// Case is "" where the experiment lists none.
+	Case      string
 	Scheduler string
 	// Device describes the disk.
 	Device string
@@ -47,17 +49,17 @@ type Job struct {
 	Counted float64
 }
 
-// Decide plans a run of one of the experiment's schedulers on a disk that is
-// there. It changes nothing.
-func Decide(e Env, x *experiment.Experiment, scheduler string) (*Plan, error) {
+// Decide plans a run of one of the experiment's schedulers, in one of its
+// cases, on a disk that is there. It changes nothing.
+func Decide(e Env, x *experiment.Experiment, k *experiment.Case, scheduler string) (*Plan, error) {
 	d, err := e.System.Find(e.Device)
 	if err != nil {
 		return nil, err
 	}
-	return e.decide(x, scheduler, d, d.String())
+	return e.decide(x, k, scheduler, d, d.String())
 }
 
-func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device, about string) (*Plan, error) {
+func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler string, d *block.Device, about string) (*Plan, error) {
 	if !slices.Contains(x.Schedulers, scheduler) {
 		return nil, failure.Usagef("%s: scheduler %q is not among the experiment's; allowed: %s",
 			x.File, scheduler, strings.Join(x.Schedulers, ", "))
@@ -69,7 +71,10 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 		return nil, err
 	}
 	c := contenderFor(scheduler)
-	p := &Plan{Scheduler: scheduler, Device: about, Ramp: seconds(x.RampS), Load: seconds(x.RampS + x.DurationS), disk: d}
+	p := &Plan{
+		Case: k.Name, Scheduler: scheduler, Device: about,
+		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS), disk: d,
+	}
 	group := "isolio-" + x.Name
 	setScheduler, err := d.SetScheduler(c.scheduler)
 	if err != nil {
@@ -92,7 +97,7 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 		}
 		setScheduler = append(setScheduler, strict)
 	}
-	iocost, err := e.iocostSteps(c, d, x)
+	iocost, err := e.iocostSteps(c, d, k)
 	if err != nil {
 		return nil, err
 	}
@@ -101,17 +106,17 @@ func (e Env) decide(x *experiment.Experiment, scheduler string, d *block.Device,
 		return nil, err
 	}
 	var leaves []string
-	for _, t := range x.Containers {
+	for _, t := range k.Containers {
 		leaves = append(leaves, t.Cgroup)
 	}
 	// The scheduler comes first: its module brings the weight files along.
 	p.Setup = slices.Concat(setScheduler, iocost, enableIO, e.Cgroups.Make(group, leaves))
 	if c.weightFile != "" {
-		for i, weight := range c.weights(x.Containers) {
+		for i, weight := range c.weights(k.Containers) {
 			p.Setup = append(p.Setup, e.Cgroups.Set(filepath.Join(group, leaves[i]), c.weightFile, fmt.Sprintf(c.weightFormat, weight)))
 		}
 	}
-	p.Jobs, err = e.jobs(x, group, d)
+	p.Jobs, err = e.jobs(x, k, group, d)
 	return p, err
 }
 
@@ -124,10 +129,10 @@ const partAlign = 1 << 20
 
 // jobs gives each container an equal part of the disk, unless its job names
 // an offset.
-func (e Env) jobs(x *experiment.Experiment, group string, d *block.Device) ([]Job, error) {
-	part := d.SizeBytes / int64(len(x.Containers)) / partAlign * partAlign
+func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d *block.Device) ([]Job, error) {
+	part := d.SizeBytes / int64(len(k.Containers)) / partAlign * partAlign
 	var jobs []Job
-	for i, t := range x.Containers {
+	for i, t := range k.Containers {
 		offset := t.Job.Bytes("offset", int64(i)*part)
 		size := t.Job.Bytes("size", min(part, d.SizeBytes-offset))
 		if _, chosen := t.Job["offset"]; !chosen && size > part {
@@ -138,9 +143,9 @@ func (e Env) jobs(x *experiment.Experiment, group string, d *block.Device) ([]Jo
 			return nil, failure.Usagef("%s: container %s: %d bytes from offset %d with bs %d do not fit on %s; allowed: offset + size up to %d bytes, size at least bs",
 				x.File, t.Name, size, offset, bs, d.Name, d.SizeBytes)
 		}
-		uncounted, counted := x.CountedS(t)
+		uncounted, counted := k.CountedS(t)
 		jobs = append(jobs, Job{
-			Container: t, Cgroup: filepath.Join(group, t.Cgroup), Counted: counted / x.DurationS,
+			Container: t, Cgroup: filepath.Join(group, t.Cgroup), Counted: counted / k.DurationS,
 			Start: seconds(t.StartS), End: seconds(t.EndS),
 			Job: fio.Job{
 				Name: t.Name, Filename: d.Node, OffsetBytes: offset, SizeBytes: size,
@@ -159,7 +164,11 @@ func seconds(s float64) time.Duration {
 // Print writes the plan as shell commands with comments.
 func (p *Plan) Print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s on %s: set up\n", p.Scheduler, p.Device)
+	name := p.Scheduler
+	if p.Case != "" {
+		name = p.Case + ", " + name
+	}
+	fmt.Fprintf(&b, "# %s on %s: set up\n", name, p.Device)
 	if err := plan.Print(&b, p.Setup); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestDecide(t *testing.T) {
 	for _, scheduler := range experiment.Known() {
 		m, e := newMachine(t, honest)
-		p, err := Decide(e, parse(t, ""), scheduler)
+		p, err := decide(t, e, parse(t, ""), scheduler)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,12 +63,12 @@ func TestDecideRefuses(t *testing.T) {
 		{"mounted", map[string]string{"proc/self/mountinfo": "1 1 252:0 / /data rw - ext4 x rw\n"}, "bfq", nil,
 			"nullb0 is mounted at /data", failure.Usage},
 		{"another scheduler", nil, "cfq", nil, `scheduler "cfq" is not among the experiment's`, failure.Usage},
-		{"job outside its part", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Containers[0].Job["size"] = "3g" },
+		{"job outside its part", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Cases[0].Containers[0].Job["size"] = "3g" },
 			"container a: job.size 3221225472 is more than its part of nullb0", failure.Usage},
 		{"job outside the disk", nil, "bfq", func(_ *Env, x *experiment.Experiment) {
-			x.Containers[0].Job["size"], x.Containers[0].Job["offset"] = "3g", "2g"
+			x.Cases[0].Containers[0].Job["size"], x.Cases[0].Containers[0].Job["offset"] = "3g", "2g"
 		}, "do not fit on nullb0", failure.Usage},
-		{"offset outside the disk", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Containers[0].Job["offset"] = "1t" },
+		{"offset outside the disk", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Cases[0].Containers[0].Job["offset"] = "1t" },
 			"do not fit on nullb0", failure.Usage},
 	}
 	for _, tt := range tests {
@@ -80,7 +80,7 @@ func TestDecideRefuses(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&e, x)
 		}
-		_, err := Decide(e, x, tt.scheduler)
+		_, err := decide(t, e, x, tt.scheduler)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != tt.code {
 			t.Errorf("%s: %v (code %d), want %q", tt.name, err, failure.Code(err), tt.want)
 		}
@@ -115,7 +115,7 @@ func TestNullBlkCost(t *testing.T) {
 	d := experiment.Device{CompletionUS: 1000, Tags: 32, Queues: 2}
 	// 2 x 32 requests each millisecond; 64 MiB a request.
 	want := "ctrl=user model=linear rbps=4294967296000 rseqiops=64000 rrandiops=64000 wbps=4294967296000 wseqiops=64000 wrandiops=64000"
-	if got := nullBlkCostModel(d); got != want {
+	if got := linearModel(nullBlkCost(d)); got != want {
 		t.Errorf("model %q, want %q", got, want)
 	}
 	if got := nullBlkCostQoS(d); !strings.Contains(got, " rlat=2000 ") || !strings.Contains(got, " wlat=2000 ") {
@@ -129,7 +129,7 @@ func TestNrRequestsIsForSchedulers(t *testing.T) {
 		_, e := newMachine(t, honest)
 		x := parse(t, "")
 		x.NrRequests = 256
-		p, err := Decide(e, x, scheduler)
+		p, err := decide(t, e, x, scheduler)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestIocostThatIsOnAlready(t *testing.T) {
 	} {
 		m, e := newMachine(t, honest)
 		m.file(e.Cgroups.Path("io.cost.qos"), "8:0 enable=0\n252:0 enable=1 ctrl=user rpct=95.00\n")
-		p, err := Decide(e, parse(t, ""), tt.scheduler)
+		p, err := decide(t, e, parse(t, ""), tt.scheduler)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,10 +173,10 @@ func TestIocostNeedsTheKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Decide(e, parse(t, ""), "iocost"); failure.Code(err) != failure.Unsupported {
+	if _, err := decide(t, e, parse(t, ""), "iocost"); failure.Code(err) != failure.Unsupported {
 		t.Errorf("iocost without io.cost: %v", err)
 	}
-	if _, err := Decide(e, parse(t, ""), "bfq"); err != nil {
+	if _, err := decide(t, e, parse(t, ""), "bfq"); err != nil {
 		t.Errorf("bfq does not need io.cost: %v", err)
 	}
 }
@@ -184,12 +184,12 @@ func TestIocostNeedsTheKernel(t *testing.T) {
 func TestRunNeeds(t *testing.T) {
 	_, e := newMachine(t, honest)
 	e.Fio = filepath.Join(t.TempDir(), "fio")
-	if _, err := Run(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "install fio") {
+	if _, err := runOn(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "install fio") {
 		t.Errorf("without fio: %v", err)
 	}
 	m, e := newMachine(t, honest)
 	m.file(e.Cgroups.Path("cgroup.controllers"), "cpu\n")
-	if _, err := Run(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported {
+	if _, err := runOn(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported {
 		t.Errorf("without the io controller: %v", err)
 	}
 	if len(m.log) != 0 {

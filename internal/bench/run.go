@@ -15,6 +15,8 @@ import (
 
 // Progress is how far a run is.
 type Progress struct {
+	// Case is "" where the experiment lists none.
+	Case      string `json:"case,omitempty"`
 	Scheduler string `json:"scheduler"`
 	// Phase is one of the constants below.
 	Phase string `json:"phase"`
@@ -37,13 +39,15 @@ const (
 	loadFraction  = 0.05
 )
 
-// Run measures one of the experiment's schedulers on the machine. progress is
-// called from Run's own goroutine; it may be nil. When Run returns, whatever
-// the reason, the machine is as it was, or the error says what is not.
-func Run(ctx context.Context, e Env, x *experiment.Experiment, scheduler string, progress func(Progress)) (run result.Run, err error) {
+// Run measures one of the experiment's schedulers in one of its cases on the
+// machine. progress is called from Run's own goroutine; it may be nil. When Run
+// returns, whatever the reason, the machine is as it was, or the error says
+// what is not.
+func Run(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Case, scheduler string,
+	progress func(Progress)) (run result.Run, err error) {
 	report := func(phase string, fraction float64) {
 		if progress != nil {
-			progress(Progress{Scheduler: scheduler, Phase: phase, Fraction: fraction})
+			progress(Progress{Case: k.Name, Scheduler: scheduler, Phase: phase, Fraction: fraction})
 		}
 	}
 	report(PhaseSetup, 0)
@@ -56,14 +60,14 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, scheduler string,
 			err = errors.Join(err, undoErr)
 		}
 	}()
-	d, about, err := e.device(changes, x)
+	d, about, err := e.device(changes, k)
 	if err != nil {
 		return run, err
 	}
 	if err = e.checkNode(d); err != nil {
 		return run, err
 	}
-	p, err := e.decide(x, scheduler, d, about)
+	p, err := e.decide(x, k, scheduler, d, about)
 	if err != nil {
 		return run, err
 	}
@@ -88,7 +92,10 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, scheduler string,
 // result makes a run of what the jobs' processes reported, in the same order,
 // and of what was counted: rates are the window's, latencies and CPU fio's.
 func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
-	run := result.Run{Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup)}
+	run := result.Run{
+		Case: p.Case, Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup),
+		DeviceStat: counted.deviceStat(),
+	}
 	for i, j := range p.Jobs {
 		o := outputs[i]
 		run.Fio = o.Version

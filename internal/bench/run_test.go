@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"isolio/internal/experiment"
+	"isolio/internal/failure"
+	"isolio/internal/result"
 )
 
 const honest = "barrier; trace run; report"
@@ -31,10 +36,10 @@ func TestRun(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "barrier; sleep 0.02; count 4096000 40960; trace run; report")
 	x := parse(t, "")
-	x.DurationS, x.Containers[0].EndS, x.Containers[1].EndS = 0.6, 0.6, 0.6
+	x.Cases[0].DurationS, x.Cases[0].Containers[0].EndS, x.Cases[0].Containers[1].EndS = 0.6, 0.6, 0.6
 	begin := time.Now()
 	var phases []string
-	run, err := Run(context.Background(), e, x, "bfq", func(p Progress) {
+	run, err := runOn(context.Background(), e, x, "bfq", func(p Progress) {
 		if p.Scheduler != "bfq" || p.Fraction < 0 || p.Fraction > 1 {
 			t.Errorf("progress %+v", p)
 		}
@@ -64,7 +69,7 @@ func TestRun(t *testing.T) {
 	within(t, "total requests", run.TotalIOPS, 2*1010, 600*time.Millisecond, took)
 	within(t, "bytes read", a.Read.BytesPS, 4096000, 600*time.Millisecond, took)
 	within(t, "writes", a.Write.IOPS, 10, 600*time.Millisecond, took)
-	if a.Write.Lat.P50 != 224.256 {
+	if a.Write.Lat.P50 != 240.64 {
 		t.Errorf("latency of writes %+v, want the fixture's", a.Write.Lat)
 	}
 	if phases[0] != PhaseSetup || phases[1] != PhaseStart || phases[len(phases)-1] != PhaseDone {
@@ -76,7 +81,7 @@ func TestRunMakesItsOwnDevice(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, honest)
 	e.Device = ""
-	run, err := Run(context.Background(), e, parse(t, ""), "iocost", nil)
+	run, err := runOn(context.Background(), e, parse(t, ""), "iocost", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +104,104 @@ func TestRunMakesItsOwnDevice(t *testing.T) {
 	}
 }
 
+const modelDisk = `name = "x"
+question = "Is it a disk?"
+schedulers = ["none", "iocost"]
+duration_s = 0.4
+[device]
+kind = "modeldisk"
+model = "nvme"
+scale = 16
+[device.params]
+dies = 48
+[device.iocost]
+rbps = 3200
+rseqiops = 3201
+rrandiops = 1600
+wbps = 1600
+wseqiops = 160
+wrandiops = 16
+[job]
+rw = "randrw"
+[[container]]
+name = "a"
+weight = 100
+[[case]]
+name = "one"
+`
+
+func modelDiskRun(t *testing.T, script, scheduler string) (*fakeMachine, result.Run, error) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, script)
+	e.Device = ""
+	x, err := experiment.Parse("x.toml", []byte(modelDisk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := runOn(context.Background(), e, x, scheduler, nil)
+	return m, run, err
+}
+
+func TestRunOnAModelDisk(t *testing.T) {
+	m, run, err := modelDiskRun(t, "barrier; sleep 0.1; count 4096 0; stat 110 15 47 9; load; report; exit 128", "iocost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.checkClean()
+	if run.Case != "one" || run.Device != "modeldisk nvme, dies 48, scale 16, 1 queue of 64 tags" {
+		t.Errorf("case %q, device %q", run.Case, run.Device)
+	}
+	// Counts are the window's, a maximum is that so far; 40 pages for 10.
+	want := map[string]float64{"reads": 100, "host_pages": 10, "media_pages": 40, "depth_max": 9, "write_amplification": 4}
+	if !maps.Equal(run.DeviceStat, want) {
+		t.Errorf("device_stat %v, want %v", run.DeviceStat, want)
+	}
+	log := strings.Join(m.log, "\n")
+	for _, want := range []string{
+		"mkdir sys/kernel/config/modeldisk/isolio0\nsys/kernel/config/modeldisk/isolio0/model = nvme\n" +
+			"sys/kernel/config/modeldisk/isolio0/nvme/dies = 48\n",
+		"io.cost.model = 252:1 ctrl=user model=linear rbps=200 rseqiops=200 rrandiops=100 wbps=100 wseqiops=10 wrandiops=1\n",
+		"io.cost.qos = 252:1 enable=1 ctrl=user rpct=0.00 rlat=0 wpct=0.00 wlat=0 min=100.00 max=100.00\n",
+		"sys/kernel/config/modeldisk/isolio0/power = 0\nrmdir sys/kernel/config/modeldisk/isolio0",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %q among the changes:\n%s", want, log)
+		}
+	}
+}
+
+func TestAModelDiskThatSaysNonsense(t *testing.T) {
+	m, _, err := modelDiskRun(t, "barrier; stat ten 1 1 1; load; report; exit 128", "none")
+	if err == nil || !strings.Contains(err.Error(), `"reads ten" is not a name and a number`) {
+		t.Errorf("Run = %v", err)
+	}
+	m.checkClean()
+}
+
+func TestAParameterThatIsNotThere(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, honest)
+	e.Device = ""
+	x, err := experiment.Parse("x.toml", []byte(strings.Replace(modelDisk, "dies = 48", "heads = 48", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = runOn(context.Background(), e, x, "none", nil)
+	want := `make modeldisk: write "48" to ` + m.root + "/sys/kernel/config/modeldisk/isolio0/nvme/heads: no such file or directory; allowed in " +
+		m.root + "/sys/kernel/config/modeldisk/isolio0/nvme/: dies"
+	if err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
+		t.Errorf("Run (code %d)\n got %v\nwant %s", failure.Code(err), err, want)
+	}
+	m.checkClean()
+}
+
 // Whichever change fails, the run fails with its error, and what was changed
 // before it is taken back.
 func TestRunCleansUpWhereverItFails(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, honest)
-	if _, err := Run(context.Background(), e, parse(t, ""), "bfq", nil); err != nil {
+	if _, err := runOn(context.Background(), e, parse(t, ""), "bfq", nil); err != nil {
 		t.Fatal(err)
 	}
 	changes := slices.Index(m.log, "rmdir sys/fs/cgroup/isolio-x/b")
@@ -114,7 +211,7 @@ func TestRunCleansUpWhereverItFails(t *testing.T) {
 	for i := range changes {
 		m, e := newMachine(t, honest)
 		m.fail = i
-		_, err := Run(context.Background(), e, parse(t, ""), "bfq", nil)
+		_, err := runOn(context.Background(), e, parse(t, ""), "bfq", nil)
 		if !errors.Is(err, syscall.EIO) {
 			t.Errorf("change %d fails: Run = %v", i, err)
 		}
@@ -156,7 +253,7 @@ func TestRunFailures(t *testing.T) {
 				tt.limits(&e.limits)
 			}
 			begin := time.Now()
-			_, err := Run(context.Background(), e, parse(t, ""), "bfq", nil)
+			_, err := runOn(context.Background(), e, parse(t, ""), "bfq", nil)
 			if took := time.Since(begin); took > 15*time.Second {
 				t.Errorf("Run took %s", took)
 			}
@@ -188,7 +285,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		m, e := newMachine(t, script)
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		begin := time.Now()
-		_, err := Run(ctx, e, parse(t, ""), "bfq", nil)
+		_, err := runOn(ctx, e, parse(t, ""), "bfq", nil)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 15*time.Second {
 			t.Errorf("Run = %v after %s", err, time.Since(begin))
@@ -210,7 +307,7 @@ func traced(t *testing.T, m *fakeMachine) []string {
 func TestNobodyStartsBeforeAllAreReady(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "test $name = a && sleep 0.4; trace ready; barrier; trace run; report")
-	if _, err := Run(context.Background(), e, parse(t, ""), "none", nil); err != nil {
+	if _, err := runOn(context.Background(), e, parse(t, ""), "none", nil); err != nil {
 		t.Fatal(err)
 	}
 	got := traced(t, m)
@@ -226,7 +323,7 @@ func TestEveryProcessOfAContainerWaits(t *testing.T) {
 	// Three processes stop at the barrier, as with fio's numjobs=3.
 	m, e := newMachine(t, "test $name = b && { barrier & barrier & }; barrier; wait; trace run; report")
 	x := parse(t, "[container.job]\nnumjobs = 3\n")
-	if _, err := Run(context.Background(), e, x, "none", nil); err != nil {
+	if _, err := runOn(context.Background(), e, x, "none", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := traced(t, m); len(got) != 2 {
@@ -238,10 +335,10 @@ func TestAContainerMayStartLater(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "barrier; trace run; count 4096000 0; test $name = b && { sleep 0.3; count 8192000 0; trace end; }; report")
 	x := parse(t, "")
-	x.DurationS = 2
-	x.Containers[0].StartS, x.Containers[0].EndS = 1, 2 // half of the time
-	x.Containers[1].EndS = 2
-	run, err := Run(context.Background(), e, x, "none", nil)
+	x.Cases[0].DurationS = 2
+	x.Cases[0].Containers[0].StartS, x.Cases[0].Containers[0].EndS = 1, 2 // half of the time
+	x.Cases[0].Containers[1].EndS = 2
+	run, err := runOn(context.Background(), e, x, "none", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"isolio/internal/cgroup"
@@ -27,8 +28,12 @@ type sample struct {
 	io cgroup.IOStat
 }
 
-// window holds a sample of every job's container at its open and its close.
-type window struct{ open, close []sample }
+// window holds a sample of every job's container at its open and its close,
+// and what the disk said of itself then.
+type window struct {
+	open, close         []sample
+	openStat, closeStat map[string]uint64 // nil: a disk that says nothing
+}
 
 // take reads all containers' counters, back to back. Each has its own time:
 // the engine may lose the CPU between two of them.
@@ -59,6 +64,32 @@ func (w window) rates(i int) (read, write *result.Direction) {
 		rate(to.io.WriteBytes-from.io.WriteBytes, to.io.WriteIOs-from.io.WriteIOs)
 }
 
+// isState reports whether what a disk says of itself is a state, an average or
+// a maximum, as it was at that moment, and not a count since it was made.
+func isState(name string) bool {
+	return name == "depth" || strings.Contains(name, "_max") || strings.HasSuffix(name, "_milli")
+}
+
+// deviceStat is what the disk counted in the window, and what else it said at
+// its close. Of a disk that wrote pages it has the quotient of all pages and
+// those of commands as well.
+func (w window) deviceStat() map[string]float64 {
+	if w.closeStat == nil {
+		return nil
+	}
+	stat := map[string]float64{}
+	for name, n := range w.closeStat {
+		if !isState(name) {
+			n -= w.openStat[name]
+		}
+		stat[name] = float64(n)
+	}
+	if host := stat["host_pages"]; host > 0 {
+		stat["write_amplification"] = stat["media_pages"] / host
+	}
+	return stat
+}
+
 // action is what the engine does at a time after the load's start.
 type action struct {
 	at time.Duration
@@ -69,8 +100,18 @@ type action struct {
 // the same time, the window comes first: it closes before anyone is stopped.
 func (e Env) schedule(p *Plan, running []*process, w *window) []action {
 	actions := []action{
-		{p.Ramp, func() (err error) { w.open, err = e.take(p); return err }},
-		{p.Load, func() (err error) { w.close, err = e.take(p); return err }},
+		{p.Ramp, func() (err error) {
+			if w.openStat, err = p.disk.Stat(); err == nil {
+				w.open, err = e.take(p)
+			}
+			return err
+		}},
+		{p.Load, func() (err error) {
+			if w.close, err = e.take(p); err == nil {
+				w.closeStat, err = p.disk.Stat()
+			}
+			return err
+		}},
 	}
 	for _, r := range running {
 		actions = append(actions, action{r.job.Start, r.release}, action{r.job.End, r.interrupt})

@@ -28,16 +28,16 @@ func TestWindowAgreesWithFio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The fixture: 40644608 bytes in 9918 reads and 41533440 in 10140 writes,
-	// the last 32 of which (16 each) were in flight, in 701 ms.
+	// The fixture: 37081088 bytes in 9048 reads and 37986304 in 9271 writes,
+	// and 32 more (16 each) that are in flight at its end, in 713 ms.
 	open := cgroup.IOStat{ReadBytes: 1 << 40, WriteBytes: 1 << 30, ReadIOs: 1 << 28, WriteIOs: 1 << 18}
 	closed := open
-	closed.ReadBytes += 40644608 + 16*4096
-	closed.ReadIOs += 9918 + 16
-	closed.WriteBytes += 41533440 + 16*4096
-	closed.WriteIOs += 10140 + 16
+	closed.ReadBytes += 37081088 + 16*4096
+	closed.ReadIOs += 9048 + 16
+	closed.WriteBytes += 37986304 + 16*4096
+	closed.WriteIOs += 9271 + 16
 	begin := time.Now()
-	w := window{open: []sample{{at: begin, io: open}}, close: []sample{{at: begin.Add(701 * time.Millisecond), io: closed}}}
+	w := window{open: []sample{{at: begin, io: open}}, close: []sample{{at: begin.Add(713 * time.Millisecond), io: closed}}}
 	read, write := w.rates(0)
 	for _, tt := range []struct {
 		name      string
@@ -71,12 +71,12 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	_, e := newMachine(t, "barrier; count 40960000 0; sleep 1.4; count 45056000 0; load; count 99999744 0; report; exit 128")
 	x := parse(t, "")
-	x.RampS, x.DurationS = 0.8, 1.6
-	for i := range x.Containers {
-		x.Containers[i].EndS = 2.4
+	x.Cases[0].RampS, x.Cases[0].DurationS = 0.8, 1.6
+	for i := range x.Cases[0].Containers {
+		x.Cases[0].Containers[i].EndS = 2.4
 	}
 	begin := time.Now()
-	run, err := Run(context.Background(), e, x, "none", nil)
+	run, err := runOn(context.Background(), e, x, "none", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +98,9 @@ func TestAContainerMayStopEarlier(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "barrier; load; trace stop; report; exit 128")
 	x := parse(t, "")
-	x.DurationS = 1
-	x.Containers[0].EndS, x.Containers[1].EndS = 1, 0.3
-	if _, err := Run(context.Background(), e, x, "none", nil); err != nil {
+	x.Cases[0].DurationS = 1
+	x.Cases[0].Containers[0].EndS, x.Cases[0].Containers[1].EndS = 1, 0.3
+	if _, err := runOn(context.Background(), e, x, "none", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := traced(t, m), []string{"stop b", "stop a"}; !slices.Equal(got, want) {
@@ -113,11 +113,11 @@ func TestInterruptedByAnother(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "barrier; report; exit 128")
 	x := parse(t, "")
-	x.DurationS = 20
-	for i := range x.Containers {
-		x.Containers[i].EndS = 20
+	x.Cases[0].DurationS = 20
+	for i := range x.Cases[0].Containers {
+		x.Cases[0].Containers[i].EndS = 20
 	}
-	if _, err := Run(context.Background(), e, x, "none", nil); err == nil || !strings.Contains(err.Error(), "exit status 128") {
+	if _, err := runOn(context.Background(), e, x, "none", nil); err == nil || !strings.Contains(err.Error(), "exit status 128") {
 		t.Errorf("Run = %v", err)
 	}
 	m.checkClean()
@@ -126,7 +126,7 @@ func TestInterruptedByAnother(t *testing.T) {
 func TestCountersThatCannotBeRead(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "rm -f $GROUP/io.stat; barrier; exec sleep 60")
-	_, err := Run(context.Background(), e, parse(t, ""), "none", nil)
+	_, err := runOn(context.Background(), e, parse(t, ""), "none", nil)
 	if !errors.Is(err, syscall.ENOENT) || !strings.Contains(err.Error(), filepath.Join("isolio-x", "a", "io.stat")) {
 		t.Errorf("Run = %v", err)
 	}
@@ -138,7 +138,7 @@ func TestCountersThatCannotBeRead(t *testing.T) {
 func TestWritersAreGoneBeforeTheirDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "(while :; do : > f$$.$((i += 1)); done) & sleep 0.1; exit 1")
-	if _, err := Run(context.Background(), e, parse(t, ""), "none", nil); err == nil || !strings.Contains(err.Error(), "exit status 1") {
+	if _, err := runOn(context.Background(), e, parse(t, ""), "none", nil); err == nil || !strings.Contains(err.Error(), "exit status 1") {
 		t.Errorf("Run = %v", err)
 	}
 	m.checkClean()

@@ -42,12 +42,7 @@ func (s System) CreateNullBlk(n NullBlk) ([]plan.Step, error) {
 		return nil, err
 	}
 	dir := filepath.Join(top, n.Name)
-	steps := []plan.Step{{Mkdir: true, Path: dir, Explain: func(err error) error {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s is there already: is another experiment running? If not, remove it with rmdir", dir)
-		}
-		return err
-	}}}
+	steps := []plan.Step{makeConfig(dir)}
 	for _, attribute := range []struct{ name, value string }{
 		{"queue_mode", multiQueue},
 		{"irqmode", timerComplete},

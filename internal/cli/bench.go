@@ -70,12 +70,14 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	// All plans come before the first run: what is wrong with the fifth
 	// scheduler's shows before an hour of the first four.
 	var plans []*bench.Plan
-	for _, scheduler := range x.Schedulers {
-		p, err := bench.Decide(env, x, scheduler)
-		if err != nil {
-			return err
+	for i := range x.Cases {
+		for _, scheduler := range x.Schedulers {
+			p, err := bench.Decide(env, x, &x.Cases[i], scheduler)
+			if err != nil {
+				return err
+			}
+			plans = append(plans, p)
 		}
-		plans = append(plans, p)
 	}
 	if f.dryRun {
 		for _, p := range plans {
@@ -101,15 +103,17 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 }
 
 func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, x *experiment.Experiment) (*result.Document, error) {
-	line := newProgressLine(cmd.ErrOrStderr(), x.Schedulers)
+	line := newProgressLine(cmd.ErrOrStderr(), x)
 	defer line.clear()
 	var runs []result.Run
-	for _, scheduler := range x.Schedulers {
-		run, err := bench.Run(cmd.Context(), env, x, scheduler, line.show)
-		if err != nil {
-			return nil, fmt.Errorf("bench: %w", err)
+	for i := range x.Cases {
+		for _, scheduler := range x.Schedulers {
+			run, err := bench.Run(cmd.Context(), env, x, &x.Cases[i], scheduler, line.show)
+			if err != nil {
+				return nil, fmt.Errorf("bench: %w", err)
+			}
+			runs = append(runs, run)
 		}
-		runs = append(runs, run)
 	}
 	return result.Merge(x, runs)
 }

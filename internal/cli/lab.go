@@ -27,14 +27,15 @@ func newLabCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab EXPERIMENT",
 		Short: "Run an experiment in virtual machines with exact results",
-		Long: `Run an experiment in virtual machines, one for each scheduler, and print who
-got what. A machine boots a stock kernel, and its clock is the number of
+		Long: `Run an experiment in virtual machines, one for each scheduler in each of its
+cases, and print who got what. A machine boots a stock kernel, and its clock is the number of
 instructions it executed: two runs print the same bytes, on any computer,
 however loaded it is. Neither root nor KVM is needed.
 
 Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1'.`,
 		Example: `  isolio lab experiments/report-rand-read.toml
   isolio lab experiments/report-rand-read.toml --schedulers none,bfq --json
+  isolio lab experiments/validate-hdd.toml --cases depth-1,depth-31 --check
   isolio lab experiments/report-rand-read.toml --kernel 6.1 --check --report page.html`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeExperiments,
@@ -66,7 +67,7 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	if err := checkKernel(f.options.Build, f.options.Line); err != nil {
 		return err
 	}
-	line := newProgressLine(cmd.ErrOrStderr(), x.Schedulers)
+	line := newProgressLine(cmd.ErrOrStderr(), x)
 	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
 	line.clear()
 	if err != nil {

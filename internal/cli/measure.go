@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ type measurement struct {
 	report     string
 	check      bool
 	schedulers []string
+	cases      []string
 }
 
 func (m *measurement) addFlags(cmd *cobra.Command) {
@@ -31,6 +33,7 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 	f.StringVar(&m.report, "report", "", "also write the result as an HTML page to `FILE`")
 	f.BoolVar(&m.check, "check", false, "exit 1 if an expectation of the experiment is not met")
 	f.StringSliceVar(&m.schedulers, "schedulers", nil, "compare only these of the experiment's schedulers (`LIST`: a,b,c)")
+	f.StringSliceVar(&m.cases, "cases", nil, "measure only these of the experiment's cases (`LIST`: a,b,c)")
 }
 
 // load reads the experiment and checks all that can be checked before
@@ -40,17 +43,18 @@ func (m *measurement) load(file string) (*experiment.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.schedulers != nil {
-		if x, err = x.Select(m.schedulers); err != nil {
-			return nil, err
-		}
+	if x, err = x.Select(m.schedulers, m.cases); err != nil {
+		return nil, err
 	}
 	if len(x.Schedulers) == 0 {
 		return nil, failure.Usagef("--schedulers: is empty; leave it out for all of the experiment's")
 	}
+	if len(x.Cases) == 0 {
+		return nil, failure.Usagef("--cases: is empty; leave it out for all of the experiment's")
+	}
 	if m.check && len(x.Expect) == 0 {
-		return nil, failure.Usagef("%s: --check: nothing to check: no expectation is about %s alone; add one, or compare more schedulers",
-			file, strings.Join(x.Schedulers, ", "))
+		return nil, failure.Usagef("%s: --check: nothing to check: no expectation is about %s alone; add one, or measure more",
+			file, strings.Join(slices.Concat(m.cases, []string{strings.Join(x.Schedulers, ", ")}), " and "))
 	}
 	if m.report != "" {
 		if err := report.CheckPath(m.report); err != nil {
@@ -76,7 +80,8 @@ func (m *measurement) finish(stdout io.Writer, doc *result.Document, command str
 		return err
 	}
 	if m.check && len(doc.Unmet) > 0 {
-		return fmt.Errorf("%s: not met: %s", doc.Experiment, strings.Join(doc.Unmet, "; "))
+		return fmt.Errorf("%s: %d of %d expectations not met: %s",
+			doc.Experiment, len(doc.Unmet), len(doc.Verdicts), strings.Join(doc.Unmet, "; "))
 	}
 	return nil
 }
@@ -85,6 +90,9 @@ func (m *measurement) finish(stdout io.Writer, doc *result.Document, command str
 func (m *measurement) command(words ...string) string {
 	if m.schedulers != nil {
 		words = append(words, "--schedulers", strings.Join(m.schedulers, ","))
+	}
+	if m.cases != nil {
+		words = append(words, "--cases", strings.Join(m.cases, ","))
 	}
 	return "isolio " + strings.Join(words, " ")
 }

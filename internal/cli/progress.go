@@ -12,21 +12,29 @@ import (
 	"golang.org/x/term"
 
 	"isolio/internal/bench"
+	"isolio/internal/experiment"
+	"isolio/internal/result"
 )
 
 // progressLine shows how far a measurement is, on one line of a terminal that
 // it writes again and again. On anything but a terminal it is silent.
 type progressLine struct {
-	out        io.Writer // nil: not a terminal
-	columns    int
-	schedulers []string
-	latest     map[string]bench.Progress
-	began      time.Time
-	now        func() time.Time
+	out     io.Writer // nil: not a terminal
+	columns int
+	runs    []string // labels, in the order of the result
+	latest  map[string]bench.Progress
+	began   time.Time
+	now     func() time.Time
 }
 
-func newProgressLine(stderr io.Writer, schedulers []string) *progressLine {
-	l := &progressLine{schedulers: schedulers, latest: map[string]bench.Progress{}, began: time.Now(), now: time.Now}
+func newProgressLine(stderr io.Writer, x *experiment.Experiment) *progressLine {
+	var runs []string
+	for _, k := range x.Cases {
+		for _, scheduler := range x.Schedulers {
+			runs = append(runs, result.Label(k.Name, scheduler))
+		}
+	}
+	l := &progressLine{runs: runs, latest: map[string]bench.Progress{}, began: time.Now(), now: time.Now}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		l.out, l.columns = f, 80
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -44,7 +52,7 @@ func (l *progressLine) show(p bench.Progress) {
 	if l.out == nil {
 		return
 	}
-	l.latest[p.Scheduler] = p
+	l.latest[result.Label(p.Case, p.Scheduler)] = p
 	fmt.Fprint(l.out, eraseLine+l.text())
 }
 
@@ -59,14 +67,14 @@ func (l *progressLine) clear() {
 func (l *progressLine) text() string {
 	var done float64
 	var running []string
-	for _, s := range l.schedulers {
+	for _, s := range l.runs {
 		p, begun := l.latest[s]
 		done += p.Fraction
 		if begun && p.Phase != bench.PhaseDone {
 			running = append(running, fmt.Sprintf("%s: %s %.0f %%", s, p.Phase, 100*p.Fraction))
 		}
 	}
-	done /= float64(max(1, len(l.schedulers)))
+	done /= float64(max(1, len(l.runs)))
 	elapsed := l.now().Sub(l.began).Round(time.Second)
 	line := fmt.Sprintf("%3.0f %%  %d:%02d  %s", 100*done, int(elapsed.Minutes()), int(elapsed.Seconds())%60, strings.Join(running, ", "))
 	// A terminal wraps at its last column, and a wrapped line cannot be erased.

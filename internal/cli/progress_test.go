@@ -10,11 +10,17 @@ import (
 	"time"
 
 	"isolio/internal/bench"
+	"isolio/internal/experiment"
 )
+
+// schedulers is an experiment without cases.
+func schedulers(names ...string) *experiment.Experiment {
+	return &experiment.Experiment{Schedulers: names, Cases: []experiment.Case{{}}}
+}
 
 func TestProgressLine(t *testing.T) {
 	var b bytes.Buffer
-	l := newProgressLine(&b, []string{"none", "bfq", "kyber"})
+	l := newProgressLine(&b, schedulers("none", "bfq", "kyber"))
 	l.out, l.columns = &b, 60
 	l.now = func() time.Time { return l.began.Add(83 * time.Second) }
 	l.show(bench.Progress{Scheduler: "none", Phase: bench.PhaseDone, Fraction: 1})
@@ -33,10 +39,22 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
+func TestProgressOfCases(t *testing.T) {
+	x := schedulers("none", "bfq")
+	x.Cases = []experiment.Case{{Name: "deep"}, {Name: "flat"}}
+	l := newProgressLine(&bytes.Buffer{}, x)
+	l.out, l.columns = &bytes.Buffer{}, 80
+	l.show(bench.Progress{Case: "deep", Scheduler: "bfq", Phase: bench.PhaseDone, Fraction: 1})
+	l.show(bench.Progress{Case: "flat", Scheduler: "bfq", Phase: bench.PhaseRamp, Fraction: 0.2})
+	if got, want := l.text(), " 30 %  0:00  flat: bfq: ramp 20 %"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+}
+
 func TestNoProgressWithoutATerminal(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 {
-		l := newProgressLine(&b, []string{"none"})
+		l := newProgressLine(&b, schedulers("none"))
 		l.show(bench.Progress{Scheduler: "none", Phase: bench.PhaseSetup})
 		l.clear()
 	}
@@ -48,7 +66,7 @@ func TestNoProgressWithoutATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	l := newProgressLine(file, []string{"none"})
+	l := newProgressLine(file, schedulers("none"))
 	l.show(bench.Progress{Scheduler: "none"})
 	if info, err := file.Stat(); err != nil || info.Size() != 0 {
 		t.Errorf("written to a file: %v bytes, %v", info.Size(), err)

@@ -33,14 +33,18 @@ func (p problem) in(file string) error {
 
 // checker collects problems with the lines they are on.
 type checker struct {
-	lines    map[string]int
+	lines map[string]int
+	// within is the case that is checked, as "case[1].". What a key says may
+	// stand there or, for all cases, at the top.
+	within   string
 	problems []problem
 }
 
 // fail records a problem with key, which is written as in "container[1].job.rw"
 // (counted from 0) and shown without the counts.
 func (c *checker) fail(key, what, allowed string) {
-	c.problems = append(c.problems, problem{c.line(key), shown(key), what, allowed})
+	key, line := c.place(key)
+	c.problems = append(c.problems, problem{line, shown(key), what, allowed})
 }
 
 // first is the problem nearest to the file's top, nil if there is none.
@@ -54,16 +58,25 @@ func (c *checker) first() *problem {
 	return first
 }
 
-// line is where key stands, or else the table it is missing from; 0 for a
-// key that is missing at the top.
-func (c *checker) line(key string) int {
-	for key != "" {
-		if line, ok := c.lines[key]; ok {
-			return line
+// place is the whole key, with the case that it stands in, and its line; a key
+// that is missing has that of its table, or 0 at the top.
+func (c *checker) place(key string) (whole string, line int) {
+	for part := key; part != ""; part = part[:max(0, strings.LastIndexAny(part, ".["))] {
+		if line, ok := c.lines[c.within+part]; ok {
+			return c.within + key, line
 		}
-		key = key[:max(0, strings.LastIndexAny(key, ".["))]
+		if line, ok := c.lines[part]; ok {
+			return key, line
+		}
 	}
-	return 0
+	return key, 0
+}
+
+// present reports whether key stands in the file.
+func (c *checker) present(key string) bool {
+	_, own := c.lines[c.within+key]
+	_, common := c.lines[key]
+	return own || common
 }
 
 func shown(key string) string {
@@ -101,7 +114,7 @@ func (c *checker) integer(key string, v, def *int64, low, high int64) int {
 }
 
 func (c *checker) number(key string, v float64, ok bool, allowed string) {
-	if _, present := c.lines[key]; present && !ok {
+	if c.present(key) && !ok {
 		c.fail(key, fmt.Sprintf("%g is out of range", v), allowed)
 	}
 }

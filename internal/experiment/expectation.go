@@ -4,19 +4,57 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
 
 // Expectation is a bound that one contender's result should keep.
 type Expectation struct {
+	// Case is the case that it is about, "" if the experiment lists none.
+	Case      string
 	Scheduler string
 	Metric    Metric
-	Min, Max  *float64 // at least one is set; both are inclusive
+	// Direction is "read" or "write"; "" for a metric that has none, and for
+	// rates of both together.
+	Direction string
+	// Container narrows the metric to one container. "" is the sum of all for
+	// rates, and the container with the highest figure for latencies.
+	Container string
+	// Either a range, of which at least one end is set and both are inclusive,
+	Min, Max *float64
+	// or a value above 0 and by how many percent of it the result may differ.
+	Want, WithinPct *float64
 }
 
-// String writes the bound as a reader would: "bfq: jain_weighted >= 0.99".
-func (x Expectation) String() string {
+// Met reports whether a figure keeps the bound.
+func (x Expectation) Met(got float64) bool {
+	if x.Want != nil {
+		return math.Abs(got-*x.Want) <= *x.Want**x.WithinPct/100
+	}
+	return (x.Min == nil || got >= *x.Min) && (x.Max == nil || got <= *x.Max)
+}
+
+// Subject is what is expected of, "bfq: jain_weighted".
+func (x Expectation) Subject() string {
+	text := x.Scheduler + ": " + x.Metric.String()
+	if x.Case != "" {
+		text = x.Case + ": " + text
+	}
+	if x.Direction != "" {
+		text += " of " + x.Direction + "s"
+	}
+	if x.Container != "" {
+		text += " of " + x.Container
+	}
+	return text
+}
+
+// Wanted is the bound, ">= 0.99".
+func (x Expectation) Wanted() string {
+	if x.Want != nil {
+		return fmt.Sprintf("%g within %g %%", *x.Want, *x.WithinPct)
+	}
 	var bounds []string
 	if x.Min != nil {
 		bounds = append(bounds, fmt.Sprintf(">= %g", *x.Min))
@@ -24,11 +62,16 @@ func (x Expectation) String() string {
 	if x.Max != nil {
 		bounds = append(bounds, fmt.Sprintf("<= %g", *x.Max))
 	}
-	return fmt.Sprintf("%s: %s %s", x.Scheduler, x.Metric, strings.Join(bounds, " and "))
+	return strings.Join(bounds, " and ")
+}
+
+// String writes the whole as a reader would: "bfq: jain_weighted >= 0.99".
+func (x Expectation) String() string {
+	return x.Subject() + " " + x.Wanted()
 }
 
 // Metric names one figure of a run. Kind is one of the constants below; Arg
-// is the contender or container that follows a colon in the file.
+// is what follows a colon or a dot in the file.
 type Metric struct {
 	Kind string
 	Arg  string
@@ -44,18 +87,37 @@ const (
 	Share        = "share"        // :CONTAINER, of the total in bytes/s
 	ReadP99US    = "read_p99_us"  // :CONTAINER, latency of its reads
 	WriteP99US   = "write_p99_us" // :CONTAINER, latency of its writes
+	// These go with `direction` and `container`.
+	IOPS    = "iops"
+	BytesPS = "bytes_per_s"
+	LatUS   = "lat_us" // .STATISTIC
+	// What a modeldisk counted of itself.
+	DeviceStat = "device_stat" // .NAME
 )
+
+// LatencyStatistics are what a result has of latencies.
+func LatencyStatistics() []string {
+	return []string{"mean", "p10", "p30", "p50", "p70", "p90", "p95", "p99", "p99_9", "p99_99", "max"}
+}
 
 // metricForms lists how a metric may be written, for messages.
 const metricForms = "jain_weighted, total_vs_none, total_vs:SCHEDULER, total_bytes_per_s, total_iops, " +
-	"share:CONTAINER, read_p99_us:CONTAINER, write_p99_us:CONTAINER"
+	"share:CONTAINER, read_p99_us:CONTAINER, write_p99_us:CONTAINER, iops, bytes_per_s, lat_us.STATISTIC, device_stat.NAME"
+
+// separator is what stands between a metric's kind and its argument.
+func (m Metric) separator() string {
+	if m.Kind == LatUS || m.Kind == DeviceStat {
+		return "."
+	}
+	return ":"
+}
 
 // String writes the metric as the file has it.
 func (m Metric) String() string {
 	if m.Arg == "" {
 		return m.Kind
 	}
-	return m.Kind + ":" + m.Arg
+	return m.Kind + m.separator() + m.Arg
 }
 
 // Reference is the contender that the metric compares with, "" if none.
@@ -69,25 +131,160 @@ func (m Metric) Reference() string {
 	return ""
 }
 
+// narrowed reports whether the metric goes with `direction` and `container`.
+func (m Metric) narrowed() bool {
+	return m.Kind == IOPS || m.Kind == BytesPS || m.Kind == LatUS
+}
+
 // parseMetric reads a metric; problem is "" when it is one, and else says
 // what is wrong, allowed what would be right.
 func parseMetric(text string, schedulers, containers []string) (m Metric, problem, allowed string) {
-	m.Kind, m.Arg, _ = strings.Cut(text, ":")
+	end := len(text)
+	if i := strings.IndexAny(text, ":."); i >= 0 {
+		end = i
+	}
+	m.Kind = text[:end]
+	if end < len(text) {
+		m.Arg = text[end+1:]
+	}
 	switch m.Kind {
-	case JainWeighted, TotalVsNone, TotalBytesPS, TotalIOPS:
-		if strings.Contains(text, ":") {
-			return m, fmt.Sprintf("%q takes nothing after a colon", m.Kind), metricForms
+	case JainWeighted, TotalVsNone, TotalBytesPS, TotalIOPS, IOPS, BytesPS:
+		if end < len(text) {
+			return m, fmt.Sprintf("%q takes nothing after it", m.Kind), metricForms
 		}
+		return m, "", ""
 	case TotalVs:
-		if !slices.Contains(schedulers, m.Arg) {
-			return m, fmt.Sprintf("%q is not one of the experiment's schedulers", m.Arg), strings.Join(schedulers, ", ")
-		}
+		problem, allowed = oneOf(m.Arg, schedulers, "schedulers")
 	case Share, ReadP99US, WriteP99US:
-		if !slices.Contains(containers, m.Arg) {
-			return m, fmt.Sprintf("%q is not one of the experiment's containers", m.Arg), strings.Join(containers, ", ")
+		problem, allowed = oneOf(m.Arg, containers, "containers")
+	case LatUS:
+		if !slices.Contains(LatencyStatistics(), m.Arg) {
+			problem, allowed = fmt.Sprintf("%q is not a statistic of latencies", m.Arg), strings.Join(LatencyStatistics(), ", ")
+		}
+	case DeviceStat:
+		if m.Arg == "" {
+			problem, allowed = "names nothing of the device's stat file", metricForms
 		}
 	default:
-		return m, fmt.Sprintf("unknown metric %q", text), metricForms
+		problem = fmt.Sprintf("unknown metric %q", text)
 	}
-	return m, "", ""
+	if problem == "" && m.String() != text {
+		problem = fmt.Sprintf("unknown metric %q", text)
+	}
+	if problem != "" && allowed == "" {
+		allowed = metricForms
+	}
+	return m, problem, allowed
+}
+
+func oneOf(name string, all []string, what string) (problem, allowed string) {
+	if slices.Contains(all, name) {
+		return "", ""
+	}
+	return fmt.Sprintf("%q is not one of the experiment's %s", name, what), strings.Join(all, ", ")
+}
+
+// The file's own shape.
+type fileExpect struct {
+	Case      *string  `toml:"case"`
+	Scheduler *string  `toml:"scheduler"`
+	Metric    *string  `toml:"metric"`
+	Direction *string  `toml:"direction"`
+	Container *string  `toml:"container"`
+	Min       *float64 `toml:"min"`
+	Max       *float64 `toml:"max"`
+	Want      *float64 `toml:"want"`
+	WithinPct *float64 `toml:"within_pct"`
+}
+
+// expectations is an [[expect]], once for each case that it is about: all of
+// them, if it names none.
+func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expectation {
+	cases := e.Cases
+	if f.Case != nil {
+		if problem, allowed := oneOf(*f.Case, e.caseNames(), "cases"); problem != "" || *f.Case == "" {
+			c.fail(key+".case", problem, allowed)
+			return nil
+		}
+		cases = []Case{*e.CaseNamed(*f.Case)}
+	}
+	var all []Expectation
+	for i := range cases {
+		x := c.expectation(key, f, e, cases[i].containerNames())
+		x.Case = cases[i].Name
+		all = append(all, x)
+	}
+	return all
+}
+
+func (c *checker) expectation(key string, f *fileExpect, e *Experiment, containers []string) Expectation {
+	x := Expectation{
+		Scheduler: required(c, key+".scheduler", f.Scheduler, strings.Join(e.Schedulers, ", ")),
+		Direction: value(f.Direction, ""), Container: value(f.Container, ""),
+		Min: f.Min, Max: f.Max, Want: f.Want, WithinPct: f.WithinPct,
+	}
+	if problem, allowed := oneOf(x.Scheduler, e.Schedulers, "schedulers"); f.Scheduler != nil && problem != "" {
+		c.fail(key+".scheduler", problem, allowed)
+	}
+	metric := required(c, key+".metric", f.Metric, metricForms)
+	if f.Metric != nil {
+		var wrong, allowed string
+		if x.Metric, wrong, allowed = parseMetric(metric, e.Schedulers, containers); wrong != "" {
+			c.fail(key+".metric", wrong, allowed)
+		}
+		if x.Metric.Kind == TotalVsNone && !slices.Contains(e.Schedulers, "none") {
+			c.fail(key+".metric", "total_vs_none needs none among the schedulers", "another metric, or add none")
+		}
+		c.narrowing(key, f, &x, containers)
+	}
+	c.bounds(key, &x)
+	return x
+}
+
+// narrowing checks direction and container, and sets the default: latencies
+// are those of reads.
+func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, containers []string) {
+	const narrowed = "only with iops, bytes_per_s and lat_us"
+	if f.Direction != nil {
+		if !x.Metric.narrowed() {
+			c.fail(key+".direction", "means nothing for "+x.Metric.Kind, narrowed)
+		} else if x.Direction != "read" && x.Direction != "write" {
+			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), "read, write")
+		}
+	} else if x.Metric.Kind == LatUS {
+		x.Direction = "read"
+	}
+	if f.Container != nil {
+		if problem, allowed := oneOf(x.Container, containers, "containers"); !x.Metric.narrowed() {
+			c.fail(key+".container", "means nothing for "+x.Metric.Kind, narrowed)
+		} else if problem != "" {
+			c.fail(key+".container", problem, allowed)
+		}
+	}
+}
+
+func (c *checker) bounds(key string, x *Expectation) {
+	for _, bound := range []*float64{x.Min, x.Max, x.Want, x.WithinPct} {
+		if bound != nil && (math.IsNaN(*bound) || math.IsInf(*bound, 0)) {
+			c.fail(key, "a bound is not a number", "a finite number")
+			return
+		}
+	}
+	switch {
+	case x.Want == nil && x.WithinPct != nil:
+		c.fail(key+".want", "is missing", "what within_pct is about, above 0")
+	case x.Want == nil && x.Min == nil && x.Max == nil:
+		c.fail(key+".min", "is missing", "min, max or both, or want and within_pct")
+	case x.Want == nil && x.Min != nil && x.Max != nil && *x.Min > *x.Max:
+		c.fail(key+".min", fmt.Sprintf("min %g is above max %g", *x.Min, *x.Max), "min <= max")
+	case x.Want == nil:
+	case x.Min != nil || x.Max != nil:
+		c.fail(key+".want", "does not go with min and max", "either min, max or both, or want and within_pct")
+	case *x.Want <= 0:
+		c.fail(key+".want", fmt.Sprintf("%g is out of range", *x.Want), "above 0")
+	case x.WithinPct == nil:
+		c.fail(key+".within_pct", "is missing", "a percentage above 0, at most 100")
+	case *x.WithinPct <= 0 || *x.WithinPct > 100:
+		c.fail(key+".within_pct", fmt.Sprintf("%g is out of range", *x.WithinPct), "above 0, at most 100")
+	}
 }

@@ -5,7 +5,7 @@
 package experiment
 
 import (
-	"fmt"
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +14,6 @@ import (
 )
 
 // Experiment is one question, asked of several schedulers with the same load.
-// All times are seconds of the clock of the machine that runs the load.
 type Experiment struct {
 	// File is where the experiment was read, for messages; Source its text.
 	File   string
@@ -25,62 +24,18 @@ type Experiment struct {
 	Answers  string // seed document and figure, "" if there is none
 	// Schedulers are the contenders, in the order of the result.
 	Schedulers []string
-	// RampS is how long load runs before anything is counted, 0..3600.
-	RampS float64
-	// DurationS is how long is counted after the ramp, above 0..86400.
-	DurationS float64
 	// NrRequests is how many requests each scheduler may hold for a hardware
 	// queue (queue/nr_requests), 4..2048; 0 leaves the kernel's default, which
 	// is twice the device's tags. Without a scheduler the tags are the limit.
 	NrRequests int
-	Device     Device
-	Containers []Container
-	Expect     []Expectation
+	// Cases are what every contender is measured in: one or more.
+	Cases  []Case
+	Expect []Expectation
 }
 
-// Device is the disk that the lab makes for the load.
-type Device struct {
-	Kind string // "null_blk"
-	// CompletionUS is the microseconds the device takes for a request of any size.
-	CompletionUS int
-	Tags         int // requests a hardware queue holds at once
-	Queues       int // hardware queues
-	SizeMiB      int
-}
-
-// String describes the device in one line.
-func (d Device) String() string {
-	queues := "1 queue"
-	if d.Queues != 1 {
-		queues = fmt.Sprintf("%d queues", d.Queues)
-	}
-	return fmt.Sprintf("%s, completion %d us, %s of %d tags, %d MiB", d.Kind, d.CompletionUS, queues, d.Tags, d.SizeMiB)
-}
-
-// Container is one tenant: a cgroup with a weight and a fio job in it.
-type Container struct {
-	Name   string
-	Weight int // 1..10000, as in io.weight
-	// Cgroup is the path below the experiment's own cgroup.
-	Cgroup string
-	// StartS and EndS bound the load, in seconds after the load's start;
-	// 0 <= StartS < EndS <= RampS + DurationS.
-	StartS, EndS float64
-	// Job is the file's [job] overlaid with the container's own.
-	Job Job
-}
-
-// CountedS returns for how many seconds c's load runs before it is counted,
-// and for how many it is counted: the part of [StartS, EndS] before and after
-// the ramp's end.
-func (e *Experiment) CountedS(c Container) (uncounted, counted float64) {
-	uncounted = max(0, e.RampS-c.StartS)
-	return uncounted, c.EndS - c.StartS - uncounted
-}
-
-// Writes reports whether any container's job writes to the device.
+// Writes reports whether any container's job writes to a device.
 func (e *Experiment) Writes() bool {
-	return slices.ContainsFunc(e.Containers, func(c Container) bool { return c.Job.Writes() })
+	return slices.ContainsFunc(e.Cases, func(k Case) bool { return k.writes() })
 }
 
 // Known lists the contenders that the engine can set up. "iocost" stands for
@@ -98,28 +53,62 @@ func Load(path string) (*Experiment, error) {
 	return Parse(path, text)
 }
 
-// Select returns the experiment with only the named schedulers, in the
-// experiment's own order, and the expectations that they can answer.
-func (e *Experiment) Select(names []string) (*Experiment, error) {
-	for _, name := range names {
-		if !slices.Contains(e.Schedulers, name) {
-			return nil, failure.Usagef("%s: schedulers: %q is not among the experiment's; allowed: %s",
-				e.File, name, strings.Join(e.Schedulers, ", "))
+// CaseNamed is the case of that name, nil if there is none.
+func (e *Experiment) CaseNamed(name string) *Case {
+	for i := range e.Cases {
+		if e.Cases[i].Name == name {
+			return &e.Cases[i]
 		}
 	}
-	selected := *e
-	selected.Schedulers = nil
-	for _, name := range e.Schedulers {
-		if slices.Contains(names, name) {
-			selected.Schedulers = append(selected.Schedulers, name)
+	return nil
+}
+
+// caseNames are the names of the cases; none for an experiment that lists none.
+func (e *Experiment) caseNames() []string {
+	var names []string
+	for i := range e.Cases {
+		if name := e.Cases[i].Name; name != "" {
+			names = append(names, name)
 		}
+	}
+	return names
+}
+
+// Select returns the experiment with only the named schedulers and cases, nil
+// for all, in the experiment's own order, and the expectations that they can
+// answer.
+func (e *Experiment) Select(schedulers, cases []string) (*Experiment, error) {
+	selected := *e
+	if schedulers != nil {
+		if err := e.among("schedulers", schedulers, e.Schedulers); err != nil {
+			return nil, err
+		}
+		selected.Schedulers = slices.DeleteFunc(slices.Clone(e.Schedulers), func(name string) bool { return !slices.Contains(schedulers, name) })
+	}
+	if cases != nil {
+		if err := e.among("cases", cases, e.caseNames()); err != nil {
+			return nil, err
+		}
+		selected.Cases = slices.DeleteFunc(slices.Clone(e.Cases), func(k Case) bool { return !slices.Contains(cases, k.Name) })
 	}
 	selected.Expect = nil
 	for _, x := range e.Expect {
 		reference := x.Metric.Reference()
-		if slices.Contains(names, x.Scheduler) && (reference == "" || slices.Contains(names, reference)) {
+		if slices.Contains(selected.Schedulers, x.Scheduler) && selected.CaseNamed(x.Case) != nil &&
+			(reference == "" || slices.Contains(selected.Schedulers, reference)) {
 			selected.Expect = append(selected.Expect, x)
 		}
 	}
 	return &selected, nil
+}
+
+// among refuses names that the experiment's list of them does not have.
+func (e *Experiment) among(key string, names, all []string) error {
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return failure.Usagef("%s: %s: %q is not among the experiment's; allowed: %s",
+				e.File, key, name, cmp.Or(strings.Join(all, ", "), "none, it lists no cases"))
+		}
+	}
+	return nil
 }

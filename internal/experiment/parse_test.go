@@ -59,14 +59,16 @@ func TestParse(t *testing.T) {
 		File: "two.toml", Source: []byte(valid),
 		Name: "two", Question: "Do two containers share by weight?",
 		Schedulers: []string{"none", "bfq", "kyber-fairness"},
-		RampS:      0.5, DurationS: 2,
-		Device: Device{Kind: "null_blk", CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
-		Containers: []Container{
-			{Name: "video", Weight: 800, Cgroup: "video", EndS: 2.5,
-				Job: Job{"rw": "randread", "bs": "4k", "iodepth": "32"}},
-			{Name: "compile", Weight: 400, Cgroup: "build/compile", StartS: 1, EndS: 2,
-				Job: Job{"rw": "randwrite", "bs": "4k", "iodepth": "32"}},
-		},
+		Cases: []Case{{
+			RampS: 0.5, DurationS: 2,
+			Device: Device{Kind: "null_blk", CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
+			Containers: []Container{
+				{Name: "video", Weight: 800, Cgroup: "video", EndS: 2.5,
+					Job: Job{"rw": "randread", "bs": "4k", "iodepth": "32"}},
+				{Name: "compile", Weight: 400, Cgroup: "build/compile", StartS: 1, EndS: 2,
+					Job: Job{"rw": "randwrite", "bs": "4k", "iodepth": "32"}},
+			},
+		}},
 		Expect: []Expectation{{Scheduler: "bfq", Metric: Metric{Kind: JainWeighted}, Min: &low}},
 	}
 	if !reflect.DeepEqual(e, want) {
@@ -78,7 +80,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestCountedS(t *testing.T) {
-	e := &Experiment{RampS: 1, DurationS: 4}
+	k := Case{RampS: 1, DurationS: 4}
 	tests := []struct {
 		name               string
 		start, end         float64
@@ -90,7 +92,7 @@ func TestCountedS(t *testing.T) {
 		{"leaves early", 0, 3, 1, 2},
 	}
 	for _, tt := range tests {
-		uncounted, counted := e.CountedS(Container{StartS: tt.start, EndS: tt.end})
+		uncounted, counted := k.CountedS(Container{StartS: tt.start, EndS: tt.end})
 		if uncounted != tt.uncounted || counted != tt.counted {
 			t.Errorf("%s: CountedS = %g, %g, want %g, %g", tt.name, uncounted, counted, tt.uncounted, tt.counted)
 		}
@@ -106,15 +108,16 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, nr_requests, device, job, container, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, nr_requests, device, job, container, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, nr_requests, device, job, container, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, ramp_s, duration_s, nr_requests, device, job, container, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
-			"x:12: device.tag: unknown key; allowed: kind, completion_us, tags, queues, size_mib"},
+			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
+				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
 		{"unknown container key", "weight = 400", "wieght = 400",
 			"x:25: container.wieght: unknown key; allowed: name, weight, cgroup, start_s, end_s, job"},
 		{"unknown expect key", "min = 0.99", "minimum = 0.99",
-			"x:35: expect.minimum: unknown key; allowed: scheduler, metric, min, max"},
+			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct"},
 		{"wrong type", "weight = 400", `weight = "400"`,
 			"x:25: container.weight: has the wrong type; allowed: an integer"},
 		{"wrong type of list", "schedulers = [\"none\",", "schedulers = [1,",
@@ -142,7 +145,7 @@ func TestParseRefuses(t *testing.T) {
 		{"nr_requests out of range", "duration_s = 2", "duration_s = 2\nnr_requests = 3",
 			"x:8: nr_requests: 3 is out of range; allowed: an integer 4..2048"},
 		{"unknown device kind", `kind = "null_blk"`, `kind = "nvme"`,
-			`x:10: device.kind: unknown kind "nvme"; allowed: null_blk`},
+			`x:10: device.kind: unknown kind "nvme"; allowed: null_blk, modeldisk`},
 		{"tags out of range", "tags = 32", "tags = 0",
 			"x:12: device.tags: 0 is out of range; allowed: an integer 1..10240"},
 		{"fio option unknown", "iodepth = 32", "io_depth = 32",
@@ -176,11 +179,11 @@ func TestParseRefuses(t *testing.T) {
 		{"metric against an absent scheduler", `metric = "jain_weighted"`, `metric = "total_vs:kyber"`,
 			`x:34: expect.metric: "kyber" is not one of the experiment's schedulers; allowed: none, bfq, kyber-fairness`},
 		{"metric with a needless argument", `metric = "jain_weighted"`, `metric = "total_iops:bfq"`,
-			`x:34: expect.metric: "total_iops" takes nothing after a colon; allowed: ` + metricForms},
+			`x:34: expect.metric: "total_iops" takes nothing after it; allowed: ` + metricForms},
 		{"expectation of an absent scheduler", `scheduler = "bfq"`, `scheduler = "kyber"`,
 			`x:33: expect.scheduler: "kyber" is not one of the experiment's schedulers; allowed: none, bfq, kyber-fairness`},
 		{"no bound", "min = 0.99\n", "",
-			"x:32: expect.min: is missing; allowed: min, max or both"},
+			"x:32: expect.min: is missing; allowed: min, max or both, or want and within_pct"},
 		{"empty bounds", "min = 0.99", "min = 0.99\nmax = 0.5",
 			"x:35: expect.min: min 0.99 is above max 0.5; allowed: min <= max"},
 		{"not TOML", "ramp_s = 0.5", "ramp_s 0.5",
@@ -228,7 +231,7 @@ min = 1.0
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.Select([]string{"kyber-fairness", "none"})
+	s, err := e.Select([]string{"kyber-fairness", "none"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +244,7 @@ min = 1.0
 	if len(e.Schedulers) != 3 || len(e.Expect) != 2 {
 		t.Error("Select changed the experiment it was called on")
 	}
-	if _, err = e.Select([]string{"kyber"}); failure.Code(err) != failure.Usage {
+	if _, err = e.Select([]string{"kyber"}, nil); failure.Code(err) != failure.Usage {
 		t.Errorf("Select of an absent scheduler: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestArgs(t *testing.T) {
 	}
 	want := strings.Fields(`--name=w1000 --filename=/dev/nullb0 --offset=1073741824 --size=536870912 --time_based
 		--ramp_time=500000us --runtime=2000000us --randrepeat=0 --randseed=3 --lat_percentiles=1 --clat_percentiles=0
-		--percentile_list=50:90:99:99.9:99.99 --group_reporting --disk_util=0 --eta=never --output-format=json
+		--percentile_list=10:30:50:70:90:95:99:99.9:99.99 --group_reporting --disk_util=0 --eta=never --output-format=json
 		--output=out.json --bs=4k --iodepth=32 --rw=randread`)
 	want = append(want, "--exec_prerun=read go <go", "--readonly")
 	got := j.Args("out.json")
@@ -59,13 +59,16 @@ func TestDecodeMixed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Version != "fio-3.33" || o.Job != "w1000" || o.UserPct != 5.285714 || o.SystemPct != 45.857143 {
+	if o.Version != "fio-3.33" || o.Job != "w1000" || o.UserPct != 0.561798 || o.SystemPct != 45.505618 {
 		t.Errorf("%+v", o)
 	}
-	if !near(o.Read.BytesPS, 40644608/0.701) || !near(o.Read.IOPS, 9918/0.701) {
+	if !near(o.Read.BytesPS, 37081088/0.713) || !near(o.Read.IOPS, 9048/0.713) {
 		t.Errorf("read %g bytes/s, %g IOPS", o.Read.BytesPS, o.Read.IOPS)
 	}
-	want := result.Latency{Mean: 250.2632286, P50: 224.256, P90: 333.824, P99: 428.032, P999: 13172.736, P9999: 13697.024, Max: 13711.478}
+	want := result.Latency{
+		Mean: 279.149144921, P10: 148.48, P30: 199.68, P50: 240.64, P70: 284.672, P90: 358.4, P95: 399.36,
+		P99: 477.184, P999: 16056.32, P9999: 17170.432, Max: 17072.266,
+	}
 	if got := o.Write.Lat; got != want {
 		t.Errorf("write latency\n got %+v\nwant %+v", got, want)
 	}
@@ -76,7 +79,7 @@ func TestDecodeReadOnlyHasNoWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Write != nil || o.Read == nil || o.Read.Lat.P9999 != 2408.448 {
+	if o.Write != nil || o.Read == nil || o.Read.Lat.P9999 != 2605.056 {
 		t.Errorf("read %+v, write %+v", o.Read, o.Write)
 	}
 }
@@ -114,7 +117,7 @@ func TestDecodeIsLenient(t *testing.T) {
 	text = bytes.Replace(text, []byte(`"99.900000"`), []byte(`"99.90"`), 1)
 	text = bytes.Replace(text, []byte(`"jobs"`), []byte(`"news": {"prios": [1, "x"]}, "jobs"`), 1)
 	o, err := Decode(append([]byte("fio: a note\n"), text...))
-	if err != nil || o.Read.Lat.P999 != 2146.304 {
+	if err != nil || o.Read.Lat.P999 != 2179.072 {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -33,7 +33,7 @@ type Job struct {
 }
 
 // percentiles are what a result shows, as fio lists them.
-const percentiles = "50:90:99:99.9:99.99"
+const percentiles = "10:30:50:70:90:95:99:99.9:99.99"
 
 // Args is fio's command line without the program. fio writes its JSON to the
 // file output. A job that only reads cannot write: fio itself refuses.

@@ -90,7 +90,10 @@ func (d direction) result() (*result.Direction, error) {
 	for _, p := range []struct {
 		percent float64
 		to      *float64
-	}{{50, &lat.P50}, {90, &lat.P90}, {99, &lat.P99}, {99.9, &lat.P999}, {99.99, &lat.P9999}} {
+	}{
+		{10, &lat.P10}, {30, &lat.P30}, {50, &lat.P50}, {70, &lat.P70}, {90, &lat.P90}, {95, &lat.P95},
+		{99, &lat.P99}, {99.9, &lat.P999}, {99.99, &lat.P9999},
+	} {
 		ns, ok := percentile(d.LatNS.Percentile, p.percent)
 		if !ok {
 			return nil, fmt.Errorf("output has no latency percentile %g", p.percent)

@@ -18,18 +18,19 @@ import (
 const engineEnv = "ISOLIO_GUEST_ENGINE"
 
 // engineMain is the payload of a contender's VM: the experiment in the
-// initramfs, under the scheduler named by the first argument.
+// initramfs, under the scheduler named by the first argument, in the case named
+// by the second ("" where the experiment lists none).
 func engineMain(args []string) int {
-	if len(args) != 2 {
-		fmt.Fprintf(os.Stderr, "isolio: engine: got %d arguments, want the scheduler\n", len(args)-1)
+	if len(args) != 3 {
+		fmt.Fprintf(os.Stderr, "isolio: engine: got %d arguments, want the scheduler and the case\n", len(args)-1)
 		return failure.Usage
 	}
-	return engine(args[1], json.NewEncoder(os.NewFile(3, "report")), os.Stderr)
+	return engine(args[1], args[2], json.NewEncoder(os.NewFile(3, "report")), os.Stderr)
 }
 
 // engine runs one contender, reports progress and result or error, and returns
 // the exit code.
-func engine(scheduler string, to *json.Encoder, stderr io.Writer) int {
+func engine(scheduler, name string, to *json.Encoder, stderr io.Writer) int {
 	tell := func(r report) {
 		if err := to.Encode(r); err != nil {
 			fmt.Fprintln(stderr, "isolio: engine:", err)
@@ -45,7 +46,12 @@ func engine(scheduler string, to *json.Encoder, stderr io.Writer) int {
 		tell(report{Error: err.Error()})
 		return failure.Code(err)
 	}
-	run, err := bench.Run(context.Background(), bench.NewEnv(""), x, scheduler,
+	k := x.CaseNamed(name)
+	if k == nil {
+		tell(report{Error: fmt.Sprintf("%s: no case %q", guestExperiment, name)})
+		return failure.Usage
+	}
+	run, err := bench.Run(context.Background(), bench.NewEnv(""), x, k, scheduler,
 		func(p bench.Progress) { tell(report{Progress: &p}) })
 	if err != nil {
 		tell(report{Error: err.Error()})

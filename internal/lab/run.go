@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +39,8 @@ type Options struct {
 	// 0 stands for 90 seconds.
 	Stall time.Duration
 	// Keep is a directory where each contender's initramfs, kernel log and
-	// events stay, in a folder of its name; "" keeps nothing.
+	// events stay, in a folder of its name, in one of the case's name where
+	// there are cases; "" keeps nothing.
 	Keep string
 }
 
@@ -52,15 +53,21 @@ var stockModules = []string{"null_blk nr_devices=0", "mq-deadline", "kyber-iosch
 const (
 	// kernelMiB is for the kernel, and what it keeps for disks and cgroups.
 	kernelMiB = 160
-	// processMiB is for one fio: about 20 MiB are its own.
+	// processMiB is for one fio: about 20 MiB are its own; jobMiB for each
+	// process that it forks for a job.
 	processMiB = 24
+	jobMiB     = 24
+	// A flash disk's maps take about a 200th of its size; flashMiB is for those
+	// whose size the preset says.
+	flashMiB   = 64
+	flashShare = 128
 	// slack is what setting up, waiting for the last request and cleaning up
 	// may take on the guest's clock besides the load's own time.
 	slack = 3 * time.Minute
 )
 
-// Run boots one VM for every scheduler of the experiment, Jobs at a time, runs
-// the engine in it, and merges what they measured. progress is called from one
+// Run boots one VM for every scheduler in every case of the experiment, Jobs at
+// a time, runs the engine in it, and merges what they measured. progress is called from one
 // goroutine at a time; it may be nil. If a VM fails, the others are stopped.
 func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress func(bench.Progress)) (*result.Document, error) {
 	vm, err := opts.vm(x)
@@ -86,29 +93,16 @@ func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress f
 	return result.Merge(x, runs)
 }
 
-// vm is the machine for any of the experiment's contenders.
+// vm is the machine for any of the experiment's contenders, without what
+// depends on the case.
 func (o Options) vm(x *experiment.Experiment) (VM, error) {
-	if x.Device.Kind != "null_blk" {
-		return VM{}, failure.Usagef("%s: device: kind: the lab has no %q; allowed: null_blk", x.File, x.Device.Kind)
-	}
 	kernel, err := OpenKernel(o.Build, o.Line)
 	if err != nil {
 		return VM{}, err
 	}
-	// All of them, whether this experiment compares them or not: so a
-	// contender's result does not depend on who the others are.
-	modules, err := filepath.Glob(filepath.Join(o.Build, "modules", o.Line, "*.ko"))
+	modules, err := o.modules(x)
 	if err != nil {
-		return VM{}, fmt.Errorf("lab: %w", err)
-	}
-	if len(modules) == 0 {
-		return VM{}, fmt.Errorf("lab: %s: no module; `make modules KERNEL=%s` builds them",
-			filepath.Join(o.Build, "modules", o.Line), o.Line)
-	}
-	processes := 0
-	for _, c := range x.Containers {
-		jobs, _ := strconv.Atoi(c.Job["numjobs"]) // checked when the file was read; absent is 1
-		processes += 1 + max(1, jobs)             // fio itself, and a process a job
+		return VM{}, err
 	}
 	return VM{
 		Kernel: kernel, Init: o.Init,
@@ -119,10 +113,48 @@ func (o Options) vm(x *experiment.Experiment) (VM, error) {
 			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", engineEnv + "=1"},
 			Data: map[string][]byte{guestExperiment: x.Source},
 		},
-		WorkMiB: kernelMiB + processMiB*processes,
-		Limit:   time.Duration((x.RampS+x.DurationS)*float64(time.Second)) + slack,
-		Stall:   o.Stall,
+		Stall: o.Stall,
 	}, nil
+}
+
+// modules are the project's modules to load. All schedulers, whether this
+// experiment compares them or not: so a contender's result does not depend on
+// who the others are. modeldisk only where a case has such a disk.
+func (o Options) modules(x *experiment.Experiment) ([]string, error) {
+	dir := filepath.Join(o.Build, "modules", o.Line)
+	all, err := filepath.Glob(filepath.Join(dir, "*.ko"))
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	isDisk := func(file string) bool { return moduleName(file) == experiment.ModelDisk }
+	modules := slices.DeleteFunc(slices.Clone(all), isDisk)
+	wanted := slices.ContainsFunc(x.Cases, func(k experiment.Case) bool { return k.Device.Kind == experiment.ModelDisk })
+	what := "no module"
+	if wanted {
+		modules = slices.Concat(modules, slices.DeleteFunc(all, func(file string) bool { return !isDisk(file) }))
+		what = "no modeldisk.ko"
+	}
+	if len(modules) == 0 || wanted && !isDisk(modules[len(modules)-1]) {
+		return nil, fmt.Errorf("lab: %s: %s; `make modules KERNEL=%s` builds it", dir, what, o.Line)
+	}
+	return modules, nil
+}
+
+// workMiB is what a case needs of the guest's memory: for the kernel, fio, and
+// a disk that keeps what is written or where it was written to.
+func workMiB(k *experiment.Case) int {
+	need := kernelMiB
+	for _, t := range k.Containers {
+		jobs := t.Job.Count("numjobs", 1)
+		need += processMiB + jobMiB*jobs // fio itself, and a process a job
+	}
+	switch d := k.Device; {
+	case d.Model.MemoryBacked:
+		need += d.SizeMiB
+	case d.Model.Name == "flash":
+		need += max(flashMiB, d.SizeMiB/flashShare)
+	}
+	return need
 }
 
 // group is the VMs of one experiment.
@@ -151,15 +183,15 @@ func (g *group) report(p bench.Progress) {
 func (g *group) all(parent context.Context) ([]result.Run, error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	schedulers := g.experiment.Schedulers
-	runs, errs := make([]result.Run, len(schedulers)), make([]error, len(schedulers))
+	contenders := g.contenders()
+	runs, errs := make([]result.Run, len(contenders)), make([]error, len(contenders))
 	free := make(chan struct{}, cmp.Or(g.opts.Jobs, runtime.NumCPU()))
 	var vms sync.WaitGroup
-	for i, scheduler := range schedulers {
+	for i, one := range contenders {
 		free <- struct{}{}
 		vms.Go(func() {
 			defer func() { <-free }()
-			if runs[i], errs[i] = g.one(ctx, scheduler); errs[i] != nil {
+			if runs[i], errs[i] = g.one(ctx, one); errs[i] != nil {
 				cancel()
 			}
 		})
@@ -175,17 +207,36 @@ func (g *group) all(parent context.Context) ([]result.Run, error) {
 	return runs, nil
 }
 
+// contender is a scheduler in a case: one VM.
+type contender struct {
+	of        *experiment.Case
+	scheduler string
+}
+
+// contenders lists them in the order of the result.
+func (g *group) contenders() []contender {
+	var all []contender
+	for i := range g.experiment.Cases {
+		for _, scheduler := range g.experiment.Schedulers {
+			all = append(all, contender{&g.experiment.Cases[i], scheduler})
+		}
+	}
+	return all
+}
+
 // one runs one contender in its own VM.
-func (g *group) one(ctx context.Context, scheduler string) (run result.Run, err error) {
+func (g *group) one(ctx context.Context, c contender) (run result.Run, err error) {
 	if err = ctx.Err(); err != nil {
 		return run, err
 	}
 	vm := g.vm
-	vm.Payload.Argv = []string{guestInit, scheduler}
+	vm.Payload.Argv = []string{guestInit, c.scheduler, c.of.Name}
+	vm.WorkMiB = workMiB(c.of)
+	vm.Limit = time.Duration((c.of.RampS+c.of.DurationS)*float64(time.Second)) + slack
 	if g.opts.Timeout > 0 {
 		vm.Timeout = max(time.Millisecond, g.opts.Timeout-time.Since(g.began))
 	}
-	dir := filepath.Join(g.dir, scheduler)
+	dir := filepath.Join(g.dir, c.of.Name, c.scheduler)
 	if err = os.MkdirAll(dir, 0o755); err != nil {
 		return run, fmt.Errorf("lab: %w", err)
 	}
@@ -194,26 +245,40 @@ func (g *group) one(ctx context.Context, scheduler string) (run result.Run, err 
 	} else {
 		defer os.RemoveAll(dir)
 	}
-	g.report(bench.Progress{Scheduler: scheduler, Phase: PhaseBoot})
+	label := result.Label(c.of.Name, c.scheduler)
+	begin := bench.Progress{Case: c.of.Name, Scheduler: c.scheduler, Phase: PhaseBoot}
+	g.report(begin)
 	var got report
 	out, err := g.image.boot(ctx, vm, dir, func(ev Event) {
 		if ev.Kind == EventData {
-			g.report(got.take(ev.Data, scheduler))
+			g.report(got.take(ev.Data, begin))
 		}
 	})
 	var fail *Failure
 	switch {
 	case errors.As(err, &fail):
-		fail.Reason = scheduler + ": " + fail.Reason
+		fail.Reason = label + ": " + fail.Reason
 		return run, fail
 	case err != nil:
 		return run, err
 	case got.Error != "":
-		return run, failure.WithCode(fmt.Errorf("lab: %s", got.Error), max(1, out.Code))
+		return run, failure.WithCode(fmt.Errorf("lab: %s%s", result.Label(c.of.Name, got.Error), diskSays(out.Log)), max(1, out.Code))
 	case out.Code != 0 || got.Run == nil:
-		return run, out.failure(fmt.Sprintf("%s: the engine ended without a result (exit status %d)", scheduler, out.Code), vm.Keep)
+		return run, out.failure(fmt.Sprintf("%s: the engine ended without a result (exit status %d)", label, out.Code), vm.Keep)
 	}
 	return *got.Run, nil
+}
+
+// diskSays is the last that modeldisk wrote to the kernel's log, for a message:
+// it names the values that are allowed.
+func diskSays(log string) string {
+	const from = experiment.ModelDisk + ": "
+	i := strings.LastIndex(log, from)
+	if i < 0 {
+		return ""
+	}
+	line, _, _ := strings.Cut(log[i:], "\n")
+	return "; kernel log: " + strings.TrimSpace(line)
 }
 
 // report is what the engine writes to file 3, one member a line.
@@ -223,14 +288,15 @@ type report struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// take adds a line to what is known and returns the progress as of it.
-func (r *report) take(line json.RawMessage, scheduler string) bench.Progress {
+// take adds a line to what is known and returns the progress as of it; begin is
+// that before the first line.
+func (r *report) take(line json.RawMessage, begin bench.Progress) bench.Progress {
 	var next report
 	if err := json.Unmarshal(line, &next); err != nil {
-		r.Error = fmt.Sprintf("%s: the engine wrote %q: %v", scheduler, line, err)
+		r.Error = fmt.Sprintf("the engine wrote %q: %v", line, err)
 	}
 	r.Run = cmp.Or(next.Run, r.Run)
 	r.Error = cmp.Or(r.Error, next.Error)
-	r.Progress = cmp.Or(next.Progress, r.Progress, &bench.Progress{Scheduler: scheduler, Phase: PhaseBoot})
+	r.Progress = cmp.Or(next.Progress, r.Progress, &begin)
 	return *r.Progress
 }

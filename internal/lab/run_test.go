@@ -16,6 +16,7 @@ import (
 	"isolio/internal/bench"
 	"isolio/internal/experiment"
 	"isolio/internal/failure"
+	"isolio/internal/result"
 )
 
 const testExperiment = `
@@ -67,6 +68,34 @@ func fakeLab(t *testing.T, script string) (Options, *experiment.Experiment) {
 	must(t, err)
 	return Options{Build: build, Line: "6.1", Init: vm.Init, Jobs: 2}, x
 }
+
+// modelDiskCases has a model disk in two cases.
+const modelDiskCases = `
+name = "t"
+question = "Does it?"
+schedulers = ["none", "bfq"]
+duration_s = 2.0
+[device]
+kind = "modeldisk"
+model = "flash"
+[job]
+rw = "randread"
+[[container]]
+name = "a"
+weight = 100
+[[case]]
+name = "large"
+[case.device]
+size_mib = 65536
+[[case]]
+name = "stored"
+duration_s = 500.0
+[case.device]
+memory_backed = true
+size_mib = 512
+[case.job]
+numjobs = 4
+`
 
 const goodRun = `
 	event '{"event":"boot"}'
@@ -168,6 +197,96 @@ func TestRunTimeout(t *testing.T) {
 	}
 }
 
+// Each case of each scheduler has a VM of its own, which is told its case.
+func TestRunCases(t *testing.T) {
+	opts, _ := fakeLab(t, `case=$(basename $(dirname $(dirname "$console")))
+		event '{"event":"data","data":{"run":{"case":"'$case'","scheduler":"'$scheduler'","total_bytes_per_s":100}}}'
+		event '{"event":"exit","code":0}'`)
+	elfFile{modinfo: []string{"depends="}}.write(t, filepath.Join(opts.Build, "modules/6.1/modeldisk.ko"))
+	opts.Keep = filepath.Join(t.TempDir(), "kept")
+	x, err := experiment.Parse("t.toml", []byte(modelDiskCases))
+	must(t, err)
+	var seen []string
+	doc, err := Run(context.Background(), opts, x, func(p bench.Progress) { seen = append(seen, p.Case+" "+p.Scheduler+" "+p.Phase) })
+	must(t, err)
+	var order []string
+	for _, r := range doc.Runs {
+		order = append(order, result.Label(r.Case, r.Scheduler))
+	}
+	if want := []string{"large: none", "large: bfq", "stored: none", "stored: bfq"}; !slices.Equal(order, want) {
+		t.Errorf("runs %q, want %q", order, want)
+	}
+	if !slices.Contains(seen, "stored bfq boot") {
+		t.Errorf("progress %q", seen)
+	}
+	image, err := os.ReadFile(filepath.Join(opts.Keep, "stored", "bfq", "initramfs.cpio"))
+	must(t, err)
+	for _, want := range []string{`"/init",` + "\n    \"bfq\",\n    \"stored\"", `"limit_ms": 680000`, "modules/modeldisk.ko"} {
+		if !strings.Contains(string(image), want) {
+			t.Errorf("the initramfs lacks %q", want)
+		}
+	}
+}
+
+func TestWorkMiB(t *testing.T) {
+	x, err := experiment.Parse("t.toml", []byte(modelDiskCases))
+	must(t, err)
+	one := kernelMiB + processMiB + jobMiB
+	if got, want := workMiB(&x.Cases[0]), one+512; got != want { // maps of 64 GiB
+		t.Errorf("large: %d MiB, want %d", got, want)
+	}
+	if got, want := workMiB(&x.Cases[1]), one+3*jobMiB+512; got != want { // all that it stores
+		t.Errorf("stored: %d MiB, want %d", got, want)
+	}
+	x.Cases[0].Device.SizeMiB = 0
+	if got, want := workMiB(&x.Cases[0]), one+flashMiB; got != want {
+		t.Errorf("flash of the preset's size: %d MiB, want %d", got, want)
+	}
+}
+
+// modeldisk is loaded where there is such a disk, and only there.
+func TestModules(t *testing.T) {
+	opts, plain := fakeLab(t, goodRun)
+	modelled, err := experiment.Parse("t.toml", []byte(modelDiskCases))
+	must(t, err)
+	if _, err := opts.modules(modelled); err == nil || !strings.Contains(err.Error(), "no modeldisk.ko; `make modules KERNEL=6.1` builds it") {
+		t.Errorf("without the module: %v", err)
+	}
+	elfFile{}.write(t, filepath.Join(opts.Build, "modules/6.1/modeldisk.ko"))
+	elfFile{}.write(t, filepath.Join(opts.Build, "modules/6.1/zz-iosched.ko"))
+	for _, tt := range []struct {
+		x    *experiment.Experiment
+		want string
+	}{
+		{plain, "kyber-fairness-iosched.ko zz-iosched.ko"},
+		{modelled, "kyber-fairness-iosched.ko zz-iosched.ko modeldisk.ko"},
+	} {
+		files, err := opts.modules(tt.x)
+		must(t, err)
+		var names []string
+		for _, file := range files {
+			names = append(names, filepath.Base(file))
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("modules %s, want %s", got, tt.want)
+		}
+	}
+}
+
+// What the disk said in the kernel's log is part of the engine's refusal.
+func TestRunQuotesTheDisk(t *testing.T) {
+	opts, x := fakeLab(t, `
+		echo '[    1.0] modeldisk: loaded' >"$console"
+		echo '[    2.0] modeldisk: isolio0/scale: 0 is not allowed; allowed: 1 to 1000' >>"$console"
+		event '{"event":"data","data":{"error":"write \"0\" to scale: invalid argument"}}'
+		event '{"event":"exit","code":2}'`)
+	_, err := Run(context.Background(), opts, x, nil)
+	const want = `lab: write "0" to scale: invalid argument; kernel log: modeldisk: isolio0/scale: 0 is not allowed; allowed: 1 to 1000`
+	if err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
+		t.Errorf("error (code %d)\n got %v\nwant %s", failure.Code(err), err, want)
+	}
+}
+
 func TestRunNeedsModules(t *testing.T) {
 	opts, x := fakeLab(t, goodRun)
 	must(t, os.RemoveAll(filepath.Join(opts.Build, "modules")))
@@ -179,7 +298,7 @@ func TestRunNeedsModules(t *testing.T) {
 // The engine refuses what it cannot do with a line on file 3, not in silence.
 func TestEngineReports(t *testing.T) {
 	var line strings.Builder
-	code := engine("none", json.NewEncoder(&line), os.Stderr) // no experiment here
+	code := engine("none", "", json.NewEncoder(&line), os.Stderr) // no experiment here
 	var got report
 	must(t, json.Unmarshal([]byte(line.String()), &got))
 	if code != failure.Failed || !strings.Contains(got.Error, guestExperiment) {

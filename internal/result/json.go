@@ -5,13 +5,14 @@ package result
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"slices"
 )
 
 // WriteJSON writes the document, indented, with its figures rounded to what a
 // reader can use: rates, IOPS and microseconds to 1 decimal, CPU percentages
-// to 2, shares, ratios and indices to 6. The same document gives the same bytes.
+// to 2, shares, ratios, indices and others to 6. The same document gives the same bytes.
 func (d *Document) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -33,6 +34,11 @@ func (d *Document) rounded() *Document {
 			round(6, &versus)
 			r.TotalVsNone = &versus
 		}
+		r.DeviceStat = maps.Clone(r.DeviceStat)
+		for name, value := range r.DeviceStat {
+			round(6, &value)
+			r.DeviceStat[name] = value
+		}
 		r.Containers = slices.Clone(r.Containers)
 		for j := range r.Containers {
 			t := &r.Containers[j]
@@ -40,6 +46,14 @@ func (d *Document) rounded() *Document {
 			round(2, &t.CPUUserPct, &t.CPUSystemPct)
 			round(6, &t.EntitledShare, &t.Share)
 			t.Read, t.Write = t.Read.rounded(), t.Write.rounded()
+		}
+	}
+	c.Verdicts = slices.Clone(d.Verdicts)
+	for i := range c.Verdicts {
+		if v := &c.Verdicts[i]; v.Got != nil {
+			got := *v.Got
+			round(6, &got)
+			v.Got = &got
 		}
 	}
 	return &c
@@ -50,8 +64,10 @@ func (d *Direction) rounded() *Direction {
 		return nil
 	}
 	c := *d
-	l := &c.Lat
-	round(1, &c.BytesPS, &c.IOPS, &l.Mean, &l.P50, &l.P90, &l.P99, &l.P999, &l.P9999, &l.Max)
+	round(1, &c.BytesPS, &c.IOPS)
+	for _, s := range c.Lat.all() {
+		round(1, s.value)
+	}
 	return &c
 }
 

@@ -31,29 +31,50 @@ type Document struct {
 	// Fio is fio's own version line, such as "fio-3.33".
 	Fio  string `json:"fio"`
 	Runs []Run  `json:"runs"`
+	// Verdicts are what the experiment expects, and whether it came so.
+	Verdicts []Verdict `json:"expectations,omitempty"`
 	// Unmet lists expectations that did not hold, one line each.
 	Unmet []string `json:"unmet,omitempty"`
 }
 
+// Verdict is one expectation and what was measured.
+type Verdict struct {
+	Case      string `json:"case,omitempty"`
+	Scheduler string `json:"scheduler"`
+	// Metric is as in the file, with the direction and container it is about.
+	Metric string `json:"metric"`
+	// Wanted is the bound, such as ">= 0.99" or "76.2 within 3 %".
+	Wanted string   `json:"wanted"`
+	Got    *float64 `json:"got"` // null: it was not measured
+	Met    bool     `json:"met"`
+}
+
 // Run is one contender: the same load under one scheduler.
 type Run struct {
+	// Case is the experiment's case, "" if it lists none.
+	Case string `json:"case,omitempty"`
 	// Scheduler is the contender's name; "iocost" means none + io.cost.
 	Scheduler string `json:"scheduler"`
-	// Device describes the disk, such as "null_blk completion 1000 us, 32 tags".
+	// Device describes the disk, such as "null_blk, completion 1000 us, 1 queue
+	// of 32 tags, 4096 MiB".
 	Device string `json:"device"`
 	// Kernel and Fio are the Document's, until Merge moves them there.
 	Kernel string `json:"kernel,omitempty"`
 	Fio    string `json:"fio,omitempty"`
 	// Settings are the lines that were written to make the contender work
 	// (io.cost.model, io.cost.qos, weights file), in order.
-	Settings     []string    `json:"settings,omitempty"`
-	TotalBytesPS float64     `json:"total_bytes_per_s"`
-	TotalIOPS    float64     `json:"total_iops"`
-	TotalVsNone  *float64    `json:"total_vs_none"` // null when "none" did not run
-	JainWeighted float64     `json:"jain_weighted"` // on bytes_per_s / weight, 0..1
-	CPUUserPct   float64     `json:"cpu_user_pct"`  // of one CPU, all containers' fio
-	CPUSystemPct float64     `json:"cpu_system_pct"`
-	Containers   []Container `json:"containers"`
+	Settings     []string `json:"settings,omitempty"`
+	TotalBytesPS float64  `json:"total_bytes_per_s"`
+	TotalIOPS    float64  `json:"total_iops"`
+	TotalVsNone  *float64 `json:"total_vs_none"` // null when "none" did not run
+	JainWeighted float64  `json:"jain_weighted"` // on bytes_per_s / weight, 0..1
+	CPUUserPct   float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio
+	CPUSystemPct float64  `json:"cpu_system_pct"`
+	// DeviceStat is what a modeldisk said of itself, in the names of its stat
+	// file: counts are over the counted time, as is write_amplification; maxima,
+	// averages (_milli) and the depth are since it was made, at its end.
+	DeviceStat map[string]float64 `json:"device_stat,omitempty"`
+	Containers []Container        `json:"containers"`
 }
 
 // Container is one tenant in one run.
@@ -83,10 +104,37 @@ type Direction struct {
 // Latency in microseconds.
 type Latency struct {
 	Mean  float64 `json:"mean"`
+	P10   float64 `json:"p10"`
+	P30   float64 `json:"p30"`
 	P50   float64 `json:"p50"`
+	P70   float64 `json:"p70"`
 	P90   float64 `json:"p90"`
+	P95   float64 `json:"p95"`
 	P99   float64 `json:"p99"`
 	P999  float64 `json:"p99_9"`
 	P9999 float64 `json:"p99_99"`
 	Max   float64 `json:"max"`
+}
+
+// statistic is a latency by its name in JSON, false if it is no such name.
+func (l *Latency) statistic(name string) (*float64, bool) {
+	for _, s := range l.all() {
+		if s.name == name {
+			return s.value, true
+		}
+	}
+	return nil, false
+}
+
+// statistic is a figure of a Latency with its name in JSON.
+type statistic struct {
+	name  string
+	value *float64
+}
+
+func (l *Latency) all() []statistic {
+	return []statistic{
+		{"mean", &l.Mean}, {"p10", &l.P10}, {"p30", &l.P30}, {"p50", &l.P50}, {"p70", &l.P70}, {"p90", &l.P90},
+		{"p95", &l.P95}, {"p99", &l.P99}, {"p99_9", &l.P999}, {"p99_99", &l.P9999}, {"max", &l.Max},
+	}
 }

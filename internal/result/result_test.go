@@ -93,6 +93,7 @@ func testExperiment(schedulers ...string) *experiment.Experiment {
 	return &experiment.Experiment{
 		Name: "report-rand-read", Question: "Do four containers share 4 KiB random reads by weight?",
 		Answers: "document 004, figure 36a", Schedulers: schedulers,
+		Cases: []experiment.Case{{}},
 	}
 }
 
@@ -170,6 +171,127 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
+// withCases are two contenders in two cases, of which the second is half as fast.
+func withCases(t *testing.T, expect ...experiment.Expectation) *Document {
+	t.Helper()
+	e := testExperiment("none", "bfq")
+	e.Cases = []experiment.Case{{Name: "full"}, {Name: "half"}}
+	e.Expect = expect
+	var runs []Run
+	for i, k := range e.Cases {
+		by := float64(i + 1)
+		none, bfq := run("none", 30/by, 30/by, 30/by, 30/by), run("bfq", 30/by, 15/by, 7.5/by, 3)
+		none.Case, bfq.Case = k.Name, k.Name
+		none.Device = "modeldisk " + k.Name
+		bfq.Device = none.Device
+		bfq.DeviceStat = map[string]float64{"write_amplification": 1.25 * by}
+		bfq.Containers[1].Read.Lat.P95 = 5000 * by
+		bfq.Containers[2].Write = &Direction{BytesPS: 4096, IOPS: 1, Lat: Latency{P10: 10, Max: 20}}
+		runs = append(runs, bfq, none)
+	}
+	d, err := Merge(e, runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestMergeCases(t *testing.T) {
+	d := withCases(t)
+	var order []string
+	for _, r := range d.Runs {
+		order = append(order, Label(r.Case, r.Scheduler))
+	}
+	if want := []string{"full: none", "full: bfq", "half: none", "half: bfq"}; !slices.Equal(order, want) {
+		t.Errorf("order %q, want %q", order, want)
+	}
+	// Against none of the same case: 55.5 of 120 and 29.25 of 60 MiB/s.
+	if full, half := *d.Runs[1].TotalVsNone, *d.Runs[3].TotalVsNone; full != 55.5/120 || half != 29.25/60 {
+		t.Errorf("total_vs_none %g and %g", full, half)
+	}
+	e := testExperiment("none")
+	e.Cases = []experiment.Case{{Name: "other"}}
+	if _, err := Merge(e, d.Runs); err == nil || !strings.Contains(err.Error(), "no run of other: none") {
+		t.Errorf("Merge without a case's run: %v", err)
+	}
+	golden(t, "cases.txt", d)
+}
+
+func TestVerdicts(t *testing.T) {
+	want, pct := 55.5*256, 1.0
+	expect := func(kind, arg, direction, container string) experiment.Expectation {
+		return experiment.Expectation{
+			Case: "full", Scheduler: "bfq", Metric: experiment.Metric{Kind: kind, Arg: arg},
+			Direction: direction, Container: container, Want: &want, WithinPct: &pct,
+		}
+	}
+	tests := []struct {
+		x      experiment.Expectation
+		metric string
+		got    float64 // below 0: not measured
+	}{
+		{expect(experiment.IOPS, "", "", ""), "iops", 55.5 * 256},
+		{expect(experiment.IOPS, "", "read", "w250"), "iops of reads of w250", 7.5 * 256},
+		{expect(experiment.IOPS, "", "write", ""), "iops of writes", 1},
+		{expect(experiment.BytesPS, "", "", "w100"), "bytes_per_s of w100", 3 << 20},
+		{expect(experiment.BytesPS, "", "write", "w100"), "bytes_per_s of writes of w100", 0},
+		{expect(experiment.LatUS, "p95", "read", ""), "lat_us.p95 of reads", 5000}, // the slowest container's
+		{expect(experiment.LatUS, "p50", "read", "w500"), "lat_us.p50 of reads of w500", 1004.512},
+		{expect(experiment.LatUS, "p10", "write", ""), "lat_us.p10 of writes", 10},
+		{expect(experiment.LatUS, "p10", "write", "w100"), "lat_us.p10 of writes of w100", -1},
+		{expect(experiment.DeviceStat, "write_amplification", "", ""), "device_stat.write_amplification", 1.25},
+		{expect(experiment.DeviceStat, "news", "", ""), "device_stat.news", -1},
+	}
+	for _, tt := range tests {
+		v := withCases(t, tt.x).Verdicts[0]
+		if v.Case != "full" || v.Scheduler != "bfq" || v.Metric != tt.metric || v.Wanted != "14208 within 1 %" {
+			t.Errorf("verdict %+v", v)
+		}
+		switch {
+		case tt.got < 0 && v.Got != nil:
+			t.Errorf("%s: got %g, want nothing", v.Metric, *v.Got)
+		case tt.got >= 0 && (v.Got == nil || *v.Got != tt.got):
+			t.Errorf("%s: got %v, want %g", v.Metric, v.Got, tt.got)
+		case v.Met != (tt.got == want):
+			t.Errorf("%s: met %t", v.Metric, v.Met)
+		}
+	}
+}
+
+// A case has its own heading, and a disk of its own if they differ; what was
+// expected stands at the end.
+func TestTableOfExpectations(t *testing.T) {
+	want, pct, high := 60.0, 3.0, 15.0
+	golden(t, "expected.txt", withCases(t,
+		experiment.Expectation{Case: "full", Scheduler: "none", Metric: experiment.Metric{Kind: experiment.TotalIOPS}, Want: &want, WithinPct: &pct},
+		experiment.Expectation{Case: "half", Scheduler: "bfq", Metric: experiment.Metric{Kind: experiment.LatUS, Arg: "p10"}, Direction: "write", Max: &high},
+		experiment.Expectation{Case: "half", Scheduler: "none", Metric: experiment.Metric{Kind: experiment.DeviceStat, Arg: "stalls"}, Max: &high},
+	))
+}
+
+func TestWriteJSONOfCases(t *testing.T) {
+	want, pct := 1.0, 100.0
+	d := withCases(t, experiment.Expectation{
+		Case: "half", Scheduler: "bfq", Metric: experiment.Metric{Kind: experiment.JainWeighted}, Want: &want, WithinPct: &pct,
+	})
+	d.Runs[1].DeviceStat["write_amplification"] = 4.0 / 3
+	var b bytes.Buffer
+	if err := d.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"case": "half",`, `"write_amplification": 1.333333`, `"p95": 10000,`, `"met": true`,
+		`"metric": "jain_weighted",`, `"wanted": "1 within 100 %",`, `"got": 0.89`,
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+	if d.Runs[1].DeviceStat["write_amplification"] != 4.0/3 || *d.Verdicts[0].Got != d.Runs[3].JainWeighted {
+		t.Error("WriteJSON rounded the document itself")
+	}
+}
+
 func TestWriteJSONRoundsAndKeepsTheDocument(t *testing.T) {
 	d, err := Merge(testExperiment("none", "bfq"), []Run{run("none", 10.1234567, 10, 10, 10), run("bfq", 9, 4.5, 2.25, 0.9)})
 	if err != nil {
@@ -197,7 +319,7 @@ func TestWriteJSONRoundsAndKeepsTheDocument(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, a.String())
 		}
 	}
-	for _, no := range []string{`"write"`, `"unmet"`, `"settings"`} {
+	for _, no := range []string{`"write"`, `"unmet"`, `"settings"`, `"case"`, `"expectations"`, `"device_stat"`} {
 		if strings.Contains(a.String(), no) {
 			t.Errorf("%s is printed although it is empty", no)
 		}

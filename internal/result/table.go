@@ -5,6 +5,7 @@ package result
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,29 +14,72 @@ import (
 // containers than fit go to further blocks.
 const tableWidth = 100
 
-// WriteTable writes the document for a reader: totals and shares with a row
-// for each scheduler, then latencies, then what did not hold.
+// WriteTable writes the document for a reader: for each case, totals and shares
+// with a row for each scheduler, then latencies; at the end what was expected.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", d.Experiment, d.Question)
 	about := []string{"kernel " + d.Kernel, d.Fio}
-	if len(d.Runs) > 0 {
-		about = append(about, d.Runs[0].Device)
+	devices := d.devices()
+	if len(devices) == 1 {
+		about = append(about, devices...)
 	}
 	if d.Answers != "" {
 		about = append(about, "answers "+d.Answers)
 	}
 	wrap(&b, about, "; ")
-	d.totals(&b)
-	d.latencies(&b)
-	if len(d.Unmet) > 0 {
-		b.WriteString("\nexpected, not met:\n")
-		for _, line := range d.Unmet {
-			fmt.Fprintf(&b, "  %s\n", line)
+	for _, name := range d.Cases() {
+		runs := d.In(name)
+		if name != "" {
+			heading := []string{"== " + name}
+			if len(devices) > 1 {
+				heading = append(heading, runs[0].Device)
+			}
+			b.WriteString("\n")
+			wrap(&b, heading, ": ")
 		}
+		one := section{runs}
+		one.totals(&b)
+		one.latencies(&b)
 	}
+	d.verdicts(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// devices are the descriptions of the disks, each once.
+func (d *Document) devices() []string {
+	var all []string
+	for _, r := range d.Runs {
+		if !slices.Contains(all, r.Device) {
+			all = append(all, r.Device)
+		}
+	}
+	return all
+}
+
+// verdicts lists what was expected, with what came.
+func (d *Document) verdicts(b *strings.Builder) {
+	if len(d.Verdicts) == 0 {
+		return
+	}
+	rows := [][]string{{"expected of", "wanted", "measured", ""}}
+	for _, v := range d.Verdicts {
+		got, met := "-", "not met"
+		if v.Got != nil {
+			got = fmt.Sprintf("%.6g", *v.Got)
+		}
+		if v.Met {
+			met = "ok"
+		}
+		rows = append(rows, []string{Label(v.Case, v.Scheduler) + ": " + v.Metric, v.Wanted, got, met})
+	}
+	widths := columnWidths(rows)
+	b.WriteString("\n")
+	for _, row := range rows {
+		line := fmt.Sprintf("%-*s  %*s  %*s  %s", widths[0], row[0], widths[1], row[1], widths[2], row[2], row[3])
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
 }
 
 // wrap joins parts into lines of at most tableWidth where the parts allow it.
@@ -55,10 +99,13 @@ func wrap(b *strings.Builder, parts []string, sep string) {
 	b.WriteString(line + "\n")
 }
 
-func (d *Document) totals(b *strings.Builder) {
+// section is the runs of one case.
+type section struct{ runs []Run }
+
+func (s section) totals(b *strings.Builder) {
 	head := []string{"scheduler", "MiB/s", "IOPS", "vs none", "Jain", "CPU %"}
 	var rows [][]string
-	for _, r := range d.Runs {
+	for _, r := range s.runs {
 		versus := "-"
 		if r.TotalVsNone != nil {
 			versus = fmt.Sprintf("%.3f", *r.TotalVsNone)
@@ -69,14 +116,14 @@ func (d *Document) totals(b *strings.Builder) {
 		})
 	}
 	entitled := []string{"by weight", "", "", "", "", ""}
-	d.blocks(b, "share of the total, %", head, rows, entitled, func(c Container) string {
+	s.blocks(b, "share of the total, %", head, rows, entitled, func(c Container) string {
 		return fmt.Sprintf("%.2f", 100*c.Share)
 	}, func(c Container) string {
 		return fmt.Sprintf("%.2f", 100*c.EntitledShare)
 	})
 }
 
-func (d *Document) latencies(b *strings.Builder) {
+func (s section) latencies(b *strings.Builder) {
 	type direction struct {
 		name string
 		of   func(Container) *Direction
@@ -87,7 +134,7 @@ func (d *Document) latencies(b *strings.Builder) {
 	} {
 		var rows [][]string
 		measured := false
-		for _, r := range d.Runs {
+		for _, r := range s.runs {
 			rows = append(rows, []string{r.Scheduler})
 			for _, c := range r.Containers {
 				measured = measured || dir.of(c) != nil
@@ -96,7 +143,7 @@ func (d *Document) latencies(b *strings.Builder) {
 		if !measured {
 			continue
 		}
-		d.blocks(b, dir.name+" latency, ms: p50 / p99", []string{"scheduler"}, rows, nil, func(c Container) string {
+		s.blocks(b, dir.name+" latency, ms: p50 / p99", []string{"scheduler"}, rows, nil, func(c Container) string {
 			if dir.of(c) == nil {
 				return "-"
 			}
@@ -123,13 +170,13 @@ func millis(us float64) string {
 // blocks writes one aligned block with a row for each run: the left columns,
 // then one column for each container. Containers that do not fit in the
 // table's width follow in blocks of their own, beside the scheduler only.
-func (d *Document) blocks(b *strings.Builder, title string, head []string, left [][]string, first []string,
+func (s section) blocks(b *strings.Builder, title string, head []string, left [][]string, first []string,
 	cell, firstCell func(Container) string,
 ) {
-	if len(d.Runs) == 0 {
+	if len(s.runs) == 0 {
 		return
 	}
-	columns := len(d.Runs[0].Containers)
+	columns := len(s.runs[0].Containers)
 	for from := 0; from < columns; {
 		heads, table := [][]string{head}, [][]string{}
 		if first != nil {
@@ -138,7 +185,7 @@ func (d *Document) blocks(b *strings.Builder, title string, head []string, left 
 		table = append(table, left...)
 		to := from
 		for to < columns {
-			wider := withColumn(heads, table, d, to, first != nil, cell, firstCell)
+			wider := withColumn(heads, table, s.runs, to, first != nil, cell, firstCell)
 			if to > from && width(wider) > tableWidth {
 				break
 			}
@@ -158,17 +205,17 @@ func (d *Document) blocks(b *strings.Builder, title string, head []string, left 
 }
 
 // withColumn is heads and table with container i's column added.
-func withColumn(heads, table [][]string, d *Document, i int, hasFirst bool, cell, firstCell func(Container) string) [][]string {
-	add := func(row []string, s string) []string {
-		return append(append([]string(nil), row...), s)
+func withColumn(heads, table [][]string, runs []Run, i int, hasFirst bool, cell, firstCell func(Container) string) [][]string {
+	add := func(row []string, cell string) []string {
+		return append(append([]string(nil), row...), cell)
 	}
-	wider := [][]string{add(heads[0], d.Runs[0].Containers[i].Name)}
+	wider := [][]string{add(heads[0], runs[0].Containers[i].Name)}
 	if hasFirst {
-		wider = append(wider, add(table[0], firstCell(d.Runs[0].Containers[i])))
+		wider = append(wider, add(table[0], firstCell(runs[0].Containers[i])))
 		table = table[1:]
 	}
-	for r := range d.Runs {
-		wider = append(wider, add(table[r], cell(d.Runs[r].Containers[i])))
+	for r := range runs {
+		wider = append(wider, add(table[r], cell(runs[r].Containers[i])))
 	}
 	return wider
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+
+package block
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"syscall"
+	"testing"
+
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+// modelDisks is a machine with the module, and with a disk nullb0 that is one
+// of its.
+func modelDisks(t *testing.T) System {
+	t.Helper()
+	return machine(t, map[string]string{
+		"sys/kernel/config/modeldisk/models":               "fixed: ideal\nhdd: desktop laptop\n",
+		"sys/kernel/config/modeldisk/nullb0/preset":        "desktop (changed)\n",
+		"sys/kernel/config/modeldisk/nullb0/hdd/ncq_depth": "31\n",
+		"sys/kernel/config/modeldisk/nullb0/hdd/rpm":       "7200\n",
+		"sys/kernel/config/modeldisk/nullb0/stat":          "reads 12\ndepth_mean_milli 31000\n",
+	})
+}
+
+func TestCreateModelDisk(t *testing.T) {
+	s := modelDisks(t)
+	tests := []struct {
+		name string
+		disk ModelDisk
+		want string
+	}{
+		{"all", ModelDisk{
+			Name: "isolio0", Model: "hdd", Preset: "laptop", Params: map[string]int64{"rpm": 5400, "ncq_depth": 4},
+			SizeMiB: 1024, Scale: 16, Seed: 7, Queues: 2, PollQueues: 1, Tags: 64,
+			MemoryBacked: true, WriteCache: true, Discard: true,
+		}, `mkdir X
+echo 'hdd' > X/model
+echo 'laptop' > X/preset
+echo '4' > X/hdd/ncq_depth
+echo '5400' > X/hdd/rpm
+echo '1024' > X/size_mib
+echo '16' > X/scale
+echo '7' > X/seed
+echo '2' > X/queues
+echo '1' > X/poll_queues
+echo '64' > X/tags
+echo '1' > X/memory_backed
+echo '1' > X/write_cache
+echo '1' > X/discard
+echo '1' > X/power
+`},
+		{"the preset's own", ModelDisk{Name: "isolio0", Model: "fixed", Scale: 1, Seed: 1, Queues: 1, Tags: 32}, `mkdir X
+echo 'fixed' > X/model
+echo '1' > X/scale
+echo '1' > X/seed
+echo '1' > X/queues
+echo '0' > X/poll_queues
+echo '32' > X/tags
+echo '0' > X/memory_backed
+echo '0' > X/write_cache
+echo '0' > X/discard
+echo '1' > X/power
+`},
+	}
+	for _, tt := range tests {
+		steps, err := s.CreateModelDisk(tt.disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err = plan.Print(&b, steps); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(b.String(), s.Path("sys/kernel/config/modeldisk/isolio0"), "X"); got != tt.want {
+			t.Errorf("%s: steps:\n%swant\n%s", tt.name, got, tt.want)
+		}
+		if last := steps[len(steps)-1]; last.Undo != "0" {
+			t.Errorf("%s: undo of power is %q, want 0", tt.name, last.Undo)
+		}
+	}
+}
+
+func TestCreateModelDiskWithoutTheModule(t *testing.T) {
+	_, err := machine(t, nil).CreateModelDisk(ModelDisk{Name: "x"})
+	if failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "load modeldisk.ko") {
+		t.Errorf("CreateModelDisk = %v", err)
+	}
+}
+
+// What the kernel refuses is named, with what is allowed as far as it is known.
+func TestModelDiskExplains(t *testing.T) {
+	s := modelDisks(t)
+	top := s.Path("sys/kernel/config/modeldisk")
+	tests := []struct {
+		attribute string
+		err       error
+		want      string
+	}{
+		{"hdd/ncq", syscall.ENOENT, "no such file or directory; allowed in " + top + "/nullb0/hdd/: ncq_depth, rpm"},
+		{"nvme/dies", syscall.ENOENT, "no such file or directory; allowed in " + top + "/nullb0/nvme/: nothing: open "},
+		{"hdd/ncq_depth", syscall.EINVAL, "invalid argument; the kernel log says what is allowed"},
+		{"preset", syscall.EINVAL, "invalid argument; allowed: fixed: ideal; hdd: desktop laptop"},
+		{"power", syscall.ENOMEM, "cannot allocate memory"},
+	}
+	for _, tt := range tests {
+		path := top + "/nullb0/" + tt.attribute
+		err := explainAttribute(top, path, fmt.Errorf("write %q to %s: %w", "5", path, tt.err))
+		if want := `write "5" to ` + path + ": " + tt.want; !strings.HasPrefix(err.Error(), want) || !errors.Is(err, tt.err) {
+			t.Errorf("%s:\n got %s\nwant %s", tt.attribute, err, want)
+		}
+		code := failure.Usage
+		if errors.Is(tt.err, syscall.ENOMEM) {
+			code = failure.Failed
+		}
+		if failure.Code(err) != code {
+			t.Errorf("%s: code %d, want %d", tt.attribute, failure.Code(err), code)
+		}
+	}
+}
+
+func TestModelDiskSays(t *testing.T) {
+	s := modelDisks(t)
+	if preset, err := s.ModelDiskPreset("nullb0"); preset != "desktop" || err != nil {
+		t.Errorf("preset %q, %v", preset, err)
+	}
+	stat, err := find(t, s, "nullb0").Stat()
+	if want := map[string]uint64{"reads": 12, "depth_mean_milli": 31000}; err != nil || !maps.Equal(stat, want) {
+		t.Errorf("stat %v, %v; want %v", stat, err, want)
+	}
+	if stat, err = find(t, s, "nvme0n1").Stat(); stat != nil || err != nil {
+		t.Errorf("another kind of disk: stat %v, %v", stat, err)
+	}
+	bad := machine(t, map[string]string{"sys/kernel/config/modeldisk/nullb0/stat": "reads 12\nnews\n"})
+	if _, err = find(t, bad, "nullb0").Stat(); err == nil || !strings.Contains(err.Error(), `"news" is not a name and a number`) {
+		t.Errorf("bad stat: %v", err)
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Case is a device and a load on it. All times are seconds of the clock of the
+// machine that runs the load.
+type Case struct {
+	// Name is "" for the only case of an experiment that lists none.
+	Name string
+	// RampS is how long load runs before anything is counted, 0..3600.
+	RampS float64
+	// DurationS is how long is counted after the ramp, above 0..86400.
+	DurationS  float64
+	Device     Device
+	Containers []Container
+}
+
+// Container is one tenant: a cgroup with a weight and a fio job in it.
+type Container struct {
+	Name   string
+	Weight int // 1..10000, as in io.weight
+	// Cgroup is the path below the experiment's own cgroup.
+	Cgroup string
+	// StartS and EndS bound the load, in seconds after the load's start;
+	// 0 <= StartS < EndS <= RampS + DurationS.
+	StartS, EndS float64
+	// Job is the file's [job], overlaid with the case's and with the
+	// container's own.
+	Job Job
+}
+
+// CountedS returns for how many seconds t's load runs before it is counted,
+// and for how many it is counted: the part of [StartS, EndS] before and after
+// the ramp's end.
+func (k *Case) CountedS(t Container) (uncounted, counted float64) {
+	uncounted = max(0, k.RampS-t.StartS)
+	return uncounted, t.EndS - t.StartS - uncounted
+}
+
+// writes reports whether any container's job writes to the device.
+func (k *Case) writes() bool {
+	return slices.ContainsFunc(k.Containers, func(t Container) bool { return t.Job.Writes() })
+}
+
+func (k *Case) containerNames() []string {
+	var names []string
+	for _, t := range k.Containers {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// The file's own shape.
+type fileCase struct {
+	Name      *string         `toml:"name"`
+	RampS     *float64        `toml:"ramp_s"`
+	DurationS *float64        `toml:"duration_s"`
+	Device    *fileDevice     `toml:"device"`
+	Job       map[string]any  `toml:"job"`
+	Container []fileContainer `toml:"container"`
+}
+
+type fileContainer struct {
+	Name   *string        `toml:"name"`
+	Weight *int64         `toml:"weight"`
+	Cgroup *string        `toml:"cgroup"`
+	StartS *float64       `toml:"start_s"`
+	EndS   *float64       `toml:"end_s"`
+	Job    map[string]any `toml:"job"`
+}
+
+// cases are the file's, with their own keys in place of the file's, or the
+// file itself as the only one.
+func (c *checker) cases(f *file) []Case {
+	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, Device: f.Device, Job: f.Job, Container: f.Container}
+	if len(f.Case) == 0 {
+		return []Case{c.oneCase(&base, "container")}
+	}
+	var cases []Case
+	for i := range f.Case {
+		own := &f.Case[i]
+		c.within = fmt.Sprintf("case[%d].", i)
+		containers := "container"
+		if len(own.Container) > 0 {
+			containers = c.within + containers
+		}
+		common := base
+		common.Device = base.Device.forCase(own.Device)
+		k := c.oneCase(new(overlaid(common, *own)), containers)
+		k.Name = c.name(c.within+"name", own.Name)
+		if own.Name != nil && slices.ContainsFunc(cases, func(earlier Case) bool { return earlier.Name == k.Name }) {
+			c.fail(c.within+"name", fmt.Sprintf("%q is the name of an earlier case", k.Name), "a name of its own")
+		}
+		cases = append(cases, k)
+	}
+	c.within = ""
+	return cases
+}
+
+// overlaid is a table with the keys of another in place of its own: tables in
+// them likewise, lists as a whole.
+func overlaid[T any](base, over T) T {
+	to, from := reflect.ValueOf(&base).Elem(), reflect.ValueOf(over)
+	for i := range to.NumField() {
+		dst, src := to.Field(i), from.Field(i)
+		switch {
+		case src.IsZero():
+		case dst.IsZero():
+			dst.Set(src)
+		default:
+			dst.Set(merged(dst, src))
+		}
+	}
+	return base
+}
+
+func merged(base, over reflect.Value) reflect.Value {
+	switch both := base.Interface().(type) {
+	case map[string]any:
+		all := maps.Clone(both)
+		maps.Copy(all, over.Interface().(map[string]any))
+		return reflect.ValueOf(all)
+	case *fileDevice:
+		return reflect.ValueOf(new(overlaid(*both, *over.Interface().(*fileDevice))))
+	case *fileIocost:
+		return reflect.ValueOf(new(overlaid(*both, *over.Interface().(*fileIocost))))
+	}
+	return over
+}
+
+// oneCase checks a case; containers is the key of its containers' tables.
+func (c *checker) oneCase(f *fileCase, containers string) Case {
+	k := Case{
+		RampS:     value(f.RampS, 0),
+		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
+		Device:    c.device(f.Device),
+	}
+	c.number("ramp_s", k.RampS, k.RampS >= 0 && k.RampS <= 3600, "0..3600 seconds")
+	c.number("duration_s", k.DurationS, k.DurationS > 0 && k.DurationS <= 86400, "above 0 seconds, at most 86400")
+	job := c.job("job", f.Job)
+	for i := range f.Container {
+		k.Containers = append(k.Containers, c.container(fmt.Sprintf("%s[%d]", containers, i), &f.Container[i], &k, job))
+	}
+	if len(k.Containers) == 0 {
+		c.fail("container", "is missing", "one [[container]] or more, each with name and weight")
+	}
+	return k
+}
+
+func (c *checker) container(key string, f *fileContainer, k *Case, common Job) Container {
+	t := Container{
+		Name:   c.name(key+".name", f.Name),
+		Weight: c.integer(key+".weight", f.Weight, nil, 1, 10000),
+		StartS: value(f.StartS, 0),
+		EndS:   value(f.EndS, k.RampS+k.DurationS),
+		Job:    common.overlaid(c.job(key+".job", f.Job)),
+	}
+	t.Cgroup = value(f.Cgroup, t.Name)
+	for _, earlier := range k.Containers {
+		if f.Name != nil && earlier.Name == t.Name {
+			c.fail(key+".name", fmt.Sprintf("%q is the name of an earlier container", t.Name), "a name of its own")
+		}
+		if f.Cgroup != nil && earlier.Cgroup == t.Cgroup {
+			c.fail(key+".cgroup", fmt.Sprintf("%q is the cgroup of an earlier container", t.Cgroup), "a cgroup of its own")
+		}
+		if nested(earlier.Cgroup, t.Cgroup) {
+			c.fail(key+".cgroup", fmt.Sprintf("%q and %q lie one in the other", earlier.Cgroup, t.Cgroup),
+				"a leaf: cgroup v2 keeps processes out of inner groups")
+		}
+	}
+	if f.Cgroup != nil && (t.Cgroup != path.Clean(t.Cgroup) || t.Cgroup == "." || path.IsAbs(t.Cgroup) || strings.HasPrefix(t.Cgroup, "..")) {
+		c.fail(key+".cgroup", fmt.Sprintf("%q is not a path below the experiment's cgroup", t.Cgroup), "a relative path without '..'")
+	}
+	end := k.RampS + k.DurationS
+	c.number(key+".start_s", t.StartS, t.StartS >= 0 && t.StartS < end, fmt.Sprintf("0 to below ramp_s + duration_s = %g", end))
+	c.number(key+".end_s", t.EndS, t.EndS > max(t.StartS, k.RampS) && t.EndS <= end,
+		fmt.Sprintf("above start_s and ramp_s, at most ramp_s + duration_s = %g", end))
+	if _, ok := t.Job["rw"]; !ok {
+		c.fail(key+".job.rw", "is missing", "set rw in [job] or in the container's own job")
+	}
+	return t
+}
+
+func nested(a, b string) bool {
+	return strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The kinds of disk that the lab can make.
+const (
+	NullBlk   = "null_blk"  // the kernel's: a constant time for each request
+	ModelDisk = "modeldisk" // this project's: behaves like a disk that exists
+)
+
+// Device is the disk that the lab makes for the load.
+type Device struct {
+	Kind   string // NullBlk or ModelDisk
+	Tags   int    // requests a hardware queue holds at once
+	Queues int    // hardware queues, without those that are polled
+	// SizeMiB is the disk's size; 0 leaves a modeldisk its preset's.
+	SizeMiB int
+	// CompletionUS is the microseconds a null_blk takes for a request of any size.
+	CompletionUS int
+	// Model is what a modeldisk is; the zero Model for a null_blk.
+	Model Model
+}
+
+// Model is what a modeldisk behaves like.
+type Model struct {
+	Name string // one of Models
+	// Preset is the disk whose figures the model has; "" is the model's first.
+	Preset string
+	// Scale is how many times slower than the real disk this one is, 1..1000.
+	Scale int
+	// Seed is where the model's own random numbers begin.
+	Seed       int64
+	PollQueues int // hardware queues that are polled
+	// MemoryBacked disks keep what is written; others read as they like.
+	MemoryBacked, WriteCache, Discard bool
+	// Params are parameters of the model that differ from the preset's. Which
+	// there are, and their ranges, the module knows.
+	Params map[string]int64
+	// Iocost is what io.cost is told about the disk, nil for nothing.
+	Iocost *Iocost
+}
+
+// Iocost is a linear model for io.cost: bytes and requests per second that the
+// disk can do, unscaled.
+type Iocost struct {
+	RBPS, RSeqIOPS, RRandIOPS, WBPS, WSeqIOPS, WRandIOPS int64
+}
+
+// Models lists what a modeldisk can be.
+func Models() []string { return []string{"fixed", "hdd", "flash", "nvme", "ull"} }
+
+// String describes the device in one line.
+func (d Device) String() string {
+	queues := countOf(d.Queues, "queue") + fmt.Sprintf(" of %d tags", d.Tags)
+	if d.Kind != ModelDisk {
+		return fmt.Sprintf("%s, completion %d us, %s, %d MiB", d.Kind, d.CompletionUS, queues, d.SizeMiB)
+	}
+	m := d.Model
+	name := m.Name
+	if m.Preset != "" {
+		name += "/" + m.Preset
+	}
+	about := []string{d.Kind + " " + name}
+	for _, param := range slices.Sorted(maps.Keys(m.Params)) {
+		about = append(about, fmt.Sprintf("%s %d", param, m.Params[param]))
+	}
+	about = append(about, fmt.Sprintf("scale %d", m.Scale), queues)
+	if m.PollQueues > 0 {
+		about = append(about, countOf(m.PollQueues, "poll queue"))
+	}
+	if d.SizeMiB > 0 {
+		about = append(about, fmt.Sprintf("%d MiB", d.SizeMiB))
+	}
+	for _, has := range []struct {
+		it   bool
+		name string
+	}{{m.MemoryBacked, "memory-backed"}, {m.WriteCache, "write cache"}, {m.Discard, "discard"}} {
+		if has.it {
+			about = append(about, has.name)
+		}
+	}
+	return strings.Join(about, ", ")
+}
+
+// countOf writes "1 queue" and "2 queues".
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// The file's [device]. Which keys go with which kind is in kindKeys.
+type fileDevice struct {
+	Kind         *string        `toml:"kind"`
+	CompletionUS *int64         `toml:"completion_us"`
+	Model        *string        `toml:"model"`
+	Preset       *string        `toml:"preset"`
+	Scale        *int64         `toml:"scale"`
+	Seed         *int64         `toml:"seed"`
+	Tags         *int64         `toml:"tags"`
+	Queues       *int64         `toml:"queues"`
+	PollQueues   *int64         `toml:"poll_queues"`
+	SizeMiB      *int64         `toml:"size_mib"`
+	MemoryBacked *bool          `toml:"memory_backed"`
+	WriteCache   *bool          `toml:"write_cache"`
+	Discard      *bool          `toml:"discard"`
+	Params       map[string]any `toml:"params"`
+	Iocost       *fileIocost    `toml:"iocost"`
+}
+
+type fileIocost struct {
+	RBPS      *int64 `toml:"rbps"`
+	RSeqIOPS  *int64 `toml:"rseqiops"`
+	RRandIOPS *int64 `toml:"rrandiops"`
+	WBPS      *int64 `toml:"wbps"`
+	WSeqIOPS  *int64 `toml:"wseqiops"`
+	WRandIOPS *int64 `toml:"wrandiops"`
+}
+
+// forCase is the part of the file's [device] that a case with its own one
+// goes on from: the keys of another kind, or of another model, mean nothing.
+func (f *fileDevice) forCase(own *fileDevice) *fileDevice {
+	if f == nil || own == nil {
+		return f
+	}
+	if own.Kind != nil && value(f.Kind, "") != *own.Kind {
+		return nil
+	}
+	base := *f
+	if own.Model != nil && value(f.Model, "") != *own.Model {
+		base.Preset, base.Params, base.SizeMiB, base.Iocost = nil, nil, nil, nil
+	}
+	return &base
+}
+
+// kindKeys are the keys of each kind besides kind itself.
+func kindKeys(kind string) []string {
+	if kind == NullBlk {
+		return []string{"completion_us", "tags", "queues", "size_mib"}
+	}
+	return []string{"model", "preset", "scale", "seed", "tags", "queues", "poll_queues", "size_mib",
+		"memory_backed", "write_cache", "discard", "params", "iocost"}
+}
+
+// paramPattern keeps the names of parameters and presets fit for file names.
+var paramPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
+
+func (c *checker) device(f *fileDevice) Device {
+	kinds := NullBlk + ", " + ModelDisk
+	if f == nil {
+		c.fail("device", "is missing", "a [device] table with kind ("+kinds+") and that kind's keys")
+		return Device{}
+	}
+	kind := required(c, "device.kind", f.Kind, kinds)
+	if kind != NullBlk && kind != ModelDisk {
+		if f.Kind != nil {
+			c.fail("device.kind", fmt.Sprintf("unknown kind %q", kind), kinds)
+		}
+		return Device{Kind: kind}
+	}
+	c.onlyKindKeys(f, kind)
+	d := Device{Kind: kind, Queues: c.integer("device.queues", f.Queues, new(int64(1)), 1, 1024)}
+	if kind == NullBlk {
+		d.CompletionUS = c.integer("device.completion_us", f.CompletionUS, nil, 1, 10_000_000)
+		d.Tags = c.integer("device.tags", f.Tags, nil, 1, 10240)
+		d.SizeMiB = c.integer("device.size_mib", f.SizeMiB, new(int64(4096)), 16, 1<<24)
+		return d
+	}
+	d.Tags = c.integer("device.tags", f.Tags, new(int64(64)), 1, 10240)
+	if f.SizeMiB != nil {
+		d.SizeMiB = c.integer("device.size_mib", f.SizeMiB, nil, 1, 1<<24)
+	}
+	d.Model = c.model(f)
+	return d
+}
+
+// onlyKindKeys refuses keys that mean nothing for the kind.
+func (c *checker) onlyKindKeys(f *fileDevice, kind string) {
+	v := reflect.ValueOf(f).Elem()
+	for field, value := range v.Fields() {
+		key := field.Tag.Get("toml")
+		if key != "kind" && !value.IsNil() && !slices.Contains(kindKeys(kind), key) {
+			c.fail("device."+key, "is not a key of kind "+kind, strings.Join(kindKeys(kind), ", "))
+		}
+	}
+}
+
+func (c *checker) model(f *fileDevice) Model {
+	models := strings.Join(Models(), ", ")
+	m := Model{
+		Name:         required(c, "device.model", f.Model, models),
+		Preset:       value(f.Preset, ""),
+		Scale:        c.integer("device.scale", f.Scale, new(int64(1)), 1, 1000),
+		Seed:         value(f.Seed, 1),
+		PollQueues:   c.integer("device.poll_queues", f.PollQueues, new(int64(0)), 0, 1024),
+		MemoryBacked: value(f.MemoryBacked, false),
+		WriteCache:   value(f.WriteCache, false),
+		Discard:      value(f.Discard, false),
+		Iocost:       c.iocost(f.Iocost),
+	}
+	if f.Model != nil && !slices.Contains(Models(), m.Name) {
+		c.fail("device.model", fmt.Sprintf("unknown model %q", m.Name), models)
+	}
+	if f.Preset != nil && !paramPattern.MatchString(m.Preset) {
+		c.fail("device.preset", fmt.Sprintf("%q is not a preset's name", m.Preset), "a preset of the model, or leave it out for the first")
+	}
+	if m.Seed < 0 {
+		c.fail("device.seed", fmt.Sprintf("%d is out of range", m.Seed), "an integer 0 and up")
+	}
+	if m.MemoryBacked && f.SizeMiB == nil {
+		c.fail("device.size_mib", "is missing", "how much memory a memory-backed disk may take")
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Params)) {
+		key := "device.params." + name
+		n, integer := f.Params[name].(int64)
+		switch {
+		case !paramPattern.MatchString(name):
+			c.fail(key, "is not a parameter's name", "the files in the model's directory in configfs")
+		case !integer || n < 0:
+			c.fail(key, fmt.Sprintf("%v is not allowed", f.Params[name]), "an integer 0 and up")
+		}
+		if m.Params == nil {
+			m.Params = map[string]int64{}
+		}
+		m.Params[name] = n
+	}
+	return m
+}
+
+func (c *checker) iocost(f *fileIocost) *Iocost {
+	if f == nil {
+		return nil
+	}
+	rate := func(name string, v *int64) int64 {
+		const key = "device.iocost."
+		n := required(c, key+name, v, "what the disk does each second, unscaled")
+		if v != nil && n < 1 {
+			c.fail(key+name, fmt.Sprintf("%d is out of range", n), "an integer 1 and up")
+		}
+		return n
+	}
+	return &Iocost{
+		RBPS: rate("rbps", f.RBPS), RSeqIOPS: rate("rseqiops", f.RSeqIOPS), RRandIOPS: rate("rrandiops", f.RRandIOPS),
+		WBPS: rate("wbps", f.WBPS), WSeqIOPS: rate("wseqiops", f.WSeqIOPS), WRandIOPS: rate("wrandiops", f.WRandIOPS),
+	}
+}
+
+// iocostNeedsModel refuses the contender iocost on a disk that it is told
+// nothing about.
+func (c *checker) iocostNeedsModel(e *Experiment) {
+	i := slices.Index(e.Schedulers, "iocost")
+	if i >= 0 && slices.ContainsFunc(e.Cases, func(k Case) bool { return k.Device.Kind == ModelDisk && k.Device.Model.Iocost == nil }) {
+		c.fail(fmt.Sprintf("schedulers[%d]", i), "iocost needs to be told what the modeldisk can do",
+			"a [device.iocost] table with "+strings.Join(keysOf(reflect.TypeFor[fileIocost]()), ", ")+"; or leave iocost out")
+	}
+}
+
+// Scaled is the model for a disk that is so many times slower.
+func (m Iocost) Scaled(scale int) Iocost {
+	by := func(n int64) int64 { return max(1, n/int64(cmp.Or(scale, 1))) }
+	return Iocost{
+		RBPS: by(m.RBPS), RSeqIOPS: by(m.RSeqIOPS), RRandIOPS: by(m.RRandIOPS),
+		WBPS: by(m.WBPS), WSeqIOPS: by(m.WSeqIOPS), WRandIOPS: by(m.WRandIOPS),
+	}
+}

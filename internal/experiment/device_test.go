@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+
+package experiment
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"isolio/internal/failure"
+)
+
+const modelDisk = `name = "m"
+question = "Is it a disk?"
+schedulers = ["none", "iocost"]
+duration_s = 2
+
+[device]
+kind = "modeldisk"
+model = "nvme"
+preset = "p4500-2tb"
+scale = 16
+memory_backed = true
+size_mib = 1024
+[device.params]
+ncq_depth = 4
+[device.iocost]
+rbps = 3200
+rseqiops = 31
+rrandiops = 30
+wbps = 1000
+wseqiops = 20
+wrandiops = 10
+
+[job]
+rw = "randread"
+[[container]]
+name = "a"
+weight = 100
+`
+
+// refuses changes one line of a valid file at a time and checks the whole
+// message.
+func refuses(t *testing.T, valid string, tests []struct{ name, old, new, want string }) {
+	t.Helper()
+	for _, tt := range tests {
+		text := strings.Replace(valid, tt.old, tt.new, 1)
+		if text == valid {
+			t.Fatalf("%s: %q is not in the valid file", tt.name, tt.old)
+		}
+		_, err := Parse("x", []byte(text))
+		if err == nil {
+			t.Errorf("%s: Parse took it", tt.name)
+		} else if err.Error() != tt.want || failure.Code(err) != failure.Usage {
+			t.Errorf("%s (code %d):\n got %s\nwant %s", tt.name, failure.Code(err), err, tt.want)
+		}
+	}
+}
+
+func TestParseModelDisk(t *testing.T) {
+	e, err := Parse("x", []byte(modelDisk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := e.Cases[0].Device
+	want := Device{
+		Kind: "modeldisk", Tags: 64, Queues: 1, SizeMiB: 1024,
+		Model: Model{
+			Name: "nvme", Preset: "p4500-2tb", Scale: 16, Seed: 1, MemoryBacked: true,
+			Params: map[string]int64{"ncq_depth": 4},
+			Iocost: &Iocost{RBPS: 3200, RSeqIOPS: 31, RRandIOPS: 30, WBPS: 1000, WSeqIOPS: 20, WRandIOPS: 10},
+		},
+	}
+	if !reflect.DeepEqual(d, want) {
+		t.Errorf("device\n got %+v\nwant %+v", d, want)
+	}
+	// Nothing that the disk can do a little of becomes nothing.
+	if got, want := d.Model.Iocost.Scaled(16), (Iocost{200, 1, 1, 62, 1, 1}); got != want {
+		t.Errorf("Scaled = %+v, want %+v", got, want)
+	}
+}
+
+func TestDeviceString(t *testing.T) {
+	for _, tt := range []struct {
+		d    Device
+		want string
+	}{
+		{Device{Kind: NullBlk, CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
+			"null_blk, completion 1000 us, 1 queue of 32 tags, 4096 MiB"},
+		{Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: Model{Name: "nvme", Preset: "p4500-2tb", Scale: 16}},
+			"modeldisk nvme/p4500-2tb, scale 16, 1 queue of 64 tags"},
+		{Device{Kind: ModelDisk, Tags: 8, Queues: 2, SizeMiB: 64, Model: Model{
+			Name: "hdd", Scale: 1, PollQueues: 1, Params: map[string]int64{"rpm": 7200, "ncq_depth": 4},
+			MemoryBacked: true, WriteCache: true, Discard: true}},
+			"modeldisk hdd, ncq_depth 4, rpm 7200, scale 1, 2 queues of 8 tags, 1 poll queue, 64 MiB, memory-backed, write cache, discard"},
+	} {
+		if got := tt.d.String(); got != tt.want {
+			t.Errorf("String\n got %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+func TestParseRefusesModelDisk(t *testing.T) {
+	keys := "model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"
+	refuses(t, modelDisk, []struct{ name, old, new, want string }{
+		{"a key of another kind", `scale = 16`, `completion_us = 16`,
+			"x:10: device.completion_us: is not a key of kind modeldisk; allowed: " + keys},
+		{"no model", "model = \"nvme\"\n", "",
+			"x:6: device.model: is missing; allowed: fixed, hdd, flash, nvme, ull"},
+		{"unknown model", `model = "nvme"`, `model = "tape"`,
+			`x:8: device.model: unknown model "tape"; allowed: fixed, hdd, flash, nvme, ull`},
+		{"preset with a slash", `"p4500-2tb"`, `"../power"`,
+			`x:9: device.preset: "../power" is not a preset's name; allowed: a preset of the model, or leave it out for the first`},
+		{"scale", "scale = 16", "scale = 1001", "x:10: device.scale: 1001 is out of range; allowed: an integer 1..1000"},
+		{"seed", "scale = 16", "seed = -1", "x:10: device.seed: -1 is out of range; allowed: an integer 0 and up"},
+		{"memory without a size", "size_mib = 1024\n", "",
+			"x:6: device.size_mib: is missing; allowed: how much memory a memory-backed disk may take"},
+		{"bool", "memory_backed = true", "memory_backed = 1",
+			"x:11: device.memory_backed: has the wrong type; allowed: true or false"},
+		{"negative parameter", "ncq_depth = 4", "ncq_depth = -4",
+			"x:14: device.params.ncq_depth: -4 is not allowed; allowed: an integer 0 and up"},
+		{"text for a parameter", "ncq_depth = 4", `ncq_depth = "4"`,
+			"x:14: device.params.ncq_depth: 4 is not allowed; allowed: an integer 0 and up"},
+		{"parameter that leads elsewhere", "ncq_depth = 4", `"../power" = 1`,
+			"x:14: device.params.../power: is not a parameter's name; allowed: the files in the model's directory in configfs"},
+		{"unknown key of iocost", "rbps = 3200", "rbsp = 3200",
+			"x:16: device.iocost.rbsp: unknown key; allowed: rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops"},
+		{"no rate", "rbps = 3200\n", "",
+			"x:15: device.iocost.rbps: is missing; allowed: what the disk does each second, unscaled"},
+		{"rate 0", "rbps = 3200", "rbps = 0",
+			"x:16: device.iocost.rbps: 0 is out of range; allowed: an integer 1 and up"},
+		{"iocost without its table", modelDisk[strings.Index(modelDisk, "[device.iocost]"):strings.Index(modelDisk, "[job]")], "",
+			"x:3: schedulers: iocost needs to be told what the modeldisk can do; allowed: a [device.iocost] table with " +
+				"rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops; or leave iocost out"},
+	})
+	refuses(t, valid, []struct{ name, old, new, want string }{
+		{"a model's key for null_blk", "tags = 32", "tags = 32\nscale = 2",
+			"x:13: device.scale: is not a key of kind null_blk; allowed: completion_us, tags, queues, size_mib"},
+	})
+}
