@@ -53,29 +53,29 @@
  * comes to it; a write that continues, what is left until its place.
  *
  * Worked: 7200 revolutions a minute are 8.33 ms each. The preset's random 4 KiB
- * read has a seek of 1.85 + 5.68 * 0.51 + 11.3 * 0.31 = 8.3 ms on the mean, half
- * a revolution, 0.28 ms of overhead and 0.07 ms of data: 12.8 to 13.1 ms, or
- * 76 a second. Of 30 commands to choose from the cheapest costs 8.0 ms, for 125 a
- * second. Reads of 128 KiB in sequence: 1241 sectors of a track in 8.33 + 1.48
- * ms, 64.8 MB a second, and 36 at the inner end.
+ * read has a seek of 1.85 + 5.68 * 0.53 + 11.3 * 0.33 = 8.6 ms on the mean (the
+ * means of sqrt(x) and of x between two sectors), half a revolution, 0.28 ms of
+ * overhead and 0.07 ms of data: 13.1 ms, or 76 a second. The cheapest of 30
+ * commands costs 8.0 ms, for 125 a second. Reads of 128 KiB in sequence: 1241
+ * sectors of a track in 8.33 + 1.48 ms, 64.8 MB/s, and 36 MB/s at the inner end.
  *
  * 5. Where the figures are from
  *
- * Document 002, table 1 (response times and rates of 32 processes at NCQ depths
- * 1 to 31) is the only target for the mechanics and the firmware: I know no other
- * table of a desktop disk of those years. Fits of it are not unique. That of the
- * preset "desktop-2008" has the seek curve, overhead and guard, all of the rotation
- * counted: it is the one with which every quantile stays in its limits with every
- * seed that was tried. That of "desktop-2008-h1" (the least logarithmic error
- * over the table) counts 46 percent of the rotation; its median at depth 31 is
- * 11 to 13 percent above the table. The age limit explains the largest response
- * times at depth 31 and is common to both.
+ * Document 002, table 1 (response times and rates of 32 processes at NCQ depths 1
+ * to 31) is the only target for the mechanics and the firmware: no other such
+ * table of a desktop disk of those years was found. Fits of it are not unique.
+ * "desktop-2008" has a large guard and counts all of the rotation: with it every
+ * quantile stays in its limits (tests/hdd_sim.c) with every seed that was tried.
+ * "desktop-2008-h1" has the least logarithmic error over the table and counts 46
+ * percent of the rotation; its median at depth 31 is 11 to 13 percent above the
+ * table's. The age limit explains the largest response times at depth 31, and
+ * both have it.
  *
  * The document does not name its disk. Tracks, zones, switch time, link and
- * capacity are those of a disk of that kind with NCQ, from the manufacturer's
- * specification (Hitachi Deskstar 7K500, section "data transfer speed": zone 0 of
- * 30 reads 76.3 MB/s, 64.8 sustained, SATA 300 MB/s). Its random reads of one
- * sector take 13.6 ms each there, within four percent of the document's disk.
+ * capacity are those of a desktop disk with NCQ, from its manufacturer's
+ * specification (Hitachi, Deskstar 7K500, "Data transfer speed": zone 0 of 30
+ * reads 76.3 MB/s, 64.8 sustained; SATA 300 MB/s). It gives 55.5 s for 4,096
+ * random reads of one sector, 74 a second; the document's disk does 76 of 4 KiB.
  *
  * 6. What it does not do
  *
@@ -136,7 +136,7 @@ struct md_hdd {
 	struct md_hdd_ahead ahead;
 	u64 written_sect;		/* end of the last write ... */
 	u64 written_end_ns;		/* ... spiral */
-	u64 written_at_ns;		/* ... time; MD_NEVER_NS: the head has left */
+	u64 written_at_ns;		/* ... time */
 };
 
 static struct md_hdd *md_hdd_of(struct md_model *model)
@@ -337,7 +337,6 @@ static u64 md_hdd_serve_medium(struct md_hdd *hdd, const struct md_cmd *cmd, u64
 		at_ns += md_hdd_wait_ns(hdd, at_ns, first_ns);
 	}
 	hdd->ahead = (struct md_hdd_ahead){};
-	hdd->written_at_ns = MD_NEVER_NS;
 	if (cmd->op == MD_READ) {
 		hdd->ahead.first_sect = cmd->sect;
 		hdd->ahead.end_sect = min(end_sect + params->ahead_sects, hdd->nr_sects);
@@ -475,25 +474,33 @@ static void md_hdd_make_zones(struct md_hdd *hdd)
 static bool md_hdd_refused(struct md_setup *setup)
 {
 	const struct md_hdd_params *params = setup->params;
-	u64 least_sects = params->outer_track_sects * params->nr_zones;
+	u64 outer_sects = params->outer_track_sects;
+	u64 inner_sects = div_u64(outer_sects * (1000 - params->zone_permille), 1000);
+	u64 least_sects = outer_sects * params->nr_zones;
+	u64 most_sects = inner_sects * U32_MAX;
 
-	if (setup->nr_sects >= least_sects)
-		return false;
-	scnprintf(setup->problem, sizeof(setup->problem),
-		  "nr_zones is %llu of tracks of %llu sectors, the disk has %llu sectors: at least %llu are needed",
-		  params->nr_zones, params->outer_track_sects, setup->nr_sects, least_sects);
-	return true;
+	if (setup->nr_sects < least_sects) {
+		scnprintf(setup->problem, sizeof(setup->problem),
+			  "nr_zones is %llu, of tracks of %llu sectors: a disk of %llu sectors is too small, it needs %llu",
+			  params->nr_zones, outer_sects, setup->nr_sects, least_sects);
+		return true;
+	}
+	/* A track's stroke is in Q32. */
+	if (setup->nr_sects > most_sects) {
+		scnprintf(setup->problem, sizeof(setup->problem),
+			  "outer_track_sects is %llu, innermost %llu: a disk of %llu sectors is too large, it can have %llu",
+			  outer_sects, inner_sects, setup->nr_sects, most_sects);
+		return true;
+	}
+	return false;
 }
 
 static struct md_model *md_hdd_create(struct md_setup *setup)
 {
-	struct md_hdd *hdd;
+	struct md_hdd *hdd = kzalloc(sizeof(*hdd), GFP_KERNEL);
 
-	if (md_hdd_refused(setup))
-		return NULL;
-	hdd = kzalloc(sizeof(*hdd), GFP_KERNEL);
-	if (!hdd)
-		return NULL;
+	if (!hdd || md_hdd_refused(setup))
+		goto fail;
 	md_model_init(&hdd->model, &md_hdd_type, setup->seed);
 	hdd->params = *(const struct md_hdd_params *)setup->params;
 	hdd->nr_sects = setup->nr_sects;
@@ -504,13 +511,16 @@ static struct md_model *md_hdd_create(struct md_setup *setup)
 	INIT_LIST_HEAD(&hdd->queue);
 	hdd->zones = kvcalloc(hdd->params.nr_zones, sizeof(*hdd->zones), GFP_KERNEL);
 	/* The command being served, and each that is done at once. */
-	if (!hdd->zones || md_events_init(&hdd->events, setup->nr_cmds)) {
-		kvfree(hdd->zones);
-		kfree(hdd);
-		return NULL;
-	}
+	if (!hdd->zones || md_events_init(&hdd->events, setup->nr_cmds))
+		goto fail_zones;
 	md_hdd_make_zones(hdd);
 	return &hdd->model;
+
+fail_zones:
+	kvfree(hdd->zones);
+fail:
+	kfree(hdd);
+	return NULL;
 }
 
 #define MD_PARAMS_STRUCT md_hdd_params
