@@ -20,7 +20,11 @@
  * does that: for each block collected, a read and a program for each row_pages
  * of the pages copied, and an erase. The write waits for all of it, and so does
  * everything that comes to that die later. On a disk with queue_depth 1
- * everything waits.
+ * everything waits. With reads_first, a read that finds its die busy waits
+ * only for the read, or the program, in progress, and what else the die has to do
+ * is done that much later; an erase then counts as programs of the same length.
+ * (That a write which the die has already taken is so delayed is left out of
+ * the write's own latency, and counted for what comes after it.)
  *
  * With buffer_pages, a write is done when all its pages are in the buffer. A
  * page stays there until it is programmed; pages are programmed as soon as
@@ -47,9 +51,8 @@
  * for 64 GiB with op_permille 70.
  *
  * It does not have: collection in idle time, wear, bad blocks and levelling,
- * suspended programs or erases, priority of reads, different times for the
- * pages of a cell, a cache for reads, an SLC cache, or a map that has to be read
- * from flash itself. A read of data that is in the buffer goes to the flash,
+ * suspended programs or erases, different times for the pages of a cell, a
+ * cache for reads, an SLC cache, or a map that has to be read from flash itself. A read of data that is in the buffer goes to the flash,
  * where it was or will be. Copies do not use the channel.
  */
 #include <linux/kernel.h>
@@ -98,6 +101,7 @@ struct md_flash {
 	u64 link_ns;
 	u64 *channel_ns;		/* each channel */
 	u64 *die_ns;
+	u64 *die_read_ns;		/* when its last read ends */
 	u32 nr_dies;
 	u32 next_die;			/* the first to be asked */
 
@@ -119,6 +123,23 @@ static u64 md_flash_book(u64 *free_ns, u64 now_ns, u64 needs_ns)
 {
 	*free_ns = max(*free_ns, now_ns) + needs_ns;
 	return *free_ns;
+}
+
+/* Sense a row; returns when that is done. */
+static u64 md_flash_book_read(struct md_flash *flash, u32 die, u64 now_ns)
+{
+	u64 read_ns = flash->params.read_ns, start_ns = flash->die_ns[die];
+
+	if (flash->params.reads_first && start_ns > now_ns) {
+		/* What it has to do ends with a program, each after another. */
+		if (flash->die_read_ns[die] > now_ns)
+			start_ns = flash->die_read_ns[die];
+		else
+			start_ns = now_ns + (start_ns - now_ns) % flash->params.program_ns;
+	}
+	md_flash_book(&flash->die_ns[die], now_ns, read_ns);
+	flash->die_read_ns[die] = max(start_ns, now_ns) + read_ns;
+	return flash->die_read_ns[die];
 }
 
 static u64 *md_flash_channel_of(struct md_flash *flash, u32 die)
@@ -254,8 +275,7 @@ static void md_flash_read(struct md_flash *flash, struct md_cmd *cmd, u64 now_ns
 		} else {
 			die = md_ftl_die_of(&flash->ftl, at);
 			md_events_add(&flash->events,
-				      md_flash_book(&flash->die_ns[die], now_ns,
-						    flash->params.read_ns),
+				      md_flash_book_read(flash, die, now_ns),
 				      MD_FLASH_SENSED, MD_FLASH_UNIT(die, nr), cmd);
 		}
 		page += nr;
@@ -518,6 +538,7 @@ static void md_flash_destroy(struct md_model *model)
 	md_events_free(&flash->events);
 	kvfree(flash->channel_ns);
 	kvfree(flash->die_ns);
+	kvfree(flash->die_read_ns);
 	kvfree(flash->row);
 	kfree(flash);
 }
@@ -556,8 +577,9 @@ static int md_flash_alloc(struct md_flash *flash, struct md_setup *setup)
 		return err;
 	flash->channel_ns = kvcalloc(params->channels, sizeof(u64), GFP_KERNEL);
 	flash->die_ns = kvcalloc(flash->nr_dies, sizeof(u64), GFP_KERNEL);
+	flash->die_read_ns = kvcalloc(flash->nr_dies, sizeof(u64), GFP_KERNEL);
 	flash->row = kvcalloc(flash->row_pages, sizeof(u32), GFP_KERNEL);
-	if (!flash->channel_ns || !flash->die_ns || !flash->row)
+	if (!flash->channel_ns || !flash->die_ns || !flash->die_read_ns || !flash->row)
 		return -ENOMEM;
 	/* And what leaves the buffer, a page at a time at worst. */
 	return md_events_init(&flash->events,
@@ -609,6 +631,7 @@ static const struct md_param md_flash_param_table[] = {
 	.link_ns = 40 * 1000,	/* 100 MB/s */				\
 	.queue_depth = 1,						\
 	.buffer_pages = 0,						\
+	.reads_first = 0,						\
 	.fill_pct = 100
 
 static const struct md_flash_params md_flash_emmc = {
@@ -657,6 +680,7 @@ static const struct md_flash_params md_flash_sata_ssd = {
 	.link_ns = 7447,	/* 550 MB/s, likewise */
 	.queue_depth = 32,	/* of NCQ */
 	.buffer_pages = 512,	/* two rows for each die, so that none is idle */
+	.reads_first = 1,	/* MQSim's Preemptible_GC_Enabled, off there */
 	.fill_pct = 100,
 	.overwrite_pct = 100,
 	.overwrite_area_permille = 1000,

@@ -22,6 +22,7 @@
 	X(link_ns, 0, MD_MAX_NS)	/* a page to or from the host */ \
 	X(queue_depth, 1, 1024)		/* commands taken; others wait outside */ \
 	X(buffer_pages, 0, 65536)	/* 0: a write is done when programmed */ \
+	X(reads_first, 0, 1)		/* before writes and collection on a die */ \
 	X(fill_pct, 0, 100)		/* of the size, written at the start, */ \
 	X(overwrite_pct, 0, 1000)	/* and then so much, at random, in */ \
 	X(overwrite_area_permille, 1, 1000)	/* this first part of it */

@@ -220,7 +220,7 @@ static u64 do_one(struct md_model *model, u64 *now_ns, enum md_op op, u64 sect,
 	return cmd.done_ns - cmd.arrive_ns;
 }
 
-/* A disk of 16 MiB and 4 dies, with as little spare space as can be. */
+/* A disk of 16 MiB and 4 dies with little spare space. */
 static const struct md_flash_params tiny = {
 	.channels = 2, .dies = 2, .row_pages = 4, .block_pages = 16,
 	.op_permille = 63, .gc_low = 2, .gc_high = 4, .read_ns = 50000,
@@ -298,13 +298,51 @@ static void nothing_stays_inside(struct kunit *test)
 	}
 }
 
-/* A host that drops all data but that on one die, and writes on. */
+/* The reason why a disk is refused; NULL if it is not. */
+static const char *refused(const struct md_flash_params *params, u64 size_mib)
+{
+	static struct md_setup setup;
+	struct md_model *model;
+
+	setup = (struct md_setup){
+		.params = params, .nr_sects = size_mib << 11, .nr_cmds = 1,
+		.max_sects = 2048,
+	};
+	model = md_flash_type.create(&setup);
+	if (!model)
+		return setup.problem;
+	model->type->destroy(model);
+	return NULL;
+}
+
+/* What it says would do. */
+static u64 least_op_permille(struct kunit *test, struct md_flash_params params)
+{
+	const char *why;
+
+	params.op_permille = 1;
+	why = refused(&params, 16);
+	KUNIT_ASSERT_NOT_NULL(test, why);
+	KUNIT_ASSERT_EQ(test, strncmp(why, "op_permille 1: at least ", 24), 0);
+	return strtoull(why + 24, NULL, 10);
+}
+
+/*
+ * A host that drops all data but that on one die, and writes on, on a disk with
+ * as little spare space as there can be.
+ */
 static void a_die_never_overflows(struct kunit *test)
 {
-	struct md_model *model = sim_create(&md_flash_type, &tiny, 16, 1, 1);
-	struct md_ftl *ftl = &md_flash_of(model)->ftl;
-	u32 nr_pages = ftl->config.nr_pages, round, page;
+	struct md_flash_params params = tiny;
+	u32 nr_pages, round, page;
 	struct md_ftl_work work = {};
+	struct md_model *model;
+	struct md_ftl *ftl;
+
+	params.op_permille = least_op_permille(test, tiny);
+	model = sim_create(&md_flash_type, &params, 16, 1, 1);
+	ftl = &md_flash_of(model)->ftl;
+	nr_pages = ftl->config.nr_pages;
 
 	for (round = 0; round < 50; round++) {
 		for (page = 0; page < nr_pages; page++) {
@@ -477,6 +515,69 @@ static void a_flush_drains_the_buffer(struct kunit *test)
 	model->type->destroy(model);
 }
 
+/* Reads among writes that keep one die busy with rows of 600 us. */
+static void reads_can_go_first(struct kunit *test)
+{
+	struct md_flash_params params = tiny;
+	struct md_cmd writes[8] = {}, reads[2] = {};
+	u64 done_ns[2], first;
+	unsigned int i;
+
+	params.channels = 1;
+	params.dies = 1;
+	params.channel_ns = 0;
+	params.link_ns = 0;
+	params.command_ns = 0;
+	params.queue_depth = 16;
+	params.fill_pct = 100;
+	for (first = 0; first < 2; first++) {
+		struct md_model *model;
+
+		params.reads_first = first;
+		model = sim_create(&md_flash_type, &params, 16, 1, 16);
+		for (i = 0; i < 8; i++) {
+			writes[i] = (struct md_cmd){ .op = MD_WRITE, .sect = i * 32,
+						     .nr_sects = 32 };
+			model->type->submit(model, &writes[i], 0);
+		}
+		model->type->advance(model, 100000);
+		for (i = 0; i < 2; i++) {
+			reads[i] = (struct md_cmd){ .op = MD_READ, .sect = 16384 + i * 64,
+						    .nr_sects = 8 };
+			model->type->submit(model, &reads[i], 100000);
+		}
+		model->type->advance(model, 1000000000);
+		for (i = 0; i < 2; i++) {
+			KUNIT_ASSERT_GT(test, reads[i].done_ns, 0ULL);
+			done_ns[i] = reads[i].done_ns;
+		}
+		/* After the program in progress and each other, or after all. */
+		KUNIT_EXPECT_EQ(test, done_ns[0], first ? 650000ULL : 8 * 600000ULL + 50000);
+		KUNIT_EXPECT_EQ(test, done_ns[1], done_ns[0] + 50000);
+		/* The die has done the same in all. */
+		KUNIT_EXPECT_EQ(test, md_flash_of(model)->die_ns[0], 8 * 600000ULL + 100000);
+		model->type->destroy(model);
+	}
+}
+
+static void sata_reads_do_not_wait_for_collection(struct kunit *test)
+{
+	struct sim sim = flash_sim(preset("sata-ssd"), 4096, MD_READ, 16);
+	u64 mean_us[MD_NR_OPS];
+
+	sim.write_permille = 200;
+	sim_run(&sim, 20000, 100000);
+	KUNIT_EXPECT_GT(test, sim.model->counts.nr_stalls, 100ULL);
+	mean_us[MD_READ] = sim.op_sum_ns[MD_READ] / sim.op_nr[MD_READ] / 1000;
+	mean_us[MD_WRITE] = sim.op_sum_ns[MD_WRITE] / sim.op_nr[MD_WRITE] / 1000;
+	printf("# sata-ssd, 80%% reads at depth 16: %llu a second, reads %llu us, writes %llu us\n",
+	       sim_milli_iops(&sim) / 1000, mean_us[MD_READ], mean_us[MD_WRITE]);
+	/* Most find a program, half done, and a read or two before them. */
+	KUNIT_EXPECT_GT(test, mean_us[MD_READ], 300ULL);
+	KUNIT_EXPECT_LT(test, mean_us[MD_READ], 2125ULL);
+	sim_end(&sim);
+}
+
 /* A full buffer takes no more than the flash can program. */
 static void a_full_buffer_is_as_slow_as_the_flash(struct kunit *test)
 {
@@ -521,28 +622,9 @@ static void the_same_seed_gives_the_same(struct kunit *test)
 	KUNIT_EXPECT_NE(test, run_hash(1), run_hash(2));
 }
 
-/* The reason why a disk is refused; NULL if it is not. */
-static const char *refused(const struct md_flash_params *params, u64 size_mib)
-{
-	static struct md_setup setup;
-	struct md_model *model;
-
-	setup = (struct md_setup){
-		.params = params, .nr_sects = size_mib << 11, .nr_cmds = 1,
-		.max_sects = 2048,
-	};
-	model = md_flash_type.create(&setup);
-	if (!model)
-		return setup.problem;
-	model->type->destroy(model);
-	return NULL;
-}
-
 static void nonsense_is_refused(struct kunit *test)
 {
 	struct md_flash_params params = tiny;
-	u64 least;
-	const char *why;
 
 	KUNIT_ASSERT_TRUE(test, !refused(&params, 16));
 	params.block_pages = 24;
@@ -559,17 +641,11 @@ static void nonsense_is_refused(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, refused(&params, 16),
 			   "buffer_pages 3: 0, or at least row_pages, 4");
 
-	/* What it says would do does, and one less does not. */
 	params = tiny;
-	params.op_permille = 1;
-	why = refused(&params, 16);
-	KUNIT_ASSERT_NOT_NULL(test, why);
-	printf("# %s\n", why);
-	KUNIT_ASSERT_EQ(test, strncmp(why, "op_permille 1: at least ", 24), 0);
-	least = strtoull(why + 24, NULL, 10);
-	params.op_permille = least;
+	params.op_permille = least_op_permille(test, tiny);
+	printf("# op_permille at least %llu\n", params.op_permille);
 	KUNIT_EXPECT_TRUE(test, !refused(&params, 16));
-	params.op_permille = least - 1;
+	params.op_permille--;
 	KUNIT_EXPECT_TRUE(test, refused(&params, 16));
 }
 
@@ -601,6 +677,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(collection_is_in_the_tail),
 	KUNIT_CASE(sata_has_its_times),
 	KUNIT_CASE(a_flush_drains_the_buffer),
+	KUNIT_CASE(reads_can_go_first),
+	KUNIT_CASE(sata_reads_do_not_wait_for_collection),
 	KUNIT_CASE(a_full_buffer_is_as_slow_as_the_flash),
 	KUNIT_CASE(the_same_seed_gives_the_same),
 	KUNIT_CASE(nonsense_is_refused),
