@@ -229,3 +229,11 @@ func TestMet(t *testing.T) {
 		}
 	}
 }
+
+func TestFigure(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.99: "0.99", 1518338.048: "1518340", 1.0 / 3: "0.333333", 1e-7: "0.0000001", 76.077792: "76.0778"} {
+		if got := Figure(v); got != want {
+			t.Errorf("Figure(%g) = %s, want %s", v, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -35,6 +36,15 @@ func (x Expectation) Met(got float64) bool {
 	return (x.Min == nil || got >= *x.Min) && (x.Max == nil || got <= *x.Max)
 }
 
+// Figure writes a number with six significant digits and without an exponent.
+func Figure(v float64) string {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
+	if err != nil {
+		short = v
+	}
+	return strconv.FormatFloat(short, 'f', -1, 64)
+}
+
 // Subject is what is expected of, "bfq: jain_weighted".
 func (x Expectation) Subject() string {
 	text := x.Scheduler + ": " + x.Metric.String()
@@ -53,14 +63,14 @@ func (x Expectation) Subject() string {
 // Wanted is the bound, ">= 0.99".
 func (x Expectation) Wanted() string {
 	if x.Want != nil {
-		return fmt.Sprintf("%g within %g %%", *x.Want, *x.WithinPct)
+		return Figure(*x.Want) + " within " + Figure(*x.WithinPct) + " %"
 	}
 	var bounds []string
 	if x.Min != nil {
-		bounds = append(bounds, fmt.Sprintf(">= %g", *x.Min))
+		bounds = append(bounds, ">= "+Figure(*x.Min))
 	}
 	if x.Max != nil {
-		bounds = append(bounds, fmt.Sprintf("<= %g", *x.Max))
+		bounds = append(bounds, "<= "+Figure(*x.Max))
 	}
 	return strings.Join(bounds, " and ")
 }

@@ -22,7 +22,7 @@ func TestArgs(t *testing.T) {
 		Options: experiment.Job{"rw": "randread", "bs": "4k", "iodepth": "32", "size": "1g", "offset": "0"},
 	}
 	want := strings.Fields(`--name=w1000 --filename=/dev/nullb0 --offset=1073741824 --size=536870912 --time_based
-		--ramp_time=500000us --runtime=2000000us --randrepeat=0 --randseed=3 --lat_percentiles=1 --clat_percentiles=0
+		--ramp_time=500000us --runtime=2000000us --randrepeat=0 --randseed=3 --norandommap=1 --lat_percentiles=1 --clat_percentiles=0
 		--percentile_list=10:30:50:70:90:95:99:99.9:99.99 --group_reporting --disk_util=0 --eta=never --output-format=json
 		--output=out.json --bs=4k --iodepth=32 --rw=randread`)
 	want = append(want, "--exec_prerun=read go <go", "--readonly")

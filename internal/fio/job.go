@@ -50,6 +50,9 @@ func (j Job) Args(output string) []string {
 		// and not from the seed: all containers would read the same sequence.
 		"--randrepeat=0",
 		fmt.Sprintf("--randseed=%d", j.Seed),
+		// fio would remember which blocks it has used, with a bit each: that is
+		// memory and CPU time, and no random load uses each block once.
+		"--norandommap=1",
 		"--lat_percentiles=1",
 		"--clat_percentiles=0",
 		"--percentile_list=" + percentiles,

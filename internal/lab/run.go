@@ -56,7 +56,7 @@ const (
 	// processMiB is for one fio: about 20 MiB are its own; jobMiB for each
 	// process that it forks for a job.
 	processMiB = 24
-	jobMiB     = 24
+	jobMiB     = 8
 	// A flash disk's maps take about a 200th of its size; flashMiB is for those
 	// whose size the preset says.
 	flashMiB   = 64

@@ -80,7 +80,7 @@ func Merge(e *experiment.Experiment, runs []Run) (*Document, error) {
 		case v.Got == nil:
 			d.Unmet = append(d.Unmet, x.String()+": not measured")
 		default:
-			d.Unmet = append(d.Unmet, fmt.Sprintf("%s: measured %.6g", x, *v.Got))
+			d.Unmet = append(d.Unmet, x.String()+": measured "+experiment.Figure(*v.Got))
 		}
 	}
 	return d, nil

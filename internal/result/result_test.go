@@ -153,7 +153,7 @@ func TestExpectations(t *testing.T) {
 		{low(metric(experiment.TotalVsNone, ""), 0.9), "bfq: total_vs_none >= 0.9: measured 0.4625"},
 		{low(metric(experiment.TotalVs, "none"), 0.47), "bfq: total_vs:none >= 0.47: measured 0.4625"},
 		{low(metric(experiment.TotalIOPS, ""), 14208), ""},
-		{high(metric(experiment.TotalBytesPS, ""), 1), "bfq: total_bytes_per_s <= 1: measured 5.8196e+07"},
+		{high(metric(experiment.TotalBytesPS, ""), 1), "bfq: total_bytes_per_s <= 1: measured 58196000"},
 		{high(metric(experiment.Share, "w100"), 0.05), "bfq: share:w100 <= 0.05: measured 0.0540541"},
 		{high(metric(experiment.ReadP99US, "w100"), 63000), ""},
 		{high(metric(experiment.WriteP99US, "w100"), 63000), "bfq: write_p99_us:w100 <= 63000: not measured"},

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"isolio/internal/experiment"
 )
 
 // tableWidth is what a table keeps within, in columns of a terminal; more
@@ -67,7 +69,7 @@ func (d *Document) verdicts(b *strings.Builder) {
 	for _, v := range d.Verdicts {
 		got, met := "-", "not met"
 		if v.Got != nil {
-			got = fmt.Sprintf("%.6g", *v.Got)
+			got = experiment.Figure(*v.Got)
 		}
 		if v.Met {
 			met = "ok"
