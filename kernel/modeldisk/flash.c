@@ -52,8 +52,9 @@
  *
  * It does not have: collection in idle time, wear, bad blocks and levelling,
  * suspended programs or erases, different times for the pages of a cell, a
- * cache for reads, an SLC cache, or a map that has to be read from flash itself. A read of data that is in the buffer goes to the flash,
- * where it was or will be. Copies do not use the channel.
+ * cache for reads, an SLC cache, or a map that has to be read from flash itself.
+ * A read of data that is in the buffer goes to the flash, where it was or will
+ * be. Copies do not use the channel.
  */
 #include <linux/kernel.h>
 #include <linux/math64.h>
