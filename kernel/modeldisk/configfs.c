@@ -284,9 +284,37 @@ static struct configfs_attribute *md_fixed_attrs[] = {
 	NULL
 };
 
+MD_HDD_PARAMS(MD_HDD_FNS)
+static struct configfs_attribute *md_hdd_attrs[] = {
+	MD_HDD_PARAMS(MD_HDD_REF)
+	NULL
+};
+
+MD_FLASH_PARAMS(MD_FLASH_FNS)
+static struct configfs_attribute *md_flash_attrs[] = {
+	MD_FLASH_PARAMS(MD_FLASH_REF)
+	NULL
+};
+
+MD_NVME_PARAMS(MD_NVME_FNS)
+static struct configfs_attribute *md_nvme_attrs[] = {
+	MD_NVME_PARAMS(MD_NVME_REF)
+	NULL
+};
+
+MD_ULL_PARAMS(MD_ULL_FNS)
+static struct configfs_attribute *md_ull_attrs[] = {
+	MD_ULL_PARAMS(MD_ULL_REF)
+	NULL
+};
+
 /* In the order of md_types. */
 static const struct config_item_type md_params_types[] = {
 	{ .ct_attrs = md_fixed_attrs, .ct_owner = THIS_MODULE },
+	{ .ct_attrs = md_hdd_attrs, .ct_owner = THIS_MODULE },
+	{ .ct_attrs = md_flash_attrs, .ct_owner = THIS_MODULE },
+	{ .ct_attrs = md_nvme_attrs, .ct_owner = THIS_MODULE },
+	{ .ct_attrs = md_ull_attrs, .ct_owner = THIS_MODULE },
 };
 
 static void md_config_free(struct md_config *mc)

@@ -7,6 +7,10 @@
 #define _MD_CONFIGFS_H
 
 #include "fixed.h"
+#include "flash.h"
+#include "hdd.h"
+#include "nvme.h"
+#include "ull.h"
 
 /* The settings: each name, and what it may be. */
 #define MD_SETTINGS(X)							\
@@ -57,5 +61,13 @@ CONFIGFS_ATTR(md_##model##_, name);
 /* For each model: its list's entries as functions, and as references to them. */
 #define MD_FIXED_FNS(name, least, most)	MD_PARAM_FNS(fixed, name, least, most)
 #define MD_FIXED_REF(name, least, most)	&md_fixed_attr_##name,
+#define MD_HDD_FNS(name, least, most)	MD_PARAM_FNS(hdd, name, least, most)
+#define MD_HDD_REF(name, least, most)	&md_hdd_attr_##name,
+#define MD_FLASH_FNS(name, least, most)	MD_PARAM_FNS(flash, name, least, most)
+#define MD_FLASH_REF(name, least, most)	&md_flash_attr_##name,
+#define MD_NVME_FNS(name, least, most)	MD_PARAM_FNS(nvme, name, least, most)
+#define MD_NVME_REF(name, least, most)	&md_nvme_attr_##name,
+#define MD_ULL_FNS(name, least, most)	MD_PARAM_FNS(ull, name, least, most)
+#define MD_ULL_REF(name, least, most)	&md_ull_attr_##name,
 
 #endif /* _MD_CONFIGFS_H */

@@ -68,6 +68,10 @@
 
 const struct md_model_type * const md_types[] = {
 	&md_fixed_type,
+	&md_hdd_type,
+	&md_flash_type,
+	&md_nvme_type,
+	&md_ull_type,
 };
 
 const unsigned int md_nr_types = ARRAY_SIZE(md_types);
