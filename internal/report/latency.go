@@ -64,11 +64,11 @@ func latencyExtent(runs []result.Run, dirs ...direction) extent {
 
 // latencyPanels draws one panel per run. All share one logarithmic axis.
 func (b *builder) latencyPanels(dir direction) ([]panel, error) {
-	e := latencyExtent(b.doc.Runs, dir)
+	e := latencyExtent(b.runs, dir)
 	lo, hi := logRange(extent{e.min / b.lat.div, e.max / b.lat.div})
-	panels := make([]panel, 0, len(b.doc.Runs))
-	for r := range b.doc.Runs {
-		run := &b.doc.Runs[r]
+	panels := make([]panel, 0, len(b.runs))
+	for r := range b.runs {
+		run := &b.runs[r]
 		lines := b.latencyLines(run, dir)
 		pn := panel{Name: run.Scheduler}
 		if len(lines) == 0 {

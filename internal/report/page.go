@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
+	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"isolio/internal/experiment"
 	"isolio/internal/result"
 )
 
@@ -24,22 +28,45 @@ type page struct {
 	Fio        string
 	Device     string // of all runs; "" where they differ
 	Unmet      []string
+	Verdicts   []verdictRow
 	BytesUnit  string
 	LatUnit    string
-	HasNone    bool
 	HasIocost  bool
-	Runs       []runRow
-	Share      []panel
-	Total      []panel
-	Legend     []legendEntry // of the curves; none where rows are named
-	LatCaption string
-	Latencies  []latencySection
+	Across     *acrossSection // nil for a document of one case
+	Cases      []casePage
 	Command    string
 	JSON       string
 }
 
+// casePage is what the page says of one case.
+type casePage struct {
+	Name       string // "" for a document without cases
+	Prefix     string // of the identifiers of its sections
+	Device     string // of its runs; "" where they differ, or are all of the page
+	HasNone    bool
+	Runs       []runRow
+	Share      figure
+	Total      figure
+	Legend     []legendEntry // of the curves; none where rows are named
+	LatCaption string
+	Latencies  []latencySection
+}
+
+// figure is a numbered row of panels.
+type figure struct {
+	Number int
+	Panels []panel
+}
+
+// verdictRow is one expectation and what came.
+type verdictRow struct {
+	Of, Wanted, Got string
+	Met             bool
+}
+
 // runRow is one contender in the tables.
 type runRow struct {
+	Case       string
 	Scheduler  string
 	Device     string
 	Settings   []string
@@ -49,7 +76,8 @@ type runRow struct {
 	Jain       string
 	CPUUser    string
 	CPUSystem  string
-	Unmet      bool // an expectation of this contender was not met
+	Stat       string // what the disk counted
+	Unmet      bool   // an expectation of this contender was not met
 	Containers []containerRow
 }
 
@@ -106,16 +134,18 @@ const (
 // builder turns a document into a page. Its scales are chosen once, so that
 // one quantity has one unit all over the page.
 type builder struct {
-	doc   *result.Document
-	index map[string]int // container name -> colour, by first appearance
-	names []result.Container
-	bytes scale
-	iops  scale
-	lat   scale
+	doc    *result.Document
+	runs   []result.Run   // of the case that is built
+	index  map[string]int // container name -> colour, by first appearance
+	names  []result.Container
+	bytes  scale
+	iops   scale
+	lat    scale
+	number int // of the last figure
 }
 
 func newBuilder(doc *result.Document) *builder {
-	b := &builder{doc: doc, index: map[string]int{}}
+	b := &builder{doc: doc}
 	var bytesPS, iops extent
 	for _, run := range doc.Runs {
 		bytesPS.add(run.TotalBytesPS)
@@ -129,10 +159,6 @@ func newBuilder(doc *result.Document) *builder {
 					bytesPS.add(d.BytesPS)
 					iops.add(d.IOPS)
 				}
-			}
-			if _, seen := b.index[c.Name]; !seen {
-				b.index[c.Name] = len(b.names)
-				b.names = append(b.names, *c)
 			}
 		}
 	}
@@ -160,12 +186,11 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		Answers:    doc.Answers,
 		Kernel:     doc.Kernel,
 		Fio:        doc.Fio,
-		Device:     b.device(),
+		Device:     device(doc.Runs),
 		Unmet:      doc.Unmet,
+		Verdicts:   verdicts(doc),
 		BytesUnit:  b.bytes.unit,
 		LatUnit:    b.lat.unit,
-		HasNone:    b.none() != nil,
-		Runs:       b.runRows(),
 		Command:    o.command,
 		JSON:       string(text),
 	}
@@ -175,49 +200,105 @@ func newPage(doc *result.Document, o options) (*page, error) {
 	for _, run := range doc.Runs {
 		p.HasIocost = p.HasIocost || run.Scheduler == "iocost"
 	}
-	if p.Share, err = b.sharePanels(); err != nil {
-		return nil, err
+	if len(doc.Cases()) > 1 {
+		if p.Across, err = b.across(); err != nil {
+			return nil, err
+		}
 	}
-	if p.Total, err = b.totalPanels(); err != nil {
-		return nil, err
-	}
-	p.LatCaption = curvesCaption
-	if b.crowded() {
-		p.LatCaption = spreadCaption
-	} else if p.Legend, err = b.legend(); err != nil {
-		return nil, err
-	}
-	if p.Latencies, err = b.latencySections(); err != nil {
-		return nil, err
+	for i, name := range doc.Cases() {
+		k, err := b.casePage(i, name)
+		if err != nil {
+			return nil, err
+		}
+		if p.Device != "" {
+			k.Device = ""
+		}
+		p.Cases = append(p.Cases, *k)
 	}
 	return p, nil
 }
 
+// casePage turns to a case, and says what the page says of it.
+func (b *builder) casePage(i int, name string) (*casePage, error) {
+	b.turn(b.doc.In(name))
+	k := &casePage{Name: name, Device: device(b.runs), HasNone: b.none() != nil, Runs: b.runRows()}
+	if name != "" {
+		k.Prefix = fmt.Sprintf("case-%d-", i+1)
+	}
+	var err error
+	if k.Share.Panels, err = b.sharePanels(); err != nil {
+		return nil, err
+	}
+	k.Share.Number = b.next()
+	if k.Total.Panels, err = b.totalPanels(); err != nil {
+		return nil, err
+	}
+	k.Total.Number = b.next()
+	k.LatCaption = curvesCaption
+	if b.crowded() {
+		k.LatCaption = spreadCaption
+	} else if k.Legend, err = b.legend(); err != nil {
+		return nil, err
+	}
+	k.Latencies, err = b.latencySections()
+	return k, err
+}
+
+// turn makes runs those that are built.
+func (b *builder) turn(runs []result.Run) {
+	b.runs, b.index, b.names = runs, map[string]int{}, nil
+	for _, run := range runs {
+		for _, c := range run.Containers {
+			if _, seen := b.index[c.Name]; !seen {
+				b.index[c.Name] = len(b.names)
+				b.names = append(b.names, c)
+			}
+		}
+	}
+}
+
+// next is the next figure's number.
+func (b *builder) next() int {
+	b.number++
+	return b.number
+}
+
+func verdicts(doc *result.Document) []verdictRow {
+	rows := make([]verdictRow, len(doc.Verdicts))
+	for i, v := range doc.Verdicts {
+		rows[i] = verdictRow{Of: result.Label(v.Case, v.Scheduler) + ": " + v.Metric, Wanted: v.Wanted, Got: missing, Met: v.Met}
+		if v.Got != nil {
+			rows[i].Got = experiment.Figure(*v.Got)
+		}
+	}
+	return rows
+}
+
 // none returns the run without a scheduler, nil if there was none.
 func (b *builder) none() *result.Run {
-	for i := range b.doc.Runs {
-		if b.doc.Runs[i].Scheduler == "none" {
-			return &b.doc.Runs[i]
+	for i := range b.runs {
+		if b.runs[i].Scheduler == "none" {
+			return &b.runs[i]
 		}
 	}
 	return nil
 }
 
 // device returns the device that all runs used, "" where they differ.
-func (b *builder) device() string {
-	device := b.doc.Runs[0].Device
-	for _, run := range b.doc.Runs {
-		if run.Device != device {
+func device(runs []result.Run) string {
+	for _, run := range runs {
+		if run.Device != runs[0].Device {
 			return ""
 		}
 	}
-	return device
+	return runs[0].Device
 }
 
 func (b *builder) runRows() []runRow {
-	rows := make([]runRow, len(b.doc.Runs))
-	for i, run := range b.doc.Runs {
+	rows := make([]runRow, len(b.runs))
+	for i, run := range b.runs {
 		row := runRow{
+			Case:      run.Case,
 			Scheduler: run.Scheduler,
 			Device:    run.Device,
 			Settings:  run.Settings,
@@ -227,7 +308,8 @@ func (b *builder) runRows() []runRow {
 			Jain:      fixed(run.JainWeighted, 4),
 			CPUUser:   fixed(run.CPUUserPct, 1),
 			CPUSystem: fixed(run.CPUSystemPct, 1),
-			Unmet:     b.unmet(run.Scheduler),
+			Unmet:     b.unmet(&run),
+			Stat:      stat(run.DeviceStat),
 		}
 		if run.TotalVsNone != nil {
 			row.VsNone = ratio(*run.TotalVsNone)
@@ -254,15 +336,29 @@ func (b *builder) runRows() []runRow {
 	return rows
 }
 
-// unmet says whether a line about an unmet expectation begins with the
-// contender's name.
-func (b *builder) unmet(scheduler string) bool {
-	for _, line := range b.doc.Unmet {
-		if strings.HasPrefix(line, scheduler+":") {
-			return true
+// stat lists what a disk counted, as far as there was anything of it.
+func stat(of map[string]float64) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if of[name] != 0 {
+			words = append(words, name+" "+fixed(of[name], decimals(of[name])))
 		}
 	}
-	return false
+	return strings.Join(words, ", ")
+}
+
+func decimals(v float64) int {
+	if v == math.Trunc(v) {
+		return 0
+	}
+	return 3
+}
+
+// unmet says whether an expectation of the run was not met.
+func (b *builder) unmet(run *result.Run) bool {
+	return slices.ContainsFunc(b.doc.Verdicts, func(v result.Verdict) bool {
+		return !v.Met && v.Case == run.Case && v.Scheduler == run.Scheduler
+	})
 }
 
 func (b *builder) legend() ([]legendEntry, error) {
@@ -281,10 +377,10 @@ func (b *builder) legend() ([]legendEntry, error) {
 func (b *builder) latencySections() ([]latencySection, error) {
 	var sections []latencySection
 	for _, dir := range directions {
-		if latencyExtent(b.doc.Runs, dir).empty() {
+		if latencyExtent(b.runs, dir).empty() {
 			continue
 		}
-		s := latencySection{Number: 3 + len(sections), Name: dir.name, Heads: []string{"mean"}}
+		s := latencySection{Number: b.next(), Name: dir.name, Heads: []string{"mean"}}
 		for _, pct := range percentiles {
 			s.Heads = append(s.Heads, pct.name)
 		}
@@ -292,8 +388,8 @@ func (b *builder) latencySections() ([]latencySection, error) {
 		if s.Panels, err = b.latencyPanels(dir); err != nil {
 			return nil, err
 		}
-		for r := range b.doc.Runs {
-			s.Groups = append(s.Groups, b.latencyGroup(&b.doc.Runs[r], dir))
+		for r := range b.runs {
+			s.Groups = append(s.Groups, b.latencyGroup(&b.runs[r], dir))
 		}
 		sections = append(sections, s)
 	}
@@ -334,15 +430,20 @@ var (
 func (b *builder) command() string {
 	var names []string
 	for _, run := range b.doc.Runs {
-		names = append(names, run.Scheduler)
+		if !slices.Contains(names, run.Scheduler) {
+			names = append(names, run.Scheduler)
+		}
 	}
 	words := []string{"isolio", "lab", quote("experiments/" + b.doc.Experiment + ".toml")}
 	if line := kernelLine.FindString(b.doc.Kernel); line != "" {
 		words = append(words, "--kernel", line)
 	}
 	words = append(words,
-		"--schedulers", quote(strings.Join(names, ",")),
-		"--report", quote(b.doc.Experiment+".html"))
+		"--schedulers", quote(strings.Join(names, ",")))
+	if cases := b.doc.Cases(); cases[0] != "" {
+		words = append(words, "--cases", quote(strings.Join(cases, ",")))
+	}
+	words = append(words, "--report", quote(b.doc.Experiment+".html"))
 	return strings.Join(words, " ")
 }
 

@@ -4,7 +4,9 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -156,7 +158,7 @@ func TestEveryPlotNamesItsAxes(t *testing.T) {
 	// Quantities carry their unit in parentheses; the other axis is names.
 	quantity := regexp.MustCompile(
 		`^(share of all bytes|total (bytes|requests) per second|weighted Jain index|latency( of (reads|writes))?) \(.+\)$`)
-	names := regexp.MustCompile(`^(container|scheduler|percentile of (reads|writes))$`)
+	names := regexp.MustCompile(`^(case|container|scheduler|percentile of (reads|writes))$`)
 	for _, tt := range []struct {
 		name  string
 		doc   *result.Document
@@ -164,6 +166,7 @@ func TestEveryPlotNamesItsAxes(t *testing.T) {
 	}{
 		{"four containers", document(), 6 + 3 + 6},
 		{"twenty containers, eight schedulers", crowd(20, 8), 8 + 3 + 8 + 8},
+		{"two cases", cases(2, 3, "one", "two"), 3 + 2*(3+3+3+3)},
 	} {
 		var plots int
 		for _, figure := range all(parse(t, render(t, tt.doc)), "figure") {
@@ -331,15 +334,94 @@ func TestRefusedDocuments(t *testing.T) {
 
 func TestUnmetMarksItsSchedulerOnly(t *testing.T) {
 	doc := document()
-	doc.Unmet = []string{"kyber-fairness: jain_weighted >= 0.99: measured 0.95"}
+	doc.Unmet, doc.Verdicts = nil, nil
+	expect(doc, "kyber-fairness", 0.85, false)
+	expect(doc, "kyber", 0.95, true)
 	for _, row := range rows(all(section(parse(t, render(t, doc)), "summary"), "table")[0]) {
 		if got, want := strings.Contains(row[0], "not met"), strings.HasPrefix(row[0], "kyber-fairness"); got != want {
 			t.Errorf("%s: marked %v, want %v", row[0], got, want)
 		}
 	}
-	doc.Unmet = nil
-	if section(parse(t, render(t, doc)), "unmet") != nil {
-		t.Error("a box for unmet expectations without any")
+	table := rows(all(section(parse(t, render(t, doc)), "expectations"), "table")[0])
+	if want := [][]string{
+		{"kyber-fairness: total_vs_none", ">= 0.9", "0.85", "no"}, {"kyber: total_vs_none", ">= 0.9", "0.95", "yes"},
+	}; !reflect.DeepEqual(table, want) {
+		t.Errorf("expectations %q, want %q", table, want)
+	}
+	doc.Unmet, doc.Verdicts = nil, nil
+	root := parse(t, render(t, doc))
+	if section(root, "unmet") != nil || section(root, "expectations") != nil {
+		t.Error("a box for expectations without any")
+	}
+}
+
+// Each case has sections, figures and containers of its own.
+func TestCases(t *testing.T) {
+	doc := cases(2, 3, "shallow", "deep")
+	doc.Verdicts = []result.Verdict{{Case: "deep", Scheduler: "scheduler-2", Metric: "total_iops", Wanted: ">= 1"}}
+	root := parse(t, render(t, doc))
+	seen := map[string]bool{}
+	for n := range root.Descendants() {
+		if id := attr(n, "id"); id != "" && seen[id] {
+			t.Errorf("two elements have the id %s", id)
+		} else if id != "" {
+			seen[id] = true
+		}
+	}
+	for i, containers := range []int{2, 3} {
+		prefix := fmt.Sprintf("case-%d-", i+1)
+		summary := rows(all(section(root, prefix+"summary"), "table")[0])
+		if len(summary) != 3 {
+			t.Errorf("%s: %d runs, want 3", prefix, len(summary))
+		}
+		if got, want := strings.Contains(summary[1][0], "not met"), i == 1; got != want {
+			t.Errorf("%s: marked %t, want %t", prefix, got, want)
+		}
+		if throughput := rows(all(section(root, prefix+"figures"), "table")[0]); len(throughput) != 3*(1+containers) {
+			t.Errorf("%s: %d rows of throughput, want %d", prefix, len(throughput), 3*(1+containers))
+		}
+	}
+	words := strings.Join(strings.Fields(textOf(root)), " ")
+	for _, want := range []string{
+		"Case shallow modeldisk shallow", "Case deep modeldisk deep", "Figure 9 Latency of writes", "--cases shallow,deep",
+		"deep: scheduler-3", "the disk: reads 12,345, write_amplification 1.250",
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if section(parse(t, render(t, document())), "across") != nil {
+		t.Error("a figure from case to case without cases")
+	}
+}
+
+// From case to case, a line has a corner for each case, in proportion.
+func TestAcrossCases(t *testing.T) {
+	doc := cases(2, 3, "one", "two", "three")
+	figures := all(section(parse(t, render(t, doc)), "across"), "figure")
+	if len(figures) != 3 { // nothing to divide by none
+		t.Fatalf("%d panels, want bytes, requests and fairness", len(figures))
+	}
+	var lines []shape
+	for _, s := range shapes(t, figures[0], stroked) {
+		if len(s.xs) == 3 {
+			lines = append(lines, s)
+		}
+	}
+	if len(lines) != 3 {
+		t.Fatalf("%d lines with a corner for each case, want one for each scheduler", len(lines))
+	}
+	of := func(i, j int) float64 { return doc.Runs[3*j+i].TotalBytesPS }
+	perByte := (lines[2].xs[2] - lines[0].xs[0]) / (of(2, 2) - of(0, 0))
+	for i, line := range lines {
+		for j := range line.xs {
+			if want := lines[0].xs[0] + (of(i, j)-of(0, 0))*perByte; math.Abs(line.xs[j]-want) > 0.1 {
+				t.Errorf("scheduler %d, case %d: at %.2f, want %.2f", i, j, line.xs[j], want)
+			}
+			if j > 0 && line.ys[j] >= line.ys[j-1] {
+				t.Errorf("scheduler %d: case %d is not below the one before: %v", i, j, line.ys)
+			}
+		}
 	}
 }
 

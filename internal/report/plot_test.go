@@ -141,8 +141,10 @@ func TestNothingIsClipped(t *testing.T) {
 	doc := crowd(20, 8)
 	doc.Runs[3].Containers[4].Name = "a-container-name-that-is-much-longer-than-any-row-of-the-plot/has.room.for"
 	doc.Runs[5].Scheduler = "another-name-that-is-far-too-long-for-the-plot"
+	long := cases(2, 8, "a-case-with-a-name-that-is-much-longer-than-its-row-has-room-for", "b")
 	font := textStyle(plottext.XLeft)
-	for _, figure := range all(parse(t, render(t, doc)), "figure") {
+	figures := append(all(parse(t, render(t, doc)), "figure"), all(parse(t, render(t, long)), "figure")...)
+	for _, figure := range figures {
 		for _, words := range all(figure, "text") {
 			x, err := strconv.ParseFloat(attr(words, "x"), 64)
 			if err != nil {

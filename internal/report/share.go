@@ -13,14 +13,14 @@ import (
 // bar and the share it is entitled to as a mark.
 func (b *builder) sharePanels() ([]panel, error) {
 	var most float64
-	for _, run := range b.doc.Runs {
+	for _, run := range b.runs {
 		for _, c := range run.Containers {
 			most = math.Max(most, math.Max(c.Share, c.EntitledShare))
 		}
 	}
 	top, step := linearTop(100 * most)
-	plots := make([]*barPanel, len(b.doc.Runs))
-	for i, run := range b.doc.Runs {
+	plots := make([]*barPanel, len(b.runs))
+	for i, run := range b.runs {
 		plots[i] = &barPanel{
 			xLabel: "share of all bytes (%)", yLabel: "container",
 			top: top, step: step, decimals: stepDecimals(step),
@@ -38,7 +38,7 @@ func (b *builder) sharePanels() ([]panel, error) {
 	}
 	fit(plots)
 	panels := make([]panel, len(plots))
-	for i, run := range b.doc.Runs {
+	for i, run := range b.runs {
 		p, height := plots[i].plot()
 		svg, err := drawPanel(p, height, "Share of all bytes of each container under "+run.Scheduler)
 		if err != nil {
@@ -69,7 +69,7 @@ func (b *builder) totalPanels() ([]panel, error) {
 		xLabel: "weighted Jain index (1 = exactly by weight)", yLabel: "scheduler",
 		top: 1, step: 0.25, decimals: 2, baseline: -1,
 	}
-	for _, run := range b.doc.Runs {
+	for _, run := range b.runs {
 		jain.bars = append(jain.bars, bar{
 			name: run.Scheduler, value: math.Min(run.JainWeighted, 1), mark: -1,
 			text: fixed(run.JainWeighted, 3), fill: plain,
@@ -94,8 +94,8 @@ func (b *builder) totalPanels() ([]panel, error) {
 func (b *builder) totals(what string, s scale, none *result.Run, get func(*result.Run) float64,
 	vsNone func(*result.Run) *float64) *barPanel {
 	var most float64
-	for i := range b.doc.Runs {
-		most = math.Max(most, get(&b.doc.Runs[i]))
+	for i := range b.runs {
+		most = math.Max(most, get(&b.runs[i]))
 	}
 	div, unit := s.div, s.unit
 	if unit == "IOPS" && most >= 10_000 {
@@ -113,8 +113,8 @@ func (b *builder) totals(what string, s scale, none *result.Run, get func(*resul
 	if none != nil {
 		bp.baseline = get(none) / div
 	}
-	for i := range b.doc.Runs {
-		run := &b.doc.Runs[i]
+	for i := range b.runs {
+		run := &b.runs[i]
 		words := short.format(get(run))
 		if q := vsNone(run); q != nil && run != none {
 			words += " (" + fixed(*q, 2) + "×)"
