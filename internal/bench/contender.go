@@ -27,11 +27,37 @@ type contender struct {
 	maxWeight    int
 	// strict is a tunable without whose value weights are not kept.
 	strict tunable
+	// times are the tunables that are lengths of time.
+	times  []timeTunable
 	iocost bool
 }
 
 // tunable is a file in queue/iosched and what to write to it.
 type tunable struct{ name, value string }
+
+// timeTunable is a file in queue/iosched and its default, in its own unit.
+type timeTunable struct {
+	name  string
+	value int64
+}
+
+// tunables are what is written for a disk that is so many times slower than the
+// real one. Its schedulers wait, and expect latencies, as many times longer:
+// the disk's time is the measure of all of them. With a slow disk and fast
+// clocks kyber would take every latency for a missed target, and bfq's idling
+// would cost next to nothing.
+func (c contender) tunables(scale int) []tunable {
+	var all []tunable
+	if c.strict.name != "" {
+		all = append(all, c.strict)
+	}
+	if scale > 1 {
+		for _, t := range c.times {
+			all = append(all, tunable{t.name, strconv.FormatInt(t.value*int64(scale), 10)})
+		}
+	}
+	return all
+}
 
 func contenderFor(name string) contender {
 	switch name {
@@ -41,15 +67,27 @@ func contenderFor(name string) contender {
 		return contender{
 			scheduler: name, weightFile: "io.bfq.weight", weightFormat: "%d", maxWeight: 1000,
 			strict: tunable{"low_latency", "0"},
+			times: []timeTunable{
+				{"slice_idle_us", 8000}, {"timeout_sync", 125}, {"fifo_expire_sync", 125}, {"fifo_expire_async", 250},
+			},
 		}
+	case "kyber":
+		return contender{scheduler: name, times: kyberTimes}
 	case "kyber-fairness":
-		return contender{scheduler: name, weightFile: "io.kyber.weight", weightFormat: "default %d", maxWeight: 10000}
+		return contender{
+			scheduler: name, weightFile: "io.kyber.weight", weightFormat: "default %d", maxWeight: 10000,
+			times: append(slices.Clone(kyberTimes), timeTunable{"round_us", 500}, timeTunable{"timeout_us", 20_000}),
+		}
+	case "mq-deadline":
+		return contender{scheduler: name, times: []timeTunable{{"read_expire", 500}, {"write_expire", 5000}}}
 	case "iocost":
 		return contender{scheduler: "none", weightFile: "io.weight", weightFormat: "default %d", maxWeight: 10000, iocost: true}
-	default: // none, mq-deadline, kyber
+	default: // none
 		return contender{scheduler: name}
 	}
 }
+
+var kyberTimes = []timeTunable{{"read_lat_nsec", 2_000_000}, {"write_lat_nsec", 10_000_000}}
 
 // weights are the containers' weights as the contender takes them: in
 // proportion, the heaviest at its limit, when one is above it.

@@ -90,12 +90,16 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 		}
 		setScheduler = append([]plan.Step{keep}, setScheduler...)
 	}
-	if c.strict.name != "" {
-		strict, err := d.SetTunable(c.scheduler, c.strict.name, c.strict.value)
+	scale := 1
+	if e.Device == "" {
+		scale = k.Device.Model.Scale
+	}
+	for _, t := range c.tunables(scale) {
+		set, err := d.SetTunable(c.scheduler, t.name, t.value)
 		if err != nil {
 			return nil, err
 		}
-		setScheduler = append(setScheduler, strict)
+		setScheduler = append(setScheduler, set)
 	}
 	iocost, err := e.iocostSteps(c, d, k)
 	if err != nil {

@@ -111,6 +111,55 @@ func TestWeightsKeepTheirProportion(t *testing.T) {
 	}
 }
 
+// On a disk that is many times slower, a scheduler's times are as many times
+// longer, and nothing else of it is changed.
+func TestTunablesOfASlowDisk(t *testing.T) {
+	for _, tt := range []struct {
+		scheduler string
+		scale     int
+		want      []tunable
+	}{
+		{"none", 16, nil},
+		{"iocost", 16, nil},
+		{"bfq", 1, []tunable{{"low_latency", "0"}}},
+		{"kyber", 1, nil},
+		{"kyber", 16, []tunable{{"read_lat_nsec", "32000000"}, {"write_lat_nsec", "160000000"}}},
+		{"mq-deadline", 2, []tunable{{"read_expire", "1000"}, {"write_expire", "10000"}}},
+		{"bfq", 4, []tunable{
+			{"low_latency", "0"}, {"slice_idle_us", "32000"}, {"timeout_sync", "500"}, {"fifo_expire_sync", "500"}, {"fifo_expire_async", "1000"},
+		}},
+		{"kyber-fairness", 8, []tunable{
+			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"round_us", "4000"}, {"timeout_us", "160000"},
+		}},
+	} {
+		if got := contenderFor(tt.scheduler).tunables(tt.scale); !slices.Equal(got, tt.want) {
+			t.Errorf("%s, scale %d: %v, want %v", tt.scheduler, tt.scale, got, tt.want)
+		}
+	}
+}
+
+// The scale is that of the disk that is made, not of one that was given.
+func TestOnlyOwnDisksAreSlow(t *testing.T) {
+	for device, want := range map[string]bool{"nullb0": false, "": true} {
+		_, e := newMachine(t, honest)
+		x := parse(t, "")
+		x.Cases[0].Device.Model.Scale = 16
+		e.Device = "nullb0"
+		d, err := e.System.Find(e.Device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Device = device
+		p, err := e.decide(x, &x.Cases[0], "kyber", d, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(p.Setup, func(s plan.Step) bool { return s.Name == "queue/iosched/read_lat_nsec" }); got != want {
+			t.Errorf("device %q: kyber's target is set: %t, want %t", device, got, want)
+		}
+	}
+}
+
 func TestNullBlkCost(t *testing.T) {
 	d := experiment.Device{CompletionUS: 1000, Tags: 32, Queues: 2}
 	// 2 x 32 requests each millisecond; 64 MiB a request.

@@ -91,7 +91,7 @@ func (b *builder) across() (*acrossSection, error) {
 func (b *builder) profile(schedulers []string, label string, of func(*result.Run) float64) (p *plot.Plot, height vg.Length) {
 	cases := b.doc.Cases()
 	pr := &profile{cases: len(cases)}
-	most, any := 0.0, false
+	most, found := 0.0, false
 	for i, scheduler := range schedulers {
 		line := profileLine{scheduler: i}
 		for _, name := range cases {
@@ -102,13 +102,13 @@ func (b *builder) profile(schedulers []string, label string, of func(*result.Run
 				}
 			}
 			if !math.IsNaN(value) {
-				most, any = max(most, value), true
+				most, found = max(most, value), true
 			}
 			line.values = append(line.values, value)
 		}
 		pr.lines = append(pr.lines, line)
 	}
-	if !any {
+	if !found {
 		return nil, 0
 	}
 	top, step := linearTop(most)
