@@ -374,6 +374,9 @@ struct isolio_disk_limits {
 	bool discard;
 };
 
+/* Of one discard, 64 MiB: a model may have to unmap each page of it. */
+#define ISOLIO_DISCARD_SECTS	(1U << 17)
+
 /* Requests may be merged, on kernels that want to be told. */
 #if ISOLIO_HAVE_SHOULD_MERGE
 #define ISOLIO_SHOULD_MERGE	BLK_MQ_F_SHOULD_MERGE
@@ -390,7 +393,7 @@ struct isolio_disk_limits {
 		.features		=				\
 			((given)->rotational ? BLK_FEAT_ROTATIONAL : 0) | \
 			((given)->write_cache ? BLK_FEAT_WRITE_CACHE : 0), \
-		.max_hw_discard_sectors	= (given)->discard ? UINT_MAX >> 9 : 0, \
+		.max_hw_discard_sectors	= (given)->discard ? ISOLIO_DISCARD_SECTS : 0, \
 		.discard_granularity	= (given)->discard ? 4096 : 0,	\
 	};								\
 									\
@@ -413,7 +416,7 @@ isolio_set_limits(struct gendisk *disk, const struct isolio_disk_limits *given)
 	blk_queue_write_cache(q, given->write_cache, false);
 	if (given->discard) {
 		q->limits.discard_granularity = 4096;
-		blk_queue_max_discard_sectors(q, UINT_MAX >> 9);
+		blk_queue_max_discard_sectors(q, ISOLIO_DISCARD_SECTS);
 	}
 	return disk;
 }

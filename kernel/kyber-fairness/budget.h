@@ -13,6 +13,7 @@
 #ifndef _KF_BUDGET_H
 #define _KF_BUDGET_H
 
+#include <linux/bitops.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/time64.h>
@@ -173,6 +174,75 @@ static inline u64 kf_rounds_to_fill(u64 waiting_share)
 {
 	return div64_u64(KF_SHARE_ONE, max_t(u64, waiting_share, 1)) ?: 1;
 }
+
+/**
+ * kf_inside_least - requests that keep the device reasonably busy
+ * @nr_done: requests completed in @elapsed_ns
+ * @elapsed_ns: at least 1
+ * @unloaded_ns: what a request takes that is alone in the device
+ * @inside_pct: of the product below, 100..1000
+ *
+ * The rate times the unloaded latency is the number inside if none waited for
+ * another (Little's law). On a device that serves all of so many at once it is
+ * enough; on one where requests collide, on the dies of an SSD say, 1.5 times
+ * as many give about 85 % of the most it can do, and 3 times all of it.
+ * A rate that is low because few are inside does not hold it down: then
+ * the product is about those few, and what this returns is more.
+ */
+static inline u64 kf_inside_least(u64 nr_done, u64 elapsed_ns, u64 unloaded_ns,
+				  u64 inside_pct)
+{
+	u64 busy_ns = min_t(u64, nr_done, 1 << 24) *
+		      min_t(u64, unloaded_ns, 10ULL * NSEC_PER_SEC);
+
+	return mul_u64_u64_div_u64(busy_ns, inside_pct, elapsed_ns * 100) + 1;
+}
+
+/**
+ * kf_inside_for - requests inside the device at which a cgroup has its share
+ * @nr_own: requests it has outstanding
+ * @share: its share, not 0
+ *
+ * All inside see about the same latency, so a share of the throughput is a
+ * share of the places. With more inside than this, the cgroup cannot have its
+ * share, whoever goes first.
+ */
+static inline u64 kf_inside_for(u64 nr_own, u64 share)
+{
+	return div64_u64(nr_own << KF_SHARE_SHIFT, share);
+}
+
+/*
+ * Latencies are counted in buckets that are a quarter of an octave wide, from
+ * 1 us to 17 s; what is outside goes to the first or the last one.
+ */
+#define KF_SPREAD_FIRST_SHIFT	10
+#define KF_NR_SPREAD		96
+
+static inline unsigned int kf_spread_bucket(u64 ns)
+{
+	unsigned int octave;
+
+	if (ns < 1ULL << KF_SPREAD_FIRST_SHIFT)
+		return 0;
+	octave = fls64(ns) - 1;
+	return min_t(unsigned int, KF_NR_SPREAD - 1,
+		     4 * (octave - KF_SPREAD_FIRST_SHIFT) +
+		     ((ns >> (octave - 2)) & 3));
+}
+
+/* Where a bucket begins. */
+static inline u64 kf_spread_ns(unsigned int bucket)
+{
+	return (u64)(4 + bucket % 4) << (KF_SPREAD_FIRST_SHIFT - 2 + bucket / 4);
+}
+
+/*
+ * A cgroup with so few requests that sharing exactly with it would mean less
+ * than a quarter of kf_inside_least() is limited by its own depth, not by
+ * others: the device is not emptied for it.
+ */
+#define KF_INSIDE_HOPELESS	4
 
 /**
  * kf_may_take_tag - whether a cgroup may take one more scheduler tag

@@ -39,10 +39,12 @@ static int kf_domains_show(void *data, struct seq_file *m)
 	int id;
 
 	for (id = 0; id < KF_NR_DOMAINS; id++)
-		seq_printf(m, "%s tokens=%u used=%u target_ns=%llu\n",
+		seq_printf(m, "%s tokens=%u by_target=%u by_share=%u used=%u target_ns=%llu unloaded_ns=%llu\n",
 			   kf_domain_names[id], kq->domain[id].tokens.sb.depth,
+			   kq->domain[id].target_depth, kq->domain[id].share_depth,
 			   sbitmap_weight(&kq->domain[id].tokens.sb),
-			   READ_ONCE(kq->domain[id].target_ns));
+			   READ_ONCE(kq->domain[id].target_ns),
+			   kq->domain[id].unloaded_ns);
 	return 0;
 }
 

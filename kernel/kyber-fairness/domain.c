@@ -9,6 +9,14 @@
  * their targets: when the device is congested, domains that are within their
  * target get fewer tokens, and domains that miss it get more.
  *
+ * Another limit on the tokens comes from sharing. All requests inside the device
+ * see about the same latency, so a cgroup gets there what it has inside. With
+ * weights 1000, 500, 250 and 100 and 32 requests outstanding each, the first one
+ * is entitled to 54 %: with more than 32 / 0.54 = 59 inside, it cannot have it.
+ * On a device with 1,023 tags all 128 would be. So the tokens are limited to
+ * the number that sharing allows, but not to less than keeps the device
+ * reasonably busy: see kf_inside_least() and kf_groups_inside().
+ *
  * One thing differs from Kyber. A request's total latency counts from the
  * moment its cgroup had budget for it, not from its submission: otherwise
  * a cgroup that is held back, which is what weights are for, would look like
@@ -44,6 +52,12 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 
 /* How often latencies are looked at while requests complete. */
 #define KF_LATENCY_PERIOD	(HZ / 10)
+/* What a request takes unloaded is seen in the last two of these ... */
+#define KF_SPREAD_PERIOD_NS	(5 * NSEC_PER_SEC)
+/* ... as this quantile. */
+#define KF_UNLOADED_PERMILLE	20
+/* Requests that are let in whatever else is said. */
+#define KF_INSIDE_MIN		8
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
 #define KF_SAMPLES_MIN		500
 #define KF_SAMPLE_TIME		HZ
@@ -83,19 +97,40 @@ static int kf_percentile_bucket(struct kf_domain *kd, enum kf_latency_type type,
 	return bucket;
 }
 
+static void kf_collect_domain(struct kf_domain *kd, struct kf_cpu_latency *cl,
+			      int id)
+{
+	unsigned int nr;
+	int type, bucket;
+
+	for (bucket = 0; bucket < KF_NR_SPREAD; bucket++) {
+		nr = atomic_xchg(&cl->spread[id][bucket], 0);
+		kd->spread[0][bucket] += nr;
+		kd->nr_done += nr;
+	}
+	for (type = 0; type < KF_NR_LATENCY_TYPES; type++)
+		for (bucket = 0; bucket < KF_NR_BUCKETS; bucket++)
+			kd->nr[type][bucket] +=
+				atomic_xchg(&cl->nr[id][type][bucket], 0);
+}
+
 static void kf_collect_samples(struct kf_queue *kq)
 {
-	int cpu, id, type, bucket;
+	int cpu, id;
 
-	for_each_possible_cpu(cpu) {
-		struct kf_cpu_latency *cl = per_cpu_ptr(kq->cpu_latency, cpu);
-
+	for_each_possible_cpu(cpu)
 		for (id = 0; id < KF_NR_TARGETS; id++)
-			for (type = 0; type < KF_NR_LATENCY_TYPES; type++)
-				for (bucket = 0; bucket < KF_NR_BUCKETS; bucket++)
-					kq->domain[id].nr[type][bucket] +=
-						atomic_xchg(&cl->nr[id][type][bucket], 0);
-	}
+			kf_collect_domain(&kq->domain[id],
+					  per_cpu_ptr(kq->cpu_latency, cpu), id);
+}
+
+/* Tokens by both rules. */
+static void kf_set_tokens(struct kf_domain *kd)
+{
+	unsigned int depth = min(kd->target_depth, kd->share_depth);
+
+	if (depth != kd->tokens.sb.depth)
+		sbitmap_queue_resize(&kd->tokens, depth);
 }
 
 /*
@@ -106,15 +141,100 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 			     bool congested)
 {
 	struct kf_domain *kd = &kq->domain[id];
-	unsigned int depth = kd->tokens.sb.depth * (p99_bucket + 1);
+	unsigned int depth = kd->target_depth * (p99_bucket + 1);
 
 	depth = clamp(depth >> KF_BUCKET_SHIFT, 1U, kf_domain_depth_max[id]);
-	if (depth == kd->tokens.sb.depth)
+	if (depth == kd->target_depth)
 		return;
 
-	sbitmap_queue_resize(&kd->tokens, depth);
+	kd->target_depth = depth;
+	kf_set_tokens(kd);
 	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket,
 			      congested, depth);
+}
+
+/*
+ * Of the requests of the last seconds, KF_UNLOADED_PERMILLE took less: those
+ * waited for no other. Not the least one of all: a device has caches.
+ */
+static void kf_find_unloaded(struct kf_domain *kd)
+{
+	unsigned int bucket, rank = 0;
+
+	for (bucket = 0; bucket < KF_NR_SPREAD; bucket++)
+		rank += kd->spread[0][bucket] + kd->spread[1][bucket];
+	rank = DIV_ROUND_UP(rank * (u64)KF_UNLOADED_PERMILLE, 1000);
+	if (!rank)
+		return;
+	for (bucket = 0; bucket < KF_NR_SPREAD - 1; bucket++) {
+		unsigned int nr = kd->spread[0][bucket] + kd->spread[1][bucket];
+
+		if (nr >= rank)
+			break;
+		rank -= nr;
+	}
+	kd->unloaded_ns = kf_spread_ns(bucket);
+}
+
+static void kf_forget_spread(struct kf_queue *kq, u64 now_ns)
+{
+	int id;
+
+	if (now_ns - kq->spread_start_ns < KF_SPREAD_PERIOD_NS)
+		return;
+	kq->spread_start_ns = now_ns;
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		struct kf_domain *kd = &kq->domain[id];
+
+		memcpy(kd->spread[1], kd->spread[0], sizeof(kd->spread[1]));
+		memset(kd->spread[0], 0, sizeof(kd->spread[0]));
+	}
+}
+
+/*
+ * Let no more requests into the device than sharing allows. Each domain gets
+ * tokens in proportion to what it completed, and a few to begin with.
+ */
+static void kf_limit_inside(struct kf_queue *kq)
+{
+	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->inside_start_ns;
+	u64 inside_pct = READ_ONCE(kq->inside_pct);
+	u64 least = KF_INSIDE_MIN, nr_done = 0, inside;
+	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
+	int id;
+
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		struct kf_domain *kd = &kq->domain[id];
+
+		nr_done += kd->nr_done;
+		if (!kd->nr_done)
+			continue;
+		kf_find_unloaded(kd);
+		least += kf_inside_least(kd->nr_done, max_t(u64, elapsed_ns, 1),
+					 kd->unloaded_ns, inside_pct);
+	}
+	/* The rate would be that of the idle time as well. */
+	inside = was_idle ? U32_MAX : kf_groups_inside(kq, least);
+
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		struct kf_domain *kd = &kq->domain[id];
+		u64 depth = KF_INSIDE_MIN / 4 +
+			    div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
+
+		/* No request of it was seen: nothing to say about it. */
+		if (!kd->nr_done)
+			depth = U32_MAX;
+		depth = min_t(u64, depth, kf_domain_depth_max[id]);
+		if (depth != kd->share_depth) {
+			kd->share_depth = depth;
+			kf_set_tokens(kd);
+			trace_kf_share_depth(kq->dev, kf_domain_names[id], inside,
+					     least, kd->tokens.sb.depth);
+		}
+		kd->nr_done = 0;
+	}
+	kq->inside_start_ns = now_ns;
+	kf_forget_spread(kq, now_ns);
 }
 
 static void kf_latency_work(struct work_struct *work)
@@ -125,6 +245,7 @@ static void kf_latency_work(struct work_struct *work)
 	int id;
 
 	kf_collect_samples(kq);
+	kf_limit_inside(kq);
 
 	/* The p90, not the p99: a few outliers do not make a congestion. */
 	for (id = 0; id < KF_NR_TARGETS; id++)
@@ -184,6 +305,7 @@ void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
 			bucket = div64_u64(above_ns, width_ns);
 		atomic_inc(&cl->nr[id][type][bucket]);
 	}
+	atomic_inc(&cl->spread[id][kf_spread_bucket(io_ns)]);
 	put_cpu_ptr(kq->cpu_latency);
 
 	if (!delayed_work_pending(&kq->latency_work))
@@ -277,6 +399,8 @@ int kf_domains_init(struct kf_queue *kq)
 		return -ENOMEM;
 
 	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
+	kq->inside_start_ns = ktime_get_ns();
+	kq->spread_start_ns = kq->inside_start_ns;
 	for (id = 0; id < KF_NR_DOMAINS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
 
@@ -286,6 +410,8 @@ int kf_domains_init(struct kf_queue *kq)
 		if (ret)
 			goto err;
 		kd->last_p99_bucket = -1;
+		kd->target_depth = kf_domain_depth_max[id];
+		kd->share_depth = kf_domain_depth_max[id];
 		if (id < KF_NR_TARGETS)
 			kd->target_ns = kf_domain_target_ns[id];
 	}

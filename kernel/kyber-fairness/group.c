@@ -147,6 +147,8 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		bool waiting = atomic_read(&kg->nr_backlogged);
 		s64 carry_bytes;
 
+		kg->outstanding_max = max_t(unsigned int, kg->outstanding_max,
+					    atomic_read(&kg->nr_outstanding));
 		WRITE_ONCE(kg->is_hungry, waiting || left_bytes <= 0);
 		if (left_bytes != kg->refilled_bytes) {
 			used_bytes += kg->refilled_bytes - left_bytes;
@@ -421,6 +423,37 @@ void kf_group_activate(struct kf_group *kg)
 		kf_group_update_state(kg);
 	}
 	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/**
+ * kf_groups_inside - how many requests inside the device sharing allows
+ * @kq: device
+ * @least: from kf_inside_least()
+ *
+ * Return: the number, not below @least; U32_MAX: any.
+ */
+u64 kf_groups_inside(struct kf_queue *kq, u64 least)
+{
+	u64 inside = U32_MAX;
+	struct kf_group *kg;
+
+	spin_lock_irq(&kq->lock);
+	list_for_each_entry(kg, &kq->active, active_node) {
+		u64 nr_own = kg->outstanding_max;
+
+		kg->outstanding_max -= kg->outstanding_max / 4;
+		if (nr_own && kg->share) {
+			u64 own = kf_inside_for(nr_own, kg->share);
+
+			if (own * KF_INSIDE_HOPELESS >= least)
+				inside = min(inside, max(own, least));
+		}
+	}
+	if (kq->nr_active < 2)
+		inside = U32_MAX;
+	spin_unlock_irq(&kq->lock);
+
+	return inside;
 }
 
 /* Called from kf_pd_init(), under queue_lock and blkcg->lock. */

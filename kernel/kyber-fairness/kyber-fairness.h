@@ -51,6 +51,8 @@ enum kf_latency_type {
 };
 
 struct kf_cpu_latency {
+	/* Times in the device; see kf_spread_bucket(). */
+	atomic_t spread[KF_NR_TARGETS][KF_NR_SPREAD];
 	atomic_t nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
 };
 
@@ -68,6 +70,16 @@ struct kf_domain {
 	unsigned int nr[KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
 	unsigned long sample_end_jiffies[KF_NR_LATENCY_TYPES];
 	int last_p99_bucket;
+	/* Tokens by the latency targets; latency_work only. */
+	unsigned int target_depth;
+	/* Tokens by sharing; latency_work only. */
+	unsigned int share_depth;
+	/* Completed since share_depth was last set; latency_work only. */
+	u64 nr_done;
+	/* Times in the device, of this KF_SPREAD_PERIOD and the last one. */
+	unsigned int spread[2][KF_NR_SPREAD];
+	/* What a request takes there that waits for no other; 0: not known. */
+	u64 unloaded_ns;
 	/* Set through sysfs, read without a lock. */
 	u64 target_ns;
 };
@@ -83,6 +95,9 @@ struct kf_queue {
 	struct kf_domain domain[KF_NR_DOMAINS];
 	struct kf_cpu_latency __percpu *cpu_latency;
 	struct delayed_work latency_work;
+	/* When share_depth was last set, and spread rotated; latency_work only. */
+	u64 inside_start_ns;
+	u64 spread_start_ns;
 
 	/*
 	 * Groups that have budget and requests waiting. When it is zero
@@ -117,6 +132,7 @@ struct kf_queue {
 	u64 round_ns;
 	u64 timeout_ns;
 	u64 hold_pct;
+	u64 inside_pct;
 };
 
 #define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
@@ -190,6 +206,7 @@ struct kf_group {
 	unsigned long flags;
 	atomic_t nr_backlogged;		/* hardware contexts with requests waiting */
 	atomic64_t budget_bytes;
+	atomic_t nr_outstanding;	/* requests from insertion to completion */
 	bool is_active;			/* written under kq->lock */
 	/* At the last refill it was waiting or spent; written under kq->lock. */
 	bool is_hungry;
@@ -198,6 +215,7 @@ struct kf_group {
 	/* kq->lock */
 	struct list_head active_node;
 	s64 refilled_bytes;		/* budget after the last refill */
+	unsigned int outstanding_max;	/* seen at refills since kf_groups_inside() */
 	u64 last_used_ns;		/* a refill that saw it dispatch */
 	u64 share;			/* of the device, KF_SHARE_ONE for all */
 	unsigned int child_weight_sum;	/* valid in walk child_walk */
@@ -258,6 +276,7 @@ void kf_stop_holding(struct kf_queue *kq);
 void kf_kick_throttled(struct kf_queue *kq);
 void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
 			unsigned int hctx_nr);
+u64 kf_groups_inside(struct kf_queue *kq, u64 least);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
 void kf_groups_exit(struct kf_queue *kq);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One tracepoint for each decision: a refill, a cgroup held back, a hardware
- * context that waits, a domain's depth changed, a domain out of tokens.
+ * One tracepoint for each decision: a refill, a refill held, a cgroup held back,
+ * a hardware context that waits, a domain's depth changed by its latency or by
+ * sharing, a domain out of tokens.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kyber_fairness
@@ -146,6 +147,29 @@ TRACE_EVENT(kf_domain_depth,
 	TP_printk("%d,%d %s p99=%d/4 of target congested=%d depth=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->domain,
 		  __entry->p99_bucket + 1, __entry->congested, __entry->depth)
+);
+
+TRACE_EVENT(kf_share_depth,
+	TP_PROTO(dev_t dev, const char *domain, u64 inside, u64 least,
+		 unsigned int depth),
+	TP_ARGS(dev, domain, inside, least, depth),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(const char *, domain)
+		__field(u64, inside)
+		__field(u64, least)
+		__field(unsigned int, depth)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->domain = domain;
+		__entry->inside = inside;
+		__entry->least = least;
+		__entry->depth = depth;
+	),
+	TP_printk("%d,%d %s inside=%llu least=%llu depth=%u", MAJOR(__entry->dev),
+		  MINOR(__entry->dev), __entry->domain, __entry->inside,
+		  __entry->least, __entry->depth)
 );
 
 TRACE_EVENT(kf_no_token,

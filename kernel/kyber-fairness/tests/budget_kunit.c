@@ -157,6 +157,43 @@ static void holding_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_hold_credit_ns(round, round, round, 0), 0);
 }
 
+/*
+ * The P4500's figures: 12K reads a second of 85 us at depth 1, 490K at 128.
+ * Weights 1000, 500, 250, 100 and 32 requests each allow 59 inside.
+ */
+static void inside_by_share(struct kunit *test)
+{
+	const u64 sec = NSEC_PER_SEC;
+
+	/* 41.65 at once at full rate, half as many again, rounded up. */
+	KUNIT_EXPECT_EQ(test, kf_inside_least(490000, sec, 85000, 150), 63ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_least(49000, sec / 10, 85000, 300), 125ULL);
+	/* One at a time: it asks for more than that one. */
+	KUNIT_EXPECT_EQ(test, kf_inside_least(11765, sec, 85000, 150), 2ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_least(0, sec, 85000, 150), 1ULL);
+	/* Nonsense gives a number, not a fault. */
+	KUNIT_EXPECT_GT(test, kf_inside_least(U64_MAX, 1, U64_MAX / 2, 1000), 0ULL);
+
+	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE * 1000 / 1850), 59ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE), 32ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_for(1, KF_SHARE_ONE / 2), 2ULL);
+}
+
+static void spread_buckets(struct kunit *test)
+{
+	unsigned int bucket;
+
+	KUNIT_EXPECT_EQ(test, kf_spread_bucket(0), 0U);
+	KUNIT_EXPECT_EQ(test, kf_spread_bucket(U64_MAX), KF_NR_SPREAD - 1U);
+	for (bucket = 1; bucket < KF_NR_SPREAD; bucket++) {
+		u64 begin_ns = kf_spread_ns(bucket);
+
+		KUNIT_EXPECT_EQ(test, kf_spread_bucket(begin_ns), bucket);
+		KUNIT_EXPECT_EQ(test, kf_spread_bucket(begin_ns - 1), bucket - 1);
+	}
+	KUNIT_EXPECT_EQ(test, kf_spread_ns(0), 1024ULL);
+}
+
 static void spendable_is_never_nothing(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, kf_spendable_bytes(MIB, 2 * MIB, 3), 3 * KF_POOL_MIN_BYTES);
@@ -256,6 +293,8 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(unused_budget_is_bounded),
 	KUNIT_CASE(carry_keeps_debts),
 	KUNIT_CASE(holding_is_bounded),
+	KUNIT_CASE(inside_by_share),
+	KUNIT_CASE(spread_buckets),
 	KUNIT_CASE(spendable_is_never_nothing),
 	KUNIT_CASE(rounds_to_spend),
 	KUNIT_CASE(large_requests_share_exactly),

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef SHIM_LINUX_BITOPS_H
+#define SHIM_LINUX_BITOPS_H
+
+#include <linux/types.h>
+
+/* The number of the last bit set, from 1; 0: none. */
+static inline int fls64(u64 x)
+{
+	return x ? 64 - __builtin_clzll(x) : 0;
+}
+
+#endif
