@@ -649,9 +649,13 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 		    !list_empty_careful(&kh->ready[id]))
 			return true;
 
-	/* Held back: work only once there was a refill, or may be one. */
+	/*
+	 * Held back: work once there was a refill, or may be one. And until
+	 * this hardware context is known to wait for it: else nobody runs it.
+	 */
 	return kf_has_spent(kh) &&
-	       (READ_ONCE(kh->round) != READ_ONCE(kq->round) ||
+	       (!test_bit(KF_HCTX_THROTTLED, &kh->flags) ||
+		READ_ONCE(kh->round) != READ_ONCE(kq->round) ||
 		!(atomic_read(&kq->nr_runnable) ||
 		  atomic_read(&kq->nr_expected)));
 }

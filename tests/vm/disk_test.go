@@ -103,6 +103,16 @@ func (d *disk) ios(t *testing.T) int {
 	return reads + writes
 }
 
+// logState shows what the scheduler thinks, for a test that found it stuck.
+func (d *disk) logState(t *testing.T) {
+	t.Helper()
+	for _, file := range []string{"sched/budgets", "sched/domains", "hctx0/sched/queues"} {
+		if text, err := os.ReadFile(filepath.Join("/sys/kernel/debug/block", d.name, file)); err == nil {
+			t.Logf("%s: %s", file, text)
+		}
+	}
+}
+
 // newGroup makes a cgroup; it goes when the test ends.
 func newGroup(t *testing.T, name string) string {
 	t.Helper()
@@ -187,6 +197,7 @@ func untilBusy(t *testing.T, d *disk) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	d.logState(t)
 	t.Fatalf("%s does no I/O", d.name)
 }
 
