@@ -125,9 +125,7 @@ func TestTunablesOfASlowDisk(t *testing.T) {
 		{"kyber", 1, nil},
 		{"kyber", 16, []tunable{{"read_lat_nsec", "32000000"}, {"write_lat_nsec", "160000000"}}},
 		{"mq-deadline", 2, []tunable{{"read_expire", "1000"}, {"write_expire", "10000"}}},
-		{"bfq", 4, []tunable{
-			{"low_latency", "0"}, {"slice_idle_us", "32000"}, {"timeout_sync", "500"}, {"fifo_expire_sync", "500"}, {"fifo_expire_async", "1000"},
-		}},
+		{"bfq", 4, []tunable{{"low_latency", "0"}, {"slice_idle_us", "32000"}}},
 		{"kyber-fairness", 8, []tunable{
 			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"round_us", "4000"}, {"timeout_us", "160000"},
 		}},
