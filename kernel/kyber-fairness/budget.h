@@ -81,6 +81,24 @@ static inline u64 kf_pool_next_bytes(u64 estimate_bytes, u64 last_bytes,
 }
 
 /**
+ * kf_round_ns - how long the next round is
+ * @most_ns: not longer than this
+ * @unloaded_ns: what a request takes that is alone in the device; 0: unknown
+ *
+ * Half of a request's time, so that a cgroup that waits for the next round
+ * waits little beside what the device takes, on a fast device as on a slow
+ * one. Not shorter than KF_ROUND_NS_MIN: a refill looks at every active cgroup.
+ */
+#define KF_ROUND_NS_MIN		(20 * NSEC_PER_USEC)
+
+static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns)
+{
+	if (!unloaded_ns)
+		return most_ns;
+	return min_t(u64, most_ns, max_t(u64, unloaded_ns / 2, KF_ROUND_NS_MIN));
+}
+
+/**
  * kf_carry_bytes - what is left of a budget that the next round respects
  * @left_bytes: budget left, negative for a debt
  * @grant_bytes: what the cgroup is granted for a round

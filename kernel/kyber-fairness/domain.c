@@ -199,7 +199,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 {
 	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->inside_start_ns;
 	u64 inside_pct = READ_ONCE(kq->inside_pct);
-	u64 least = KF_INSIDE_MIN, nr_done = 0, inside;
+	u64 least = KF_INSIDE_MIN, nr_done = 0, unloaded_ns = 0, inside;
 	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
 
@@ -212,7 +212,11 @@ static void kf_limit_inside(struct kf_queue *kq)
 		kf_find_unloaded(kd);
 		least += kf_inside_least(kd->nr_done, max_t(u64, elapsed_ns, 1),
 					 kd->unloaded_ns, inside_pct);
+		unloaded_ns = min_not_zero(unloaded_ns, kd->unloaded_ns);
 	}
+	if (nr_done)
+		WRITE_ONCE(kq->unloaded_ns, unloaded_ns);
+	WRITE_ONCE(kq->inside_least, least);
 	/* The rate would be that of the idle time as well. */
 	inside = was_idle ? U32_MAX : kf_groups_inside(kq, least);
 
@@ -399,6 +403,7 @@ int kf_domains_init(struct kf_queue *kq)
 		return -ENOMEM;
 
 	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
+	kq->inside_least = KF_INSIDE_MIN;
 	kq->inside_start_ns = ktime_get_ns();
 	kq->spread_start_ns = kq->inside_start_ns;
 	for (id = 0; id < KF_NR_DOMAINS; id++) {

@@ -132,6 +132,19 @@ static bool kf_group_deactivate(struct kf_group *kg)
 }
 
 /*
+ * Whether a group with nothing waiting would take more if others took less:
+ * it has requests inside, and not too few of them for its share.
+ */
+static bool kf_group_could_have_more(struct kf_group *kg)
+{
+	u64 nr_own = atomic_read(&kg->nr_outstanding);
+
+	return nr_own && kg->share &&
+	       kf_inside_for(nr_own, kg->share) * KF_INSIDE_HOPELESS >=
+	       READ_ONCE(kg->kq->inside_least);
+}
+
+/*
  * A refill's first walk: what was used, what is carried, who is idle.
  * Returns the bytes used; adds what those who wait carry to @carried_bytes.
  */
@@ -149,7 +162,9 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 
 		kg->outstanding_max = max_t(unsigned int, kg->outstanding_max,
 					    atomic_read(&kg->nr_outstanding));
-		WRITE_ONCE(kg->is_hungry, waiting || left_bytes <= 0);
+		WRITE_ONCE(kg->is_hungry, waiting || left_bytes <= 0 ||
+			   (left_bytes != kg->refilled_bytes &&
+			    kf_group_could_have_more(kg)));
 		if (left_bytes != kg->refilled_bytes) {
 			used_bytes += kg->refilled_bytes - left_bytes;
 			kg->last_used_ns = now_ns;
@@ -211,6 +226,8 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 {
 	u64 now_ns = ktime_get_ns();
 	u64 elapsed_ns = now_ns - kq->round_start_ns;
+	u64 round_ns = kf_round_ns(READ_ONCE(kq->round_ns),
+				   READ_ONCE(kq->unloaded_ns));
 	u64 used_bytes, estimate_bytes, spendable_bytes, rounds;
 	s64 carried_bytes = 0;
 	struct kf_group *kg;
@@ -220,8 +237,7 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 	used_bytes = kf_take_stock(kq, now_ns, &carried_bytes);
 	kf_update_shares(kq);
 
-	estimate_bytes = kf_pool_estimate_bytes(used_bytes, elapsed_ns,
-						READ_ONCE(kq->round_ns));
+	estimate_bytes = kf_pool_estimate_bytes(used_bytes, elapsed_ns, round_ns);
 	kq->pool_bytes = kf_pool_next_bytes(estimate_bytes, kq->pool_bytes,
 					    kq->nr_active);
 	spendable_bytes = kf_spendable_bytes(kq->pool_bytes, carried_bytes,
@@ -245,8 +261,7 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 	}
 
 	kq->hold_credit_ns = kf_hold_credit_ns(kq->hold_credit_ns, elapsed_ns,
-					       READ_ONCE(kq->round_ns),
-					       READ_ONCE(kq->hold_pct));
+					       round_ns, READ_ONCE(kq->hold_pct));
 	kq->round_start_ns = now_ns;
 	/* Pairs with kf_wait_for_refill(): budgets before the round's number. */
 	smp_store_release(&kq->round, kq->round + 1);

@@ -97,6 +97,10 @@ struct kf_queue {
 	struct delayed_work latency_work;
 	/* When share_depth was last set, and spread rotated; latency_work only. */
 	u64 inside_start_ns;
+	/* The last result of kf_inside_least(); written by latency_work. */
+	u64 inside_least;
+	/* Of the domain whose requests take the least; written by latency_work. */
+	u64 unloaded_ns;
 	u64 spread_start_ns;
 
 	/*
@@ -208,7 +212,7 @@ struct kf_group {
 	atomic64_t budget_bytes;
 	atomic_t nr_outstanding;	/* requests from insertion to completion */
 	bool is_active;			/* written under kq->lock */
-	/* At the last refill it was waiting or spent; written under kq->lock. */
+	/* At the last refill it would have taken more; written under kq->lock. */
 	bool is_hungry;
 	bool is_dead;			/* cgroup is gone: let it drain */
 

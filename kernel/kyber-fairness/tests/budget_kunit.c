@@ -179,6 +179,16 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_inside_for(1, KF_SHARE_ONE / 2), 2ULL);
 }
 
+static void round_follows_the_device(struct kunit *test)
+{
+	const u64 us = NSEC_PER_USEC;
+
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 0), 500 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 85 * us), 42500ULL);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 8000 * us), 500 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 1), 20 * us);
+}
+
 static void spread_buckets(struct kunit *test)
 {
 	unsigned int bucket;
@@ -294,6 +304,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(carry_keeps_debts),
 	KUNIT_CASE(holding_is_bounded),
 	KUNIT_CASE(inside_by_share),
+	KUNIT_CASE(round_follows_the_device),
 	KUNIT_CASE(spread_buckets),
 	KUNIT_CASE(spendable_is_never_nothing),
 	KUNIT_CASE(rounds_to_spend),
