@@ -47,9 +47,9 @@ struct sim {
 	u64 op_sum_ns[MD_NR_OPS];
 };
 
-static inline struct md_model *sim_create(const struct md_model_type *type,
-				   const void *params, u64 size_mib, u64 seed,
-				   u32 nr_cmds)
+static inline struct md_model *
+sim_create(const struct md_model_type *type, const void *params, u64 size_mib,
+	   u64 seed, u32 nr_cmds)
 {
 	struct md_setup setup = {
 		.params = params,
@@ -69,8 +69,8 @@ static inline struct md_model *sim_create(const struct md_model_type *type,
 }
 
 /* The preset's parameters and size. */
-static inline const struct md_preset *sim_preset(const struct md_model_type *type,
-					  const char *name)
+static inline const struct md_preset *
+sim_preset(const struct md_model_type *type, const char *name)
 {
 	unsigned int i;
 
