@@ -375,7 +375,7 @@ struct isolio_disk_limits {
 };
 
 /* Of one discard, 64 MiB: a model may have to unmap each page of it. */
-#define ISOLIO_DISCARD_SECTS	(1U << 17)
+#define ISOLIO_DISCARD_SECTS	(64U << (20 - 9))
 
 /* Requests may be merged, on kernels that want to be told. */
 #if ISOLIO_HAVE_SHOULD_MERGE
