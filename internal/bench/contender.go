@@ -159,7 +159,8 @@ func costs(d experiment.Device) (model, qos string) {
 	if d.Kind == experiment.NullBlk {
 		return linearModel(nullBlkCost(d)), nullBlkCostQoS(d)
 	}
-	return linearModel(d.Model.Iocost.Scaled(d.Model.Scale)), modelDiskCostQoS
+	m := d.Model.Iocost.Scaled(d.Model.Scale)
+	return linearModel(m), modelDiskCostQoS(m)
 }
 
 func linearModel(m experiment.Iocost) string {
@@ -167,10 +168,22 @@ func linearModel(m experiment.Iocost) string {
 		m.RBPS, m.RSeqIOPS, m.RRandIOPS, m.WBPS, m.WSeqIOPS, m.WRandIOPS)
 }
 
-// modelDiskCostQoS has io.cost hand out exactly what the experiment's file
-// says that the disk can do: no latency makes it slow down, and it never goes
-// above it. How good the contender is, the file decides.
-const modelDiskCostQoS = "enable=1 ctrl=user rpct=0.00 rlat=0 wpct=0.00 wlat=0 min=100.00 max=100.00"
+// modelDiskCostQoS has io.cost hand out what the experiment's file says that
+// the disk can do, and never more; less, down to half of it, when more than 5 %
+// of the requests take longer than the file says, if it says so. How good the
+// contender is, the file decides.
+func modelDiskCostQoS(m experiment.Iocost) string {
+	least := "100.00"
+	target := func(direction string, us int64) string {
+		if us == 0 {
+			return fmt.Sprintf("%spct=0.00 %slat=0", direction, direction)
+		}
+		least = "50.00"
+		return fmt.Sprintf("%spct=95.00 %slat=%d", direction, direction, us)
+	}
+	read, write := target("r", m.RLatUS), target("w", m.WLatUS)
+	return "enable=1 ctrl=user " + read + " " + write + " min=" + least + " max=100.00"
+}
 
 // nullBlkCost states what a null_blk can do. With T tags on each of Q
 // queues and L microseconds a request, whatever its kind and size, it completes

@@ -170,6 +170,21 @@ func TestNullBlkCost(t *testing.T) {
 	}
 }
 
+func TestModelDiskCostQoS(t *testing.T) {
+	for _, tt := range []struct {
+		m    experiment.Iocost
+		want string
+	}{
+		{experiment.Iocost{}, "enable=1 ctrl=user rpct=0.00 rlat=0 wpct=0.00 wlat=0 min=100.00 max=100.00"},
+		{experiment.Iocost{RLatUS: 2720}, "enable=1 ctrl=user rpct=95.00 rlat=2720 wpct=0.00 wlat=0 min=50.00 max=100.00"},
+		{experiment.Iocost{WLatUS: 5}, "enable=1 ctrl=user rpct=0.00 rlat=0 wpct=95.00 wlat=5 min=50.00 max=100.00"},
+	} {
+		if got := modelDiskCostQoS(tt.m); got != tt.want {
+			t.Errorf("qos %q, want %q", got, tt.want)
+		}
+	}
+}
+
 // Without a scheduler the kernel refuses more requests than tags.
 func TestNrRequestsIsForSchedulers(t *testing.T) {
 	for scheduler, want := range map[string]bool{"none": false, "iocost": false, "mq-deadline": true, "kyber-fairness": true} {

@@ -54,6 +54,10 @@ type Model struct {
 // disk can do, unscaled.
 type Iocost struct {
 	RBPS, RSeqIOPS, RRandIOPS, WBPS, WSeqIOPS, WRandIOPS int64
+	// RLatUS and WLatUS are latencies in microseconds: when more than 5 % of the
+	// reads or writes take longer, the disk counts as overloaded, and io.cost
+	// may go down to half of the model's rate. 0 is none.
+	RLatUS, WLatUS int64
 }
 
 // Models lists what a modeldisk can be.
@@ -126,6 +130,8 @@ type fileIocost struct {
 	WBPS      *int64 `toml:"wbps"`
 	WSeqIOPS  *int64 `toml:"wseqiops"`
 	WRandIOPS *int64 `toml:"wrandiops"`
+	RLatUS    *int64 `toml:"rlat_us"`
+	WLatUS    *int64 `toml:"wlat_us"`
 }
 
 // forCase is the part of the file's [device] that a case with its own one
@@ -250,9 +256,13 @@ func (c *checker) iocost(f *fileIocost) *Iocost {
 		}
 		return n
 	}
+	lat := func(key string, v *int64) int64 {
+		return int64(c.integer("device.iocost."+key, v, new(int64(0)), 0, 10_000_000))
+	}
 	return &Iocost{
 		RBPS: rate("rbps", f.RBPS), RSeqIOPS: rate("rseqiops", f.RSeqIOPS), RRandIOPS: rate("rrandiops", f.RRandIOPS),
 		WBPS: rate("wbps", f.WBPS), WSeqIOPS: rate("wseqiops", f.WSeqIOPS), WRandIOPS: rate("wrandiops", f.WRandIOPS),
+		RLatUS: lat("rlat_us", f.RLatUS), WLatUS: lat("wlat_us", f.WLatUS),
 	}
 }
 
@@ -262,15 +272,17 @@ func (c *checker) iocostNeedsModel(e *Experiment) {
 	i := slices.Index(e.Schedulers, "iocost")
 	if i >= 0 && slices.ContainsFunc(e.Cases, func(k Case) bool { return k.Device.Kind == ModelDisk && k.Device.Model.Iocost == nil }) {
 		c.fail(fmt.Sprintf("schedulers[%d]", i), "iocost needs to be told what the modeldisk can do",
-			"a [device.iocost] table with "+strings.Join(keysOf(reflect.TypeFor[fileIocost]()), ", ")+"; or leave iocost out")
+			"a [device.iocost] table with "+strings.Join(keysOf(reflect.TypeFor[fileIocost]())[:6], ", ")+"; or leave iocost out")
 	}
 }
 
 // Scaled is the model for a disk that is so many times slower.
 func (m Iocost) Scaled(scale int) Iocost {
-	by := func(n int64) int64 { return max(1, n/int64(cmp.Or(scale, 1))) }
+	times := int64(cmp.Or(scale, 1))
+	by := func(n int64) int64 { return max(1, n/times) }
 	return Iocost{
 		RBPS: by(m.RBPS), RSeqIOPS: by(m.RSeqIOPS), RRandIOPS: by(m.RRandIOPS),
 		WBPS: by(m.WBPS), WSeqIOPS: by(m.WSeqIOPS), WRandIOPS: by(m.WRandIOPS),
+		RLatUS: m.RLatUS * times, WLatUS: m.WLatUS * times,
 	}
 }

@@ -31,6 +31,7 @@ rrandiops = 30
 wbps = 1000
 wseqiops = 20
 wrandiops = 10
+rlat_us = 170
 
 [job]
 rw = "randread"
@@ -68,14 +69,14 @@ func TestParseModelDisk(t *testing.T) {
 		Model: Model{
 			Name: "nvme", Preset: "p4500-2tb", Scale: 16, Seed: 1, MemoryBacked: true,
 			Params: map[string]int64{"ncq_depth": 4},
-			Iocost: &Iocost{RBPS: 3200, RSeqIOPS: 31, RRandIOPS: 30, WBPS: 1000, WSeqIOPS: 20, WRandIOPS: 10},
+			Iocost: &Iocost{RBPS: 3200, RSeqIOPS: 31, RRandIOPS: 30, WBPS: 1000, WSeqIOPS: 20, WRandIOPS: 10, RLatUS: 170},
 		},
 	}
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("device\n got %+v\nwant %+v", d, want)
 	}
 	// Nothing that the disk can do a little of becomes nothing.
-	if got, want := d.Model.Iocost.Scaled(16), (Iocost{200, 1, 1, 62, 1, 1}); got != want {
+	if got, want := d.Model.Iocost.Scaled(16), (Iocost{200, 1, 1, 62, 1, 1, 2720, 0}); got != want {
 		t.Errorf("Scaled = %+v, want %+v", got, want)
 	}
 }
@@ -124,9 +125,11 @@ func TestParseRefusesModelDisk(t *testing.T) {
 		{"parameter that leads elsewhere", "ncq_depth = 4", `"../power" = 1`,
 			"x:14: device.params.../power: is not a parameter's name; allowed: the files in the model's directory in configfs"},
 		{"unknown key of iocost", "rbps = 3200", "rbsp = 3200",
-			"x:16: device.iocost.rbsp: unknown key; allowed: rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops"},
+			"x:16: device.iocost.rbsp: unknown key; allowed: rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops, rlat_us, wlat_us"},
 		{"no rate", "rbps = 3200\n", "",
 			"x:15: device.iocost.rbps: is missing; allowed: what the disk does each second, unscaled"},
+		{"latency", "rlat_us = 170", "rlat_us = -1",
+			"x:22: device.iocost.rlat_us: -1 is out of range; allowed: an integer 0..10000000"},
 		{"rate 0", "rbps = 3200", "rbps = 0",
 			"x:16: device.iocost.rbps: 0 is out of range; allowed: an integer 1 and up"},
 		{"iocost without its table", modelDisk[strings.Index(modelDisk, "[device.iocost]"):strings.Index(modelDisk, "[job]")], "",
