@@ -57,10 +57,11 @@ const (
 	// process that it forks for a job.
 	processMiB = 24
 	jobMiB     = 8
-	// A flash disk's maps take about a 200th of its size; flashMiB is for those
-	// whose size the preset says.
+	// A flash disk's maps take 8 bytes for each of its pages of 4 KiB, spare
+	// ones too: with room, a 256th of its size. flashMiB is for disks whose size
+	// the preset says.
 	flashMiB   = 64
-	flashShare = 128
+	flashShare = 256
 	// slack is what setting up, waiting for the last request and cleaning up
 	// may take on the guest's clock besides the load's own time.
 	slack = 3 * time.Minute

@@ -232,7 +232,7 @@ func TestWorkMiB(t *testing.T) {
 	x, err := experiment.Parse("t.toml", []byte(modelDiskCases))
 	must(t, err)
 	one := kernelMiB + processMiB + jobMiB
-	if got, want := workMiB(&x.Cases[0]), one+512; got != want { // maps of 64 GiB
+	if got, want := workMiB(&x.Cases[0]), one+256; got != want { // maps of 64 GiB
 		t.Errorf("large: %d MiB, want %d", got, want)
 	}
 	if got, want := workMiB(&x.Cases[1]), one+3*jobMiB+512; got != want { // all that it stores
