@@ -56,7 +56,7 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 #define KF_SPREAD_PERIOD_NS	(5 * NSEC_PER_SEC)
 /* ... as this quantile. */
 #define KF_UNLOADED_PERMILLE	20
-/* Requests that are let in whatever else is said. */
+/* Requests that are let in whatever else is said; of a domain, a quarter of it. */
 #define KF_INSIDE_MIN		8
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
 #define KF_SAMPLES_MIN		500
@@ -199,7 +199,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 {
 	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->inside_start_ns;
 	u64 inside_pct = READ_ONCE(kq->inside_pct);
-	u64 least = KF_INSIDE_MIN, nr_done = 0, unloaded_ns = 0, inside;
+	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside;
 	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
 
@@ -216,19 +216,19 @@ static void kf_limit_inside(struct kf_queue *kq)
 	}
 	if (nr_done)
 		WRITE_ONCE(kq->unloaded_ns, unloaded_ns);
+	least = max_t(u64, least, KF_INSIDE_MIN);
 	WRITE_ONCE(kq->inside_least, least);
 	/* The rate would be that of the idle time as well. */
 	inside = was_idle ? U32_MAX : kf_groups_inside(kq, least);
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
-		u64 depth = KF_INSIDE_MIN / 4 +
-			    div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
+		u64 depth = div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
 
 		/* No request of it was seen: nothing to say about it. */
 		if (!kd->nr_done)
 			depth = U32_MAX;
-		depth = min_t(u64, depth, kf_domain_depth_max[id]);
+		depth = clamp_t(u64, depth, KF_INSIDE_MIN / 4, kf_domain_depth_max[id]);
 		if (depth != kd->share_depth) {
 			kd->share_depth = depth;
 			kf_set_tokens(kd);
