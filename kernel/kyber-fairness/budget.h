@@ -255,6 +255,22 @@ static inline u64 kf_spread_ns(unsigned int bucket)
 	return (u64)(4 + bucket % 4) << (KF_SPREAD_FIRST_SHIFT - 2 + bucket / 4);
 }
 
+/**
+ * kf_inside - how many requests to let into the device for one cgroup's sake
+ * @own: from kf_inside_for()
+ * @least: from kf_inside_least()
+ *
+ * At @own the cgroup has its share only while all its requests are inside, all
+ * the time. With a quarter less some of them wait, and who waits can be
+ * chosen; so a quarter less where that keeps the device well busy, and never
+ * less than @least.
+ */
+static inline u64 kf_inside(u64 own, u64 least)
+{
+	return max_t(u64, least,
+		     clamp_t(u64, least + least / 3, own - own / 4, own));
+}
+
 /*
  * A cgroup with so few requests that sharing exactly with it would mean less
  * than a quarter of kf_inside_least() is limited by its own depth, not by

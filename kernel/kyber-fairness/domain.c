@@ -56,6 +56,8 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 #define KF_SPREAD_PERIOD_NS	(5 * NSEC_PER_SEC)
 /* ... as this quantile. */
 #define KF_UNLOADED_PERMILLE	20
+/* It becomes longer by one part in so many in each of those periods at most. */
+#define KF_UNLOADED_GROWTH	32
 /* Requests that are let in whatever else is said; of a domain, a quarter of it. */
 #define KF_INSIDE_MIN		8
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
@@ -155,12 +157,17 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 
 /*
  * Of the requests of the last seconds, KF_UNLOADED_PERMILLE took less: those
- * waited for no other. Not the least one of all: a device has caches.
+ * waited for no other. Not the least one of all: a device has caches. Where all
+ * wait for all, in a queue in order of arrival, they took as long as it is
+ * full, so what is known from emptier times is forgotten slowly.
  */
-static void kf_find_unloaded(struct kf_domain *kd)
+static void kf_find_unloaded(struct kf_domain *kd, bool forget)
 {
+	u64 most_ns = kd->unloaded_ns ?: U64_MAX;
 	unsigned int bucket, rank = 0;
 
+	if (forget && kd->unloaded_ns)
+		most_ns += most_ns / KF_UNLOADED_GROWTH;
 	for (bucket = 0; bucket < KF_NR_SPREAD; bucket++)
 		rank += kd->spread[0][bucket] + kd->spread[1][bucket];
 	rank = DIV_ROUND_UP(rank * (u64)KF_UNLOADED_PERMILLE, 1000);
@@ -173,15 +180,13 @@ static void kf_find_unloaded(struct kf_domain *kd)
 			break;
 		rank -= nr;
 	}
-	kd->unloaded_ns = kf_spread_ns(bucket);
+	kd->unloaded_ns = min(kf_spread_ns(bucket), most_ns);
 }
 
 static void kf_forget_spread(struct kf_queue *kq, u64 now_ns)
 {
 	int id;
 
-	if (now_ns - kq->spread_start_ns < KF_SPREAD_PERIOD_NS)
-		return;
 	kq->spread_start_ns = now_ns;
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
@@ -200,6 +205,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->inside_start_ns;
 	u64 inside_pct = READ_ONCE(kq->inside_pct);
 	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside;
+	bool forget = now_ns - kq->spread_start_ns >= KF_SPREAD_PERIOD_NS;
 	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
 
@@ -209,7 +215,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 		nr_done += kd->nr_done;
 		if (!kd->nr_done)
 			continue;
-		kf_find_unloaded(kd);
+		kf_find_unloaded(kd, forget);
 		least += kf_inside_least(kd->nr_done, max_t(u64, elapsed_ns, 1),
 					 kd->unloaded_ns, inside_pct);
 		unloaded_ns = min_not_zero(unloaded_ns, kd->unloaded_ns);
@@ -238,7 +244,8 @@ static void kf_limit_inside(struct kf_queue *kq)
 		kd->nr_done = 0;
 	}
 	kq->inside_start_ns = now_ns;
-	kf_forget_spread(kq, now_ns);
+	if (forget)
+		kf_forget_spread(kq, now_ns);
 }
 
 static void kf_latency_work(struct work_struct *work)

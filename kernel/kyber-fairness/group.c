@@ -461,7 +461,7 @@ u64 kf_groups_inside(struct kf_queue *kq, u64 least)
 			u64 own = kf_inside_for(nr_own, kg->share);
 
 			if (own * KF_INSIDE_HOPELESS >= least)
-				inside = min(inside, max(own, least));
+				inside = min(inside, kf_inside(own, least));
 		}
 	}
 	if (kq->nr_active < 2)

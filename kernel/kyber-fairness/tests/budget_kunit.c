@@ -177,6 +177,12 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE * 1000 / 1850), 59ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE), 32ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_for(1, KF_SHARE_ONE / 2), 2ULL);
+
+	/* 54 keep the P4500 busy: 59. 8 keep another one busy: 45. */
+	KUNIT_EXPECT_EQ(test, kf_inside(59, 54), 59ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside(59, 8), 45ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside(59, 36), 48ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside(59, 63), 63ULL);
 }
 
 static void round_follows_the_device(struct kunit *test)
