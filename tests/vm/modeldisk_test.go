@@ -197,6 +197,7 @@ func TestModelDiskBadValues(t *testing.T) {
 		{"tags", "-1", "bad/tags: -1 is not allowed; allowed: 1 to 10240"},
 		{"power", "2", "bad/power: 2 is not allowed; allowed: 0 to 1"},
 		{"fixed/parallel", "0", "bad/fixed/parallel: 0 is not allowed; allowed: 1 to 65536"},
+		{"hdd/ncq_depth", "0", "bad/hdd/ncq_depth: 0 is not allowed; allowed: 1 to 256"},
 		{"model", "tape", "bad/model: tape is not a model; allowed: see the file models"},
 		{"preset", "p9999", "bad/preset: p9999 is no preset of fixed; allowed: see the file models"},
 	}
@@ -211,6 +212,14 @@ func TestModelDiskBadValues(t *testing.T) {
 			t.Errorf("the kernel's log does not say %q", c.log)
 		}
 	}
+	// Each value may be allowed, and all together not.
+	write(t, filepath.Join(dir, "model"), "hdd")
+	write(t, filepath.Join(dir, "size_mib"), "1")
+	expectErrno(t, "powering on a disk that is too small", put(filepath.Join(dir, "power"), "1"), unix.EINVAL)
+	if log := kernelLog(t); !strings.Contains(log, "modeldisk: bad: nr_zones is 30, of tracks of 1251 sectors: a disk of 2048 sectors is too small") {
+		t.Errorf("the kernel's log does not say why the disk is refused: %.2000s", log[max(0, len(log)-2000):])
+	}
+	write(t, filepath.Join(dir, "model"), "fixed")
 	write(t, filepath.Join(dir, "power"), "1")
 	defer write(t, filepath.Join(dir, "power"), "0")
 	expectErrno(t, "changing scale with power on", put(filepath.Join(dir, "scale"), "2"), unix.EBUSY)
