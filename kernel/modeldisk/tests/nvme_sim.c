@@ -8,39 +8,6 @@
 
 #include "../nvme.c"
 
-struct nvme_load {
-	enum md_op op;
-	u32 depth;
-	u32 nr_sects;
-	bool sequential;
-	u32 write_permille;
-	u64 nr_ramp;
-	u64 nr_cmds;
-};
-
-/* Run it on a drive with @params (NULL: the preset's); the caller ends it. */
-static struct sim nvme_run(const char *name, const struct md_nvme_params *params,
-			   struct nvme_load load)
-{
-	const struct md_preset *preset = sim_preset(&md_nvme_type, name);
-	struct sim sim = {
-		.model = sim_create(&md_nvme_type, params ? params : preset->params,
-				    preset->size_mib, 1, load.depth),
-		.depth = load.depth, .op = load.op, .nr_sects = load.nr_sects,
-		.area_sects = preset->size_mib << 11, .sequential = load.sequential,
-		.write_permille = load.write_permille,
-	};
-
-	md_rng_seed(&sim.rng, 5);
-	sim_run(&sim, load.nr_ramp, load.nr_cmds);
-	return sim;
-}
-
-static u64 nvme_mb_per_s(const struct sim *sim)
-{
-	return sim_milli_iops(sim) * (sim->nr_sects << MD_SECT_SHIFT) / 1000 / 1000000;
-}
-
 struct nvme_product {
 	const char *name;
 	u64 random_reads;	/* a second */
@@ -65,27 +32,27 @@ static void product_reads(struct kunit *test)
 		const struct nvme_product *product = &products[i];
 		struct sim sim;
 
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_READ, .depth = 1, .nr_sects = 8, .nr_cmds = 5000 });
 		EXPECT_NEAR(test, sim_mean_ns(&sim), product->read_ns, 50);
 		sim_end(&sim);
 
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_READ, .depth = 256, .nr_sects = 8, .nr_ramp = 2000,
 			.nr_cmds = 30000 });
 		EXPECT_NEAR(test, sim_milli_iops(&sim), product->random_reads * 1000, 50);
 		sim_end(&sim);
 
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_READ, .depth = 8, .nr_sects = 2048, .sequential = true,
 			.nr_ramp = 100, .nr_cmds = 1000 });
-		EXPECT_NEAR(test, nvme_mb_per_s(&sim), product->read_mb_per_s, 50);
+		EXPECT_NEAR(test, sim_mb_per_s(&sim), product->read_mb_per_s, 50);
 		sim_end(&sim);
 
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_READ, .depth = 32, .nr_sects = 256, .sequential = true,
 			.nr_ramp = 500, .nr_cmds = 10000 });
-		EXPECT_NEAR(test, nvme_mb_per_s(&sim), product->read_mb_per_s, 50);
+		EXPECT_NEAR(test, sim_mb_per_s(&sim), product->read_mb_per_s, 50);
 		KUNIT_EXPECT_EQ(test, sim.late_ns, 0ULL);
 		sim_end(&sim);
 	}
@@ -101,14 +68,14 @@ static void product_writes(struct kunit *test)
 		struct sim sim;
 
 		/* As long as there is room in the buffer. */
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_WRITE, .depth = 1, .nr_sects = 8, .nr_cmds = 2000 });
 		EXPECT_NEAR(test, sim_mean_ns(&sim), product->write_ns, 50);
 		KUNIT_EXPECT_EQ(test, sim.model->counts.nr_stalls, 0ULL);
 		sim_end(&sim);
 
 		/* The buffer, of 8192 pages, is full long before the count begins. */
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_WRITE, .depth = 128, .nr_sects = 8, .nr_ramp = 20000,
 			.nr_cmds = 20000 });
 		EXPECT_NEAR(test, sim_milli_iops(&sim), product->random_writes * 1000, 50);
@@ -119,16 +86,16 @@ static void product_writes(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, counts.nr_host_pages, 40128ULL);
 		sim_end(&sim);
 
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_WRITE, .depth = 8, .nr_sects = 2048, .sequential = true,
 			.nr_ramp = 500, .nr_cmds = 1000 });
-		EXPECT_NEAR(test, nvme_mb_per_s(&sim), product->write_mb_per_s, 50);
+		EXPECT_NEAR(test, sim_mb_per_s(&sim), product->write_mb_per_s, 50);
 		sim_end(&sim);
 
-		sim = nvme_run(product->name, NULL, (struct nvme_load){
+		sim = sim_drive(&md_nvme_type, product->name, NULL, (struct sim_load){
 			MD_WRITE, .depth = 32, .nr_sects = 256, .sequential = true,
 			.nr_ramp = 4000, .nr_cmds = 8000 });
-		EXPECT_NEAR(test, nvme_mb_per_s(&sim), product->write_mb_per_s, 50);
+		EXPECT_NEAR(test, sim_mb_per_s(&sim), product->write_mb_per_s, 50);
 		KUNIT_EXPECT_EQ(test, sim.late_ns, 0ULL);
 		sim_end(&sim);
 	}
@@ -157,7 +124,7 @@ static void expect_rates(struct kunit *test, const char *name,
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		struct sim sim = nvme_run(name, params, (struct nvme_load){
+		struct sim sim = sim_drive(&md_nvme_type, name, params, (struct sim_load){
 			MD_READ, .depth = rates[i].depth, .nr_sects = 8,
 			.nr_ramp = 2000, .nr_cmds = 60000 });
 
@@ -184,28 +151,28 @@ static void rates_against_depth(struct kunit *test)
 static void amplification(struct kunit *test)
 {
 	struct md_nvme_params params = md_nvme_p4500_2tb;
-	struct nvme_load load = {
+	struct sim_load load = {
 		MD_WRITE, .depth = 32, .nr_sects = 8, .nr_ramp = 20000, .nr_cmds = 40000,
 	};
 	struct md_counts counts;
 	struct sim sim;
 
 	/* What is in the buffer at the end is written by the host only. */
-	sim = nvme_run("p4500-2tb", NULL, load);
+	sim = sim_drive(&md_nvme_type, "p4500-2tb", NULL, load);
 	counts = sim.model->counts;
 	EXPECT_NEAR(test, counts.nr_media_pages * 1000 / (counts.nr_host_pages - 8192),
 		    6700ULL, 10);
 	sim_end(&sim);
 
 	load.sequential = true;
-	sim = nvme_run("p4500-2tb", NULL, load);
+	sim = sim_drive(&md_nvme_type, "p4500-2tb", NULL, load);
 	counts = sim.model->counts;
 	KUNIT_EXPECT_LE(test, counts.nr_media_pages, counts.nr_host_pages);
 	sim_end(&sim);
 
 	/* Nothing is a stream if none is looked for. */
 	params.streams = 0;
-	sim = nvme_run("p4500-2tb", &params, load);
+	sim = sim_drive(&md_nvme_type, "p4500-2tb", &params, load);
 	EXPECT_NEAR(test, sim_milli_iops(&sim), 38000ULL * 1000, 50);
 	sim_end(&sim);
 }
@@ -243,7 +210,7 @@ static void streams_are_told_apart(struct kunit *test)
 /* Reads suffer from programs, less if programs can be suspended; none starves. */
 static void reads_among_writes(struct kunit *test)
 {
-	struct nvme_load load = {
+	struct sim_load load = {
 		MD_READ, .depth = 256, .nr_sects = 8, .write_permille = 300,
 		.nr_ramp = 40000, .nr_cmds = 60000,
 	};
@@ -253,7 +220,7 @@ static void reads_among_writes(struct kunit *test)
 
 	for (slices = 0; slices < 2; slices++) {
 		params.program_slices = slices ? 8 : 1;
-		sim = nvme_run("p4500-2tb", &params, load);
+		sim = sim_drive(&md_nvme_type, "p4500-2tb", &params, load);
 		read_ns[slices] = sim.op_sum_ns[MD_READ] / sim.op_nr[MD_READ];
 		/* Writes set the pace: they get most of their steady rate. */
 		KUNIT_EXPECT_GE(test, sim_milli_iops(&sim) * 3 / 10, 30000ULL * 1000);
@@ -361,7 +328,7 @@ static void nonsense_is_refused(struct kunit *test)
 	params.write_fixed_ns = 0;
 	params.command_ns = 1;
 	for (i = 0; i < 2; i++) {
-		struct sim sim = nvme_run("p4500-2tb", &params, (struct nvme_load){
+		struct sim sim = sim_drive(&md_nvme_type, "p4500-2tb", &params, (struct sim_load){
 			MD_READ, .depth = 8, .nr_sects = 2048, .sequential = i,
 			.write_permille = 500, .nr_cmds = 300 });
 

@@ -221,6 +221,44 @@ static inline u64 sim_milli_iops(const struct sim *sim)
 				   sim->elapsed_ns);
 }
 
+/* A load and how long to run it, for models whose presets are drives. */
+struct sim_load {
+	enum md_op op;
+	u32 depth;
+	u32 nr_sects;
+	bool sequential;
+	u32 write_permille;
+	u64 nr_ramp;
+	u64 nr_cmds;
+};
+
+/*
+ * Run @load on the drive @name, with @params (NULL: the preset's); the caller
+ * ends it.
+ */
+static inline struct sim sim_drive(const struct md_model_type *type,
+				   const char *name, const void *params,
+				   struct sim_load load)
+{
+	const struct md_preset *preset = sim_preset(type, name);
+	struct sim sim = {
+		.model = sim_create(type, params ?: preset->params,
+				    preset->size_mib, 1, load.depth),
+		.depth = load.depth, .op = load.op, .nr_sects = load.nr_sects,
+		.area_sects = preset->size_mib << 11, .sequential = load.sequential,
+		.write_permille = load.write_permille,
+	};
+
+	md_rng_seed(&sim.rng, 5);
+	sim_run(&sim, load.nr_ramp, load.nr_cmds);
+	return sim;
+}
+
+static inline u64 sim_mb_per_s(const struct sim *sim)
+{
+	return sim_milli_iops(sim) * (sim->nr_sects << MD_SECT_SHIFT) / 1000 / 1000000;
+}
+
 /* @value is within @permille of a thousand of @want. */
 #define EXPECT_NEAR(test, value, want, permille) do {			\
 	u64 __value = (value), __want = (want);				\

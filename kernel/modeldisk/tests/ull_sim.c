@@ -7,50 +7,17 @@
 
 #include "../ull.c"
 
-struct ull_load {
-	enum md_op op;
-	u32 depth;
-	u32 nr_sects;
-	bool sequential;
-	u32 write_permille;
-	u64 nr_ramp;
-	u64 nr_cmds;
-};
-
-/* Run it on a drive with @params (NULL: the preset's); the caller ends it. */
-static struct sim ull_run(const char *name, const struct md_ull_params *params,
-			  struct ull_load load)
-{
-	const struct md_preset *preset = sim_preset(&md_ull_type, name);
-	struct sim sim = {
-		.model = sim_create(&md_ull_type, params ? params : preset->params,
-				    preset->size_mib, 1, load.depth),
-		.depth = load.depth, .op = load.op, .nr_sects = load.nr_sects,
-		.area_sects = preset->size_mib << 11, .sequential = load.sequential,
-		.write_permille = load.write_permille,
-	};
-
-	md_rng_seed(&sim.rng, 5);
-	sim_run(&sim, load.nr_ramp, load.nr_cmds);
-	return sim;
-}
-
-static u64 ull_mb_per_s(const struct sim *sim)
-{
-	return sim_milli_iops(sim) * (sim->nr_sects << MD_SECT_SHIFT) / 1000 / 1000000;
-}
-
-static const struct ull_load depth_1 = {
+static const struct sim_load depth_1 = {
 	MD_READ, .depth = 1, .nr_sects = 8, .nr_ramp = 100, .nr_cmds = 100000,
 };
 
-static const struct ull_load depth_16 = {
+static const struct sim_load depth_16 = {
 	MD_READ, .depth = 16, .nr_sects = 8, .nr_ramp = 2000, .nr_cmds = 300000,
 };
 
 static void optane_reads(struct kunit *test)
 {
-	struct sim sim = ull_run("optane-p4800x", NULL, depth_1);
+	struct sim sim = sim_drive(&md_ull_type, "optane-p4800x", NULL, depth_1);
 
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 8500ULL, 10);	/* simulated */
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 8900ULL, 50);	/* published */
@@ -58,7 +25,7 @@ static void optane_reads(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim.model->counts.nr_stalls, 0ULL);
 	sim_end(&sim);
 
-	sim = ull_run("optane-p4800x", NULL, depth_16);
+	sim = sim_drive(&md_ull_type, "optane-p4800x", NULL, depth_16);
 	EXPECT_NEAR(test, sim_milli_iops(&sim), 588ULL * 1000 * 1000, 10);
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 27200ULL, 10);
 	EXPECT_NEAR(test, sim_quantile_ns(&sim, 990), 41500ULL, 30);
@@ -69,20 +36,20 @@ static void optane_reads(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim.late_ns, 0ULL);
 	sim_end(&sim);
 
-	sim = ull_run("optane-p4800x", NULL, (struct ull_load){
+	sim = sim_drive(&md_ull_type, "optane-p4800x", NULL, (struct sim_load){
 		MD_READ, .depth = 16, .nr_sects = 128, .sequential = true,
 		.nr_ramp = 100, .nr_cmds = 5000 });
-	EXPECT_NEAR(test, ull_mb_per_s(&sim), 2400ULL, 20);
+	EXPECT_NEAR(test, sim_mb_per_s(&sim), 2400ULL, 20);
 	sim_end(&sim);
 }
 
 static void optane_writes(struct kunit *test)
 {
-	struct ull_load load = depth_16;
+	struct sim_load load = depth_16;
 	struct sim sim;
 
 	load.op = MD_WRITE;
-	sim = ull_run("optane-p4800x", NULL, load);
+	sim = sim_drive(&md_ull_type, "optane-p4800x", NULL, load);
 	EXPECT_NEAR(test, sim_milli_iops(&sim), 500ULL * 1000 * 1000, 20);
 	KUNIT_EXPECT_EQ(test, sim.model->counts.nr_host_pages, 302016ULL);
 	KUNIT_EXPECT_EQ(test, sim.model->counts.nr_media_pages, 302016ULL);
@@ -91,13 +58,13 @@ static void optane_writes(struct kunit *test)
 	load.sequential = true;
 	load.nr_sects = 128;
 	load.nr_cmds = 5000;
-	sim = ull_run("optane-p4800x", NULL, load);
-	EXPECT_NEAR(test, ull_mb_per_s(&sim), 2000ULL, 30);
+	sim = sim_drive(&md_ull_type, "optane-p4800x", NULL, load);
+	EXPECT_NEAR(test, sim_mb_per_s(&sim), 2000ULL, 30);
 	sim_end(&sim);
 
 	load = depth_1;
 	load.op = MD_WRITE;
-	sim = ull_run("optane-p4800x", NULL, load);
+	sim = sim_drive(&md_ull_type, "optane-p4800x", NULL, load);
 	/* "Below 10 us", with the host. */
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 8800ULL, 20);
 	sim_end(&sim);
@@ -111,42 +78,42 @@ static void zssd_reads(struct kunit *test)
 	/* The simulation's figures are those without its rare events. */
 	params.outlier_ppm = 0;
 	params.stall_every_ns = 0;
-	sim = ull_run("z-ssd", &params, depth_1);
+	sim = sim_drive(&md_ull_type, "z-ssd", &params, depth_1);
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 11000ULL, 10);
 	KUNIT_EXPECT_EQ(test, sim.model->counts.nr_stalls, 0ULL);
 	sim_end(&sim);
-	sim = ull_run("z-ssd", &params, depth_16);
+	sim = sim_drive(&md_ull_type, "z-ssd", &params, depth_16);
 	EXPECT_NEAR(test, sim_milli_iops(&sim), 752ULL * 1000 * 1000, 10);
 	EXPECT_NEAR(test, sim_quantile_ns(&sim, 990), 38600ULL, 20);
 	sim_end(&sim);
 
 	/* With them, one read in 800 takes long, which 99.9 % just shows. */
-	sim = ull_run("z-ssd", NULL, depth_1);
+	sim = sim_drive(&md_ull_type, "z-ssd", NULL, depth_1);
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 11000ULL, 30);
 	KUNIT_EXPECT_LE(test, sim_quantile_ns(&sim, 990), 12000ULL);
 	KUNIT_EXPECT_GE(test, sim_quantile_ns(&sim, 999), 20000ULL);
 	KUNIT_EXPECT_GE(test, sim.lat_ns[sim.nr_done - 1], 300000ULL);
 	sim_end(&sim);
-	sim = ull_run("z-ssd", NULL, depth_16);
+	sim = sim_drive(&md_ull_type, "z-ssd", NULL, depth_16);
 	EXPECT_NEAR(test, sim_milli_iops(&sim), 750ULL * 1000 * 1000, 20); /* published */
 	EXPECT_NEAR(test, sim_quantile_ns(&sim, 990), 38600ULL, 100);
 	KUNIT_EXPECT_EQ(test, sim.late_ns, 0ULL);
 	sim_end(&sim);
 
-	sim = ull_run("z-ssd", NULL, (struct ull_load){
+	sim = sim_drive(&md_ull_type, "z-ssd", NULL, (struct sim_load){
 		MD_READ, .depth = 16, .nr_sects = 128, .sequential = true,
 		.nr_ramp = 100, .nr_cmds = 5000 });
-	EXPECT_NEAR(test, ull_mb_per_s(&sim), 3200ULL, 50);
+	EXPECT_NEAR(test, sim_mb_per_s(&sim), 3200ULL, 50);
 	sim_end(&sim);
 }
 
 static void zssd_writes(struct kunit *test)
 {
-	struct ull_load load = { MD_WRITE, .depth = 1, .nr_sects = 8, .nr_cmds = 5000 };
+	struct sim_load load = { MD_WRITE, .depth = 1, .nr_sects = 8, .nr_cmds = 5000 };
 	struct md_counts counts;
 	struct sim sim;
 
-	sim = ull_run("z-ssd", NULL, load);
+	sim = sim_drive(&md_ull_type, "z-ssd", NULL, load);
 	EXPECT_NEAR(test, sim_mean_ns(&sim), 16000ULL, 10);
 	KUNIT_EXPECT_EQ(test, sim.model->counts.nr_stalls, 0ULL);
 	sim_end(&sim);
@@ -154,7 +121,7 @@ static void zssd_writes(struct kunit *test)
 	load.depth = 16;
 	load.nr_ramp = 20000;
 	load.nr_cmds = 50000;
-	sim = ull_run("z-ssd", NULL, load);
+	sim = sim_drive(&md_ull_type, "z-ssd", NULL, load);
 	counts = sim.model->counts;
 	EXPECT_NEAR(test, sim_milli_iops(&sim), 170ULL * 1000 * 1000, 20);
 	EXPECT_NEAR(test, counts.nr_media_pages * 1000 / counts.nr_host_pages, 4596ULL, 5);
@@ -167,8 +134,8 @@ static void zssd_writes(struct kunit *test)
 	load.sequential = true;
 	load.nr_sects = 128;
 	load.nr_cmds = 10000;
-	sim = ull_run("z-ssd", NULL, load);
-	EXPECT_NEAR(test, ull_mb_per_s(&sim), 3200ULL, 20);
+	sim = sim_drive(&md_ull_type, "z-ssd", NULL, load);
+	EXPECT_NEAR(test, sim_mb_per_s(&sim), 3200ULL, 20);
 	sim_end(&sim);
 }
 
@@ -176,7 +143,7 @@ static void zssd_writes(struct kunit *test)
 static void zssd_reads_among_writes(struct kunit *test)
 {
 	struct md_ull_params params = md_ull_zssd;
-	struct ull_load load = depth_16;
+	struct sim_load load = depth_16;
 	u64 read_ns[2], i;
 
 	params.outlier_ppm = 0;
@@ -187,7 +154,7 @@ static void zssd_reads_among_writes(struct kunit *test)
 		struct sim sim;
 
 		params.suspend_ns = i * 20000;
-		sim = ull_run("z-ssd", &params, load);
+		sim = sim_drive(&md_ull_type, "z-ssd", &params, load);
 		read_ns[i] = sim.op_sum_ns[MD_READ] / sim.op_nr[MD_READ];
 		sim_end(&sim);
 	}
@@ -200,14 +167,14 @@ static void rare_events_are_as_rare_as_said(struct kunit *test)
 {
 	struct md_ull_params params = md_ull_zssd;
 	u64 mean_ns, nr, seconds_milli;
-	struct ull_load load = depth_1;
+	struct sim_load load = depth_1;
 	struct sim sim;
 
 	/* Outliers: 500 in a million, by 105 us on average. */
 	params.stall_every_ns = 0;
 	load.nr_ramp = 0;
 	load.nr_cmds = 1000000;
-	sim = ull_run("z-ssd", &params, load);
+	sim = sim_drive(&md_ull_type, "z-ssd", &params, load);
 	nr = sim.model->counts.nr_stalls;
 	mean_ns = sim_mean_ns(&sim);
 	EXPECT_NEAR(test, nr, 500ULL, 100);
@@ -222,7 +189,7 @@ static void rare_events_are_as_rare_as_said(struct kunit *test)
 	params = md_ull_zssd;
 	params.outlier_ppm = 0;
 	params.channels = 1;
-	sim = ull_run("z-ssd", &params, load);
+	sim = sim_drive(&md_ull_type, "z-ssd", &params, load);
 	nr = sim.model->counts.nr_stalls;
 	mean_ns = sim_mean_ns(&sim);
 	seconds_milli = sim.elapsed_ns / 1000000;
@@ -365,7 +332,7 @@ static void nonsense_is_refused(struct kunit *test)
 	params.stall_every_ns = 500000;
 	params.buffer_kib = 4;
 	for (i = 0; i < 2; i++) {
-		struct sim sim = ull_run("z-ssd", &params, (struct ull_load){
+		struct sim sim = sim_drive(&md_ull_type, "z-ssd", &params, (struct sim_load){
 			MD_READ, .depth = 8, .nr_sects = 2048, .sequential = i,
 			.write_permille = 500, .nr_cmds = 300 });
 
