@@ -141,10 +141,9 @@
  */
 #define KF_HOLD_PCT_DFL		20
 /*
- * See kf_inside_least(). Weights 1000, 500, 250 and 100, 32 reads outstanding
- * each, on modeldisk's p4500-2tb at scale 16 with 1,023 tags: 100 and 150 give
- * 84.5 % of the total without a scheduler and a weighted Jain index of 0.992,
- * 300 gives all of it and 0.604. 84 % is the most that exact shares allow there.
+ * See kf_inside_least(). With experiments/report-rand-read.toml, where 84 % is the
+ * most that exact shares allow, 150 gives 83 % of the total without a scheduler
+ * and a weighted Jain index of 0.996. 300 gave all of the total, and 0.604.
  */
 #define KF_INSIDE_PCT_DFL	150
 
