@@ -93,7 +93,13 @@ static void random_numbers_have_their_means(struct kunit *test)
 	EXPECT_NEAR(test, square_parts / n, 20000ULL, 25);
 }
 
+static void presets_are_allowed(struct kunit *test)
+{
+	sim_check_presets(test, &md_fixed_type);
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(presets_are_allowed),
 	KUNIT_CASE(fixed_has_its_rate),
 	KUNIT_CASE(fixed_data_takes_time),
 	KUNIT_CASE(events_come_in_order),

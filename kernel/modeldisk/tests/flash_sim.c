@@ -664,7 +664,13 @@ static void sizes_end_at_64_gib(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, refused(&params, 1ULL << 40));
 }
 
+static void presets_are_allowed(struct kunit *test)
+{
+	sim_check_presets(test, &md_flash_type);
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(presets_are_allowed),
 	KUNIT_CASE(amplification_is_that_of_the_notes),
 	KUNIT_CASE(amplification_is_that_of_the_theory),
 	KUNIT_CASE(preconditioned_is_steady),

@@ -650,7 +650,13 @@ static void hdd_bears_the_ends_of_its_ranges(struct kunit *test)
 	}
 }
 
+static void presets_are_allowed(struct kunit *test)
+{
+	sim_check_presets(test, &md_hdd_type);
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(presets_are_allowed),
 	KUNIT_CASE_PARAM(hdd_is_the_disk_of_the_table, rows_gen_params),
 	KUNIT_CASE_PARAM(hdd_is_that_disk_with_any_seed, rows_gen_params),
 	KUNIT_CASE_PARAM(hdd_has_another_fit, rows_gen_params),

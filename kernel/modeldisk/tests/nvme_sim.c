@@ -336,20 +336,15 @@ static void nonsense_is_refused(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, sim.late_ns, 0ULL);
 		sim_end(&sim);
 	}
+}
 
-	/* And presets are in the ranges that they are checked against. */
-	for (i = 0; i < ARRAY_SIZE(md_nvme_presets) * ARRAY_SIZE(md_nvme_param_table); i++) {
-		const struct md_param *param =
-			&md_nvme_param_table[i % ARRAY_SIZE(md_nvme_param_table)];
-		const char *of = md_nvme_presets[i / ARRAY_SIZE(md_nvme_param_table)].params;
-		u64 value = *(const u64 *)(of + param->offset);
-
-		KUNIT_EXPECT_GE(test, value, param->least);
-		KUNIT_EXPECT_LE(test, value, param->most);
-	}
+static void presets_are_allowed(struct kunit *test)
+{
+	sim_check_presets(test, &md_nvme_type);
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(presets_are_allowed),
 	KUNIT_CASE(product_reads),
 	KUNIT_CASE(product_writes),
 	KUNIT_CASE(rates_against_depth),

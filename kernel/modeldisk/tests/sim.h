@@ -259,6 +259,25 @@ static inline u64 sim_mb_per_s(const struct sim *sim)
 	return sim_milli_iops(sim) * (sim->nr_sects << MD_SECT_SHIFT) / 1000 / 1000000;
 }
 
+/* Every preset's parameters are in the ranges that configfs keeps others to. */
+static inline void sim_check_presets(struct kunit *test,
+				     const struct md_model_type *type)
+{
+	unsigned int i, j;
+
+	KUNIT_EXPECT_GT(test, type->nr_presets, 0U);
+	KUNIT_EXPECT_EQ(test, type->nr_params * sizeof(u64), type->params_bytes);
+	for (i = 0; i < type->nr_presets; i++) {
+		for (j = 0; j < type->nr_params; j++) {
+			const struct md_param *param = &type->params[j];
+			u64 value = *(const u64 *)(type->presets[i].params + param->offset);
+
+			KUNIT_EXPECT_GE(test, value, param->least);
+			KUNIT_EXPECT_LE(test, value, param->most);
+		}
+	}
+}
+
 /* @value is within @permille of a thousand of @want. */
 #define EXPECT_NEAR(test, value, want, permille) do {			\
 	u64 __value = (value), __want = (want);				\
