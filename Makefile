@@ -27,9 +27,12 @@ setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@$(MAKE) --no-print-directory build
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 
-build: ## build the command, build/isolio
-	@mkdir -p build
+build: build/qemu-clock.so ## build the command, build/isolio
 	go build -o build/isolio ./cmd/isolio
+
+build/qemu-clock.so: internal/lab/clock/qemu-clock.c
+	@mkdir -p build
+	gcc -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC -o $@ $<
 
 modules: build ## build the kernel modules for KERNEL, into build/modules/
 	@for line in $(lines); do scripts/modules $$line || exit 1; done
@@ -78,6 +81,6 @@ install: build ## build for the kernel that runs here; install modules and comma
 	@scripts/install
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
 
 .PHONY: help setup build modules demo lab test test-c test-go test-vm lint install clean

@@ -26,7 +26,9 @@ type Kernel struct {
 	Release string
 	// Vmlinuz is the path of the kernel image.
 	Vmlinuz string
-	root    rootFS
+	// Clock is the library that gives QEMU its time of day; "" is the host's.
+	Clock string
+	root  rootFS
 }
 
 // OpenKernel finds the kernel of the given line below the build directory.
@@ -45,6 +47,12 @@ func OpenKernel(build, line string) (*Kernel, error) {
 		return nil, fmt.Errorf("kernel %s: %w; `make setup KERNEL=%s` makes it", line, err, line)
 	}
 	k.root = rootFS(root)
+	if k.Clock, err = filepath.Abs(filepath.Join(build, clockLibrary)); err == nil {
+		_, err = os.Stat(k.Clock)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w; `make build` makes it", err)
+	}
 	return k, nil
 }
 

@@ -35,6 +35,22 @@ func qemuProgram() (string, error) {
 	return file, nil
 }
 
+// clockLibrary is the time of day for QEMU, below the build directory: with the
+// host's, how fast the host is would show in the guest (clock/qemu-clock.c).
+const clockLibrary = "qemu-clock.so"
+
+// qemuCommand is the program to start with the arguments of qemuArgs.
+func qemuCommand(clock string) ([]string, error) {
+	program, err := qemuProgram()
+	if err != nil || clock == "" {
+		return []string{program}, err
+	}
+	return []string{"env", "LD_PRELOAD=" + clock, program}, nil
+}
+
+// notPreloaded is what the dynamic linker says of a library that it leaves out.
+const notPreloaded = "cannot be preloaded"
+
 // qemuArgs is the machine. Time in it is the number of instructions executed
 // (icount shift=0: 1 ns each); an idle machine jumps to its next timer
 // (sleep=off).

@@ -156,3 +156,12 @@ func TestOpenKernelMissing(t *testing.T) {
 		t.Errorf("error %v does not say what to do", err)
 	}
 }
+
+func TestOpenKernelWithoutClock(t *testing.T) {
+	opts, _ := fakeLab(t, "")
+	must(t, os.Remove(filepath.Join(opts.Build, clockLibrary)))
+	_, err := OpenKernel(opts.Build, opts.Line)
+	if err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("error %v does not say what to do", err)
+	}
+}

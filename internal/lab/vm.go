@@ -206,7 +206,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	program, err := qemuProgram()
+	argv, err := qemuCommand(vm.Kernel.Clock)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 			return nil, fmt.Errorf("lab: %w", err)
 		}
 	}
-	argv := append([]string{program},
+	argv = append(argv,
 		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events, memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)))...)
 	return watch{
 		argv: argv, console: console, events: events,

@@ -206,6 +206,9 @@ func (f *follower) judge(stop, err error, stderr string) (*Outcome, error) {
 	case err != nil:
 		fail.Reason = "QEMU failed: " + err.Error()
 		fail.Lines = lastLines(stderr, logLines)
+	case strings.Contains(stderr, notPreloaded):
+		fail.Reason = "QEMU runs without the lab's clock; `make build` makes it anew"
+		fail.Lines = lastLines(stderr, logLines)
 	case f.failed != "":
 		fail.Reason = "the guest gave up: " + f.failed
 		fail.Lines = append(complaints, f.output...)

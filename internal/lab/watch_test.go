@@ -200,3 +200,14 @@ func TestShellLine(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// A library that the dynamic linker leaves out is no clock: the run would be
+// as the host's.
+func TestBootWithoutClock(t *testing.T) {
+	vm, _ := fakeQemu(t, `: >"$console"; event '{"event":"exit","code":0}'`)
+	vm.Kernel.Clock = filepath.Join(t.TempDir(), "gone.so")
+	_, err := Boot(context.Background(), vm, nil)
+	if err == nil || !strings.Contains(err.Error(), "without the lab's clock") {
+		t.Errorf("error %v", err)
+	}
+}
