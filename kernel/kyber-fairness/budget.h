@@ -13,7 +13,6 @@
 #ifndef _KF_BUDGET_H
 #define _KF_BUDGET_H
 
-#include <linux/bitops.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/time64.h>
@@ -228,31 +227,6 @@ static inline u64 kf_inside_least(u64 nr_done, u64 elapsed_ns, u64 unloaded_ns,
 static inline u64 kf_inside_for(u64 nr_own, u64 share)
 {
 	return div64_u64(nr_own << KF_SHARE_SHIFT, share);
-}
-
-/*
- * Latencies are counted in buckets that are a quarter of an octave wide, from
- * 1 us to 17 s; what is outside goes to the first or the last one.
- */
-#define KF_SPREAD_FIRST_SHIFT	10
-#define KF_NR_SPREAD		96
-
-static inline unsigned int kf_spread_bucket(u64 ns)
-{
-	unsigned int octave;
-
-	if (ns < 1ULL << KF_SPREAD_FIRST_SHIFT)
-		return 0;
-	octave = fls64(ns) - 1;
-	return min_t(unsigned int, KF_NR_SPREAD - 1,
-		     4 * (octave - KF_SPREAD_FIRST_SHIFT) +
-		     ((ns >> (octave - 2)) & 3));
-}
-
-/* Where a bucket begins. */
-static inline u64 kf_spread_ns(unsigned int bucket)
-{
-	return (u64)(4 + bucket % 4) << (KF_SPREAD_FIRST_SHIFT - 2 + bucket / 4);
 }
 
 /**

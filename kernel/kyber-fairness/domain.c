@@ -105,7 +105,7 @@ static void kf_collect_domain(struct kf_domain *kd, struct kf_cpu_latency *cl,
 	unsigned int nr;
 	int type, bucket;
 
-	for (bucket = 0; bucket < KF_NR_SPREAD; bucket++) {
+	for (bucket = 0; bucket < LAT_NR_BUCKETS; bucket++) {
 		nr = atomic_xchg(&cl->spread[id][bucket], 0);
 		kd->spread[0][bucket] += nr;
 		kd->nr_done += nr;
@@ -168,19 +168,19 @@ static void kf_find_unloaded(struct kf_domain *kd, bool forget)
 
 	if (forget && kd->unloaded_ns)
 		most_ns += most_ns / KF_UNLOADED_GROWTH;
-	for (bucket = 0; bucket < KF_NR_SPREAD; bucket++)
+	for (bucket = 0; bucket < LAT_NR_BUCKETS; bucket++)
 		rank += kd->spread[0][bucket] + kd->spread[1][bucket];
 	rank = DIV_ROUND_UP(rank * (u64)KF_UNLOADED_PERMILLE, 1000);
 	if (!rank)
 		return;
-	for (bucket = 0; bucket < KF_NR_SPREAD - 1; bucket++) {
+	for (bucket = 0; bucket < LAT_NR_BUCKETS - 1; bucket++) {
 		unsigned int nr = kd->spread[0][bucket] + kd->spread[1][bucket];
 
 		if (nr >= rank)
 			break;
 		rank -= nr;
 	}
-	kd->unloaded_ns = min(kf_spread_ns(bucket), most_ns);
+	kd->unloaded_ns = min(lat_bucket_ns(bucket), most_ns);
 }
 
 static void kf_forget_spread(struct kf_queue *kq, u64 now_ns)
@@ -316,7 +316,7 @@ void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
 			bucket = div64_u64(above_ns, width_ns);
 		atomic_inc(&cl->nr[id][type][bucket]);
 	}
-	atomic_inc(&cl->spread[id][kf_spread_bucket(io_ns)]);
+	atomic_inc(&cl->spread[id][lat_bucket(io_ns)]);
 	put_cpu_ptr(kq->cpu_latency);
 
 	if (!delayed_work_pending(&kq->latency_work))

@@ -20,6 +20,7 @@
 #include <linux/workqueue.h>
 
 #include "budget.h"
+#include "latency.h"
 
 #define KF_WEIGHT_MIN	1U
 #define KF_WEIGHT_DFL	100U
@@ -51,8 +52,8 @@ enum kf_latency_type {
 };
 
 struct kf_cpu_latency {
-	/* Times in the device; see kf_spread_bucket(). */
-	atomic_t spread[KF_NR_TARGETS][KF_NR_SPREAD];
+	/* Times in the device; see lat_bucket(). */
+	atomic_t spread[KF_NR_TARGETS][LAT_NR_BUCKETS];
 	atomic_t nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
 };
 
@@ -77,7 +78,7 @@ struct kf_domain {
 	/* Completed since share_depth was last set; latency_work only. */
 	u64 nr_done;
 	/* Times in the device, of this KF_SPREAD_PERIOD and the last one. */
-	unsigned int spread[2][KF_NR_SPREAD];
+	unsigned int spread[2][LAT_NR_BUCKETS];
 	/* What a request takes there that waits for no other; 0: not known. */
 	u64 unloaded_ns;
 	/* Set through sysfs, read without a lock. */

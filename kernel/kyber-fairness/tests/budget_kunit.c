@@ -195,21 +195,6 @@ static void round_follows_the_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 1), 20 * us);
 }
 
-static void spread_buckets(struct kunit *test)
-{
-	unsigned int bucket;
-
-	KUNIT_EXPECT_EQ(test, kf_spread_bucket(0), 0U);
-	KUNIT_EXPECT_EQ(test, kf_spread_bucket(U64_MAX), KF_NR_SPREAD - 1U);
-	for (bucket = 1; bucket < KF_NR_SPREAD; bucket++) {
-		u64 begin_ns = kf_spread_ns(bucket);
-
-		KUNIT_EXPECT_EQ(test, kf_spread_bucket(begin_ns), bucket);
-		KUNIT_EXPECT_EQ(test, kf_spread_bucket(begin_ns - 1), bucket - 1);
-	}
-	KUNIT_EXPECT_EQ(test, kf_spread_ns(0), 1024ULL);
-}
-
 static void spendable_is_never_nothing(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, kf_spendable_bytes(MIB, 2 * MIB, 3), 3 * KF_POOL_MIN_BYTES);
@@ -311,7 +296,6 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(holding_is_bounded),
 	KUNIT_CASE(inside_by_share),
 	KUNIT_CASE(round_follows_the_device),
-	KUNIT_CASE(spread_buckets),
 	KUNIT_CASE(spendable_is_never_nothing),
 	KUNIT_CASE(rounds_to_spend),
 	KUNIT_CASE(large_requests_share_exactly),
