@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 
 // contender is how one name of an experiment's schedulers is set up.
 type contender struct {
+	experiment.Contender // what the experiment says of it
+
 	scheduler string // for queue/scheduler
 	// weightFile is the cgroup file that takes weights, "" if the contender
 	// knows none; weightFormat is what is written, maxWeight the most it takes.
@@ -45,7 +48,7 @@ type timeTunable struct {
 // real one. Its schedulers wait, and expect latencies, as many times longer:
 // the disk's time is the measure of all of them. With a slow disk and fast
 // clocks kyber would take every latency for a missed target, and bfq's idling
-// would cost next to nothing.
+// would cost next to nothing. The experiment's own come last, in place of those.
 func (c contender) tunables(scale int) []tunable {
 	var all []tunable
 	if c.strict.name != "" {
@@ -53,10 +56,31 @@ func (c contender) tunables(scale int) []tunable {
 	}
 	if scale > 1 {
 		for _, t := range c.times {
-			all = append(all, tunable{t.name, strconv.FormatInt(t.value*int64(scale), 10)})
+			all = append(all, tunable{t.name, scaled(t.value, scale)})
 		}
 	}
+	all = slices.DeleteFunc(all, func(t tunable) bool { return c.Tunables[t.name] != "" })
+	for _, name := range slices.Sorted(maps.Keys(c.Tunables)) {
+		value := c.Tunables[name]
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && experiment.IsTime(name) {
+			value = scaled(n, scale)
+		}
+		all = append(all, tunable{name, value})
+	}
 	return all
+}
+
+// scaled is a length of time for a disk that is so many times slower.
+func scaled(n int64, scale int) string {
+	return strconv.FormatInt(n*int64(max(1, scale)), 10)
+}
+
+// contenderOf is how the experiment's contender of that name is set up.
+func contenderOf(x *experiment.Experiment, name string) contender {
+	declared := x.Contender(name)
+	c := contenderFor(declared.Scheduler)
+	c.Contender = declared
+	return c
 }
 
 func contenderFor(name string) contender {
@@ -145,22 +169,25 @@ func (e Env) iocostSteps(c contender, d *block.Device, k *experiment.Case) ([]pl
 		return []plan.Step{set(costQoS, "enable=0", "enable=1")}, nil
 	case e.Device != "":
 		// A disk of the machine: the kernel's own parameters for its kind.
+		if c.Tells() {
+			return nil, failure.Usagef("contender %s: its iocost stands for what [device.iocost] says of the lab's disk, and %s is told nothing; "+
+				"allowed: leave it out with --schedulers", c.Name, e.Device)
+		}
 		return []plan.Step{set(costQoS, "enable=1 ctrl=auto", "enable=0")}, nil
 	}
-	model, qos := costs(k.Device)
+	m := c.Costs(costs(k.Device)).Scaled(k.Device.Model.Scale)
 	return []plan.Step{
-		set(costModel, model, "ctrl=auto"),
-		set(costQoS, qos, "enable=0"),
+		set(costModel, linearModel(m), "ctrl=auto"),
+		set(costQoS, costLimits(m), "enable=0"),
 	}, nil
 }
 
-// costs are io.cost's parameters for a disk that the engine made.
-func costs(d experiment.Device) (model, qos string) {
+// costs is what is true of a disk that the engine made, without its scale.
+func costs(d experiment.Device) experiment.Iocost {
 	if d.Kind == experiment.NullBlk {
-		return linearModel(nullBlkCost(d)), nullBlkCostQoS(d)
+		return nullBlkCost(d)
 	}
-	m := d.Model.Iocost.Scaled(d.Model.Scale)
-	return linearModel(m), modelDiskCostQoS(m)
+	return *d.Model.Iocost
 }
 
 func linearModel(m experiment.Iocost) string {
@@ -168,11 +195,11 @@ func linearModel(m experiment.Iocost) string {
 		m.RBPS, m.RSeqIOPS, m.RRandIOPS, m.WBPS, m.WSeqIOPS, m.WRandIOPS)
 }
 
-// modelDiskCostQoS has io.cost hand out what the experiment's file says that
-// the disk can do, and never more; less, down to half of it, when more than 5 %
-// of the requests take longer than the file says, if it says so. How good the
-// contender is, the file decides.
-func modelDiskCostQoS(m experiment.Iocost) string {
+// costLimits has io.cost hand out what it was told that the disk can do, and
+// never more; less, down to half of it, when more than 5 % of the requests take
+// longer than it was told, if it was told so. How good the contender is, the
+// experiment's file decides.
+func costLimits(m experiment.Iocost) string {
 	least := "100.00"
 	target := func(direction string, us int64) string {
 		if us == 0 {
@@ -193,20 +220,16 @@ func modelDiskCostQoS(m experiment.Iocost) string {
 // which is every IOPS parameter. io.cost charges a request a fixed part and a
 // part for each of its 4 KiB pages, 4096/bps seconds a page. As size costs
 // this device nothing, bps is set so high (64 MiB a request) that 1 MiB costs
-// 1/64 more than the fixed part.
+// 1/64 more than the fixed part. The disk counts as overloaded when requests
+// take longer than twice what it needs.
 func nullBlkCost(d experiment.Device) experiment.Iocost {
 	iops := int64(d.Queues) * int64(d.Tags) * 1_000_000 / int64(d.CompletionUS)
 	bps := iops * (64 << 20)
-	return experiment.Iocost{RBPS: bps, RSeqIOPS: iops, RRandIOPS: iops, WBPS: bps, WSeqIOPS: iops, WRandIOPS: iops}
-}
-
-// nullBlkCostQoS states when a null_blk counts as overloaded: when more than
-// 5 % of the requests take longer than twice what the device needs. io.cost
-// may then slow down to half of the model's rate; it need not go above it,
-// as the model is exact.
-func nullBlkCostQoS(d experiment.Device) string {
-	limit := strconv.Itoa(2 * d.CompletionUS)
-	return "enable=1 ctrl=user rpct=95.00 rlat=" + limit + " wpct=95.00 wlat=" + limit + " min=50.00 max=100.00"
+	limit := int64(2 * d.CompletionUS)
+	return experiment.Iocost{
+		RBPS: bps, RSeqIOPS: iops, RRandIOPS: iops, WBPS: bps, WSeqIOPS: iops, WRandIOPS: iops,
+		RLatUS: limit, WLatUS: limit,
+	}
 }
 
 // settings lists what was written for the contender, for the result.

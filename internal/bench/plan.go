@@ -70,7 +70,7 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	if err := e.Cgroups.Check(); err != nil {
 		return nil, err
 	}
-	c := contenderFor(scheduler)
+	c := contenderOf(x, scheduler)
 	p := &Plan{
 		Case: k.Name, Scheduler: scheduler, Device: about,
 		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS), disk: d,

@@ -136,6 +136,68 @@ func TestTunablesOfASlowDisk(t *testing.T) {
 	}
 }
 
+const ownContenders = `[[contender]]
+name = "kf"
+scheduler = "kyber-fairness"
+tunables = { inside_pct = 100, round_us = 1000 }
+[[contender]]
+name = "fast-bfq"
+scheduler = "bfq"
+tunables = { low_latency = 1, timeout_sync = 125 }
+[[contender]]
+name = "strict-iocost"
+scheduler = "iocost"
+iocost = { rlat_us = 500, wlat_us = 0, rrandiops = 16 }
+`
+
+// An experiment's tunables come after the engine's own or in place of them, and
+// its times are scaled as those are.
+func TestTunablesOfTheExperiment(t *testing.T) {
+	x := parse(t, ownContenders)
+	for _, tt := range []struct {
+		name  string
+		scale int
+		want  []tunable
+	}{
+		{"kf", 1, []tunable{{"inside_pct", "100"}, {"round_us", "1000"}}},
+		{"kf", 8, []tunable{
+			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"timeout_us", "160000"}, {"inside_pct", "100"}, {"round_us", "8000"},
+		}},
+		{"fast-bfq", 4, []tunable{{"slice_idle_us", "32000"}, {"low_latency", "1"}, {"timeout_sync", "500"}}},
+		{"kyber-fairness", 1, nil},
+	} {
+		if got := contenderOf(x, tt.name).tunables(tt.scale); !slices.Equal(got, tt.want) {
+			t.Errorf("%s, scale %d: %v, want %v", tt.name, tt.scale, got, tt.want)
+		}
+	}
+}
+
+// What a contender tells io.cost is scaled as [device.iocost] is, and not said
+// of a disk of the machine.
+func TestIocostOfTheExperiment(t *testing.T) {
+	_, e := newMachine(t, honest)
+	x := parse(t, ownContenders)
+	x.Cases[0].Device.Model.Scale = 2
+	if _, err := decide(t, e, x, "strict-iocost"); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "nullb0 is told nothing") {
+		t.Errorf("on a disk of the machine: %v", err)
+	}
+	d, err := e.System.Find(e.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Device = ""
+	p, err := e.decide(x, &x.Cases[0], "strict-iocost", d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Join(settings(p.Setup), "\n")
+	for _, want := range []string{" rseqiops=16000 rrandiops=8 ", " rpct=95.00 rlat=1000 wpct=0.00 wlat=0 ", "a/io.weight = default 300"} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("no %q in\n%s", want, lines)
+		}
+	}
+}
+
 // The scale is that of the disk that is made, not of one that was given.
 func TestOnlyOwnDisksAreSlow(t *testing.T) {
 	for device, want := range map[string]bool{"nullb0": false, "": true} {
@@ -165,12 +227,12 @@ func TestNullBlkCost(t *testing.T) {
 	if got := linearModel(nullBlkCost(d)); got != want {
 		t.Errorf("model %q, want %q", got, want)
 	}
-	if got := nullBlkCostQoS(d); !strings.Contains(got, " rlat=2000 ") || !strings.Contains(got, " wlat=2000 ") {
+	if got := costLimits(nullBlkCost(d)); !strings.Contains(got, " rlat=2000 ") || !strings.Contains(got, " wlat=2000 ") {
 		t.Errorf("qos %q: latencies are not twice the device's", got)
 	}
 }
 
-func TestModelDiskCostQoS(t *testing.T) {
+func TestCostLimits(t *testing.T) {
 	for _, tt := range []struct {
 		m    experiment.Iocost
 		want string
@@ -179,7 +241,7 @@ func TestModelDiskCostQoS(t *testing.T) {
 		{experiment.Iocost{RLatUS: 2720}, "enable=1 ctrl=user rpct=95.00 rlat=2720 wpct=0.00 wlat=0 min=50.00 max=100.00"},
 		{experiment.Iocost{WLatUS: 5}, "enable=1 ctrl=user rpct=0.00 rlat=0 wpct=95.00 wlat=5 min=50.00 max=100.00"},
 	} {
-		if got := modelDiskCostQoS(tt.m); got != tt.want {
+		if got := costLimits(tt.m); got != tt.want {
 			t.Errorf("qos %q, want %q", got, tt.want)
 		}
 	}

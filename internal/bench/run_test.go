@@ -104,6 +104,22 @@ func TestRunMakesItsOwnDevice(t *testing.T) {
 	}
 }
 
+// A tunable that the scheduler does not have is known once it is active. All
+// that was changed until then is taken back.
+func TestRunWithATunableThatIsNotThere(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	m, e := newMachine(t, honest)
+	x := parse(t, "[[contender]]\nname = \"v\"\nscheduler = \"bfq\"\ntunables = { low_latency = 1, lower_latency = 1 }\n")
+	_, err := runOn(context.Background(), e, x, "v", nil)
+	if want := "set up v: scheduler bfq has no tunable lower_latency; allowed: low_latency"; err == nil || err.Error() != want {
+		t.Errorf("Run = %v, want %s", err, want)
+	}
+	if failure.Code(err) != failure.Usage {
+		t.Errorf("exit code %d", failure.Code(err))
+	}
+	m.checkClean()
+}
+
 const modelDisk = `name = "x"
 question = "Is it a disk?"
 schedulers = ["none", "iocost"]

@@ -171,6 +171,25 @@ func TestTunableComesBackWhereItWas(t *testing.T) {
 	}
 }
 
+func TestSetTunableExplains(t *testing.T) {
+	d := find(t, machine(t, map[string]string{"sys/block/nullb0/queue/iosched/low_latency": "1\n", "sys/block/nullb0/queue/iosched/back_seek_max": "1\n"}), "nullb0")
+	const missing = "scheduler bfq has no tunable latency; allowed: back_seek_max, low_latency"
+	if _, err := d.SetTunable("bfq", "latency", "0"); err == nil || err.Error() != missing || failure.Code(err) != failure.Usage {
+		t.Errorf("SetTunable = %v, want %s", err, missing)
+	}
+	s, err := d.SetTunable("kyber", "read_lat_nsec", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Explain(syscall.ERANGE)
+	if failure.Code(err) != failure.Usage || !strings.HasPrefix(err.Error(), `scheduler kyber refuses "0" for its tunable read_lat_nsec: `) {
+		t.Errorf("a value that is out of range: %v", err)
+	}
+	if err = s.Explain(syscall.EIO); !errors.Is(err, syscall.EIO) || failure.Code(err) == failure.Usage {
+		t.Errorf("another error: %v", err)
+	}
+}
+
 func TestSetSchedulerExplains(t *testing.T) {
 	d := find(t, machine(t, nil), "nullb0")
 	steps, err := d.SetScheduler("kyber-fairness")

@@ -5,6 +5,7 @@
 package block
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
@@ -214,16 +216,38 @@ func (d *Device) SetScheduler(name string) ([]plan.Step, error) {
 // will be active then. Another scheduler's coming takes the value with it;
 // only where the scheduler is active already is there one to bring back.
 func (d *Device) SetTunable(scheduler, name, value string) (plan.Step, error) {
-	file := filepath.Join("queue/iosched", name)
-	s := plan.Step{Path: d.path(file), Value: value, Name: file}
+	file := filepath.Join(tunables, name)
+	explain := func(cause error) error { return d.explainTunable(scheduler, name, value, cause) }
+	s := plan.Step{Path: d.path(file), Value: value, Name: file, Explain: explain}
 	active, _, err := d.Schedulers()
 	if err != nil {
 		return plan.Step{}, err
 	}
 	if active == scheduler {
-		s.Undo, err = d.read(file)
+		if s.Undo, err = d.read(file); err != nil {
+			err = explain(err)
+		}
 	}
 	return s, err
+}
+
+// tunables is the directory of the active scheduler's tunables.
+const tunables = "queue/iosched"
+
+// explainTunable says why a tunable could not be set.
+func (d *Device) explainTunable(scheduler, name, value string, cause error) error {
+	switch {
+	case errors.Is(cause, syscall.EINVAL), errors.Is(cause, syscall.ERANGE):
+		return failure.Usagef("scheduler %s refuses %q for its tunable %s: %w", scheduler, value, name, cause)
+	case !errors.Is(cause, fs.ErrNotExist):
+		return cause
+	}
+	var names []string
+	entries, _ := os.ReadDir(d.path(tunables)) // one that is not there holds none
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return failure.Usagef("scheduler %s has no tunable %s; allowed: %s", scheduler, name, cmp.Or(strings.Join(names, ", "), "none, it has no tunables"))
 }
 
 // explainScheduler says why a scheduler could not be set.

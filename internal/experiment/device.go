@@ -269,7 +269,7 @@ func (c *checker) iocost(f *fileIocost) *Iocost {
 // iocostNeedsModel refuses the contender iocost on a disk that it is told
 // nothing about.
 func (c *checker) iocostNeedsModel(e *Experiment) {
-	i := slices.Index(e.Schedulers, "iocost")
+	i := slices.IndexFunc(e.Schedulers, func(name string) bool { return e.Contender(name).Scheduler == "iocost" })
 	if i >= 0 && slices.ContainsFunc(e.Cases, func(k Case) bool { return k.Device.Kind == ModelDisk && k.Device.Model.Iocost == nil }) {
 		c.fail(fmt.Sprintf("schedulers[%d]", i), "iocost needs to be told what the modeldisk can do",
 			"a [device.iocost] table with "+strings.Join(keysOf(reflect.TypeFor[fileIocost]())[:6], ", ")+"; or leave iocost out")

@@ -22,8 +22,11 @@ type Experiment struct {
 	Name     string // lower case letters, digits, '.', '_', '-'
 	Question string
 	Answers  string // seed document and figure, "" if there is none
-	// Schedulers are the contenders, in the order of the result.
+	// Schedulers are the contenders' names, in the order of the result: those of
+	// Known, or of Contenders.
 	Schedulers []string
+	// Contenders are the variants that the file declares.
+	Contenders []Contender
 	// NrRequests is how many requests each scheduler may hold for a hardware
 	// queue (queue/nr_requests), 4..2048; 0 leaves the kernel's default, which
 	// is twice the device's tags. Without a scheduler the tags are the limit.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -22,6 +21,7 @@ type file struct {
 	Question   *string         `toml:"question"`
 	Answers    *string         `toml:"answers"`
 	Schedulers []string        `toml:"schedulers"`
+	Contender  []fileContender `toml:"contender"`
 	RampS      *float64        `toml:"ramp_s"`
 	DurationS  *float64        `toml:"duration_s"`
 	NrRequests *int64          `toml:"nr_requests"`
@@ -159,29 +159,14 @@ func (c *checker) experiment(f *file) *Experiment {
 	if strings.TrimSpace(e.Question) == "" || strings.Contains(e.Question, "\n") {
 		c.fail("question", "must be one line of text", "a sentence")
 	}
-	e.Schedulers = c.schedulers(f.Schedulers)
+	e.Contenders = c.contenders(f)
+	e.Schedulers = c.schedulers(f.Schedulers, e.Contenders)
 	e.Cases = c.cases(f)
 	c.iocostNeedsModel(e)
 	for i := range f.Expect {
 		e.Expect = append(e.Expect, c.expectations(fmt.Sprintf("expect[%d]", i), &f.Expect[i], e)...)
 	}
 	return e
-}
-
-func (c *checker) schedulers(names []string) []string {
-	if len(names) == 0 {
-		c.fail("schedulers", "is missing", "a list of "+strings.Join(Known(), ", "))
-	}
-	for i, name := range names {
-		key := fmt.Sprintf("schedulers[%d]", i)
-		if !slices.Contains(Known(), name) {
-			c.fail(key, fmt.Sprintf("unknown scheduler %q", name), strings.Join(Known(), ", "))
-		}
-		if slices.Contains(names[:i], name) {
-			c.fail(key, fmt.Sprintf("%q is listed twice", name), "each scheduler once")
-		}
-	}
-	return names
 }
 
 func (c *checker) job(key string, set map[string]any) Job {
