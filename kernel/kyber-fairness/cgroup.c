@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The cgroup side: the blkcg policy, and the files io.kyber.weight and
- * io.kyber.stat (blkio.kyber.weight and blkio.kyber.stat on cgroup v1).
+ * The cgroup side: the blkcg policy, and the file io.kyber.weight. What
+ * io.kyber.stat and io.kyber.latency show is in stat.c. On cgroup v1 the files
+ * are blkio.kyber.*.
  */
 #include "kyber-fairness.h"
 
@@ -47,6 +48,7 @@ static struct blkg_policy_data *isolio_pd_alloc_fn(kf_pd_alloc, q, gfp)
 	if (!kg)
 		return NULL;
 	kg->nr_backlogs = nr;
+	spin_lock_init(&kg->latency_lock);
 	atomic_inc(&kf_nr_groups);
 	return &kg->pd;
 }
@@ -72,6 +74,7 @@ static void kf_pd_offline(struct blkg_policy_data *pd)
 /* The last request is gone; the scheduler may be as well. */
 static void kf_pd_free(struct blkg_policy_data *pd)
 {
+	kf_latency_free(pd_to_kg(pd));
 	/* kf_wait_for_groups() lets us get out of the module. */
 	rcu_read_lock();
 	kfree(pd_to_kg(pd));
@@ -199,49 +202,6 @@ static int kf_weight_show(struct seq_file *sf, void *unused)
 	return 0;
 }
 
-/*
- * One line a device, as io.stat: what was dispatched, how long requests
- * waited for budget (summed over hardware contexts), and the share of the
- * device that the cgroup is entitled to among those active now.
- */
-static u64 kf_prfill_stat(struct seq_file *sf, struct blkg_policy_data *pd,
-			  int unused)
-{
-	struct kf_group *kg = pd_to_kg(pd);
-	struct gendisk *disk = kg->kq->q->disk;
-	u64 bytes[2] = {}, nr[2] = {}, throttled_ns = 0, share = 0;
-	unsigned int i, dir;
-
-	if (!disk)
-		return 0;
-
-	/* Counters only grow; a sum a request late is still true. */
-	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_backlog *kb = &kg->backlog[i];
-
-		for (dir = 0; dir < 2; dir++) {
-			bytes[dir] += READ_ONCE(kb->dispatched_bytes[dir]);
-			nr[dir] += READ_ONCE(kb->nr_dispatched[dir]);
-		}
-		throttled_ns += READ_ONCE(kb->throttled_ns);
-	}
-	if (READ_ONCE(kg->is_active))
-		share = READ_ONCE(kg->share) * 1000000 >> KF_SHARE_SHIFT;
-
-	seq_printf(sf, "%d:%d rbytes=%llu wbytes=%llu rios=%llu wios=%llu throttled_usec=%llu weight=%u share_ppm=%llu\n",
-		   disk->major, disk->first_minor, bytes[0], bytes[1],
-		   nr[0], nr[1], div_u64(throttled_ns, NSEC_PER_USEC),
-		   READ_ONCE(kg->weight), share);
-	return 0;
-}
-
-static int kf_stat_show(struct seq_file *sf, void *unused)
-{
-	blkcg_print_blkgs(sf, isolio_css_to_blkcg(seq_css(sf)), kf_prfill_stat,
-			  &kf_policy, 0, false);
-	return 0;
-}
-
 /* Registration writes to the entries, so each hierarchy has its own. */
 static struct cftype kf_files[] = {
 	{
@@ -253,6 +213,10 @@ static struct cftype kf_files[] = {
 	{
 		.name = "kyber.stat",
 		.seq_show = kf_stat_show,
+	},
+	{
+		.name = "kyber.latency",
+		.seq_show = kf_latency_show,
 	},
 	{ }	/* end */
 };
@@ -267,6 +231,10 @@ static struct cftype kf_legacy_files[] = {
 	{
 		.name = "kyber.stat",
 		.seq_show = kf_stat_show,
+	},
+	{
+		.name = "kyber.latency",
+		.seq_show = kf_latency_show,
 	},
 	{ }	/* end */
 };

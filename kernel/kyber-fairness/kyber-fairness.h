@@ -8,7 +8,7 @@
  * (one cgroup on one hardware context).
  *
  * Lock order: kf_hctx.lock, then kf_queue.lock. The block layer's queue_lock
- * and blkcg lock are outside of kf_queue.lock.
+ * and blkcg lock are outside of kf_queue.lock and of kf_group.latency_lock.
  */
 #ifndef _KYBER_FAIRNESS_H
 #define _KYBER_FAIRNESS_H
@@ -33,6 +33,9 @@ enum kf_domain_id {
 	KF_OTHER,
 	KF_NR_DOMAINS,
 };
+
+/* Directions of statistics: KF_READ and KF_WRITE. */
+#define KF_NR_DIRS	2
 
 /* Domains that have a latency target: all before KF_OTHER. */
 #define KF_NR_TARGETS	KF_OTHER
@@ -169,6 +172,14 @@ struct kf_hctx {
 	u64 nr_dispatched;
 };
 
+/* One cgroup on one hardware context: what its requests took. */
+struct kf_latency {
+	/* When the period ends that nr is about; written under latency_lock. */
+	u64 end_ns;
+	/* No lock. */
+	atomic_t nr[KF_NR_DIRS][LAT_NR_BUCKETS];
+};
+
 /* One cgroup on one hardware context; under kf_hctx.lock unless noted. */
 struct kf_backlog {
 	struct kf_group *kg;
@@ -188,8 +199,10 @@ struct kf_backlog {
 
 	/* Statistics of requests with data: [0] reads, [1] writes. */
 	u64 throttled_ns;
-	u64 dispatched_bytes[2];
-	u64 nr_dispatched[2];
+	u64 dispatched_bytes[KF_NR_DIRS];
+	u64 nr_dispatched[KF_NR_DIRS];
+	/* NULL: no request so far, or no memory. Written once. */
+	struct kf_latency *latency;
 } ____cacheline_aligned_in_smp;
 
 /* Bits in kf_group.flags, one at most: has budget and ... */
@@ -226,6 +239,12 @@ struct kf_group {
 	unsigned int child_weight_sum;	/* valid in walk child_walk */
 	unsigned int child_walk;
 	unsigned int counted_walk;	/* its weight is in the parent's sum */
+
+	/* What requests took: in the period before latency_period, and earlier. */
+	spinlock_t latency_lock;
+	u64 latency_period;
+	u32 last[KF_NR_DIRS][LAT_NR_BUCKETS];
+	u64 past[KF_NR_DIRS][LAT_NR_BUCKETS];
 
 	unsigned int nr_backlogs;
 	struct kf_backlog backlog[] __counted_by(nr_backlogs);
@@ -289,6 +308,14 @@ void kf_groups_exit(struct kf_queue *kq);
 /* cgroup.c */
 extern struct blkcg_policy kf_policy;
 void kf_wait_for_groups(void);
+
+/* stat.c */
+void kf_latency_alloc(struct kf_backlog *kb);
+void kf_latency_free(struct kf_group *kg);
+void kf_latency_add(struct kf_backlog *kb, unsigned int dir, u64 latency_ns,
+		    u64 now_ns);
+int kf_stat_show(struct seq_file *sf, void *unused);
+int kf_latency_show(struct seq_file *sf, void *unused);
 
 /* debugfs.c */
 extern const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[];

@@ -354,6 +354,8 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct request *rq,
 	kg = kf_bio_group(kq, rq->bio);
 	kb = &kg->backlog[hctx_nr];
 	isolio_blkg_get(kg->pd.blkg);
+	if (unlikely(!kb->latency))
+		kf_latency_alloc(kb);
 	atomic_inc(&kb->nr_tags);
 	atomic_inc(&kg->nr_outstanding);
 	rq->elv.priv[1] = kb;
@@ -674,6 +676,8 @@ static void kf_completed_request(struct request *rq, u64 now_ns)
 		kf_domain_add_sample(kf_of(rq->q), id,
 				     total_ns > held_ns ? total_ns - held_ns : 0,
 				     now_ns - rq->io_start_time_ns);
+	if (id < KF_NR_DIRS && kf_rq_backlog(rq))
+		kf_latency_add(kf_rq_backlog(rq), id, total_ns, now_ns);
 }
 
 static void kf_rq_return_token(struct request *rq)
