@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"isolio/internal/experiment"
 	"isolio/internal/fio"
@@ -84,7 +85,7 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Cas
 		return run, err
 	}
 	run = p.result(outputs, counted)
-	run.Kernel = kernel
+	run.Kernel, run.CPUs = kernel, runtime.NumCPU()
 	report(PhaseDone, 1)
 	return run, nil
 }

@@ -5,6 +5,8 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,8 +35,8 @@ other, and print who got what.
 
 The disk must be free: not mounted, not swap, not part of another device. Its
 scheduler is changed for each run and put back. Jobs that write destroy what is
-on it, and need --allow-writes. The experiment's own [device] is not used: that
-is for the lab.`,
+on it, and need --allow-writes. The experiment's own [device] and cpus are not
+used: those are for the lab.`,
 		Example: `  isolio bench experiments/report-rand-read.toml --device /dev/nvme1n1
   isolio bench experiments/report-rand-write.toml --device nullb0 --allow-writes --json
   isolio bench experiments/report-rand-read.toml --device nullb0 --schedulers none,bfq --dry-run`,
@@ -78,6 +80,9 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 			}
 			plans = append(plans, p)
 		}
+	}
+	if slices.ContainsFunc(x.Cases, func(k experiment.Case) bool { return k.CPUs > 1 }) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s: cpus is for the lab; this machine's %d are used\n", x.File, runtime.NumCPU())
 	}
 	if f.dryRun {
 		for _, p := range plans {

@@ -19,7 +19,9 @@ type Case struct {
 	// RampS is how long load runs before anything is counted, 0..3600.
 	RampS float64
 	// DurationS is how long is counted after the ramp, above 0..86400.
-	DurationS  float64
+	DurationS float64
+	// CPUs is how many virtual CPUs the lab's machine has, 1..8.
+	CPUs       int
 	Device     Device
 	Containers []Container
 }
@@ -64,6 +66,7 @@ type fileCase struct {
 	Name      *string         `toml:"name"`
 	RampS     *float64        `toml:"ramp_s"`
 	DurationS *float64        `toml:"duration_s"`
+	CPUs      *int64          `toml:"cpus"`
 	Device    *fileDevice     `toml:"device"`
 	Job       map[string]any  `toml:"job"`
 	Container []fileContainer `toml:"container"`
@@ -81,7 +84,7 @@ type fileContainer struct {
 // cases are the file's, with their own keys in place of the file's, or the
 // file itself as the only one.
 func (c *checker) cases(f *file) []Case {
-	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, Device: f.Device, Job: f.Job, Container: f.Container}
+	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Device: f.Device, Job: f.Job, Container: f.Container}
 	if len(f.Case) == 0 {
 		return []Case{c.oneCase(&base, "container")}
 	}
@@ -142,6 +145,7 @@ func (c *checker) oneCase(f *fileCase, containers string) Case {
 	k := Case{
 		RampS:     value(f.RampS, 0),
 		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
+		CPUs:      c.integer("cpus", f.CPUs, new(int64(1)), 1, 8),
 		Device:    c.device(f.Device),
 	}
 	c.number("ramp_s", k.RampS, k.RampS >= 0 && k.RampS <= 3600, "0..3600 seconds")

@@ -38,6 +38,7 @@ name = "base"
 [[case]]
 name = "deep"
 duration_s = 20.5
+cpus = 4
 [case.device]
 tags = 32
 [case.device.params]
@@ -97,16 +98,16 @@ func TestParseCases(t *testing.T) {
 	deep.Params = map[string]int64{"ncq_depth": 31, "rpm": 7200}
 	deepA.EndS, deepA.Job = 21.5, Job{"rw": "randread", "bs": "8k"}
 	want := []Case{
-		{Name: "base", RampS: 1, DurationS: 2, Device: Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: hdd}, Containers: []Container{a}},
-		{Name: "deep", RampS: 1, DurationS: 20.5, Device: Device{Kind: ModelDisk, Tags: 32, Queues: 1, Model: deep}, Containers: []Container{deepA}},
+		{Name: "base", RampS: 1, DurationS: 2, CPUs: 1, Device: Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: hdd}, Containers: []Container{a}},
+		{Name: "deep", RampS: 1, DurationS: 20.5, CPUs: 4, Device: Device{Kind: ModelDisk, Tags: 32, Queues: 1, Model: deep}, Containers: []Container{deepA}},
 		// Another model has nothing of the preset and the parameters.
-		{Name: "nvme", RampS: 1, DurationS: 2,
+		{Name: "nvme", RampS: 1, DurationS: 2, CPUs: 1,
 			Device: Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: Model{Name: "nvme", Scale: 1, Seed: 1}},
 			Containers: []Container{
 				{Name: "x", Weight: 1, Cgroup: "x", EndS: 3, Job: Job{"rw": "randread", "bs": "4k"}},
 				{Name: "y", Weight: 2, Cgroup: "y", StartS: 0.5, EndS: 3, Job: Job{"rw": "write", "bs": "4k"}},
 			}},
-		{Name: "ideal", RampS: 1, DurationS: 2, Device: Device{Kind: NullBlk, CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
+		{Name: "ideal", RampS: 1, DurationS: 2, CPUs: 1, Device: Device{Kind: NullBlk, CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
 			Containers: []Container{a}},
 	}
 	e := parseCases(t)
@@ -164,50 +165,51 @@ func TestParseRefusesCases(t *testing.T) {
 		{"wrong in all cases", "bs = \"4k\"", "bs = \"4q\"",
 			`x:17: job.bs: "4q" is not allowed; allowed: 512 to 64m, in bytes or with k, m, g or t for powers of 1024`},
 		{"wrong in one case", "tags = 32", "tags = 0",
-			"x:30: case.device.tags: 0 is out of range; allowed: an integer 1..10240"},
+			"x:31: case.device.tags: 0 is out of range; allowed: an integer 1..10240"},
 		{"unknown key", "duration_s = 20.5", "duration = 20.5",
-			"x:28: case.duration: unknown key; allowed: name, ramp_s, duration_s, device, job, container"},
+			"x:28: case.duration: unknown key; allowed: name, ramp_s, duration_s, cpus, device, job, container"},
+		{"too many CPUs", "cpus = 4", "cpus = 9", "x:29: case.cpus: 9 is out of range; allowed: an integer 1..8"},
 		{"bad duration", "duration_s = 20.5", "duration_s = 0.0",
 			"x:28: case.duration_s: 0 is out of range; allowed: above 0 seconds, at most 86400"},
 		{"missing in a case's container", "weight = 1\n", "",
-			"x:40: case.container.weight: is missing; allowed: an integer 1..10000"},
+			"x:41: case.container.weight: is missing; allowed: an integer 1..10000"},
 		{"two of one name", `name = "deep"`, `name = "base"`,
 			`x:27: case.name: "base" is the name of an earlier case; allowed: a name of its own`},
 		{"no name", "name = \"base\"\n", "", "x:23: case.name: is missing; allowed: " + nameRule},
 		{"key of another kind", "[case.device]\ntags", "[case.device]\ncompletion_us = 3\ntags",
-			"x:30: case.device.completion_us: is not a key of kind modeldisk; allowed: " +
+			"x:31: case.device.completion_us: is not a key of kind modeldisk; allowed: " +
 				"model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
 		{"another kind starts from nothing", "completion_us = 1000\n", "",
-			"x:52: case.device.completion_us: is missing; allowed: an integer 1..10000000"},
+			"x:53: case.device.completion_us: is missing; allowed: an integer 1..10000000"},
 		{"expectation of an absent case", `case = "nvme"`, `case = "flat"`,
-			`x:64: expect.case: "flat" is not one of the experiment's cases; allowed: base, deep, nvme, ideal`},
+			`x:65: expect.case: "flat" is not one of the experiment's cases; allowed: base, deep, nvme, ideal`},
 		{"container that the case lacks", `case = "nvme"`, `case = "deep"`,
-			`x:66: expect.container: "y" is not one of the experiment's containers; allowed: a`},
+			`x:67: expect.container: "y" is not one of the experiment's containers; allowed: a`},
 		{"container that a case lacks", "case = \"nvme\"\n", "",
-			`x:65: expect.container: "y" is not one of the experiment's containers; allowed: a`},
+			`x:66: expect.container: "y" is not one of the experiment's containers; allowed: a`},
 	})
 }
 
 func TestParseRefusesExpectations(t *testing.T) {
 	refuses(t, withCases, []struct{ name, old, new, want string }{
 		{"unknown statistic", "lat_us.p99_9", "lat_us.p98",
-			`x:65: expect.metric: "p98" is not a statistic of latencies; allowed: mean, p10, p30, p50, p70, p90, p95, p99, p99_9, p99_99, max`},
+			`x:66: expect.metric: "p98" is not a statistic of latencies; allowed: mean, p10, p30, p50, p70, p90, p95, p99, p99_9, p99_99, max`},
 		{"colon for a dot", "lat_us.p99_9", "lat_us:p99_9",
-			`x:65: expect.metric: unknown metric "lat_us:p99_9"; allowed: ` + metricForms},
+			`x:66: expect.metric: unknown metric "lat_us:p99_9"; allowed: ` + metricForms},
 		{"statistic of nothing", "lat_us.p99_9", "device_stat.",
-			"x:65: expect.metric: names nothing of the device's stat file; allowed: " + metricForms},
+			"x:66: expect.metric: names nothing of the device's stat file; allowed: " + metricForms},
 		{"direction of a metric that has none", `metric = "total_iops"`, "metric = \"total_iops\"\ndirection = \"read\"",
-			"x:60: expect.direction: means nothing for total_iops; allowed: only with iops, bytes_per_s and lat_us"},
+			"x:61: expect.direction: means nothing for total_iops; allowed: only with iops, bytes_per_s and lat_us"},
 		{"container of a metric that has none", `metric = "total_iops"`, "metric = \"total_iops\"\ncontainer = \"a\"",
-			"x:60: expect.container: means nothing for total_iops; allowed: only with iops, bytes_per_s and lat_us"},
+			"x:61: expect.container: means nothing for total_iops; allowed: only with iops, bytes_per_s and lat_us"},
 		{"direction", `direction = "write"`, `direction = "trim"`,
-			`x:67: expect.direction: "trim" is not allowed; allowed: read, write`},
-		{"want alone", "within_pct = 5\n", "", "x:62: expect.within_pct: is missing; allowed: a percentage above 0, at most 100"},
-		{"within_pct alone", "want = 100\n", "", "x:62: expect.want: is missing; allowed: what within_pct is about, above 0"},
-		{"within_pct 0", "within_pct = 5", "within_pct = 0", "x:69: expect.within_pct: 0 is out of range; allowed: above 0, at most 100"},
-		{"want 0", "want = 100", "want = 0", "x:68: expect.want: 0 is out of range; allowed: above 0"},
+			`x:68: expect.direction: "trim" is not allowed; allowed: read, write`},
+		{"want alone", "within_pct = 5\n", "", "x:63: expect.within_pct: is missing; allowed: a percentage above 0, at most 100"},
+		{"within_pct alone", "want = 100\n", "", "x:63: expect.want: is missing; allowed: what within_pct is about, above 0"},
+		{"within_pct 0", "within_pct = 5", "within_pct = 0", "x:70: expect.within_pct: 0 is out of range; allowed: above 0, at most 100"},
+		{"want 0", "want = 100", "want = 0", "x:69: expect.want: 0 is out of range; allowed: above 0"},
 		{"want and min", "want = 100", "want = 100\nmin = 1",
-			"x:68: expect.want: does not go with min and max; allowed: either min, max or both, or want and within_pct"},
+			"x:69: expect.want: does not go with min and max; allowed: either min, max or both, or want and within_pct"},
 	})
 }
 

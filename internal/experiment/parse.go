@@ -25,6 +25,7 @@ type file struct {
 	RampS      *float64        `toml:"ramp_s"`
 	DurationS  *float64        `toml:"duration_s"`
 	NrRequests *int64          `toml:"nr_requests"`
+	CPUs       *int64          `toml:"cpus"`
 	Device     *fileDevice     `toml:"device"`
 	Job        map[string]any  `toml:"job"`
 	Container  []fileContainer `toml:"container"`

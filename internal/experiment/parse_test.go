@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 		Name: "two", Question: "Do two containers share by weight?",
 		Schedulers: []string{"none", "bfq", "kyber-fairness"},
 		Cases: []Case{{
-			RampS: 0.5, DurationS: 2,
+			RampS: 0.5, DurationS: 2, CPUs: 1,
 			Device: Device{Kind: "null_blk", CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
 			Containers: []Container{
 				{Name: "video", Weight: 800, Cgroup: "video", EndS: 2.5,
@@ -108,9 +108,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, device, job, container, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, device, job, container, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, device, job, container, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, device, job, container, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},

@@ -3,24 +3,39 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
+
+	"isolio/internal/failure"
 )
 
 // kernelArgs is the kernel command line. The first line makes memory layout
 // and random numbers the same in every boot. The second is about clocks: time
-// comes from the TSC, timer interrupts from the HPET, because the local APIC's
-// timer would first be calibrated in a busy loop of 0.2 s that takes 2.6 s of
-// wall time, half of the boot. The rest makes every kind of failure end the VM
-// or show on the console.
+// comes from the TSC. The rest makes every kind of failure end the VM or show
+// on the console.
 const kernelArgs = "norandmaps nokaslr mitigations=off random.trust_cpu=off random.trust_bootloader=off " +
-	"tsc=reliable no_timer_check nolapic_timer " +
+	"tsc=reliable no_timer_check " +
 	"panic=-1 oops=panic softlockup_panic=1 hung_task_panic=1 " +
 	"sysctl.kernel.hung_task_timeout_secs=60 sysctl.kernel.watchdog_thresh=3 " +
 	"console=ttyS0,115200 loglevel=7"
+
+// oneCPUArgs has timer interrupts come from the HPET, because the local APIC's
+// timer would first be calibrated in a busy loop of 0.2 s that takes 2.6 s of
+// wall time, half of the boot. The HPET serves one CPU; several need a timer each.
+const oneCPUArgs = " nolapic_timer"
+
+// commandLine is the kernel command line of a machine with so many CPUs.
+func commandLine(cpus int) string {
+	if cpus > 1 {
+		return kernelArgs
+	}
+	return kernelArgs + oneCPUArgs
+}
 
 // qemuProgram is the QEMU to run: ISOLIO_QEMU, or the one in PATH.
 func qemuProgram() (string, error) {
@@ -33,6 +48,40 @@ func qemuProgram() (string, error) {
 		return "", fmt.Errorf("the lab needs QEMU: %w; install the package qemu-system-x86, or set ISOLIO_QEMU", err)
 	}
 	return file, nil
+}
+
+// fairVersion is the first QEMU whose CPUs share what is left until the next
+// timer. Before it one that spins uses it all up, and the others never run:
+// the kernel does not get beyond starting the second.
+var fairVersion = [2]int{8, 1}
+
+var versionPattern = regexp.MustCompile(`version (\d+)\.(\d+)`)
+
+// checkQEMU makes sure that QEMU can run a machine with so many CPUs.
+func checkQEMU(ctx context.Context, cpus int) error {
+	if cpus <= 1 {
+		return nil
+	}
+	program, err := qemuProgram()
+	if err != nil {
+		return err
+	}
+	text, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("lab: %s --version: %w", program, err)
+	}
+	found := versionPattern.FindSubmatch(text)
+	if found == nil {
+		return fmt.Errorf("lab: %s --version says %q, which names no version", program, strings.TrimSpace(string(text)))
+	}
+	major, _ := strconv.Atoi(string(found[1]))
+	minor, _ := strconv.Atoi(string(found[2]))
+	if major > fairVersion[0] || major == fairVersion[0] && minor >= fairVersion[1] {
+		return nil
+	}
+	return failure.Unsupportedf("lab: cpus = %d: %s is version %d.%d, whose CPUs starve each other in virtual time; "+
+		"QEMU %d.%d or newer is needed: set ISOLIO_QEMU to one (Debian's backports have it), or use cpus = 1",
+		cpus, program, major, minor, fairVersion[0], fairVersion[1])
 }
 
 // clockLibrary is the time of day for QEMU, below the build directory: with the
@@ -51,6 +100,14 @@ func qemuCommand(clock string) ([]string, error) {
 // notPreloaded is what the dynamic linker says of a library that it leaves out.
 const notPreloaded = "cannot be preloaded"
 
+// cpuModel is a fixed one, not "max": that one grows with every QEMU version,
+// and takes 1.3 s longer to boot here. cpuWithout takes random number
+// instructions off every CPU of it.
+const (
+	cpuModel   = "Nehalem-v1"
+	cpuWithout = ",-rdrand,-rdseed"
+)
+
 // qemuArgs is the machine. Time in it is the number of instructions executed
 // (icount shift=0: 1 ns each); an idle machine jumps to its next timer
 // (sleep=off).
@@ -61,22 +118,32 @@ const notPreloaded = "cannot be preloaded"
 // (rr=record) keeps the main thread out while the CPU runs: 0 of 8 did. It is
 // on for that alone, takes 15 % more host CPU, and nobody reads the record.
 //
+// Several CPUs take turns on one host thread, each for a while, and every
+// instruction of any of them is a nanosecond: two that are both busy are half
+// as fast each. So they show what happens when one CPU's work falls between
+// another's, and not how much faster two are. QEMU does not record a machine
+// with -smp 2; the CPUs after the first are devices of it, which it does.
+//
 // Whatever could bring the host's time or randomness in is left out: no
 // network, no random number instructions, a fixed seed, clock chips on virtual
 // time, and both serial ports written to plain files, which take every byte at
 // once (a pipe or a socket could be full, and the wait would show). The CPU is
 // a fixed model, not "max": that one grows with every QEMU version, and takes
 // 1.3 s longer to boot here.
-func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB int) []string {
-	return []string{
+func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int) []string {
+	args := []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc", "-m", strconv.Itoa(memoryMiB), "-smp", "1",
+		"-machine", "pc", "-m", strconv.Itoa(memoryMiB), "-smp", fmt.Sprintf("1,sockets=1,cores=%d,threads=1,maxcpus=%d", cpus, cpus),
 		"-accel", "tcg", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
-		"-cpu", "Nehalem-v1,-rdrand,-rdseed", "-seed", "1",
+		"-cpu", cpuModel + cpuWithout, "-seed", "1",
 		"-rtc", "base=2026-01-01T00:00:00,clock=vm",
 		"-serial", "file:" + console, "-serial", "file:" + events,
-		"-kernel", vmlinuz, "-initrd", initrd, "-append", kernelArgs,
+		"-kernel", vmlinuz, "-initrd", initrd, "-append", commandLine(cpus),
 	}
+	for i := 1; i < cpus; i++ {
+		args = append(args, "-device", fmt.Sprintf("%s-x86_64-cpu,socket-id=0,core-id=%d,thread-id=0", cpuModel, i))
+	}
+	return args
 }
 
 // shellLine renders a command so that a shell runs the same one.

@@ -233,6 +233,7 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	vm := g.vm
 	vm.Payload.Argv = []string{guestInit, c.scheduler, c.of.Name}
 	vm.WorkMiB = workMiB(c.of)
+	vm.CPUs = c.of.CPUs
 	vm.Limit = time.Duration((c.of.RampS+c.of.DurationS)*float64(time.Second)) + slack
 	if g.opts.Timeout > 0 {
 		vm.Timeout = max(time.Millisecond, g.opts.Timeout-time.Since(g.began))

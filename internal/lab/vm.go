@@ -39,6 +39,8 @@ type VM struct {
 	// WorkMiB is the guest's memory besides what the initramfs takes;
 	// 0 stands for 192.
 	WorkMiB int
+	// CPUs is how many the machine has; 0 stands for 1.
+	CPUs int
 	// Limit bounds the payload on the guest's clock; 0 stands for 5 minutes.
 	Limit time.Duration
 	// Timeout bounds the whole VM on the wall clock; 0 is no bound.
@@ -206,6 +208,9 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
+	if err := checkQEMU(ctx, vm.CPUs); err != nil {
+		return nil, err
+	}
 	argv, err := qemuCommand(vm.Kernel.Clock)
 	if err != nil {
 		return nil, err
@@ -217,7 +222,8 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 		}
 	}
 	argv = append(argv,
-		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events, memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)))...)
+		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events,
+			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1))...)
 	return watch{
 		argv: argv, console: console, events: events,
 		timeout: vm.Timeout, stall: cmp.Or(vm.Stall, defaultStall), kept: vm.Keep,

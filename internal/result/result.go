@@ -58,6 +58,8 @@ type Run struct {
 	// Device describes the disk, such as "null_blk, completion 1000 us, 1 queue
 	// of 32 tags, 4096 MiB".
 	Device string `json:"device"`
+	// CPUs is how many processors the machine had that ran the load.
+	CPUs int `json:"cpus,omitempty"`
 	// Kernel and Fio are the Document's, until Merge moves them there.
 	Kernel string `json:"kernel,omitempty"`
 	Fio    string `json:"fio,omitempty"`

@@ -5,7 +5,7 @@
 // and fails if a test fails, if no test ran, or if the kernel complained.
 //
 //	go test -c -tags vm -o build/vm.test ./tests/vm
-//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--twice] [--keep DIR]
+//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--cpus N] [--twice] [--keep DIR]
 package main
 
 import (
@@ -47,6 +47,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
+		cpus    = flags.Int("cpus", 1, "how many virtual CPUs the machine has, 1 to 8")
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 20*time.Minute, "wall-clock limit")
@@ -54,11 +55,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if *cpus < 1 || *cpus > 8 {
+		return fmt.Errorf("--cpus: %d is out of range; allowed: 1..8", *cpus)
+	}
 	vm, err := guestTests(*build, *line, *binary, *match)
 	if err != nil {
 		return err
 	}
-	vm.Keep, vm.Timeout = *keep, *timeout
+	vm.CPUs, vm.Keep, vm.Timeout = *cpus, *keep, *timeout
 	started := time.Now()
 	passed, err := boots(ctx, vm, *twice, out)
 	if err != nil {
