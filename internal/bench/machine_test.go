@@ -120,6 +120,7 @@ func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
 	for file, text := range map[string]string{
 		"proc/self/mountinfo":                  "",
 		"proc/swaps":                           "",
+		"proc/stat":                            "cpu  9 0 9 90 9 0 0 0 0 0\ncpu0 9 0 9 90 9 0 0 0 0 0\n",
 		"proc/sys/kernel/osrelease":            "6.1.0-test\n",
 		"sys/kernel/config/nullb/features":     "",
 		"sys/kernel/config/modeldisk/models":   "nvme: p4500-2tb\n",

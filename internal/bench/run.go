@@ -95,7 +95,7 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Cas
 func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 	run := result.Run{
 		Case: p.Case, Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup),
-		DeviceStat: counted.deviceStat(),
+		DeviceStat: counted.deviceStat(), CPUBusyPct: counted.closeCPU.busyPct(counted.openCPU),
 	}
 	for i, j := range p.Jobs {
 		o := outputs[i]

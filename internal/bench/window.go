@@ -33,6 +33,7 @@ type sample struct {
 type window struct {
 	open, close         []sample
 	openStat, closeStat map[string]uint64 // nil: a disk that says nothing
+	openCPU, closeCPU   cpuTime
 }
 
 // take reads all containers' counters, back to back. Each has its own time:
@@ -101,14 +102,20 @@ type action struct {
 func (e Env) schedule(p *Plan, running []*process, w *window) []action {
 	actions := []action{
 		{p.Ramp, func() (err error) {
+			if w.openCPU, err = e.cpuTime(); err != nil {
+				return err
+			}
 			if w.openStat, err = p.disk.Stat(); err == nil {
 				w.open, err = e.take(p)
 			}
 			return err
 		}},
 		{p.Load, func() (err error) {
-			if w.close, err = e.take(p); err == nil {
-				w.closeStat, err = p.disk.Stat()
+			if w.close, err = e.take(p); err != nil {
+				return err
+			}
+			if w.closeStat, err = p.disk.Stat(); err == nil {
+				w.closeCPU, err = e.cpuTime()
 			}
 			return err
 		}},

@@ -16,11 +16,11 @@ type Expectation struct {
 	Case      string
 	Scheduler string
 	Metric    Metric
-	// Direction is "read" or "write"; "" for a metric that has none, and for
-	// rates of both together.
+	// Direction is "read" or "write"; "" for a metric that has none, for rates
+	// of both together, and for the worse of the two where latencies are compared.
 	Direction string
 	// Container narrows the metric to one container. "" is the sum of all for
-	// rates, and the container with the highest figure for latencies.
+	// rates, and the container with the highest figure for the others.
 	Container string
 	// Either a range, of which at least one end is set and both are inclusive,
 	Min, Max *float64
@@ -80,120 +80,6 @@ func (x Expectation) String() string {
 	return x.Subject() + " " + x.Wanted()
 }
 
-// Metric names one figure of a run. Kind is one of the constants below; Arg
-// is what follows a colon or a dot in the file.
-type Metric struct {
-	Kind string
-	Arg  string
-}
-
-// The figures that an expectation may bound.
-const (
-	JainWeighted = "jain_weighted"
-	TotalVsNone  = "total_vs_none"
-	TotalVs      = "total_vs" // :SCHEDULER, ratio of the totals in bytes/s
-	TotalBytesPS = "total_bytes_per_s"
-	TotalIOPS    = "total_iops"
-	Share        = "share"        // :CONTAINER, of the total in bytes/s
-	ReadP99US    = "read_p99_us"  // :CONTAINER, latency of its reads
-	WriteP99US   = "write_p99_us" // :CONTAINER, latency of its writes
-	// These go with `direction` and `container`.
-	IOPS    = "iops"
-	BytesPS = "bytes_per_s"
-	LatUS   = "lat_us" // .STATISTIC
-	// What a modeldisk counted of itself.
-	DeviceStat = "device_stat" // .NAME
-)
-
-// LatencyStatistics are what a result has of latencies.
-func LatencyStatistics() []string {
-	return []string{"mean", "p10", "p30", "p50", "p70", "p90", "p95", "p99", "p99_9", "p99_99", "max"}
-}
-
-// metricForms lists how a metric may be written, for messages.
-const metricForms = "jain_weighted, total_vs_none, total_vs:SCHEDULER, total_bytes_per_s, total_iops, " +
-	"share:CONTAINER, read_p99_us:CONTAINER, write_p99_us:CONTAINER, iops, bytes_per_s, lat_us.STATISTIC, device_stat.NAME"
-
-// separator is what stands between a metric's kind and its argument.
-func (m Metric) separator() string {
-	if m.Kind == LatUS || m.Kind == DeviceStat {
-		return "."
-	}
-	return ":"
-}
-
-// String writes the metric as the file has it.
-func (m Metric) String() string {
-	if m.Arg == "" {
-		return m.Kind
-	}
-	return m.Kind + m.separator() + m.Arg
-}
-
-// Reference is the contender that the metric compares with, "" if none.
-func (m Metric) Reference() string {
-	switch m.Kind {
-	case TotalVsNone:
-		return "none"
-	case TotalVs:
-		return m.Arg
-	}
-	return ""
-}
-
-// narrowed reports whether the metric goes with `direction` and `container`.
-func (m Metric) narrowed() bool {
-	return m.Kind == IOPS || m.Kind == BytesPS || m.Kind == LatUS
-}
-
-// parseMetric reads a metric; problem is "" when it is one, and else says
-// what is wrong, allowed what would be right.
-func parseMetric(text string, schedulers, containers []string) (m Metric, problem, allowed string) {
-	end := len(text)
-	if i := strings.IndexAny(text, ":."); i >= 0 {
-		end = i
-	}
-	m.Kind = text[:end]
-	if end < len(text) {
-		m.Arg = text[end+1:]
-	}
-	switch m.Kind {
-	case JainWeighted, TotalVsNone, TotalBytesPS, TotalIOPS, IOPS, BytesPS:
-		if end < len(text) {
-			return m, fmt.Sprintf("%q takes nothing after it", m.Kind), metricForms
-		}
-		return m, "", ""
-	case TotalVs:
-		problem, allowed = oneOf(m.Arg, schedulers, "schedulers")
-	case Share, ReadP99US, WriteP99US:
-		problem, allowed = oneOf(m.Arg, containers, "containers")
-	case LatUS:
-		if !slices.Contains(LatencyStatistics(), m.Arg) {
-			problem, allowed = fmt.Sprintf("%q is not a statistic of latencies", m.Arg), strings.Join(LatencyStatistics(), ", ")
-		}
-	case DeviceStat:
-		if m.Arg == "" {
-			problem, allowed = "names nothing of the device's stat file", metricForms
-		}
-	default:
-		problem = fmt.Sprintf("unknown metric %q", text)
-	}
-	if problem == "" && m.String() != text {
-		problem = fmt.Sprintf("unknown metric %q", text)
-	}
-	if problem != "" && allowed == "" {
-		allowed = metricForms
-	}
-	return m, problem, allowed
-}
-
-func oneOf(name string, all []string, what string) (problem, allowed string) {
-	if slices.Contains(all, name) {
-		return "", ""
-	}
-	return fmt.Sprintf("%q is not one of the experiment's %s", name, what), strings.Join(all, ", ")
-}
-
 // The file's own shape.
 type fileExpect struct {
 	Case      *string  `toml:"case"`
@@ -236,14 +122,13 @@ func (c *checker) expectation(key string, f *fileExpect, e *Experiment, containe
 	if problem, allowed := oneOf(x.Scheduler, e.Schedulers, "schedulers"); f.Scheduler != nil && problem != "" {
 		c.fail(key+".scheduler", problem, allowed)
 	}
-	metric := required(c, key+".metric", f.Metric, metricForms)
+	metric := required(c, key+".metric", f.Metric, allMetrics())
 	if f.Metric != nil {
 		var wrong, allowed string
-		if x.Metric, wrong, allowed = parseMetric(metric, e.Schedulers, containers); wrong != "" {
+		if x.Metric, wrong, allowed = e.parseMetric(metric, containers); wrong != "" {
 			c.fail(key+".metric", wrong, allowed)
-		}
-		if x.Metric.Kind == TotalVsNone && !slices.Contains(e.Schedulers, "none") {
-			c.fail(key+".metric", "total_vs_none needs none among the schedulers", "another metric, or add none")
+		} else if _, reference, ok := x.Reference(); ok && reference == "none" && !slices.Contains(e.Schedulers, "none") {
+			c.fail(key+".metric", x.Metric.Kind+" needs none among the schedulers", "another metric, or add none")
 		}
 		c.narrowing(key, f, &x, containers)
 	}
@@ -254,10 +139,10 @@ func (c *checker) expectation(key string, f *fileExpect, e *Experiment, containe
 // narrowing checks direction and container, and sets the default: latencies
 // are those of reads.
 func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, containers []string) {
-	const narrowed = "only with iops, bytes_per_s and lat_us"
+	form, _ := x.Metric.form()
 	if f.Direction != nil {
-		if !x.Metric.narrowed() {
-			c.fail(key+".direction", "means nothing for "+x.Metric.Kind, narrowed)
+		if !form.direction {
+			c.fail(key+".direction", "means nothing for "+x.Metric.Kind, "only with "+kindsWith(func(f metricForm) bool { return f.direction }))
 		} else if x.Direction != "read" && x.Direction != "write" {
 			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), "read, write")
 		}
@@ -265,8 +150,8 @@ func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, container
 		x.Direction = "read"
 	}
 	if f.Container != nil {
-		if problem, allowed := oneOf(x.Container, containers, "containers"); !x.Metric.narrowed() {
-			c.fail(key+".container", "means nothing for "+x.Metric.Kind, narrowed)
+		if problem, allowed := oneOf(x.Container, containers, "containers"); !form.container {
+			c.fail(key+".container", "means nothing for "+x.Metric.Kind, "only with "+kindsWith(func(f metricForm) bool { return f.container }))
 		} else if problem != "" {
 			c.fail(key+".container", problem, allowed)
 		}

@@ -31,6 +31,15 @@ type Experiment struct {
 	// queue (queue/nr_requests), 4..2048; 0 leaves the kernel's default, which
 	// is twice the device's tags. Without a scheduler the tags are the limit.
 	NrRequests int
+	// ShareUnit is what containers share, and are entitled to parts of: one of
+	// ShareUnits.
+	ShareUnit string
+	// ReferenceCase is the case whose total with the scheduler none is what a
+	// plot compares with, "" for none in the same case.
+	ReferenceCase string
+	// Critical is the container whose latency a plot shows against the total, ""
+	// for no such plot.
+	Critical string
 	// Cases are what every contender is measured in: one or more.
 	Cases  []Case
 	Expect []Expectation
@@ -79,7 +88,8 @@ func (e *Experiment) caseNames() []string {
 
 // Select returns the experiment with only the named schedulers and cases, nil
 // for all, in the experiment's own order, and the expectations that they can
-// answer.
+// answer. Without the runs that device time is computed from, shares are those
+// of bytes, and nothing is expected of them.
 func (e *Experiment) Select(schedulers, cases []string) (*Experiment, error) {
 	selected := *e
 	if schedulers != nil {
@@ -96,13 +106,32 @@ func (e *Experiment) Select(schedulers, cases []string) (*Experiment, error) {
 	}
 	selected.Expect = nil
 	for _, x := range e.Expect {
-		reference := x.Metric.Reference()
-		if slices.Contains(selected.Schedulers, x.Scheduler) && selected.CaseNamed(x.Case) != nil &&
-			(reference == "" || slices.Contains(selected.Schedulers, reference)) {
+		if selected.answers(x) {
 			selected.Expect = append(selected.Expect, x)
 		}
 	}
+	if !selected.measures(selected.ReferenceCase, "none") {
+		selected.ReferenceCase = ""
+	}
+	if e.ShareUnit == UnitDeviceTime && slices.ContainsFunc(selected.Cases, func(k Case) bool { return !selected.HasSolos(&k) }) {
+		selected.ShareUnit = UnitBytes
+		selected.Expect = slices.DeleteFunc(selected.Expect, func(x Expectation) bool { return x.Metric.OfShares() })
+	}
 	return &selected, nil
+}
+
+// answers reports whether the experiment measures what an expectation needs.
+func (e *Experiment) answers(x Expectation) bool {
+	if !e.measures(x.Case, x.Scheduler) {
+		return false
+	}
+	name, scheduler, compares := x.Reference()
+	return !compares || e.measures(name, scheduler)
+}
+
+// measures reports whether a scheduler runs in a case.
+func (e *Experiment) measures(name, scheduler string) bool {
+	return e.CaseNamed(name) != nil && slices.Contains(e.Schedulers, scheduler)
 }
 
 // among refuses names that the experiment's list of them does not have.

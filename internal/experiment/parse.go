@@ -17,20 +17,23 @@ import (
 
 // The file's own shape. Pointers tell a missing key from a zero.
 type file struct {
-	Name       *string         `toml:"name"`
-	Question   *string         `toml:"question"`
-	Answers    *string         `toml:"answers"`
-	Schedulers []string        `toml:"schedulers"`
-	Contender  []fileContender `toml:"contender"`
-	RampS      *float64        `toml:"ramp_s"`
-	DurationS  *float64        `toml:"duration_s"`
-	NrRequests *int64          `toml:"nr_requests"`
-	CPUs       *int64          `toml:"cpus"`
-	Device     *fileDevice     `toml:"device"`
-	Job        map[string]any  `toml:"job"`
-	Container  []fileContainer `toml:"container"`
-	Case       []fileCase      `toml:"case"`
-	Expect     []fileExpect    `toml:"expect"`
+	Name          *string         `toml:"name"`
+	Question      *string         `toml:"question"`
+	Answers       *string         `toml:"answers"`
+	Schedulers    []string        `toml:"schedulers"`
+	Contender     []fileContender `toml:"contender"`
+	RampS         *float64        `toml:"ramp_s"`
+	DurationS     *float64        `toml:"duration_s"`
+	NrRequests    *int64          `toml:"nr_requests"`
+	CPUs          *int64          `toml:"cpus"`
+	ShareUnit     *string         `toml:"share_unit"`
+	ReferenceCase *string         `toml:"reference_case"`
+	Critical      *string         `toml:"critical"`
+	Device        *fileDevice     `toml:"device"`
+	Job           map[string]any  `toml:"job"`
+	Container     []fileContainer `toml:"container"`
+	Case          []fileCase      `toml:"case"`
+	Expect        []fileExpect    `toml:"expect"`
 }
 
 // Parse reads an experiment from text; name stands for the file in messages.
@@ -164,6 +167,8 @@ func (c *checker) experiment(f *file) *Experiment {
 	e.Schedulers = c.schedulers(f.Schedulers, e.Contenders)
 	e.Cases = c.cases(f)
 	c.iocostNeedsModel(e)
+	c.shareUnit(f, e)
+	c.plots(f, e)
 	for i := range f.Expect {
 		e.Expect = append(e.Expect, c.expectations(fmt.Sprintf("expect[%d]", i), &f.Expect[i], e)...)
 	}

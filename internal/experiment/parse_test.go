@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 	low := 0.99
 	want := &Experiment{
 		File: "two.toml", Source: []byte(valid),
-		Name: "two", Question: "Do two containers share by weight?",
+		Name: "two", Question: "Do two containers share by weight?", ShareUnit: UnitBytes,
 		Schedulers: []string{"none", "bfq", "kyber-fairness"},
 		Cases: []Case{{
 			RampS: 0.5, DurationS: 2, CPUs: 1,
@@ -108,9 +108,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, device, job, container, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, share_unit, reference_case, critical, device, job, container, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, device, job, container, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, share_unit, reference_case, critical, device, job, container, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
@@ -173,13 +173,13 @@ func TestParseRefuses(t *testing.T) {
 		{"ends after the load", "end_s = 2.0", "end_s = 9.0",
 			"x:28: container.end_s: 9 is out of range; allowed: above start_s and ramp_s, at most ramp_s + duration_s = 2.5"},
 		{"unknown metric", `metric = "jain_weighted"`, `metric = "jain"`,
-			`x:34: expect.metric: unknown metric "jain"; allowed: ` + metricForms},
+			`x:34: expect.metric: unknown metric "jain"; allowed: ` + allMetrics()},
 		{"metric of an unknown container", `metric = "jain_weighted"`, `metric = "share:tv"`,
 			`x:34: expect.metric: "tv" is not one of the experiment's containers; allowed: video, compile`},
 		{"metric against an absent scheduler", `metric = "jain_weighted"`, `metric = "total_vs:kyber"`,
 			`x:34: expect.metric: "kyber" is not one of the experiment's schedulers; allowed: none, bfq, kyber-fairness`},
 		{"metric with a needless argument", `metric = "jain_weighted"`, `metric = "total_iops:bfq"`,
-			`x:34: expect.metric: "total_iops" takes nothing after it; allowed: ` + metricForms},
+			`x:34: expect.metric: "total_iops" takes nothing after it; allowed: ` + allMetrics()},
 		{"expectation of an absent scheduler", `scheduler = "bfq"`, `scheduler = "kyber"`,
 			`x:33: expect.scheduler: "kyber" is not one of the experiment's schedulers; allowed: none, bfq, kyber-fairness`},
 		{"no bound", "min = 0.99\n", "",

@@ -27,13 +27,9 @@ func (d *Document) rounded() *Document {
 	for i := range c.Runs {
 		r := &c.Runs[i]
 		round(1, &r.TotalBytesPS, &r.TotalIOPS)
-		round(2, &r.CPUUserPct, &r.CPUSystemPct)
+		round(2, &r.CPUUserPct, &r.CPUSystemPct, &r.CPUBusyPct)
 		round(6, &r.JainWeighted)
-		if r.TotalVsNone != nil {
-			versus := *r.TotalVsNone
-			round(6, &versus)
-			r.TotalVsNone = &versus
-		}
+		r.TotalVsNone, r.TotalVsReference = sixDecimals(r.TotalVsNone), sixDecimals(r.TotalVsReference)
 		r.DeviceStat = maps.Clone(r.DeviceStat)
 		for name, value := range r.DeviceStat {
 			round(6, &value)
@@ -50,11 +46,7 @@ func (d *Document) rounded() *Document {
 	}
 	c.Verdicts = slices.Clone(d.Verdicts)
 	for i := range c.Verdicts {
-		if v := &c.Verdicts[i]; v.Got != nil {
-			got := *v.Got
-			round(6, &got)
-			v.Got = &got
-		}
+		c.Verdicts[i].Got = sixDecimals(c.Verdicts[i].Got)
 	}
 	return &c
 }
@@ -68,6 +60,16 @@ func (d *Direction) rounded() *Direction {
 	for _, s := range c.Lat.all() {
 		round(1, s.value)
 	}
+	return &c
+}
+
+// sixDecimals is a rounded copy, nil of nil.
+func sixDecimals(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	c := *v
+	round(6, &c)
 	return &c
 }
 

@@ -29,8 +29,15 @@ type Document struct {
 	// Kernel is the release (uname -r) of the kernel that ran the load.
 	Kernel string `json:"kernel"`
 	// Fio is fio's own version line, such as "fio-3.33".
-	Fio  string `json:"fio"`
-	Runs []Run  `json:"runs"`
+	Fio string `json:"fio"`
+	// ShareUnit is what shares are of: "bytes", "iops" (requests) or
+	// "device_time" (a container's rate over its rate alone on the disk).
+	ShareUnit string `json:"share_unit"`
+	// ReferenceCase is the case whose none totals are compared with, "" if it is
+	// each run's own. Critical is the container whose latency a plot shows.
+	ReferenceCase string `json:"reference_case,omitempty"`
+	Critical      string `json:"critical,omitempty"`
+	Runs          []Run  `json:"runs"`
 	// Verdicts are what the experiment expects, and whether it came so.
 	Verdicts []Verdict `json:"expectations,omitempty"`
 	// Unmet lists expectations that did not hold, one line each.
@@ -55,6 +62,8 @@ type Run struct {
 	Case string `json:"case,omitempty"`
 	// Scheduler is the contender's name; "iocost" means none + io.cost.
 	Scheduler string `json:"scheduler"`
+	// Variant is what the contender is, where it is not a scheduler as it comes.
+	Variant *Variant `json:"variant,omitempty"`
 	// Device describes the disk, such as "null_blk, completion 1000 us, 1 queue
 	// of 32 tags, 4096 MiB".
 	Device string `json:"device"`
@@ -69,9 +78,14 @@ type Run struct {
 	TotalBytesPS float64  `json:"total_bytes_per_s"`
 	TotalIOPS    float64  `json:"total_iops"`
 	TotalVsNone  *float64 `json:"total_vs_none"` // null when "none" did not run
-	JainWeighted float64  `json:"jain_weighted"` // on bytes_per_s / weight, 0..1
-	CPUUserPct   float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio
-	CPUSystemPct float64  `json:"cpu_system_pct"`
+	// TotalVsReference is against none in the document's reference case.
+	TotalVsReference *float64 `json:"total_vs_reference,omitempty"`
+	JainWeighted     float64  `json:"jain_weighted"` // on share / entitled_share, 0..1
+	CPUUserPct       float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio
+	CPUSystemPct     float64  `json:"cpu_system_pct"`
+	// CPUBusyPct is all CPU time in use on the machine, whoever used it, in
+	// percent of one CPU.
+	CPUBusyPct float64 `json:"cpu_busy_pct"`
 	// DeviceStat is what a modeldisk said of itself, in the names of its stat
 	// file: counts are over the counted time, as is write_amplification; maxima,
 	// averages (_milli) and the depth are since it was made, at its end.
@@ -79,12 +93,22 @@ type Run struct {
 	Containers []Container        `json:"containers"`
 }
 
+// Variant is a scheduler with settings of the experiment's own.
+type Variant struct {
+	// Of is the scheduler; "iocost" means none + io.cost.
+	Of    string `json:"of"`
+	Label string `json:"label,omitempty"` // for plots
+	// Changes are the tunables that the experiment sets, as it has them, before
+	// times are scaled; "iocost.rlat_us" is of what io.cost is told.
+	Changes map[string]string `json:"changes,omitempty"`
+}
+
 // Container is one tenant in one run.
 type Container struct {
 	Name          string     `json:"name"`
 	Weight        int        `json:"weight"`
 	EntitledShare float64    `json:"entitled_share"` // weight / sum of weights
-	Share         float64    `json:"share"`          // of total_bytes_per_s
+	Share         float64    `json:"share"`          // of all containers', in the document's share_unit
 	BytesPS       float64    `json:"bytes_per_s"`
 	IOPS          float64    `json:"iops"`
 	CPUUserPct    float64    `json:"cpu_user_pct"`

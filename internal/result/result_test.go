@@ -21,25 +21,21 @@ func TestJain(t *testing.T) {
 	tests := []struct {
 		name string
 		rate []float64
-		w    []int
+		w    []float64
 		want float64
 	}{
-		{"by weight", []float64{1000, 500, 250, 100}, []int{1000, 500, 250, 100}, 1},
+		{"by weight", []float64{1000, 500, 250, 100}, []float64{1000, 500, 250, 100}, 1},
 		// y = 1/1000, 1/500, 1/250, 1/100; sum 0.017, squares 0.000121;
 		// 0.000289 / 0.000484.
-		{"equal under 10:5:2.5:1", []float64{1, 1, 1, 1}, []int{1000, 500, 250, 100}, 289.0 / 484.0},
-		{"one has all", []float64{7, 0, 0, 0}, []int{1, 1, 1, 1}, 0.25},
+		{"equal under 10:5:2.5:1", []float64{1, 1, 1, 1}, []float64{1000, 500, 250, 100}, 289.0 / 484.0},
+		{"one has all", []float64{7, 0, 0, 0}, []float64{1, 1, 1, 1}, 0.25},
 		// y = 1, 2: 9 / (2 * 5).
-		{"twice its due", []float64{1, 2}, []int{1, 1}, 0.9},
-		{"nothing", []float64{0, 0}, []int{1, 1}, 0},
+		{"twice its due", []float64{1, 2}, []float64{1, 1}, 0.9},
+		{"nothing", []float64{0, 0}, []float64{1, 1}, 0},
 		{"nobody", nil, nil, 0},
 	}
 	for _, tt := range tests {
-		var cs []Container
-		for i := range tt.rate {
-			cs = append(cs, Container{Weight: tt.w[i], BytesPS: tt.rate[i]})
-		}
-		if got := Jain(cs); math.Abs(got-tt.want) > 1e-12 {
+		if got := Jain(tt.rate, tt.w); math.Abs(got-tt.want) > 1e-12 {
 			t.Errorf("%s: Jain = %.15f, want %.15f", tt.name, got, tt.want)
 		}
 	}

@@ -29,6 +29,9 @@ func (d *Document) WriteTable(w io.Writer) error {
 	if d.Answers != "" {
 		about = append(about, "answers "+d.Answers)
 	}
+	if d.ReferenceCase != "" {
+		about = append(about, "reference: none in "+d.ReferenceCase)
+	}
 	wrap(&b, about, "; ")
 	for _, name := range d.Cases() {
 		runs := d.In(name)
@@ -40,7 +43,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 			b.WriteString("\n")
 			wrap(&b, heading, ": ")
 		}
-		one := section{runs}
+		one := section{runs, d.ShareUnit}
 		one.totals(&b)
 		one.latencies(&b)
 	}
@@ -102,27 +105,54 @@ func wrap(b *strings.Builder, parts []string, sep string) {
 }
 
 // section is the runs of one case.
-type section struct{ runs []Run }
+type section struct {
+	runs []Run
+	unit string // of the shares
+}
+
+// shareOf is what the shares are of, for a title.
+func (s section) shareOf() string {
+	switch s.unit {
+	case experiment.UnitIOPS:
+		return "requests"
+	case experiment.UnitDeviceTime:
+		return "disk's time"
+	}
+	return "total"
+}
 
 func (s section) totals(b *strings.Builder) {
 	head := []string{"scheduler", "MiB/s", "IOPS", "vs none", "Jain", "CPU %"}
+	const versusAt = 4 // a column for the reference, where there is one
+	referenced := slices.ContainsFunc(s.runs, func(r Run) bool { return r.TotalVsReference != nil })
+	if referenced {
+		head = slices.Insert(head, versusAt, "vs ref")
+	}
 	var rows [][]string
 	for _, r := range s.runs {
-		versus := "-"
-		if r.TotalVsNone != nil {
-			versus = fmt.Sprintf("%.3f", *r.TotalVsNone)
-		}
-		rows = append(rows, []string{
+		row := []string{
 			r.Scheduler, fmt.Sprintf("%.1f", r.TotalBytesPS/(1<<20)), fmt.Sprintf("%.0f", r.TotalIOPS),
-			versus, fmt.Sprintf("%.4f", r.JainWeighted), fmt.Sprintf("%.0f", r.CPUUserPct+r.CPUSystemPct),
-		})
+			quotient(r.TotalVsNone), fmt.Sprintf("%.4f", r.JainWeighted), fmt.Sprintf("%.0f", r.CPUUserPct+r.CPUSystemPct),
+		}
+		if referenced {
+			row = slices.Insert(row, versusAt, quotient(r.TotalVsReference))
+		}
+		rows = append(rows, row)
 	}
-	entitled := []string{"by weight", "", "", "", "", ""}
-	s.blocks(b, "share of the total, %", head, rows, entitled, func(c Container) string {
+	entitled := make([]string, len(head))
+	entitled[0] = "by weight"
+	s.blocks(b, "share of the "+s.shareOf()+", %", head, rows, entitled, func(c Container) string {
 		return fmt.Sprintf("%.2f", 100*c.Share)
 	}, func(c Container) string {
 		return fmt.Sprintf("%.2f", 100*c.EntitledShare)
 	})
+}
+
+func quotient(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *v)
 }
 
 func (s section) latencies(b *strings.Builder) {

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Metric names one figure of a run. Kind is one of the constants below; Arg
+// is what follows a colon or a dot in the file.
+type Metric struct {
+	Kind string
+	Arg  string
+}
+
+// The figures that an expectation may bound.
+const (
+	JainWeighted = "jain_weighted"
+	Share        = "share" // :CONTAINER, of the sum of all, in the experiment's unit
+	// How far a container's share is from what it is entitled to, in percent of that.
+	ShareErrorPct = "share_error_pct"
+
+	TotalBytesPS = "total_bytes_per_s"
+	TotalIOPS    = "total_iops"
+	TotalVsNone  = "total_vs_none"
+	TotalVs      = "total_vs"      // :SCHEDULER, ratio of the totals in bytes/s
+	TotalVsCase  = "total_vs_case" // :CASE, by none's total there, or :CASE/SCHEDULER
+	IOPSVsCase   = "iops_vs_case"  // likewise, in requests/s
+
+	IOPS    = "iops"
+	BytesPS = "bytes_per_s"
+
+	LatUS      = "lat_us"       // .STATISTIC
+	ReadP99US  = "read_p99_us"  // :CONTAINER, latency of its reads
+	WriteP99US = "write_p99_us" // :CONTAINER, latency of its writes
+	// A container's p99 over the mean latency that Little's law gives it: the
+	// requests that it keeps outstanding over those that it completes a second.
+	P99VsFair = "p99_vs_fair"
+	P99Vs     = "p99_vs" // :SCHEDULER, over the same container's p99 there
+
+	// CPU time in use on the whole machine, over the requests.
+	CPUNsPerIO       = "cpu_ns_per_io"
+	CPUNsPerIOVs     = "cpu_ns_per_io_vs"      // :SCHEDULER
+	CPUNsPerIOVsCase = "cpu_ns_per_io_vs_case" // :CASE, the same scheduler there, or :CASE/SCHEDULER
+
+	// What a modeldisk counted of itself.
+	DeviceStat = "device_stat" // .NAME
+)
+
+// argument is what follows a metric's kind.
+type argument int
+
+const (
+	noArgument argument = iota
+	schedulerArgument
+	containerArgument
+	caseArgument // CASE or CASE/SCHEDULER
+	statisticArgument
+	statArgument // a name in the device's stat file
+)
+
+// metricForm is how a metric may be written, and what it goes with.
+type metricForm struct {
+	kind                 string
+	argument             argument
+	direction, container bool // it may be narrowed to
+}
+
+// metricForms are all metrics.
+var metricForms = []metricForm{
+	{kind: JainWeighted},
+	{kind: Share, argument: containerArgument},
+	{kind: ShareErrorPct, container: true},
+	{kind: TotalBytesPS},
+	{kind: TotalIOPS},
+	{kind: TotalVsNone},
+	{kind: TotalVs, argument: schedulerArgument},
+	{kind: TotalVsCase, argument: caseArgument},
+	{kind: IOPSVsCase, argument: caseArgument},
+	{kind: IOPS, direction: true, container: true},
+	{kind: BytesPS, direction: true, container: true},
+	{kind: LatUS, argument: statisticArgument, direction: true, container: true},
+	{kind: ReadP99US, argument: containerArgument},
+	{kind: WriteP99US, argument: containerArgument},
+	{kind: P99VsFair, direction: true, container: true},
+	{kind: P99Vs, argument: schedulerArgument, direction: true, container: true},
+	{kind: CPUNsPerIO},
+	{kind: CPUNsPerIOVs, argument: schedulerArgument},
+	{kind: CPUNsPerIOVsCase, argument: caseArgument},
+	{kind: DeviceStat, argument: statArgument},
+}
+
+// form is that of the metric; false if there is no such metric.
+func (m Metric) form() (metricForm, bool) {
+	i := slices.IndexFunc(metricForms, func(f metricForm) bool { return f.kind == m.Kind })
+	if i < 0 {
+		return metricForm{}, false
+	}
+	return metricForms[i], true
+}
+
+// separator is what stands between the kind and the argument.
+func (f metricForm) separator() string {
+	if f.argument == statisticArgument || f.argument == statArgument {
+		return "."
+	}
+	return ":"
+}
+
+// String is how the metric is written, for messages.
+func (f metricForm) String() string {
+	names := map[argument]string{
+		schedulerArgument: "SCHEDULER", containerArgument: "CONTAINER", caseArgument: "CASE[/SCHEDULER]",
+		statisticArgument: "STATISTIC", statArgument: "NAME",
+	}
+	if f.argument == noArgument {
+		return f.kind
+	}
+	return f.kind + f.separator() + names[f.argument]
+}
+
+// allMetrics lists how a metric may be written.
+func allMetrics() string {
+	var all []string
+	for _, f := range metricForms {
+		all = append(all, f.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// kindsWith lists the metrics that may be narrowed in some way.
+func kindsWith(has func(metricForm) bool) string {
+	var kinds []string
+	for _, f := range metricForms {
+		if has(f) {
+			kinds = append(kinds, f.kind)
+		}
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// LatencyStatistics are what a result has of latencies.
+func LatencyStatistics() []string {
+	return []string{"mean", "p10", "p30", "p50", "p70", "p90", "p95", "p99", "p99_9", "p99_99", "max"}
+}
+
+// String writes the metric as the file has it.
+func (m Metric) String() string {
+	if m.Arg == "" {
+		return m.Kind
+	}
+	f, _ := m.form()
+	return m.Kind + f.separator() + m.Arg
+}
+
+// OfShares reports whether the figure is about how the containers share.
+func (m Metric) OfShares() bool {
+	return m.Kind == JainWeighted || m.Kind == Share || m.Kind == ShareErrorPct
+}
+
+// Reference is the run that the expectation's metric compares with: a scheduler
+// in a case. ok is false for a metric that compares with none.
+func (x Expectation) Reference() (name, scheduler string, ok bool) {
+	switch x.Metric.Kind {
+	case TotalVsNone:
+		return x.Case, "none", true
+	case TotalVs, P99Vs, CPUNsPerIOVs:
+		return x.Case, x.Metric.Arg, true
+	case TotalVsCase, IOPSVsCase:
+		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
+		return name, cmp.Or(scheduler, "none"), true
+	case CPUNsPerIOVsCase:
+		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
+		return name, cmp.Or(scheduler, x.Scheduler), true
+	}
+	return "", "", false
+}
+
+// parseMetric reads a metric; problem is "" when it is one, and else says
+// what is wrong, allowed what would be right.
+func (e *Experiment) parseMetric(text string, containers []string) (m Metric, problem, allowed string) {
+	end := len(text)
+	if i := strings.IndexAny(text, ":."); i >= 0 {
+		end = i
+	}
+	m.Kind = text[:end]
+	if end < len(text) {
+		m.Arg = text[end+1:]
+	}
+	f, known := m.form()
+	if !known {
+		return m, fmt.Sprintf("unknown metric %q", text), allMetrics()
+	}
+	switch f.argument {
+	case noArgument:
+		if end < len(text) {
+			problem = fmt.Sprintf("%q takes nothing after it", m.Kind)
+		}
+	case schedulerArgument:
+		problem, allowed = oneOf(m.Arg, e.Schedulers, "schedulers")
+	case containerArgument:
+		problem, allowed = oneOf(m.Arg, containers, "containers")
+	case caseArgument:
+		problem, allowed = e.checkCaseArgument(m.Arg)
+	case statisticArgument:
+		if !slices.Contains(LatencyStatistics(), m.Arg) {
+			problem, allowed = fmt.Sprintf("%q is not a statistic of latencies", m.Arg), strings.Join(LatencyStatistics(), ", ")
+		}
+	case statArgument:
+		if m.Arg == "" {
+			problem = "names nothing of the device's stat file"
+		}
+	}
+	if problem == "" && m.String() != text {
+		problem = fmt.Sprintf("unknown metric %q", text)
+	}
+	return m, problem, cmp.Or(allowed, allMetrics())
+}
+
+// checkCaseArgument checks CASE or CASE/SCHEDULER.
+func (e *Experiment) checkCaseArgument(arg string) (problem, allowed string) {
+	name, scheduler, given := strings.Cut(arg, "/")
+	if problem, allowed = oneOf(name, e.caseNames(), "cases"); problem != "" {
+		return problem, cmp.Or(allowed, "none, it lists no cases")
+	}
+	if given {
+		return oneOf(scheduler, e.Schedulers, "schedulers")
+	}
+	return "", ""
+}
+
+func oneOf(name string, all []string, what string) (problem, allowed string) {
+	if slices.Contains(all, name) {
+		return "", ""
+	}
+	return fmt.Sprintf("%q is not one of the experiment's %s", name, what), strings.Join(all, ", ")
+}
+
+// Depth is how many requests the job keeps outstanding at most: engines that
+// wait for each request keep one a process, whatever iodepth says.
+func (j Job) Depth() int {
+	depth := 1
+	if engine := j["ioengine"]; engine == "libaio" || engine == "io_uring" {
+		depth = j.Count("iodepth", 1)
+	}
+	return depth * j.Count("numjobs", 1)
+}

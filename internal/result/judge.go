@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+
+package result
+
+import (
+	"math"
+	"strings"
+
+	"isolio/internal/experiment"
+)
+
+// judge measures the document against an expectation of the experiment.
+func (d *Document) judge(e *experiment.Experiment, x experiment.Expectation) Verdict {
+	v := Verdict{
+		Case: x.Case, Scheduler: x.Scheduler, Wanted: x.Wanted(),
+		Metric: strings.TrimPrefix(x.Subject(), Label(x.Case, x.Scheduler)+": "),
+	}
+	if got, ok := d.value(e, x); ok {
+		v.Got, v.Met = &got, x.Met(got)
+	}
+	return v
+}
+
+// value is the figure that an expectation bounds; false if no run has it.
+func (d *Document) value(e *experiment.Experiment, x experiment.Expectation) (float64, bool) {
+	r := d.run(x.Case, x.Scheduler)
+	if r == nil {
+		return 0, false
+	}
+	if name, scheduler, compares := x.Reference(); compares {
+		other := d.run(name, scheduler)
+		if other == nil {
+			return 0, false
+		}
+		return r.versus(other, x)
+	}
+	switch x.Metric.Kind {
+	case experiment.JainWeighted:
+		return r.JainWeighted, true
+	case experiment.ShareErrorPct:
+		return r.ShareErrorPct(x.Container)
+	case experiment.TotalBytesPS:
+		return r.TotalBytesPS, true
+	case experiment.TotalIOPS:
+		return r.TotalIOPS, true
+	case experiment.CPUNsPerIO:
+		return r.cpuNsPerIO()
+	case experiment.DeviceStat:
+		got, ok := r.DeviceStat[x.Metric.Arg]
+		return got, ok
+	case experiment.IOPS:
+		return r.rate(x, func(t *Container) float64 { return t.IOPS }, func(d *Direction) float64 { return d.IOPS })
+	case experiment.BytesPS:
+		return r.rate(x, func(t *Container) float64 { return t.BytesPS }, func(d *Direction) float64 { return d.BytesPS })
+	case experiment.LatUS:
+		return r.latency(x.Container, x.Direction, x.Metric.Arg)
+	case experiment.ReadP99US:
+		return r.latency(x.Metric.Arg, "read", "p99")
+	case experiment.WriteP99US:
+		return r.latency(x.Metric.Arg, "write", "p99")
+	case experiment.P99VsFair:
+		return r.p99VsFair(e.CaseNamed(x.Case), x)
+	case experiment.Share:
+		if t := r.container(x.Metric.Arg); t != nil {
+			return t.Share, true
+		}
+	}
+	return 0, false
+}
+
+// versus is a figure of the run over that of another.
+func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
+	over := func(a, b float64) (float64, bool) { return ratio(a, b), b > 0 }
+	switch x.Metric.Kind {
+	case experiment.TotalVsNone, experiment.TotalVs, experiment.TotalVsCase:
+		return over(r.TotalBytesPS, other.TotalBytesPS)
+	case experiment.IOPSVsCase:
+		return over(r.TotalIOPS, other.TotalIOPS)
+	case experiment.CPUNsPerIOVs, experiment.CPUNsPerIOVsCase:
+		a, known := r.cpuNsPerIO()
+		b, alsoKnown := other.cpuNsPerIO()
+		got, ok := over(a, b)
+		return got, ok && known && alsoKnown
+	case experiment.P99Vs:
+		return r.p99Vs(other, x)
+	}
+	return 0, false
+}
+
+// ShareErrorPct is how far a container's share is from what it is entitled to,
+// in percent of that; of all containers ("") the furthest.
+func (r *Run) ShareErrorPct(container string) (furthest float64, ok bool) {
+	for _, t := range r.Containers {
+		if t.EntitledShare > 0 && (container == "" || t.Name == container) {
+			furthest, ok = max(furthest, 100*math.Abs(t.Share/t.EntitledShare-1)), true
+		}
+	}
+	return furthest, ok
+}
+
+// cpuNsPerIO is the CPU time that the whole machine used, over the requests.
+func (r *Run) cpuNsPerIO() (float64, bool) {
+	return ratio(r.CPUBusyPct/100*1e9, r.TotalIOPS), r.CPUBusyPct > 0 && r.TotalIOPS > 0
+}
+
+// p99VsFair is the highest quotient, of the containers and directions that the
+// expectation is about, of the p99 and the container's fair latency. By Little's
+// law that is its requests outstanding over those that it completes a second,
+// in both directions together, while it is there. It is not known if any
+// container completed nothing.
+func (r *Run) p99VsFair(k *experiment.Case, x experiment.Expectation) (highest float64, ok bool) {
+	for _, job := range k.Containers {
+		if x.Container != "" && job.Name != x.Container {
+			continue
+		}
+		t := r.container(job.Name)
+		if t == nil || t.IOPS <= 0 {
+			return 0, false
+		}
+		_, counted := k.CountedS(job)
+		fairUS := float64(job.Job.Depth()) * counted / k.DurationS / t.IOPS * 1e6
+		for _, name := range directionNames(x.Direction) {
+			if d := t.direction(name); d != nil && d.Lat.P99 > 0 {
+				highest, ok = max(highest, d.Lat.P99/fairUS), true
+			}
+		}
+	}
+	return highest, ok
+}
+
+// p99Vs is the highest quotient, of the containers and directions that the
+// expectation is about, of the p99 and that of the same container in another
+// run. Where that completed nothing there is no quotient; where only this one
+// did not, the whole is not known.
+func (r *Run) p99Vs(other *Run, x experiment.Expectation) (highest float64, ok bool) {
+	for i := range other.Containers {
+		theirs := &other.Containers[i]
+		if x.Container != "" && theirs.Name != x.Container {
+			continue
+		}
+		ours := r.container(theirs.Name)
+		for _, name := range directionNames(x.Direction) {
+			b := theirs.direction(name)
+			if b == nil || b.Lat.P99 <= 0 {
+				continue
+			}
+			if ours == nil {
+				return 0, false
+			}
+			a := ours.direction(name)
+			if a == nil || a.Lat.P99 <= 0 {
+				return 0, false
+			}
+			highest, ok = max(highest, a.Lat.P99/b.Lat.P99), true
+		}
+	}
+	return highest, ok
+}
+
+// directionNames are the directions that one, or "" for both, stands for.
+func directionNames(one string) []string {
+	if one != "" {
+		return []string{one}
+	}
+	return []string{"read", "write"}
+}
+
+// rate adds up a rate of the containers that an expectation is about, in its
+// direction or in both. A direction without requests has the rate 0.
+func (r *Run) rate(x experiment.Expectation, both func(*Container) float64, one func(*Direction) float64) (sum float64, ok bool) {
+	for i := range r.Containers {
+		t := &r.Containers[i]
+		if x.Container != "" && t.Name != x.Container {
+			continue
+		}
+		ok = true
+		if x.Direction == "" {
+			sum += both(t)
+		} else if d := t.direction(x.Direction); d != nil {
+			sum += one(d)
+		}
+	}
+	return sum, ok
+}
+
+// latency is a statistic of one container's latencies, or the highest of all
+// containers'; false if nobody had such a request.
+func (r *Run) latency(container, direction, name string) (highest float64, ok bool) {
+	for i := range r.Containers {
+		t := &r.Containers[i]
+		d := t.direction(direction)
+		if d == nil || container != "" && t.Name != container {
+			continue
+		}
+		if us, known := d.Lat.statistic(name); known {
+			highest, ok = max(highest, *us), true
+		}
+	}
+	return highest, ok
+}
+
+// container is the run's container of that name, nil if there is none.
+func (r *Run) container(name string) *Container {
+	for i := range r.Containers {
+		if r.Containers[i].Name == name {
+			return &r.Containers[i]
+		}
+	}
+	return nil
+}
+
+func (t *Container) direction(name string) *Direction {
+	if name == "write" {
+		return t.Write
+	}
+	return t.Read
+}
