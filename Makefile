@@ -4,6 +4,9 @@ KERNEL ?= 6.1
 # A kernel line, or all of them.
 lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 
+# Of the machine of test-debug; more than one take QEMU 8.1.
+CPUS ?= 2
+
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -20,7 +23,8 @@ export MIRROR PREFIX DESTDIR RELEASE
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2'
+	@echo 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;'
+	@echo 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
 
 setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@scripts/setup-host
@@ -66,6 +70,13 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 	go build -o build/vm-run ./tests/vm/run
 	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
 
+test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
+	scripts/setup-kernel debug
+	@$(MAKE) --no-print-directory modules KERNEL=debug
+	go test -c -tags vm -o build/vm.test ./tests/vm
+	go build -o build/vm-run ./tests/vm/run
+	build/vm-run --kernel debug --cpus $(CPUS) --timeout 90m
+
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	@test -z "$$(gofmt -l cmd internal tests | tee /dev/stderr)"
 	$< run
@@ -83,4 +94,4 @@ install: build ## build for the kernel that runs here; install modules and comma
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
 
-.PHONY: help setup build modules demo lab test test-c test-go test-vm lint install clean
+.PHONY: help setup build modules demo lab test test-c test-go test-vm test-debug lint install clean

@@ -36,14 +36,26 @@ apt_get() {
 	}
 }
 
-# suite_of LINE: the Debian release whose kernel is of that line.
+# What every kernel root has besides its kernel: the compiler, what the kernel's
+# build calls for a module, and fio.
+root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio; }
+
+# suite_of LINE: the Debian release whose kernel is of that line. "debug" is one
+# that is built here, from Debian's source.
 suite_of() {
 	case $1 in
 	6.1) echo bookworm ;;
-	6.12) echo trixie ;;
+	6.12 | debug) echo trixie ;;
 	7.2) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2" ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2, debug" ;;
 	esac
+}
+
+# need_root LINE: stop unless there is a complete tree in build/roots.
+need_root() {
+	suite_of "$1" >/dev/null
+	[ -e "$build/roots/$1/isolio/recipe" ] ||
+		die "there is no root of kernel $1 in build/: run \`make setup KERNEL=$1\` first"
 }
 
 # need_kernel LINE: stop unless `make setup` has made that kernel's root.

@@ -29,12 +29,14 @@ const kernelArgs = "norandmaps nokaslr mitigations=off random.trust_cpu=off rand
 // wall time, half of the boot. The HPET serves one CPU; several need a timer each.
 const oneCPUArgs = " nolapic_timer"
 
-// commandLine is the kernel command line of a machine with so many CPUs.
-func commandLine(cpus int) string {
-	if cpus > 1 {
-		return kernelArgs
+// commandLine is the kernel command line of a machine with so many CPUs, with
+// these arguments more.
+func commandLine(cpus int, more []string) string {
+	line := kernelArgs
+	if cpus <= 1 {
+		line += oneCPUArgs
 	}
-	return kernelArgs + oneCPUArgs
+	return strings.Join(append([]string{line}, more...), " ")
 }
 
 // qemuProgram is the QEMU to run: ISOLIO_QEMU, or the one in PATH.
@@ -130,7 +132,7 @@ const (
 // once (a pipe or a socket could be full, and the wait would show). The CPU is
 // a fixed model, not "max": that one grows with every QEMU version, and takes
 // 1.3 s longer to boot here.
-func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int) []string {
+func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, kernelMore []string) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "pc", "-m", strconv.Itoa(memoryMiB), "-smp", fmt.Sprintf("1,sockets=1,cores=%d,threads=1,maxcpus=%d", cpus, cpus),
@@ -138,7 +140,7 @@ func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int) []st
 		"-cpu", cpuModel + cpuWithout, "-seed", "1",
 		"-rtc", "base=2026-01-01T00:00:00,clock=vm",
 		"-serial", "file:" + console, "-serial", "file:" + events,
-		"-kernel", vmlinuz, "-initrd", initrd, "-append", commandLine(cpus),
+		"-kernel", vmlinuz, "-initrd", initrd, "-append", commandLine(cpus, kernelMore),
 	}
 	for i := 1; i < cpus; i++ {
 		args = append(args, "-device", fmt.Sprintf("%s-x86_64-cpu,socket-id=0,core-id=%d,thread-id=0", cpuModel, i))

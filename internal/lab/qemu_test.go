@@ -18,10 +18,13 @@ import (
 // others are devices, as QEMU records no machine that begins with several.
 func TestQemuArgsCPUs(t *testing.T) {
 	for _, cpus := range []int{1, 4} {
-		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus)
+		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, []string{"panic_on_warn=1", "quiet"})
 		line := strings.Join(args, " ")
 		if got := strings.Contains(args[slices.Index(args, "-append")+1], "nolapic_timer"); got != (cpus == 1) {
 			t.Errorf("%d CPUs: nolapic_timer is on the kernel's command line: %t", cpus, got)
+		}
+		if !strings.HasSuffix(line[:strings.Index(line+" -device", " -device")], " panic_on_warn=1 quiet") {
+			t.Errorf("%d CPUs: the kernel's command line does not end with what was asked for: %s", cpus, line)
 		}
 		if want := fmt.Sprintf("-smp 1,sockets=1,cores=%d,threads=1,maxcpus=%[1]d ", cpus); !strings.Contains(line, want) {
 			t.Errorf("%d CPUs: no %q in %s", cpus, want, line)

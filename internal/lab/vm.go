@@ -41,6 +41,8 @@ type VM struct {
 	WorkMiB int
 	// CPUs is how many the machine has; 0 stands for 1.
 	CPUs int
+	// Args are kernel arguments besides the lab's own, such as "panic_on_warn=1".
+	Args []string
 	// Limit bounds the payload on the guest's clock; 0 stands for 5 minutes.
 	Limit time.Duration
 	// Timeout bounds the whole VM on the wall clock; 0 is no bound.
@@ -223,7 +225,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	}
 	argv = append(argv,
 		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events,
-			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1))...)
+			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1), vm.Args)...)
 	return watch{
 		argv: argv, console: console, events: events,
 		timeout: vm.Timeout, stall: cmp.Or(vm.Stall, defaultStall), kept: vm.Keep,

@@ -60,6 +60,7 @@ func (d *disk) stat(t *testing.T, name string) int {
 
 // The driver keeps the model's times, and stretches them by the scale.
 func TestModelDiskTimes(t *testing.T) {
+	comparesRates(t)
 	withModelDisk(t)
 	for _, scale := range []int{1, 3} {
 		t.Run(fmt.Sprint("scale ", scale), func(t *testing.T) {
@@ -170,6 +171,7 @@ func TestModelDiskRemovedUnderLoad(t *testing.T) {
 
 // Polled queues complete when they are polled, and without an interrupt.
 func TestModelDiskPolls(t *testing.T) {
+	comparesRates(t)
 	withModelDisk(t)
 	d := newModelDisk(t, []string{"model=fixed", "fixed/read_ns=100000", "size_mib=64", "poll_queues=1"})
 	d.use(t, "none")
@@ -247,6 +249,7 @@ func TestModelDiskTraces(t *testing.T) {
 // back, unless the scheduler keeps them out. Exact shares allow 59 inside, and
 // 59 inside are 84 % of what 128 are.
 func TestSharesWithManyTags(t *testing.T) {
+	comparesRates(t)
 	withModelDisk(t)
 	total := map[string]float64{}
 	for _, scheduler := range []string{"none", elevator} {

@@ -129,6 +129,7 @@ func TestNoWeightInRoot(t *testing.T) {
 
 // Two groups that want all they can get share by weight.
 func TestShareFollowsWeight(t *testing.T) {
+	comparesRates(t)
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=16", "submit_queues=1", "size=256"})
 	d.use(t, elevator)
@@ -168,6 +169,7 @@ func readRates(t *testing.T, d *disk, groups []string, options ...string) []floa
 
 // A child's share is its weight among its active siblings times its parent's.
 func TestNestedShares(t *testing.T) {
+	comparesRates(t)
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=16", "submit_queues=1", "size=256"})
 	d.use(t, elevator)
@@ -191,6 +193,7 @@ func TestNestedShares(t *testing.T) {
 // The final report's open problem (section V.2): a cgroup of large weight that
 // sends a small request now and then must not lower the total.
 func TestRareRequestsCostNothing(t *testing.T) {
+	comparesRates(t)
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=16", "submit_queues=1", "size=256"})
 	d.use(t, elevator)

@@ -24,6 +24,14 @@ import (
 	"isolio/internal/lab"
 )
 
+// A debugging kernel stops at its first warning, with everything as it was. KASAN
+// keeps freed memory for a while, and all it does takes instructions.
+const (
+	debugLine   = "debug"
+	stopAtWarn  = "panic_on_warn=1"
+	debugFactor = 3
+)
+
 // guestTest is where the test binary lies in the guest.
 const guestTest = "/tests/vm.test"
 
@@ -158,7 +166,12 @@ func guestTests(build, line, binary, match string) (lab.VM, error) {
 	if len(modules) == 0 {
 		return lab.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
-	argv := []string{guestTest, "-test.v", "-test.timeout=9m"}
+	limit, work := 10*time.Minute, 448 // data integrity tests keep a disk's contents in memory
+	var kernelArgs []string
+	if line == debugLine {
+		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
+	}
+	argv := []string{guestTest, "-test.v", fmt.Sprint("-test.timeout=", limit-time.Minute)}
 	if match != "" {
 		argv = append(argv, "-test.run="+match)
 	}
@@ -172,7 +185,8 @@ func guestTests(build, line, binary, match string) (lab.VM, error) {
 			Env:   []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"},
 			Files: map[string]string{guestTest: binary},
 		},
-		WorkMiB: 448, // data integrity tests keep a disk's contents in memory
-		Limit:   10 * time.Minute,
+		Args:    kernelArgs,
+		WorkMiB: work,
+		Limit:   limit,
 	}, nil
 }

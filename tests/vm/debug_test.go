@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// onDebugKernel tells whether this is the kernel of `make test-debug`, by the
+// end of its release that tests/debug.config gives it.
+func onDebugKernel(t *testing.T) bool {
+	t.Helper()
+	var name unix.Utsname
+	must(t, unix.Uname(&name))
+	return strings.HasSuffix(unix.ByteSliceToString(name.Release[:]), "-debug")
+}
+
+// comparesRates skips a test of rates and shares where they mean nothing: a
+// kernel that checks every access to memory is slower than its disks.
+func comparesRates(t *testing.T) {
+	t.Helper()
+	if onDebugKernel(t) {
+		t.Skip("rates are the CPU's on a debugging kernel")
+	}
+}
