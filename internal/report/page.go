@@ -29,6 +29,8 @@ type page struct {
 	Device     string // of all runs; "" where they differ
 	Unmet      []string
 	Verdicts   []verdictRow
+	ShareOf    string // what shares are of: bytes, requests, disk time
+	ByTime     bool   // shares are of the disk's time
 	BytesUnit  string
 	LatUnit    string
 	HasIocost  bool
@@ -47,6 +49,7 @@ type casePage struct {
 	Runs       []runRow
 	Share      figure
 	Total      figure
+	Trade      *tradeSection // nil: nothing to compare
 	Legend     []legendEntry // of the curves; none where rows are named
 	LatCaption string
 	Latencies  []latencySection
@@ -189,6 +192,8 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		Device:     device(doc.Runs),
 		Unmet:      doc.Unmet,
 		Verdicts:   verdicts(doc),
+		ShareOf:    shareOf(doc.ShareUnit),
+		ByTime:     doc.ShareUnit == experiment.UnitDeviceTime,
 		BytesUnit:  b.bytes.unit,
 		LatUnit:    b.lat.unit,
 		Command:    o.command,
@@ -198,7 +203,7 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		p.Command = b.command()
 	}
 	for _, run := range doc.Runs {
-		p.HasIocost = p.HasIocost || run.Scheduler == "iocost"
+		p.HasIocost = p.HasIocost || family(&run) == "iocost"
 	}
 	if len(doc.Cases()) > 1 {
 		if p.Across, err = b.across(); err != nil {
@@ -234,6 +239,9 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 		return nil, err
 	}
 	k.Total.Number = b.next()
+	if k.Trade, err = b.trade(name); err != nil {
+		return nil, err
+	}
 	k.LatCaption = curvesCaption
 	if b.crowded() {
 		k.LatCaption = spreadCaption

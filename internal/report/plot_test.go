@@ -144,7 +144,12 @@ func TestNothingIsClipped(t *testing.T) {
 	long := cases(2, 8, "a-case-with-a-name-that-is-much-longer-than-its-row-has-room-for", "b")
 	font := textStyle(plottext.XLeft)
 	figures := append(all(parse(t, render(t, doc)), "figure"), all(parse(t, render(t, long)), "figure")...)
+	figures = append(figures, all(parse(t, render(t, curve())), "figure")...)
 	for _, figure := range figures {
+		width, err := strconv.ParseFloat(attr(all(figure, "svg")[0], "width"), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, words := range all(figure, "text") {
 			x, err := strconv.ParseFloat(attr(words, "x"), 64)
 			if err != nil {
@@ -153,8 +158,8 @@ func TestNothingIsClipped(t *testing.T) {
 			if words.Parent.Parent.Data == "g" {
 				continue // turned by a quarter: the vertical axis's name
 			}
-			if right := x + font.Width(textOf(words)).Points(); x < 0 || right > panelWidth+0.05 {
-				t.Errorf("%q reaches from %.1f to %.1f, the plot from 0 to %d", textOf(words), x, right, panelWidth)
+			if right := x + font.Width(textOf(words)).Points(); x < 0 || right > width+0.05 {
+				t.Errorf("%q reaches from %.1f to %.1f, the plot from 0 to %g", textOf(words), x, right, width)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"isolio/internal/result"
 )
@@ -63,20 +64,25 @@ func (t tenant) direction(iops, slow float64) *result.Direction {
 	}
 }
 
+// contender is a run of four containers with these shares of the total.
+func contender(name string, total, none, tail float64, shares ...float64) result.Run {
+	weights := []int{1000, 500, 250, 100}
+	tenants := make([]tenant, len(weights))
+	for i, w := range weights {
+		tenants[i] = tenant{
+			name: fmt.Sprintf("w%d", w), weight: w,
+			reads: total * shares[i], depth: 32, tail: tail,
+		}
+	}
+	return run(name, none*blockBytes, tenants...)
+}
+
+// noneIOPS is what the contender none does.
+const noneIOPS = 31934.2
+
 // document is four containers under six contenders.
 func document() *result.Document {
-	weights := []int{1000, 500, 250, 100}
-	contender := func(name string, total, none, tail float64, shares ...float64) result.Run {
-		tenants := make([]tenant, len(weights))
-		for i, w := range weights {
-			tenants[i] = tenant{
-				name: fmt.Sprintf("w%d", w), weight: w,
-				reads: total * shares[i], depth: 32, tail: tail,
-			}
-		}
-		return run(name, none*blockBytes, tenants...)
-	}
-	const none = 31934.2
+	const none = noneIOPS
 	doc := &result.Document{
 		Schema:     result.Schema,
 		Experiment: "report-rand-read",
@@ -102,6 +108,24 @@ func document() *result.Document {
 	}
 	doc.Runs[3].Settings = []string{"io.bfq.weight: 1000 500 250 100"}
 	doc.Runs[5].Settings = []string{"io.kyber.weight: 1000 500 250 100"}
+	return doc
+}
+
+// curve is document with a critical container, two variants of bfq that are worse
+// and worse, and one that sets something else.
+func curve() *result.Document {
+	doc := document()
+	doc.ShareUnit, doc.Critical = "bytes", "w1000"
+	for i, v := range []result.Variant{
+		{Of: "bfq", Label: "slice_idle 2", Changes: map[string]string{"slice_idle": "2"}},
+		{Of: "bfq", Label: "low_latency", Changes: map[string]string{"low_latency": "1"}},
+		{Of: "bfq", Changes: map[string]string{"slice_idle": "0"}},
+	} {
+		r := contender(fmt.Sprintf("bfq-%d", i+1), noneIOPS*(0.7+0.05*float64(i)), noneIOPS, float64(6-i), .45-.05*float64(i), .28, .18, .09+.05*float64(i))
+		r.Variant = &v
+		doc.Runs = append(doc.Runs, r)
+	}
+	doc.Runs = slices.Delete(doc.Runs, 1, 2) // mq-deadline: eight are enough
 	return doc
 }
 

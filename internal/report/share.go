@@ -9,7 +9,7 @@ import (
 	"isolio/internal/result"
 )
 
-// sharePanels draws, for each run, every container's share of the bytes as a
+// sharePanels draws, for each run, every container's share as a
 // bar and the share it is entitled to as a mark.
 func (b *builder) sharePanels() ([]panel, error) {
 	var most float64
@@ -22,7 +22,7 @@ func (b *builder) sharePanels() ([]panel, error) {
 	plots := make([]*barPanel, len(b.runs))
 	for i, run := range b.runs {
 		plots[i] = &barPanel{
-			xLabel: "share of all bytes (%)", yLabel: "container",
+			xLabel: "share of all " + shareOf(b.doc.ShareUnit) + " (%)", yLabel: "container",
 			top: top, step: step, decimals: stepDecimals(step),
 			baseline: -1,
 		}
@@ -40,7 +40,7 @@ func (b *builder) sharePanels() ([]panel, error) {
 	panels := make([]panel, len(plots))
 	for i, run := range b.runs {
 		p, height := plots[i].plot()
-		svg, err := drawPanel(p, height, "Share of all bytes of each container under "+run.Scheduler)
+		svg, err := drawPanel(p, height, "Share of all "+shareOf(b.doc.ShareUnit)+" of each container under "+run.Scheduler)
 		if err != nil {
 			return nil, err
 		}

@@ -121,6 +121,15 @@ func linearTop(most float64) (top, step float64) {
 	return most, step
 }
 
+// linearRange returns the ends of an axis that need not begin at 0, with some air
+// around lo and hi, and the distance of its ticks.
+func linearRange(lo, hi float64) (bottom, top, step float64) {
+	air := math.Max((hi-lo)*0.08, hi*0.01)
+	bottom, top = math.Max(0, lo-air), hi+air
+	_, step = linearTop(top - bottom)
+	return math.Floor(bottom/step) * step, math.Ceil(top/step) * step, step
+}
+
 // logRange widens e to the nearest 1, 2 or 5 times a power of ten on either
 // side, and to a factor of ten at least, so that small differences look small.
 func logRange(e extent) (lo, hi float64) {
