@@ -168,15 +168,39 @@ const tick = 500 * time.Millisecond
 // until all ended.
 func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string, report func(string, float64)) (counted window, err error) {
 	actions := e.schedule(p, running, &counted)
+	keeper, err := e.timekeeper(p)
+	if err != nil {
+		return counted, err
+	}
+	defer keeper.close()
 	ended := firstExit(running)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	begin := time.Now()
+	clock, err := monotonic()
+	if err != nil {
+		return counted, err
+	}
+	kept := make(chan error, 1)
+	keeping := true
+	keeperCtx, stop := context.WithCancel(ctx)
+	defer func() {
+		stop()
+		if keeping {
+			<-kept
+		}
+	}()
+	go func() { kept <- keeper.run(keeperCtx, clock) }()
 	over := time.After(p.Load + e.limits.slack)
 	next := time.NewTimer(0)
 	defer next.Stop()
-	for left := len(running); left > 0 || len(actions) > 0; {
+	for left := len(running); left > 0 || len(actions) > 0 || keeping; {
 		select {
+		case err = <-kept:
+			keeping = false
+			if err != nil {
+				return counted, err
+			}
 		case <-next.C:
 			for len(actions) > 0 && time.Since(begin) >= actions[0].at {
 				if err = actions[0].do(); err != nil {
@@ -206,6 +230,7 @@ func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string,
 				e.limits.slack, p.Load, messages(running, dir))
 		}
 	}
+	counted.keeper = keeper
 	return counted, nil
 }
 

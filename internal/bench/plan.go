@@ -31,6 +31,9 @@ type Plan struct {
 	// Ramp is how long the load runs before it is counted, Load how long it
 	// runs until counting ends: ramp and counted time.
 	Ramp, Load time.Duration
+	// Sample is every how much of the counted time all counters are read; 0 is
+	// never.
+	Sample time.Duration
 
 	disk *block.Device
 }
@@ -73,7 +76,8 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	c := contenderOf(x, scheduler)
 	p := &Plan{
 		Case: k.Name, Scheduler: scheduler, Device: about,
-		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS), disk: d,
+		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS),
+		Sample: time.Duration(k.SampleMS) * time.Millisecond, disk: d,
 	}
 	group := "isolio-" + x.Name
 	setScheduler, err := d.SetScheduler(c.scheduler)
@@ -165,6 +169,15 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
+// pauses says when the job is frozen.
+func (j Job) pauses() string {
+	text := ""
+	for _, pause := range j.Container.Pauses {
+		text += fmt.Sprintf(", frozen from %s to %s", seconds(pause.FromS), seconds(pause.ToS))
+	}
+	return text
+}
+
 // Print writes the plan as shell commands with comments.
 func (p *Plan) Print(w io.Writer) error {
 	var b strings.Builder
@@ -177,8 +190,11 @@ func (p *Plan) Print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(&b, "# load for %s, counted from %s on; each fio in its cgroup, all released at once\n", p.Load, p.Ramp)
+	if p.Sample > 0 {
+		fmt.Fprintf(&b, "# every %s of the counted time each container's io.stat is read\n", p.Sample)
+	}
 	for _, j := range p.Jobs {
-		fmt.Fprintf(&b, "# in %s, from %s on, stopped with SIGINT after %s:\nfio", j.Cgroup, j.Start, j.End)
+		fmt.Fprintf(&b, "# in %s, from %s on, stopped with SIGINT after %s%s:\nfio", j.Cgroup, j.Start, j.End, j.pauses())
 		for _, arg := range j.Args(j.Name + ".json") {
 			if strings.ContainsAny(arg, " <>;|&") {
 				arg = "'" + arg + "'"

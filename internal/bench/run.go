@@ -107,6 +107,7 @@ func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 			CPUSystemPct: o.SystemPct * processes * j.Counted,
 		}
 		c.Read, c.Write = counted.rates(i)
+		c.Series, c.PausesS = counted.keeper.measured(i)
 		for _, d := range []struct{ counted, fio *result.Direction }{{c.Read, o.Read}, {c.Write, o.Write}} {
 			if d.counted == nil {
 				continue

@@ -135,6 +135,20 @@ func (t Tree) Kill(group string) error {
 	return nil
 }
 
+// Freeze stops a group's processes where they are, and no longer with on
+// false. What they have sent to a disk completes.
+func (t Tree) Freeze(group string, on bool) error {
+	value := "0"
+	if on {
+		value = "1"
+	}
+	err := plan.OS{}.Write(t.Path(group, "cgroup.freeze"), value)
+	if errors.Is(err, fs.ErrNotExist) {
+		return failure.Unsupportedf("pause: %w; Linux 5.2 or newer is needed", err)
+	}
+	return err
+}
+
 // Procs are the processes in a group, without those that are dead but not yet
 // waited for.
 func (t Tree) Procs(group string) ([]int, error) {

@@ -21,7 +21,10 @@ type Case struct {
 	// DurationS is how long is counted after the ramp, above 0..86400.
 	DurationS float64
 	// CPUs is how many virtual CPUs the lab's machine has, 1..8.
-	CPUs       int
+	CPUs int
+	// SampleMS is every how many milliseconds of the counted time each
+	// container's counters are read as well, 1..1000; 0 is never.
+	SampleMS   int
 	Device     Device
 	Containers []Container
 }
@@ -35,6 +38,9 @@ type Container struct {
 	// StartS and EndS bound the load, in seconds after the load's start;
 	// 0 <= StartS < EndS <= RampS + DurationS.
 	StartS, EndS float64
+	// Pauses are when its processes are frozen, in order, in seconds after the
+	// load's start.
+	Pauses []Pause
 	// Job is the file's [job], overlaid with the case's and with the
 	// container's own.
 	Job Job
@@ -67,6 +73,7 @@ type fileCase struct {
 	RampS     *float64        `toml:"ramp_s"`
 	DurationS *float64        `toml:"duration_s"`
 	CPUs      *int64          `toml:"cpus"`
+	SampleMS  *int64          `toml:"sample_ms"`
 	Device    *fileDevice     `toml:"device"`
 	Job       map[string]any  `toml:"job"`
 	Container []fileContainer `toml:"container"`
@@ -78,13 +85,14 @@ type fileContainer struct {
 	Cgroup *string        `toml:"cgroup"`
 	StartS *float64       `toml:"start_s"`
 	EndS   *float64       `toml:"end_s"`
+	Pauses [][]float64    `toml:"pauses"`
 	Job    map[string]any `toml:"job"`
 }
 
 // cases are the file's, with their own keys in place of the file's, or the
 // file itself as the only one.
 func (c *checker) cases(f *file) []Case {
-	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Device: f.Device, Job: f.Job, Container: f.Container}
+	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, SampleMS: f.SampleMS, Device: f.Device, Job: f.Job, Container: f.Container}
 	if len(f.Case) == 0 {
 		return []Case{c.oneCase(&base, "container")}
 	}
@@ -146,6 +154,7 @@ func (c *checker) oneCase(f *fileCase, containers string) Case {
 		RampS:     value(f.RampS, 0),
 		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
 		CPUs:      c.integer("cpus", f.CPUs, new(int64(1)), 1, 8),
+		SampleMS:  c.integer("sample_ms", f.SampleMS, new(int64(0)), 0, 1000),
 		Device:    c.device(f.Device),
 	}
 	c.number("ramp_s", k.RampS, k.RampS >= 0 && k.RampS <= 3600, "0..3600 seconds")
@@ -157,6 +166,7 @@ func (c *checker) oneCase(f *fileCase, containers string) Case {
 	if len(k.Containers) == 0 {
 		c.fail("container", "is missing", "one [[container]] or more, each with name and weight")
 	}
+	c.samples(&k)
 	return k
 }
 
@@ -188,6 +198,7 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	c.number(key+".start_s", t.StartS, t.StartS >= 0 && t.StartS < end, fmt.Sprintf("0 to below ramp_s + duration_s = %g", end))
 	c.number(key+".end_s", t.EndS, t.EndS > max(t.StartS, k.RampS) && t.EndS <= end,
 		fmt.Sprintf("above start_s and ramp_s, at most ramp_s + duration_s = %g", end))
+	t.Pauses = c.pauses(key+".pauses", f.Pauses, &t)
 	if _, ok := t.Job["rw"]; !ok {
 		c.fail(key+".job.rw", "is missing", "set rw in [job] or in the container's own job")
 	}

@@ -26,6 +26,8 @@ type Expectation struct {
 	Min, Max *float64
 	// or a value above 0 and by how many percent of it the result may differ.
 	Want, WithinPct *float64
+	// Settle says what SettleMS is measured over; nil for the other metrics.
+	Settle *Settle
 }
 
 // Met reports whether a figure keeps the bound.
@@ -56,6 +58,9 @@ func (x Expectation) Subject() string {
 	}
 	if x.Container != "" {
 		text += " of " + x.Container
+	}
+	if x.Settle != nil {
+		text += " " + x.Settle.String()
 	}
 	return text
 }
@@ -91,6 +96,10 @@ type fileExpect struct {
 	Max       *float64 `toml:"max"`
 	Want      *float64 `toml:"want"`
 	WithinPct *float64 `toml:"within_pct"`
+	AfterS    *float64 `toml:"after_s"`
+	UntilS    *float64 `toml:"until_s"`
+	Fraction  *float64 `toml:"fraction"`
+	WindowMS  *int64   `toml:"window_ms"`
 }
 
 // expectations is an [[expect]], once for each case that it is about: all of
@@ -108,6 +117,7 @@ func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expec
 	for i := range cases {
 		x := c.expectation(key, f, e, cases[i].containerNames())
 		x.Case = cases[i].Name
+		c.settle(key, f, &x, &cases[i])
 		all = append(all, x)
 	}
 	return all

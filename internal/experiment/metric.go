@@ -48,6 +48,9 @@ const (
 
 	// What a modeldisk counted of itself.
 	DeviceStat = "device_stat" // .NAME
+
+	// How long a container takes to have its rate; goes with the keys of Settle.
+	SettleMS = "settle_ms"
 )
 
 // argument is what follows a metric's kind.
@@ -91,6 +94,7 @@ var metricForms = []metricForm{
 	{kind: CPUNsPerIOVs, argument: schedulerArgument},
 	{kind: CPUNsPerIOVsCase, argument: caseArgument},
 	{kind: DeviceStat, argument: statArgument},
+	{kind: SettleMS, container: true},
 }
 
 // form is that of the metric; false if there is no such metric.

@@ -117,7 +117,7 @@ func TestParseRefusesMetrics(t *testing.T) {
 		{"a dot for a colon", old, `metric = "total_vs_case.calm"`,
 			`x:44: expect.metric: unknown metric "total_vs_case.calm"; allowed: ` + allMetrics()},
 		{"CPU of a container", old, "metric = \"cpu_ns_per_io\"\ncontainer = \"small\"",
-			"x:45: expect.container: means nothing for cpu_ns_per_io; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs"},
+			"x:45: expect.container: means nothing for cpu_ns_per_io; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, settle_ms"},
 		{"CPU against an absent case", old, `metric = "cpu_ns_per_io_vs_case:storm"`,
 			`x:44: expect.metric: "storm" is not one of the experiment's cases; allowed: ` + cases},
 

@@ -26,6 +26,7 @@ type file struct {
 	DurationS     *float64        `toml:"duration_s"`
 	NrRequests    *int64          `toml:"nr_requests"`
 	CPUs          *int64          `toml:"cpus"`
+	SampleMS      *int64          `toml:"sample_ms"`
 	ShareUnit     *string         `toml:"share_unit"`
 	ReferenceCase *string         `toml:"reference_case"`
 	Critical      *string         `toml:"critical"`
@@ -138,6 +139,9 @@ func describe(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Slice {
+			return "a list of pairs of numbers"
+		}
 		return "a list of strings"
 	default:
 		return "a table"

@@ -108,16 +108,16 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, share_unit, reference_case, critical, device, job, container, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, share_unit, reference_case, critical, device, job, container, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
 		{"unknown container key", "weight = 400", "wieght = 400",
-			"x:25: container.wieght: unknown key; allowed: name, weight, cgroup, start_s, end_s, job"},
+			"x:25: container.wieght: unknown key; allowed: name, weight, cgroup, start_s, end_s, pauses, job"},
 		{"unknown expect key", "min = 0.99", "minimum = 0.99",
-			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct"},
+			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct, after_s, until_s, fraction, window_ms"},
 		{"wrong type", "weight = 400", `weight = "400"`,
 			"x:25: container.weight: has the wrong type; allowed: an integer"},
 		{"wrong type of list", "schedulers = [\"none\",", "schedulers = [1,",

@@ -42,6 +42,16 @@ func (d *Document) rounded() *Document {
 			round(2, &t.CPUUserPct, &t.CPUSystemPct)
 			round(6, &t.EntitledShare, &t.Share)
 			t.Read, t.Write = t.Read.rounded(), t.Write.rounded()
+			t.PausesS = slices.Clone(t.PausesS)
+			for k := range t.PausesS {
+				round(6, &t.PausesS[k][0], &t.PausesS[k][1])
+			}
+			if t.Series != nil {
+				series := *t.Series
+				round(6, &series.StartS)
+				round(1, &series.LateUS)
+				t.Series = &series
+			}
 		}
 	}
 	c.Verdicts = slices.Clone(d.Verdicts)

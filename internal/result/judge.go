@@ -60,6 +60,8 @@ func (d *Document) value(e *experiment.Experiment, x experiment.Expectation) (fl
 		return r.latency(x.Metric.Arg, "write", "p99")
 	case experiment.P99VsFair:
 		return r.p99VsFair(e.CaseNamed(x.Case), x)
+	case experiment.SettleMS:
+		return r.settle(x)
 	case experiment.Share:
 		if t := r.container(x.Metric.Arg); t != nil {
 			return t.Share, true

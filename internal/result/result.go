@@ -115,6 +115,11 @@ type Container struct {
 	CPUSystemPct  float64    `json:"cpu_system_pct"`
 	Read          *Direction `json:"read,omitempty"`
 	Write         *Direction `json:"write,omitempty"`
+	// PausesS are when it was frozen and when thawed, in seconds after the
+	// load's start.
+	PausesS [][2]float64 `json:"pauses_s,omitempty"`
+	// Series is its rate over the counted time, if the experiment samples it.
+	Series *Series `json:"series,omitempty"`
 }
 
 // Direction is the reads or the writes of one container.
