@@ -34,7 +34,7 @@ type window struct {
 	open, close         []sample
 	openStat, closeStat map[string]uint64 // nil: a disk that says nothing
 	openCPU, closeCPU   cpuTime
-	keeper              *timekeeper       // has series and pauses
+	keeper              *timekeeper // has series and pauses
 }
 
 // take reads all containers' counters, back to back. Each has its own time:

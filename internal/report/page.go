@@ -53,6 +53,7 @@ type casePage struct {
 	Legend     []legendEntry // of the curves; none where rows are named
 	LatCaption string
 	Latencies  []latencySection
+	Series     *seriesSection // rates over time; nil where none were sampled
 }
 
 // figure is a numbered row of panels.
@@ -248,7 +249,9 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 	} else if k.Legend, err = b.legend(); err != nil {
 		return nil, err
 	}
-	k.Latencies, err = b.latencySections()
+	if k.Latencies, err = b.latencySections(); err == nil && b.hasSeries() {
+		k.Series, err = b.seriesSection()
+	}
 	return k, err
 }
 
