@@ -48,8 +48,27 @@ static int kf_domains_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+/* What a request is charged, and the model of the device. */
+static int kf_costs_show(void *data, struct seq_file *m)
+{
+	struct request_queue *q = data;
+	struct kf_queue *kq = q->elevator->elevator_data;
+	int dir;
+
+	mutex_lock(&kq->cost_lock);
+	for (dir = 0; dir < KF_NR_DIRS; dir++)
+		seq_printf(m, "%s charged_per_request_bytes=%u charged_per_kib_bytes=%llu model_io_ps=%llu model_mib_ps=%llu scaled=%d\n",
+			   kf_domain_names[dir], (u32)kq->cost_rate[dir],
+			   (kq->cost_rate[dir] >> 32) * 1024 >> KF_RATE_SHIFT,
+			   kq->model.io_ps[dir], kq->model.mib_ps[dir],
+			   kq->model.is_scaled);
+	mutex_unlock(&kq->cost_lock);
+	return 0;
+}
+
 const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
 	{ "budgets", 0400, kf_budgets_show },
+	{ "costs", 0400, kf_costs_show },
 	{ "domains", 0400, kf_domains_show },
 	{ },
 };

@@ -114,6 +114,8 @@ static void kf_collect_domain(struct kf_domain *kd, struct kf_cpu_latency *cl,
 		for (bucket = 0; bucket < KF_NR_BUCKETS; bucket++)
 			kd->nr[type][bucket] +=
 				atomic_xchg(&cl->nr[id][type][bucket], 0);
+	if (id < KF_NR_DIRS)
+		kd->sects_done += atomic_xchg(&cl->sects[id], 0);
 }
 
 static void kf_collect_samples(struct kf_queue *kq)
@@ -242,10 +244,22 @@ static void kf_limit_inside(struct kf_queue *kq)
 					     least, kd->tokens.sb.depth);
 		}
 		kd->nr_done = 0;
+		kd->sects_done = 0;
 	}
 	kq->inside_start_ns = now_ns;
 	if (forget)
 		kf_forget_spread(kq, now_ns);
+}
+
+/* As many requests are inside as keep the device reasonably busy. */
+static bool kf_is_full(struct kf_queue *kq)
+{
+	unsigned int inside = 0;
+	int id;
+
+	for (id = 0; id < KF_NR_TARGETS; id++)
+		inside += sbitmap_weight(&kq->domain[id].tokens.sb);
+	return inside >= kq->inside_least;
 }
 
 static void kf_latency_work(struct work_struct *work)
@@ -256,6 +270,7 @@ static void kf_latency_work(struct work_struct *work)
 	int id;
 
 	kf_collect_samples(kq);
+	kf_cost_learn(kq, ktime_get_ns() - kq->inside_start_ns, kf_is_full(kq));
 	kf_limit_inside(kq);
 
 	/* The p90, not the p99: a few outliers do not make a congestion. */
@@ -293,11 +308,12 @@ static void kf_latency_work(struct work_struct *work)
  * @id: domain, one that has a target
  * @total_ns: from when the request could have been dispatched
  * @io_ns: from when the device got it
+ * @sects: what it moved
  *
  * Called on completion, in any context.
  */
 void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
-			  u64 total_ns, u64 io_ns)
+			  u64 total_ns, u64 io_ns, unsigned int sects)
 {
 	const u64 latency_ns[KF_NR_LATENCY_TYPES] = {
 		[KF_LATENCY_TOTAL] = total_ns,
@@ -317,6 +333,8 @@ void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
 		atomic_inc(&cl->nr[id][type][bucket]);
 	}
 	atomic_inc(&cl->spread[id][lat_bucket(io_ns)]);
+	if (id < KF_NR_DIRS)
+		atomic_add(sects, &cl->sects[id]);
 	put_cpu_ptr(kq->cpu_latency);
 
 	if (!delayed_work_pending(&kq->latency_work))

@@ -16,10 +16,12 @@
 #include "compat.h"
 
 #include <linux/hrtimer.h>
+#include <linux/mutex.h>
 #include <linux/sbitmap.h>
 #include <linux/workqueue.h>
 
 #include "budget.h"
+#include "cost.h"
 #include "latency.h"
 
 #define KF_WEIGHT_MIN	1U
@@ -33,9 +35,6 @@ enum kf_domain_id {
 	KF_OTHER,
 	KF_NR_DOMAINS,
 };
-
-/* Directions of statistics: KF_READ and KF_WRITE. */
-#define KF_NR_DIRS	2
 
 /* Domains that have a latency target: all before KF_OTHER. */
 #define KF_NR_TARGETS	KF_OTHER
@@ -58,6 +57,16 @@ struct kf_cpu_latency {
 	/* Times in the device; see lat_bucket(). */
 	atomic_t spread[KF_NR_TARGETS][LAT_NR_BUCKETS];
 	atomic_t nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
+	/* What they moved. */
+	atomic_t sects[KF_NR_DIRS];
+};
+
+/* What is shared. */
+enum kf_unit {
+	KF_SHARE_BYTES,
+	KF_SHARE_IOPS,
+	KF_SHARE_TIME,
+	KF_NR_UNITS,
 };
 
 /* Why a refill happened; shown by the tracepoint. */
@@ -80,6 +89,7 @@ struct kf_domain {
 	unsigned int share_depth;
 	/* Completed since share_depth was last set; latency_work only. */
 	u64 nr_done;
+	u64 sects_done;
 	/* Times in the device, of this KF_SPREAD_PERIOD and the last one. */
 	unsigned int spread[2][LAT_NR_BUCKETS];
 	/* What a request takes there that waits for no other; 0: not known. */
@@ -95,6 +105,16 @@ struct kf_queue {
 	/* Which time this is that the scheduler runs a device; never reused. */
 	u64 generation;
 	struct kf_group *root;
+
+	/* See kf_cost_bytes(); written under cost_lock, read without. */
+	u64 cost_rate[KF_NR_DIRS];
+	/* Protects the next three. */
+	struct mutex cost_lock;
+	enum kf_unit share_by;
+	bool is_model_given;	/* through sysfs; else it is learnt */
+	struct kf_model model;
+	/* The device, when it was last looked at; latency_work only. */
+	bool was_full;
 
 	struct kf_domain domain[KF_NR_DOMAINS];
 	struct kf_cpu_latency __percpu *cpu_latency;
@@ -287,7 +307,15 @@ int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu);
 void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
-			  u64 total_ns, u64 io_ns);
+			  u64 total_ns, u64 io_ns, unsigned int sects);
+
+/* cost.c */
+void kf_cost_init(struct kf_queue *kq);
+void kf_cost_learn(struct kf_queue *kq, u64 elapsed_ns, bool is_full);
+ssize_t kf_share_by_show(struct elevator_queue *e, char *page);
+ssize_t kf_share_by_store(struct elevator_queue *e, const char *page, size_t count);
+ssize_t kf_cost_model_show(struct elevator_queue *e, char *page);
+ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t count);
 
 /* group.c */
 void kf_group_init(struct kf_group *kg, struct kf_queue *kq,

@@ -23,7 +23,9 @@
  * Model
  *
  * Every cgroup has a budget of bytes on every device. A request is charged
- * to its cgroup's budget when it is dispatched, and is dispatched as long as
+ * to its cgroup's budget when it is dispatched (its bytes; or, if the device's
+ * time or requests are what is shared, as many bytes as its part of them is
+ * worth), and is dispatched as long as
  * the budget is positive; a budget may so end negative, by less than a
  * request. A cgroup without budget is held back (throttled) until the next
  * refill. Budgets are in proportion to weights, so over a round of refill to
@@ -95,6 +97,22 @@
  * A request keeps its cgroup's blkg until it is freed: completion looks at
  * the group after the bios, and their references, are gone.
  *
+ * What is shared
+ *
+ * Bytes, requests, or the device's time: a cgroup that sends 4 KiB and one that
+ * sends 128 KiB, or a reader and a writer, cannot be judged by bytes alone. The
+ * currency stays the same, only what a request is charged differs; see cost.h.
+ *
+ * For time somebody has to know what a request takes. io.cost asks the user for a
+ * model. That is possible here as well, but who has none gets one that is learnt.
+ * Latencies do not tell: a request of 80 us of which 40 are served at once takes 2.
+ * Totals do: while the device is full, what it completes in a tenth of a second
+ * takes a tenth of a second. That is one equation for four unknowns, and as long
+ * as the mix of requests is the same, always the same one; so what is learnt is
+ * the smallest change to what was known that meets it, and sizes and directions
+ * are told apart by times in which one of them rules. A device that is not
+ * full tells nothing but that it is no slower.
+ *
  * What it costs
  *
  * For each request: the hctx lock twice, as in Kyber, about five atomic
@@ -106,8 +124,9 @@
  *
  * What it does not do
  *
- * It shares bytes, not the device's time: a cgroup whose requests are expensive
- * is not charged more for them. It keeps little back for a cgroup that has no
+ * It learns what reads and writes take by their sizes, not whether they are in
+ * sequence, nor that one kind may slow down another: time is shared no
+ * better than its linear model tells. It keeps little back for a cgroup that has no
  * request waiting: who cannot keep requests waiting, or inside in proportion
  * to its share, gets less than its share, and the total stays near full.
  * Buffered writes are charged to the cgroup that dirtied the pages where the
@@ -162,10 +181,13 @@ static const unsigned int kf_domain_batch[KF_NR_DOMAINS] = {
 };
 
 /*
- * A request's two words. priv[0]: domain token + 1 in the low 16 bits, above
- * it the microseconds it could not go for want of budget. priv[1]: backlog.
+ * A request's two words. priv[0], from the low end: domain token + 1, what it
+ * was charged in units of KF_COST_UNIT_SHIFT, and the microseconds it could not go
+ * for want of budget. priv[1]: backlog.
  */
-#define KF_RQ_TOKEN_BITS	16
+#define KF_RQ_TOKEN_BITS	12
+#define KF_RQ_HELD_SHIFT	(KF_RQ_TOKEN_BITS + KF_COST_BITS)
+static_assert(BITS_PER_LONG == 64);
 
 static struct kf_backlog *kf_rq_backlog(struct request *rq)
 {
@@ -180,16 +202,27 @@ static int kf_rq_token(struct request *rq)
 
 static u64 kf_rq_held_ns(struct request *rq)
 {
-	return (u64)((unsigned long)rq->elv.priv[0] >> KF_RQ_TOKEN_BITS) *
+	return (u64)((unsigned long)rq->elv.priv[0] >> KF_RQ_HELD_SHIFT) *
 	       NSEC_PER_USEC;
 }
 
-static void kf_rq_set_token(struct request *rq, int token, u64 held_ns)
+static u32 kf_rq_cost_bytes(struct request *rq)
+{
+	unsigned long units = (unsigned long)rq->elv.priv[0] >> KF_RQ_TOKEN_BITS &
+			      GENMASK(KF_COST_BITS - 1, 0);
+
+	return units << KF_COST_UNIT_SHIFT;
+}
+
+static void kf_rq_set_token(struct request *rq, int token, u32 cost_bytes,
+			    u64 held_ns)
 {
 	unsigned long held_us = div_u64(held_ns, NSEC_PER_USEC);
+	unsigned long units = cost_bytes >> KF_COST_UNIT_SHIFT;
 
-	held_us = min(held_us, ~0UL >> KF_RQ_TOKEN_BITS);
-	rq->elv.priv[0] = (void *)(held_us << KF_RQ_TOKEN_BITS |
+	held_us = min(held_us, ~0UL >> KF_RQ_HELD_SHIFT);
+	rq->elv.priv[0] = (void *)(held_us << KF_RQ_HELD_SHIFT |
+				   units << KF_RQ_TOKEN_BITS |
 				   (unsigned long)(token + 1));
 }
 
@@ -337,7 +370,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 /* Called when a request is allocated. */
 static void kf_prepare_request(struct request *rq)
 {
-	kf_rq_set_token(rq, -1, 0);
+	kf_rq_set_token(rq, -1, 0, 0);
 	rq->elv.priv[1] = NULL;
 }
 
@@ -479,27 +512,27 @@ static struct kf_backlog *kf_next_backlog(struct kf_queue *kq,
 }
 
 /*
- * A request is charged the data it moves. One that moves none, such as a
- * discard, which may name the whole device, counts as a page.
+ * What a request is charged, by the unit that is shared. One that moves no data,
+ * such as a discard, which may name the whole device, counts as one of a page.
  */
-static unsigned int kf_cost_bytes(struct request *rq)
+static u32 kf_find_cost_bytes(struct kf_queue *kq, struct request *rq)
 {
-	return bio_has_data(rq->bio) ? blk_rq_bytes(rq) : KF_POOL_MIN_BYTES;
+	return kf_cost_bytes(READ_ONCE(kq->cost_rate[rq_data_dir(rq)]),
+			     bio_has_data(rq->bio) ? blk_rq_bytes(rq) :
+						     KF_POOL_MIN_BYTES);
 }
 
 /* Charge the request's cgroup: it is dispatched. */
 static void kf_charge(struct kf_backlog *kb, struct request *rq)
 {
-	unsigned int bytes = kf_cost_bytes(rq);
-
 	if (bio_has_data(rq->bio)) {
-		unsigned int dir = rq_data_dir(rq) == READ ? 0 : 1;
+		unsigned int dir = rq_data_dir(rq);
 
 		WRITE_ONCE(kb->dispatched_bytes[dir],
-			   kb->dispatched_bytes[dir] + bytes);
+			   kb->dispatched_bytes[dir] + blk_rq_bytes(rq));
 		WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
 	}
-	if (atomic64_sub_return(bytes, &kb->kg->budget_bytes) <= 0)
+	if (atomic64_sub_return(kf_rq_cost_bytes(rq), &kb->kg->budget_bytes) <= 0)
 		kf_group_update_state(kb->kg);
 }
 
@@ -557,7 +590,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq,
 		list_del_init(&rq->queuelist);
 		kb = kf_rq_backlog(rq);
 	}
-	kf_rq_set_token(rq, token, held_ns);
+	kf_rq_set_token(rq, token, kf_find_cost_bytes(kq, rq), held_ns);
 	kf_charge(kb, rq);
 	kh->nr_dispatched++;
 	kh->nr_batched++;
@@ -675,7 +708,8 @@ static void kf_completed_request(struct request *rq, u64 now_ns)
 	if (id < KF_NR_TARGETS)
 		kf_domain_add_sample(kf_of(rq->q), id,
 				     total_ns > held_ns ? total_ns - held_ns : 0,
-				     now_ns - rq->io_start_time_ns);
+				     now_ns - rq->io_start_time_ns,
+				     blk_rq_stats_sectors(rq));
 	if (id < KF_NR_DIRS && kf_rq_backlog(rq))
 		kf_latency_add(kf_rq_backlog(rq), id, total_ns, now_ns);
 }
@@ -688,7 +722,7 @@ static void kf_rq_return_token(struct request *rq)
 		return;
 	kf_domain_put_token(kf_of(rq->q), kf_domain_of(rq->cmd_flags), token,
 			    rq->mq_ctx->cpu);
-	kf_rq_set_token(rq, -1, 0);
+	kf_rq_set_token(rq, -1, 0, 0);
 }
 
 /* Called when a request is freed, in any context. */
@@ -717,11 +751,12 @@ static void kf_finish_request(struct request *rq)
 static void kf_requeue_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
+	u32 cost_bytes = kf_rq_cost_bytes(rq);
 
 	if (kf_rq_token(rq) < 0 || !kb)
 		return;
 	kf_rq_return_token(rq);
-	atomic64_add(kf_cost_bytes(rq), &kb->kg->budget_bytes);
+	atomic64_add(cost_bytes, &kb->kg->budget_bytes);
 	kf_group_update_state(kb->kg);
 }
 
@@ -777,6 +812,7 @@ static void *kf_alloc(struct request_queue *q)
 	kq->timeout_ns = KF_TIMEOUT_NS_DFL;
 	kq->hold_pct = KF_HOLD_PCT_DFL;
 	kq->inside_pct = KF_INSIDE_PCT_DFL;
+	kf_cost_init(kq);
 	kf_groups_init(kq);
 	if (kf_domains_init(kq)) {
 		kfree(kq);
@@ -936,6 +972,8 @@ static isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
 	KF_ATTR(timeout_us),
 	KF_ATTR(hold_pct),
 	KF_ATTR(inside_pct),
+	KF_ATTR(share_by),
+	KF_ATTR(cost_model),
 	__ATTR_NULL
 };
 

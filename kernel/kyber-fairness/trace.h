@@ -2,7 +2,7 @@
 /*
  * One tracepoint for each decision: a refill, a refill held, a cgroup held back,
  * a hardware context that waits, a domain's depth changed by its latency or by
- * sharing, a domain out of tokens.
+ * sharing, a domain out of tokens, the model of the device taught.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kyber_fairness
@@ -170,6 +170,34 @@ TRACE_EVENT(kf_share_depth,
 	TP_printk("%d,%d %s inside=%llu least=%llu depth=%u", MAJOR(__entry->dev),
 		  MINOR(__entry->dev), __entry->domain, __entry->inside,
 		  __entry->least, __entry->depth)
+);
+
+TRACE_EVENT(kf_model,
+	TP_PROTO(dev_t dev, u64 elapsed_ns, bool is_full, u64 rbps, u64 riops,
+		 u64 wbps, u64 wiops),
+	TP_ARGS(dev, elapsed_ns, is_full, rbps, riops, wbps, wiops),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, elapsed_ns)
+		__field(bool, is_full)
+		__field(u64, rbps)
+		__field(u64, riops)
+		__field(u64, wbps)
+		__field(u64, wiops)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->elapsed_ns = elapsed_ns;
+		__entry->is_full = is_full;
+		__entry->rbps = rbps;
+		__entry->riops = riops;
+		__entry->wbps = wbps;
+		__entry->wiops = wiops;
+	),
+	TP_printk("%d,%d elapsed_ns=%llu full=%d rbps=%llu riops=%llu wbps=%llu wiops=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __entry->elapsed_ns, __entry->is_full, __entry->rbps,
+		  __entry->riops, __entry->wbps, __entry->wiops)
 );
 
 TRACE_EVENT(kf_no_token,

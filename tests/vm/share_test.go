@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A user's model, as it reads back.
+const givenModel = "rbps=1000000000 riops=81380 wbps=500000000 wiops=40000"
+
+func (d *disk) tunable(name string) string { return d.queue(filepath.Join("iosched", name)) }
+
+func TestShareByReadBack(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	file := d.tunable("share_by")
+	for _, s := range []struct{ write, want string }{
+		{"", "[bytes] iops time"},
+		{"iops", "bytes [iops] time"},
+		{"time\n", "bytes iops [time]"},
+		{"bytes", "[bytes] iops time"},
+	} {
+		if s.write != "" {
+			write(t, file, s.write)
+		}
+		if got := strings.TrimSpace(read(t, file)); got != s.want {
+			t.Errorf("share_by reads %q after %q, want %q", got, s.write, s.want)
+		}
+	}
+	for _, bad := range []string{"byte", "bytes iops", "[bytes]", "0", "\n", "TIME"} {
+		expectErrno(t, "share_by "+strconv.Quote(bad), put(file, bad), unix.EINVAL)
+		if got := strings.TrimSpace(read(t, file)); got != "[bytes] iops time" {
+			t.Fatalf("a refused %q changed share_by to %q", bad, got)
+		}
+	}
+}
+
+func TestCostModelReadBack(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	file := d.tunable("cost_model")
+	if got := read(t, file); !strings.HasPrefix(got, "auto rbps=") {
+		t.Errorf("cost_model is %q at first", got)
+	}
+	write(t, file, "wiops=40000 riops=81380  rbps=1000000000 wbps=500000000\n")
+	expectModel(t, d, "user")
+	invalid, outside := unix.EINVAL, unix.ERANGE
+	for bad, want := range map[string]unix.Errno{
+		"":                              invalid,
+		"learn":                         invalid,
+		"rbps=1000000":                  invalid,
+		givenModel + " rseqiops=1":      invalid,
+		givenModel + " rbps":            invalid,
+		givenModel + " rbps=":           invalid,
+		givenModel + " rbps=many":       invalid,
+		givenModel + " rbps=-5":         invalid,
+		givenModel + " rbps=99999":      outside,
+		givenModel + " riops=0":         outside,
+		givenModel + " wiops=100000001": outside,
+		givenModel + " wbps=1" + strings.Repeat("0", 30): outside,
+	} {
+		if bad != "" {
+			expectErrno(t, "cost_model "+strconv.Quote(bad), put(file, bad), want)
+		}
+		expectModel(t, d, "user")
+	}
+	write(t, file, "auto")
+	expectModel(t, d, "auto")
+}
+
+// expectModel checks that the model is givenModel, but for rounding.
+func expectModel(t *testing.T, d *disk, by string) {
+	t.Helper()
+	got := strings.Fields(read(t, d.tunable("cost_model")))
+	want := strings.Fields(givenModel)
+	if len(got) != 5 || got[0] != by {
+		t.Fatalf("cost_model is %q, want %s and four numbers", got, by)
+	}
+	for i, w := range want {
+		name, value, _ := strings.Cut(w, "=")
+		if g := figure(t, d, name); math.Abs(g/number(t, value)-1) > 1e-4 {
+			t.Errorf("cost_model has %s, want %s", got[i+1], w)
+		}
+	}
+}
+
+// figure is one number of the disk's model.
+func figure(t *testing.T, d *disk, name string) float64 {
+	t.Helper()
+	m := regexp.MustCompile(` ` + name + `=(\d+)`).FindStringSubmatch(read(t, d.tunable("cost_model")))
+	if m == nil {
+		t.Fatalf("cost_model has no %s: %q", name, read(t, d.tunable("cost_model")))
+	}
+	return number(t, m[1])
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	must(t, err)
+	return n
+}
+
+// Two groups of the same weight send requests of 4 and of 16 KiB: what they have
+// the same of is the unit. By the model given, 16 KiB take twice as long as 4.
+func TestSharesInEachUnit(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
+	d.use(t, elevator)
+	small, large := newGroup(t, "small"), newGroup(t, "large")
+	startFio(t, d, small, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32", "--bs=4k")
+	startFio(t, d, large, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32", "--bs=16k")
+	untilBusy(t, d)
+	write(t, d.tunable("cost_model"), givenModel)
+	for _, s := range []struct {
+		unit string
+		want float64 // bytes of the large requests for each of the small ones
+	}{{"bytes", 1}, {"iops", 4}, {"time", 2}, {"bytes", 1}} {
+		write(t, d.tunable("share_by"), s.unit)
+		time.Sleep(500 * time.Millisecond)
+		before := []int{readBytes(t, small, d), readBytes(t, large, d)}
+		time.Sleep(time.Second)
+		ratio := float64(readBytes(t, large, d)-before[1]) / float64(readBytes(t, small, d)-before[0])
+		if math.Abs(ratio/s.want-1) > 0.05 {
+			t.Errorf("share_by %s: %.2f bytes in large requests for one in small ones, want %.0f", s.unit, ratio, s.want)
+		}
+	}
+}
+
+// Units and models change while requests are inside: nothing is lost, and shares
+// are as they were before.
+func TestUnitSwitchedUnderLoad(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	a, b := newGroup(t, "a"), newGroup(t, "b")
+	loads := []*load{
+		startFio(t, d, a, "--time_based", "--runtime=4", "--bsrange=4k-128k"),
+		startFio(t, d, b, "--time_based", "--runtime=4", "--bs=4k"),
+	}
+	untilBusy(t, d)
+	for i := range 200 {
+		write(t, d.tunable("share_by"), []string{"time", "bytes", "iops"}[i%3])
+		write(t, d.tunable("cost_model"), []string{"auto", givenModel}[i%2])
+		time.Sleep(5 * time.Millisecond)
+	}
+	for _, l := range loads {
+		l.wait(t)
+	}
+	write(t, d.tunable("share_by"), "bytes")
+	rates := readRates(t, d, []string{a, b})
+	if ratio := rates[0] / rates[1]; math.Abs(ratio-1) > 0.05 {
+		t.Errorf("the same weight and the same load gave %.0f and %.0f KiB in a second", rates[0]/1024, rates[1]/1024)
+	}
+}
+
+// The P4500, made slower 16 times, does small reads for a while, then large ones,
+// and both again: its model is learnt.
+func TestCostModelIsLearnt(t *testing.T) {
+	loaded(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=16", "tags=1023"})
+	d.use(t, elevator)
+	a, b := newGroup(t, "a"), newGroup(t, "b")
+	for range 2 {
+		for _, bs := range []string{"4k", "128k"} {
+			l := []*load{
+				startFio(t, d, a, "--time_based", "--runtime=2", "--rw=randread", "--iodepth=64", "--bs="+bs),
+				startFio(t, d, b, "--time_based", "--runtime=2", "--rw=randread", "--iodepth=64", "--bs="+bs),
+			}
+			l[0].wait(t)
+			l[1].wait(t)
+			t.Logf("%s: %d KiB; %s", bs, l[0].kib(t)+l[1].kib(t), read(t, d.tunable("cost_model")))
+		}
+	}
+	for name, want := range map[string]float64{"rbps": 3.2e9 / 16, "riops": 490e3 / 16} {
+		if got := figure(t, d, name); math.Abs(got/want-1) > 0.15 {
+			t.Errorf("%s is learnt as %.0f, is %.0f", name, got, want)
+		}
+	}
+}
