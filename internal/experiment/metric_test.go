@@ -3,6 +3,8 @@
 package experiment
 
 import (
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -208,5 +210,33 @@ func TestDepth(t *testing.T) {
 		if got := tt.job.Depth(); got != tt.want {
 			t.Errorf("%v: depth %d, want %d", tt.job, got, tt.want)
 		}
+	}
+}
+
+// docs/experiments.md names every metric and every key of the file's top, and its
+// first example is one that is taken.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	for _, f := range metricForms {
+		written := strings.TrimSuffix(f.String(), "[/SCHEDULER]")
+		if !strings.Contains(doc, "`"+written+"`") {
+			t.Errorf("docs/experiments.md has no `%s`", written)
+		}
+	}
+	for _, key := range append(keysOf(reflect.TypeFor[fileContender]()), "share_unit", "critical", "reference_case", "case", "expect") {
+		if !strings.Contains(doc, key) {
+			t.Errorf("docs/experiments.md has no key %s", key)
+		}
+	}
+	var example strings.Builder
+	for line := range strings.Lines(doc[strings.Index(doc, "    name ="):strings.Index(doc, "`[[case]]`")]) {
+		example.WriteString(strings.TrimPrefix(line, "    "))
+	}
+	if _, err := Parse("docs/experiments.md", []byte(example.String())); err != nil {
+		t.Error(err)
 	}
 }

@@ -108,8 +108,8 @@ func (r *Run) cpuNsPerIO() (float64, bool) {
 // p99VsFair is the highest quotient, of the containers and directions that the
 // expectation is about, of the p99 and the container's fair latency. By Little's
 // law that is its requests outstanding over those that it completes a second,
-// in both directions together, while it is there. It is not known if any
-// container completed nothing.
+// in both directions together, while it sends. It is not known if any container
+// completed nothing.
 func (r *Run) p99VsFair(k *experiment.Case, x experiment.Expectation) (highest float64, ok bool) {
 	for _, job := range k.Containers {
 		if x.Container != "" && job.Name != x.Container {
@@ -119,8 +119,7 @@ func (r *Run) p99VsFair(k *experiment.Case, x experiment.Expectation) (highest f
 		if t == nil || t.IOPS <= 0 {
 			return 0, false
 		}
-		_, counted := k.CountedS(job)
-		fairUS := float64(job.Job.Depth()) * counted / k.DurationS / t.IOPS * 1e6
+		fairUS := float64(job.Job.Depth()) * sendingS(k, job) / k.DurationS / t.IOPS * 1e6
 		for _, name := range directionNames(x.Direction) {
 			if d := t.direction(name); d != nil && d.Lat.P99 > 0 {
 				highest, ok = max(highest, d.Lat.P99/fairUS), true
@@ -128,6 +127,15 @@ func (r *Run) p99VsFair(k *experiment.Case, x experiment.Expectation) (highest f
 		}
 	}
 	return highest, ok
+}
+
+// sendingS is for how long of the counted time a container is there and not paused.
+func sendingS(k *experiment.Case, t experiment.Container) float64 {
+	_, seconds := k.CountedS(t)
+	for _, p := range t.Pauses {
+		seconds -= max(0, p.ToS-max(p.FromS, k.RampS))
+	}
+	return seconds
 }
 
 // p99Vs is the highest quotient, of the containers and directions that the

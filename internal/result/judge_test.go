@@ -186,6 +186,23 @@ func TestMetricsThatCompare(t *testing.T) {
 	}
 }
 
+// A container that is paused has its requests outstanding only while it is not.
+func TestPausesAreNoWaiting(t *testing.T) {
+	k := &experiment.Case{RampS: 1, DurationS: 4}
+	for _, tt := range []struct {
+		pauses []experiment.Pause
+		want   float64
+	}{
+		{nil, 4},
+		{[]experiment.Pause{{FromS: 2, ToS: 3}, {FromS: 4, ToS: 4.5}}, 2.5},
+		{[]experiment.Pause{{FromS: 0.25, ToS: 0.75}, {FromS: 0.9, ToS: 1.5}}, 3.5}, // before it counts, and partly
+	} {
+		if got := sendingS(k, experiment.Container{EndS: 5, Pauses: tt.pauses}); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%v: %g s, want %g", tt.pauses, got, tt.want)
+		}
+	}
+}
+
 func TestShareUnits(t *testing.T) {
 	for _, tt := range []struct {
 		unit       string
