@@ -62,6 +62,9 @@ func TestPageShowsSeries(t *testing.T) {
 	if got := strings.Count(page.String(), label); got != 2 {
 		t.Errorf("%d panels of rates over time, want 2", got)
 	}
+	if got := strings.Count(page.String(), ` b <span class="weight">weight 1`); got != 1 {
+		t.Errorf("container b is in %d legends, want 1: no latencies were measured", got)
+	}
 	for i := range doc.Runs {
 		for j := range doc.Runs[i].Containers {
 			doc.Runs[i].Containers[j].Series = nil
