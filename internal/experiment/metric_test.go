@@ -233,7 +233,7 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	var example strings.Builder
-	for line := range strings.Lines(doc[strings.Index(doc, "    name ="):strings.Index(doc, "`[[case]]`")]) {
+	for line := range strings.Lines(doc[strings.Index(doc, "    name ="):strings.Index(doc, "At the top or in a case")]) {
 		example.WriteString(strings.TrimPrefix(line, "    "))
 	}
 	if _, err := Parse("docs/experiments.md", []byte(example.String())); err != nil {
