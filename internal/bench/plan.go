@@ -28,6 +28,8 @@ type Plan struct {
 	Setup []plan.Step
 	// Jobs are the processes, one for each container.
 	Jobs []Job
+	// Entitled are the shares that weights entitle the jobs' containers to.
+	Entitled []float64
 	// Ramp is how long the load runs before it is counted, Load how long it
 	// runs until counting ends: ramp and counted time.
 	Ramp, Load time.Duration
@@ -77,7 +79,7 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	p := &Plan{
 		Case: k.Name, Scheduler: scheduler, Device: about,
 		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS),
-		Sample: time.Duration(k.SampleMS) * time.Millisecond, disk: d,
+		Sample: time.Duration(k.SampleMS) * time.Millisecond, Entitled: k.Entitled(), disk: d,
 	}
 	group := "isolio-" + x.Name
 	setScheduler, err := d.SetScheduler(c.scheduler)
@@ -120,8 +122,13 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	// The scheduler comes first: its module brings the weight files along.
 	p.Setup = slices.Concat(setScheduler, iocost, enableIO, e.Cgroups.Make(group, leaves))
 	if c.weightFile != "" {
-		for i, weight := range c.weights(k.Containers) {
-			p.Setup = append(p.Setup, e.Cgroups.Set(filepath.Join(group, leaves[i]), c.weightFile, fmt.Sprintf(c.weightFormat, weight)))
+		// All in one, so that all keep their proportion to one another.
+		weighted := slices.Clone(k.Containers)
+		for _, inner := range k.Parents {
+			weighted = append(weighted, experiment.Container{Cgroup: inner.Cgroup, Weight: inner.Weight})
+		}
+		for i, weight := range c.weights(weighted) {
+			p.Setup = append(p.Setup, e.Cgroups.Set(filepath.Join(group, weighted[i].Cgroup), c.weightFile, fmt.Sprintf(c.weightFormat, weight)))
 		}
 	}
 	p.Jobs, err = e.jobs(x, k, group, d)

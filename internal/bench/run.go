@@ -124,5 +124,6 @@ func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 		run.Containers = append(run.Containers, c)
 	}
 	run.Sum()
+	run.Entitle(p.Entitled)
 	return run
 }

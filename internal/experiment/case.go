@@ -27,6 +27,8 @@ type Case struct {
 	SampleMS   int
 	Device     Device
 	Containers []Container
+	// Parents are the cgroups with a weight of their own that hold containers'.
+	Parents []Parent
 }
 
 // Container is one tenant: a cgroup with a weight and a fio job in it.
@@ -77,6 +79,7 @@ type fileCase struct {
 	Device    *fileDevice     `toml:"device"`
 	Job       map[string]any  `toml:"job"`
 	Container []fileContainer `toml:"container"`
+	Parent    []fileParent    `toml:"parent"`
 }
 
 type fileContainer struct {
@@ -92,21 +95,25 @@ type fileContainer struct {
 // cases are the file's, with their own keys in place of the file's, or the
 // file itself as the only one.
 func (c *checker) cases(f *file) []Case {
-	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, SampleMS: f.SampleMS, Device: f.Device, Job: f.Job, Container: f.Container}
+	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, SampleMS: f.SampleMS, Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent}
 	if len(f.Case) == 0 {
-		return []Case{c.oneCase(&base, "container")}
+		return []Case{c.oneCase(&base, "container", "parent")}
 	}
 	var cases []Case
 	for i := range f.Case {
 		own := &f.Case[i]
 		c.within = fmt.Sprintf("case[%d].", i)
-		containers := "container"
+		common := base
+		containers, parents := "container", "parent"
 		if len(own.Container) > 0 {
 			containers = c.within + containers
+			common.Parent = nil // they hold other containers
 		}
-		common := base
+		if len(own.Parent) > 0 {
+			parents = c.within + parents
+		}
 		common.Device = base.Device.forCase(own.Device)
-		k := c.oneCase(new(overlaid(common, *own)), containers)
+		k := c.oneCase(new(overlaid(common, *own)), containers, parents)
 		k.Name = c.name(c.within+"name", own.Name)
 		if own.Name != nil && slices.ContainsFunc(cases, func(earlier Case) bool { return earlier.Name == k.Name }) {
 			c.fail(c.within+"name", fmt.Sprintf("%q is the name of an earlier case", k.Name), "a name of its own")
@@ -148,8 +155,8 @@ func merged(base, over reflect.Value) reflect.Value {
 	return over
 }
 
-// oneCase checks a case; containers is the key of its containers' tables.
-func (c *checker) oneCase(f *fileCase, containers string) Case {
+// oneCase checks a case; containers and parents are the keys of those tables.
+func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 	k := Case{
 		RampS:     value(f.RampS, 0),
 		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
@@ -166,6 +173,7 @@ func (c *checker) oneCase(f *fileCase, containers string) Case {
 	if len(k.Containers) == 0 {
 		c.fail("container", "is missing", "one [[container]] or more, each with name and weight")
 	}
+	c.parents(parents, f.Parent, &k)
 	c.samples(&k)
 	return k
 }

@@ -33,6 +33,7 @@ type file struct {
 	Device        *fileDevice     `toml:"device"`
 	Job           map[string]any  `toml:"job"`
 	Container     []fileContainer `toml:"container"`
+	Parent        []fileParent    `toml:"parent"`
 	Case          []fileCase      `toml:"case"`
 	Expect        []fileExpect    `toml:"expect"`
 }

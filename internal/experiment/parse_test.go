@@ -108,9 +108,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},

@@ -30,6 +30,15 @@ func (r *Run) Sum() {
 	r.share(func(c *Container) float64 { return c.BytesPS })
 }
 
+// Entitle says what the containers are entitled to, where that is not by their
+// weights alone.
+func (r *Run) Entitle(shares []float64) {
+	for i := range r.Containers {
+		r.Containers[i].EntitledShare = shares[i]
+	}
+	r.share(func(c *Container) float64 { return c.BytesPS })
+}
+
 // Merge makes one document of the runs, in the order of the experiment's cases
 // and schedulers whatever the order they ended in. What one run says of another
 // is computed here, where all are known: totals against none, shares in the

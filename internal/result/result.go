@@ -107,7 +107,7 @@ type Variant struct {
 type Container struct {
 	Name          string     `json:"name"`
 	Weight        int        `json:"weight"`
-	EntitledShare float64    `json:"entitled_share"` // weight / sum of weights
+	EntitledShare float64    `json:"entitled_share"` // by weight among siblings, at each level
 	Share         float64    `json:"share"`          // of all containers', in the document's share_unit
 	BytesPS       float64    `json:"bytes_per_s"`
 	IOPS          float64    `json:"iops"`
