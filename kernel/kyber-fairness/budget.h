@@ -163,6 +163,33 @@ static inline s64 kf_grant_bytes(u64 spendable_bytes, u64 share)
 	return max_t(u64, mul_u64_u64_shr(spendable_bytes, share, KF_SHARE_SHIFT), 1);
 }
 
+/*
+ * Levels: budgets in quarters of what a refill grants, for the order in which
+ * cgroups go; the last level is open.
+ */
+#define KF_NR_LEVELS		64U
+#define KF_LEVELS_PER_ROUND	4U
+#define KF_LEVEL_SHIFT		32
+
+/* Levels a byte is worth to a cgroup that is granted @grant_bytes, positive. */
+static inline u64 kf_levels_per_byte(s64 grant_bytes)
+{
+	return div64_u64((u64)KF_LEVELS_PER_ROUND << KF_LEVEL_SHIFT, grant_bytes);
+}
+
+/**
+ * kf_level - the level of a budget
+ * @budget_bytes: any
+ * @levels_per_byte: from kf_levels_per_byte()
+ */
+static inline unsigned int kf_level(s64 budget_bytes, u64 levels_per_byte)
+{
+	if (budget_bytes <= 0)
+		return 0;
+	return min_t(u64, KF_NR_LEVELS - 1,
+		     mul_u64_u64_shr(budget_bytes, levels_per_byte, KF_LEVEL_SHIFT));
+}
+
 /**
  * kf_rounds_to_spend - rounds until a budget is positive
  * @budget_bytes: budget after this refill
@@ -229,20 +256,44 @@ static inline u64 kf_inside_for(u64 nr_own, u64 share)
 	return div64_u64(nr_own << KF_SHARE_SHIFT, share);
 }
 
+/* Which part of what it was to have a cgroup did not get. */
+static inline u64 kf_permille(u64 lost_bytes, u64 used_bytes)
+{
+	/* Sane products: 2^50 bytes are more than any device does in a second. */
+	lost_bytes = min_t(u64, lost_bytes, 1ULL << 50);
+	used_bytes = min_t(u64, used_bytes, 1ULL << 50);
+	return div64_u64(lost_bytes * 1000, max_t(u64, lost_bytes + used_bytes, 1));
+}
+
 /**
- * kf_inside - how many requests to let into the device for one cgroup's sake
- * @own: from kf_inside_for()
+ * kf_inside_next - how many requests to let into the device from now on
+ * @inside: how many it were; U32_MAX: any
+ * @own: from kf_inside_for(), for the cgroup with the least
  * @least: from kf_inside_least()
+ * @error_permille: by how much the cgroup that is worst off misses its share
+ * @most_permille: how much of that is tolerated
  *
  * At @own the cgroup has its share only while all its requests are inside, all
- * the time. With a quarter less some of them wait, and who waits can be
- * chosen; so a quarter less where that keeps the device well busy, and never
- * less than @least.
+ * the time. With fewer some of them wait, and who waits can be chosen. How many
+ * fewer depends on how fast its submitter answers, so it is found out: a
+ * thirty-second less at a time while a share is missed by more than is
+ * tolerated, half as much more while none is missed by half of that; down to
+ * half of @own, and never below @least. Return: the number, U32_MAX for any.
  */
-static inline u64 kf_inside(u64 own, u64 least)
+static inline u64 kf_inside_next(u64 inside, u64 own, u64 least,
+				 u64 error_permille, u64 most_permille)
 {
-	return max_t(u64, least,
-		     clamp_t(u64, least + least / 3, own - own / 4, own));
+	u64 floor = max_t(u64, least, own / 2);
+
+	if (error_permille > most_permille) {
+		if (inside > own + own / 4)
+			inside = own;
+		else
+			inside -= inside / 32 + 1;
+	} else if (2 * error_permille < most_permille && inside < U32_MAX) {
+		inside += inside / 64 + 1;
+	}
+	return clamp_t(u64, inside, floor, U32_MAX);
 }
 
 /*
@@ -253,9 +304,7 @@ static inline u64 kf_inside(u64 own, u64 least)
 #define KF_INSIDE_HOPELESS	4
 
 /**
- * kf_may_take_tag - whether a cgroup may take one more scheduler tag
- * @nr_held: tags it holds on the hardware context
- * @nr_used: tags that all hold there
+ * kf_own_tags - scheduler tags that a cgroup may hold whoever else wants some
  * @nr_tags: tags there are
  * @share: the cgroup's share
  *
@@ -268,13 +317,11 @@ static inline u64 kf_inside(u64 own, u64 least)
  */
 #define KF_TAGS_MIN	2
 
-static inline bool kf_may_take_tag(u32 nr_held, u32 nr_used, u32 nr_tags,
-				   u64 share)
+static inline u32 kf_own_tags(u32 nr_tags, u64 share)
 {
 	u64 own = (nr_tags * share + KF_SHARE_ONE / 2) >> KF_SHARE_SHIFT;
 
-	return nr_held < max_t(u64, own, KF_TAGS_MIN) ||
-	       nr_used < nr_tags / 2;
+	return max_t(u32, own, KF_TAGS_MIN);
 }
 
 #endif /* _KF_BUDGET_H */

@@ -13,13 +13,13 @@ static int kf_budgets_show(void *data, struct seq_file *m)
 	struct kf_group *kg;
 
 	spin_lock_irq(&kq->lock);
-	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d expected=%d hold_credit_us=%llu throttled_hctxs=%d\n",
+	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d expected=%d hold_credit_us=%llu waiting=%d\n",
 		   kq->round,
 		   div_u64(ktime_get_ns() - kq->round_start_ns, NSEC_PER_USEC),
 		   kq->pool_bytes, kq->nr_active,
 		   atomic_read(&kq->nr_runnable), atomic_read(&kq->nr_expected),
 		   div_u64(kq->hold_credit_ns, NSEC_PER_USEC),
-		   atomic_read(&kq->nr_throttled));
+		   !llist_empty(&kq->throttled));
 	list_for_each_entry(kg, &kq->active, active_node)
 		seq_printf(m, "cgroup=%llu weight=%u share_ppm=%llu budget_bytes=%lld refilled_bytes=%lld backlogged_hctxs=%d\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
@@ -85,9 +85,8 @@ static int kf_queues_show(void *data, struct seq_file *m)
 		   test_bit(KF_HCTX_THROTTLED, &kh->flags), kh->nr_inserted,
 		   kh->nr_dispatched);
 	for (id = 0; id < KF_NR_DOMAINS; id++)
-		seq_printf(m, "%s ready_cgroups=%zu spent_cgroups=%zu urgent_requests=%zu\n",
-			   kf_domain_names[id],
-			   list_count_nodes(&kh->ready[id]),
+		seq_printf(m, "%s ready_levels=%llx spent_cgroups=%zu urgent_requests=%zu\n",
+			   kf_domain_names[id], kh->ready_levels[id],
 			   list_count_nodes(&kh->spent[id]),
 			   list_count_nodes(&kh->urgent[id]));
 	spin_unlock(&kh->lock);

@@ -227,7 +227,10 @@ static void kf_limit_inside(struct kf_queue *kq)
 	least = max_t(u64, least, KF_INSIDE_MIN);
 	WRITE_ONCE(kq->inside_least, least);
 	/* The rate would be that of the idle time as well. */
-	inside = was_idle ? U32_MAX : kf_groups_inside(kq, least);
+	inside = kf_groups_inside(kq, kq->inside, least);
+	if (was_idle || inside > kf_domain_depth_max[KF_READ])
+		inside = U32_MAX;
+	kq->inside = inside;
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
@@ -428,6 +431,7 @@ int kf_domains_init(struct kf_queue *kq)
 		return -ENOMEM;
 
 	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
+	kq->inside = U32_MAX;
 	kq->inside_least = KF_INSIDE_MIN;
 	kq->inside_start_ns = ktime_get_ns();
 	kq->spread_start_ns = kq->inside_start_ns;

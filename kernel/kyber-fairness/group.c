@@ -163,10 +163,10 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		kg->outstanding_max = max_t(unsigned int, kg->outstanding_max,
 					    atomic_read(&kg->nr_outstanding));
 		WRITE_ONCE(kg->is_hungry, waiting || left_bytes <= 0 ||
-			   (left_bytes != kg->refilled_bytes &&
-			    kf_group_could_have_more(kg)));
+			   kf_group_could_have_more(kg));
 		if (left_bytes != kg->refilled_bytes) {
 			used_bytes += kg->refilled_bytes - left_bytes;
+			kg->used_bytes += kg->refilled_bytes - left_bytes;
 			kg->last_used_ns = now_ns;
 		} else if (!waiting && left_bytes >= 0 &&
 			   now_ns - kg->last_used_ns >= KF_IDLE_NS &&
@@ -179,8 +179,10 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		/* Others may charge meanwhile: add, never set. */
 		atomic64_add(carry_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = carry_bytes;
-		if (kg->is_hungry)
+		if (kg->is_hungry) {
 			*carried_bytes += carry_bytes;
+			kg->lost_bytes += left_bytes - carry_bytes;
+		}
 	}
 
 	return used_bytes;
@@ -254,6 +256,7 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 		if (kg->is_hungry)
 			grant_bytes *= rounds;
 		kg->refilled_bytes += grant_bytes;
+		WRITE_ONCE(kg->levels_per_byte, kf_levels_per_byte(grant_bytes));
 		atomic64_add(grant_bytes, &kg->budget_bytes);
 		kf_group_update_state(kg);
 		trace_kf_group(kq->dev, kf_group_cgroup_id(kg),
@@ -335,19 +338,16 @@ void kf_stop_holding(struct kf_queue *kq)
 /* Run the hardware contexts that waited for the refill. Holds no lock. */
 void kf_kick_throttled(struct kf_queue *kq)
 {
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
+	struct kf_hctx *kh, *next;
 
-	if (!atomic_read(&kq->nr_throttled))
+	if (llist_empty(&kq->throttled))
 		return;
 
-	queue_for_each_hw_ctx(kq->q, hctx, i) {
-		struct kf_hctx *kh = hctx->sched_data;
-
-		if (test_and_clear_bit(KF_HCTX_THROTTLED, &kh->flags)) {
-			atomic_dec(&kq->nr_throttled);
-			blk_mq_run_hw_queue(hctx, true);
-		}
+	llist_for_each_entry_safe(kh, next, llist_del_all(&kq->throttled),
+				  throttled_node) {
+		/* From here on it may be put on the list again. */
+		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
+		blk_mq_run_hw_queue(kh->hctx, true);
 	}
 }
 
@@ -355,28 +355,42 @@ void kf_kick_throttled(struct kf_queue *kq)
  * kf_wait_for_refill - have this hardware context run after the next refill
  * @kq: device
  * @kh: the hardware context
- * @hctx_nr: its number, for the trace
  *
  * The caller compares its round with kq->round afterwards, in case a refill
  * came in between; then it need not wait.
  */
-void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
-			unsigned int hctx_nr)
+void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	unsigned long flags;
 
 	/* The bit before the caller's look at the round: a full barrier. */
 	if (test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags))
 		return;
-	atomic_inc(&kq->nr_throttled);
-	trace_kf_wait(kq->dev, hctx_nr, atomic_read(&kq->nr_runnable));
+	llist_add(&kh->throttled_node, &kq->throttled);
+	trace_kf_wait(kq->dev, kh->hctx->queue_num, atomic_read(&kq->nr_runnable));
 
+	if (hrtimer_is_queued(&kq->timer))
+		return;
 	spin_lock_irqsave(&kq->lock, flags);
 	if (!hrtimer_is_queued(&kq->timer))
 		hrtimer_start(&kq->timer,
 			      ns_to_ktime(READ_ONCE(kq->timeout_ns)),
 			      HRTIMER_MODE_REL);
 	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/*
+ * The hardware context goes. The queue is quiesced, and all that are left will
+ * be run when it is not.
+ */
+void kf_hctx_stop_waiting(struct kf_queue *kq)
+{
+	struct kf_hctx *kh, *next;
+
+	hrtimer_cancel(&kq->timer);
+	llist_for_each_entry_safe(kh, next, llist_del_all(&kq->throttled),
+				  throttled_node)
+		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
 }
 
 /* Somebody waited for timeout_us; armed by kf_wait_for_refill(). */
@@ -397,7 +411,7 @@ static enum hrtimer_restart kf_timer_fn(struct hrtimer *timer)
 		 * A refill came since: the timeout counts from that one. While
 		 * we waited for the lock somebody may have armed it again.
 		 */
-		if (atomic_read(&kq->nr_throttled) && !hrtimer_is_queued(timer)) {
+		if (!llist_empty(&kq->throttled) && !hrtimer_is_queued(timer)) {
 			hrtimer_forward_now(timer, ns_to_ktime(timeout_ns - age_ns));
 			restart = HRTIMER_RESTART;
 		}
@@ -434,41 +448,64 @@ void kf_group_activate(struct kf_group *kg)
 		left_bytes = atomic64_read(&kg->budget_bytes);
 		atomic64_add(grant_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = grant_bytes;
+		WRITE_ONCE(kg->levels_per_byte, kf_levels_per_byte(grant_bytes));
 		kg->last_used_ns = ktime_get_ns();
 		kf_group_update_state(kg);
 	}
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
 
+/*
+ * Which part of what it was to have since the last kf_groups_inside() a group
+ * did not get: what it lost, and what it saved up beyond a round.
+ */
+static u64 kf_group_error_permille(struct kf_group *kg)
+{
+	s64 saved_bytes = atomic64_read(&kg->budget_bytes) -
+			  kf_grant_bytes(kg->kq->pool_bytes, kg->share);
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	return kf_permille(kg->lost_bytes + max_t(s64, saved_bytes, 0),
+			   kg->used_bytes);
+}
+
 /**
  * kf_groups_inside - how many requests inside the device sharing allows
  * @kq: device
+ * @inside: how many it did, U32_MAX: any
  * @least: from kf_inside_least()
  *
- * Return: the number, not below @least; U32_MAX: any.
+ * Return: the number, not below @least; U32_MAX: any. For the cgroup that is
+ * worst off; those that cannot have their share anyway do not count.
  */
-u64 kf_groups_inside(struct kf_queue *kq, u64 least)
+u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 {
-	u64 inside = U32_MAX;
+	u64 own = U32_MAX, error_permille = 0;
 	struct kf_group *kg;
 
 	spin_lock_irq(&kq->lock);
 	list_for_each_entry(kg, &kq->active, active_node) {
 		u64 nr_own = kg->outstanding_max;
 
-		kg->outstanding_max -= kg->outstanding_max / 4;
-		if (nr_own && kg->share) {
-			u64 own = kf_inside_for(nr_own, kg->share);
-
-			if (own * KF_INSIDE_HOPELESS >= least)
-				inside = min(inside, kf_inside(own, least));
+		if (nr_own && kg->share &&
+		    kf_inside_for(nr_own, kg->share) * KF_INSIDE_HOPELESS >= least) {
+			own = min(own, kf_inside_for(nr_own, kg->share));
+			error_permille = max(error_permille,
+					     kf_group_error_permille(kg));
 		}
+		kg->outstanding_max -= kg->outstanding_max / 4;
+		kg->lost_bytes = 0;
+		kg->used_bytes = 0;
 	}
 	if (kq->nr_active < 2)
-		inside = U32_MAX;
+		own = U32_MAX;
 	spin_unlock_irq(&kq->lock);
 
-	return inside;
+	if (own == U32_MAX)
+		return U32_MAX;
+	return kf_inside_next(inside, own, least, error_permille,
+			      READ_ONCE(kq->share_error_pct) * 10);
 }
 
 /* Called from kf_pd_init(), under queue_lock and blkcg->lock. */
@@ -527,6 +564,7 @@ void kf_groups_init(struct kf_queue *kq)
 	INIT_LIST_HEAD(&kq->active);
 	kq->round_start_ns = ktime_get_ns();
 	kq->pool_bytes = KF_POOL_MIN_BYTES;
+	init_llist_head(&kq->throttled);
 	isolio_hrtimer_setup(&kq->timer, kf_timer_fn, CLOCK_MONOTONIC,
 			     HRTIMER_MODE_REL);
 }

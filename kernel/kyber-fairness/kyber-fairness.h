@@ -16,6 +16,7 @@
 #include "compat.h"
 
 #include <linux/hrtimer.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/sbitmap.h>
 #include <linux/workqueue.h>
@@ -121,6 +122,8 @@ struct kf_queue {
 	struct delayed_work latency_work;
 	/* When share_depth was last set, and spread rotated; latency_work only. */
 	u64 inside_start_ns;
+	/* Requests that sharing lets into the device, U32_MAX: any; latency_work only. */
+	u64 inside;
 	/* The last result of kf_inside_least(); written by latency_work. */
 	u64 inside_least;
 	/* Of the domain whose requests take the least; written by latency_work. */
@@ -136,8 +139,8 @@ struct kf_queue {
 	atomic_t nr_expected;
 	/* Count of refills, written under lock, read anywhere. */
 	unsigned int round;
-	/* Hardware contexts with KF_HCTX_THROTTLED. */
-	atomic_t nr_throttled;
+	/* Hardware contexts with KF_HCTX_THROTTLED: they wait for a refill. */
+	struct llist_head throttled;
 
 	/* lock protects everything below, and the groups' refill fields. */
 	spinlock_t lock ____cacheline_aligned_in_smp;
@@ -161,13 +164,17 @@ struct kf_queue {
 	u64 timeout_ns;
 	u64 hold_pct;
 	u64 inside_pct;
+	u64 share_error_pct;
 };
 
 #define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
 
 /* One hardware context of one device. */
 struct kf_hctx {
+	struct blk_mq_hw_ctx *hctx;
 	unsigned long flags;		/* no lock */
+	/* On kf_queue.throttled while KF_HCTX_THROTTLED; no lock. */
+	struct llist_node throttled_node;
 
 	/* lock protects everything below, and the backlogs of this hctx. */
 	spinlock_t lock;
@@ -176,11 +183,18 @@ struct kf_hctx {
 	/* The refill that the lists below know of. */
 	unsigned int round;
 
-	/* Backlogs with requests in a domain; spent: seen without budget. */
-	struct list_head ready[KF_NR_DOMAINS];
+	/*
+	 * Backlogs with requests in a domain, by how much budget their cgroup
+	 * had when they were put there; a bit for each list that is not empty.
+	 */
+	struct list_head ready[KF_NR_DOMAINS][KF_NR_LEVELS];
+	u64 ready_levels[KF_NR_DOMAINS];
+	/* Backlogs with requests in a domain that were seen without budget. */
 	struct list_head spent[KF_NR_DOMAINS];
+	unsigned int nr_spent;
 	/* Requests that no budget holds back; see kf_is_urgent(). */
 	struct list_head urgent[KF_NR_DOMAINS];
+	unsigned int nr_urgent;
 
 	/* Waiting for a domain token. */
 	struct sbq_wait domain_wait[KF_NR_DOMAINS];
@@ -206,6 +220,7 @@ struct kf_backlog {
 	struct list_head rqs[KF_NR_DOMAINS];
 	/* On kf_hctx.ready or .spent while rqs of that domain is not empty. */
 	struct list_head node[KF_NR_DOMAINS];
+	u8 level[KF_NR_DOMAINS];	/* which list of kf_hctx.ready */
 	unsigned int nr_waiting;
 	/* Requests from insertion to completion; no lock. */
 	atomic_t nr_tags;
@@ -253,7 +268,12 @@ struct kf_group {
 	/* kq->lock */
 	struct list_head active_node;
 	s64 refilled_bytes;		/* budget after the last refill */
-	unsigned int outstanding_max;	/* seen at refills since kf_groups_inside() */
+	/* Levels a byte is worth, KF_LEVEL_SHIFT bits of fraction; read anywhere. */
+	u64 levels_per_byte;
+	/* Since the last kf_groups_inside(): most requests outstanding at a refill, */
+	unsigned int outstanding_max;
+	u64 used_bytes;			/* dispatched, */
+	u64 lost_bytes;			/* and not saved up any more; see kf_carry_bytes() */
 	u64 last_used_ns;		/* a refill that saw it dispatch */
 	u64 share;			/* of the device, KF_SHARE_ONE for all */
 	unsigned int child_weight_sum;	/* valid in walk child_walk */
@@ -317,6 +337,17 @@ ssize_t kf_share_by_store(struct elevator_queue *e, const char *page, size_t cou
 ssize_t kf_cost_model_show(struct elevator_queue *e, char *page);
 ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t count);
 
+/* ready.c */
+void kf_ready_init(struct kf_hctx *kh);
+void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
+		  enum kf_domain_id id);
+void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
+		  enum kf_domain_id id);
+void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
+			enum kf_domain_id id);
+void kf_ready_release(struct kf_hctx *kh);
+struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
+
 /* group.c */
 void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 		   struct kf_group *parent);
@@ -326,9 +357,9 @@ void kf_group_update_state(struct kf_group *kg);
 bool kf_refill_if_spent(struct kf_queue *kq);
 void kf_stop_holding(struct kf_queue *kq);
 void kf_kick_throttled(struct kf_queue *kq);
-void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh,
-			unsigned int hctx_nr);
-u64 kf_groups_inside(struct kf_queue *kq, u64 least);
+void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
+void kf_hctx_stop_waiting(struct kf_queue *kq);
+u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
 void kf_groups_exit(struct kf_queue *kq);

@@ -179,10 +179,21 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_inside_for(1, KF_SHARE_ONE / 2), 2ULL);
 
 	/* 54 keep the P4500 busy: 59. 8 keep another one busy: 45. */
-	KUNIT_EXPECT_EQ(test, kf_inside(59, 54), 59ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside(59, 8), 45ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside(59, 36), 48ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside(59, 63), 63ULL);
+	/* A share is missed: at once to what the cgroup can fill, then by steps. */
+	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 11, 10), 59ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(59, 59, 8, 11, 10), 57ULL);
+	/* Not below half of it, nor below what keeps the device busy. */
+	KUNIT_EXPECT_EQ(test, kf_inside_next(30, 59, 8, 11, 10), 29ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(55, 59, 54, 11, 10), 54ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(59, 59, 63, 11, 10), 63ULL);
+	/* As it is while the error is about what is tolerated, then more. */
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 5, 10), 50ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 10, 10), 50ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 4, 10), 51ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 4, 10), (u64)U32_MAX);
+	KUNIT_EXPECT_EQ(test, kf_permille(1, 99), 10ULL);
+	KUNIT_EXPECT_EQ(test, kf_permille(0, 0), 0ULL);
+	KUNIT_EXPECT_EQ(test, kf_permille(U64_MAX, U64_MAX), 500ULL);
 }
 
 static void round_follows_the_device(struct kunit *test)
@@ -271,17 +282,32 @@ static void tags_by_share(struct kunit *test)
 	u64 most = kf_share_of(KF_SHARE_ONE, 1000, 1850);
 	u64 least = kf_share_of(KF_SHARE_ONE, 1, 10000);
 
-	/* Scarce: the share, rounded, and never less than KF_TAGS_MIN. */
-	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(34, 64, 64, most));
-	KUNIT_EXPECT_FALSE(test, kf_may_take_tag(35, 64, 64, most));
-	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(1, 64, 64, least));
-	KUNIT_EXPECT_FALSE(test, kf_may_take_tag(2, 64, 64, least));
-	/* Half are free: whoever comes. */
-	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(31, 31, 64, least));
-	KUNIT_EXPECT_FALSE(test, kf_may_take_tag(32, 32, 64, least));
-	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(63, 63, 64, KF_SHARE_ONE));
+	KUNIT_EXPECT_EQ(test, kf_own_tags(64, most), 35);
+	KUNIT_EXPECT_EQ(test, kf_own_tags(64, least), KF_TAGS_MIN);
+	KUNIT_EXPECT_EQ(test, kf_own_tags(64, KF_SHARE_ONE), 64);
 	/* As few as there can be. */
-	KUNIT_EXPECT_TRUE(test, kf_may_take_tag(1, 1, 1, least));
+	KUNIT_EXPECT_EQ(test, kf_own_tags(1, least), KF_TAGS_MIN);
+}
+
+static void levels_in_quarters_of_a_round(struct kunit *test)
+{
+	u64 per_byte = kf_levels_per_byte(40000);
+
+	KUNIT_EXPECT_EQ(test, kf_level(0, per_byte), 0);
+	KUNIT_EXPECT_EQ(test, kf_level(-1, per_byte), 0);
+	KUNIT_EXPECT_EQ(test, kf_level(9999, per_byte), 0);
+	KUNIT_EXPECT_EQ(test, kf_level(10001, per_byte), 1);
+	KUNIT_EXPECT_EQ(test, kf_level(39999, per_byte), 3);
+	KUNIT_EXPECT_EQ(test, kf_level(40001, per_byte), 4);
+	/* Cgroups of any share that have had as little of it are equal. */
+	KUNIT_EXPECT_EQ(test, kf_level(7001, kf_levels_per_byte(1000)),
+			kf_level(280001, per_byte));
+	/* The last one is open, whatever the sizes. */
+	KUNIT_EXPECT_EQ(test, kf_level(S64_MAX, per_byte), KF_NR_LEVELS - 1);
+	KUNIT_EXPECT_EQ(test, kf_level(1 << 30, kf_levels_per_byte(1)),
+			KF_NR_LEVELS - 1);
+	KUNIT_EXPECT_EQ(test, kf_level(1, kf_levels_per_byte(1)), 4);
+	KUNIT_EXPECT_EQ(test, kf_level(1, kf_levels_per_byte(S64_MAX)), 0);
 }
 
 static struct kunit_case budget_cases[] = {
@@ -301,6 +327,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(large_requests_share_exactly),
 	KUNIT_CASE(rounds_to_fill),
 	KUNIT_CASE(tags_by_share),
+	KUNIT_CASE(levels_in_quarters_of_a_round),
 	{ }
 };
 
