@@ -173,6 +173,19 @@ static inline struct blkcg_gq *isolio_blkg_lookup(struct blkcg *blkcg,
 	return blkg && blkg->q == q ? blkg : NULL;
 }
 
+/*
+ * Whether the scheduler prepared the request, so that its words are in rq->elv.
+ * The block layer keeps those of flushes for itself.
+ */
+static inline bool isolio_rq_has_sched_data(struct request *rq)
+{
+#ifdef RQF_ELVPRIV
+	return rq->rq_flags & RQF_ELVPRIV;
+#else
+	return rq->rq_flags & RQF_USE_SCHED;
+#endif
+}
+
 /* hrtimer_setup() replaced hrtimer_init() in 6.15. */
 static inline void
 isolio_hrtimer_setup(struct hrtimer *timer,

@@ -709,14 +709,17 @@ static void kf_completed_request(struct request *rq, u64 now_ns)
 {
 	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
 	u64 total_ns = now_ns - rq->start_time_ns;
-	u64 held_ns = kf_rq_held_ns(rq);
+	u64 held_ns;
 
+	if (!isolio_rq_has_sched_data(rq) || !kf_rq_backlog(rq))
+		return;
+	held_ns = kf_rq_held_ns(rq);
 	if (id < KF_NR_TARGETS)
 		kf_domain_add_sample(kf_of(rq->q), id,
 				     total_ns > held_ns ? total_ns - held_ns : 0,
 				     now_ns - rq->io_start_time_ns,
 				     blk_rq_stats_sectors(rq));
-	if (id < KF_NR_DIRS && kf_rq_backlog(rq))
+	if (id < KF_NR_DIRS)
 		kf_latency_add(kf_rq_backlog(rq), id, total_ns, now_ns);
 }
 
