@@ -150,6 +150,12 @@ static inline bool isolio_blkg_tryget(struct blkcg_gq *blkg)
 	return percpu_ref_tryget(&blkg->refcnt);
 }
 
+/* Its cgroup is deleted, or its device. */
+static inline bool isolio_blkg_is_dying(struct blkcg_gq *blkg)
+{
+	return percpu_ref_is_dying(&blkg->refcnt);
+}
+
 static inline void isolio_blkg_put(struct blkcg_gq *blkg)
 {
 	percpu_ref_put(&blkg->refcnt);

@@ -63,6 +63,12 @@ static void kf_pd_init(struct blkg_policy_data *pd)
 	kf_group_init(kg, kq, blkg_to_kg(pd->blkg->parent));
 	if (!kg->parent)
 		kq->root = kg;
+	/*
+	 * On some kernels (6.12.94 is one, 6.12.117 is not) the policy comes to
+	 * deleted cgroups as well, if bios of theirs still wait to be let in;
+	 * and nobody says when these are gone.
+	 */
+	kg->is_dead = isolio_blkg_is_dying(pd->blkg);
 }
 
 /* Under queue_lock and blkcg->lock. */
