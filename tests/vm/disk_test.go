@@ -103,6 +103,17 @@ func (d *disk) ios(t *testing.T) int {
 	return reads + writes
 }
 
+// inside is how many reads and writes are in the disk, or queued for it.
+func (d *disk) inside(t *testing.T) int {
+	t.Helper()
+	var reads, writes int
+	text := read(t, filepath.Join("/sys/block", d.name, "inflight"))
+	if _, err := fmt.Sscan(text, &reads, &writes); err != nil {
+		t.Fatalf("%s: inflight: %q: %v", d.name, text, err)
+	}
+	return reads + writes
+}
+
 // logState shows what the scheduler thinks, for a test that found it stuck.
 func (d *disk) logState(t *testing.T) {
 	t.Helper()

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -130,4 +132,56 @@ func TestShortSleeps(t *testing.T) {
 	if l.kib(t) == 0 || fioErrors(l) {
 		t.Errorf("fio:\n%s", l.out.String())
 	}
+}
+
+// A cgroup is deleted while its request waits for the disk to come out of a
+// freeze, and the disk comes out of it with the scheduler. Some kernels give the
+// deleted cgroup its part of the scheduler then, and take it away unannounced.
+func TestGroupRemovedWhileSchedulerComes(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, append(slices.Clone(fast), "completion_nsec=3000000000"))
+	d.use(t, "none")
+	first := startFio(t, d, newGroup(t, "first"), "--rw=randread", "--iodepth=1", "--size=4k")
+	for d.inside(t) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	chosen := make(chan error, 1)
+	go func() { chosen <- put(d.queue("scheduler"), elevator) }() // waits for the first
+	time.Sleep(100 * time.Millisecond)
+	group := newGroup(t, "gone")
+	second := startFio(t, d, group, "--rw=randread", "--iodepth=1", "--size=4k")
+	untilBlocked(t, group)
+	for pid := range strings.FieldsSeq(read(t, filepath.Join(group, "cgroup.procs"))) {
+		write(t, filepath.Join(cgroupRoot, "cgroup.procs"), pid)
+	}
+	must(t, removeGroup(group))
+	if len(chosen) > 0 {
+		t.Fatalf("the scheduler came before the group was gone: %v", <-chosen)
+	}
+	must(t, <-chosen)
+	for _, l := range []*load{first, second} {
+		l.wait(t)
+		if fioErrors(l) || l.kib(t) != 4 {
+			t.Errorf("fio:\n%s", l.out.String())
+		}
+	}
+	loads := startLoads(t, d) // refills look at every active group
+	untilBusy(t, d)
+	untilBusy(t, d)
+	stopLoads(t, d, loads)
+}
+
+// untilBlocked waits until a process of the group sleeps where no signal wakes it.
+func untilBlocked(t *testing.T, group string) {
+	t.Helper()
+	for range 500 {
+		for pid := range strings.FieldsSeq(read(t, filepath.Join(group, "cgroup.procs"))) {
+			stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+			if err == nil && strings.Contains(string(stat), ") D ") {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("nobody in %s waits for a disk", group)
 }

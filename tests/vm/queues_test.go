@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// onDisks runs a test on a null_blk and on a model disk, each with one hardware
+// queue and with one for each CPU. They are about equally fast.
+func onDisks(t *testing.T, test func(t *testing.T, d *disk)) {
+	t.Helper()
+	for _, queues := range slices.Compact([]int{1, runtime.NumCPU()}) {
+		t.Run(fmt.Sprintf("null_blk, %d queues", queues), func(t *testing.T) {
+			loaded(t)
+			test(t, newDisk(t, append(slices.Clone(fast), fmt.Sprint("submit_queues=", queues))))
+		})
+		t.Run(fmt.Sprintf("modeldisk, %d queues", queues), func(t *testing.T) {
+			withModelDisk(t)
+			test(t, newModelDisk(t, []string{
+				"model=fixed", "fixed/parallel=32", "fixed/read_ns=20000", "fixed/write_ns=20000",
+				"size_mib=256", "tags=32", fmt.Sprint("queues=", queues),
+			}))
+		})
+	}
+}
+
+// severalCPUs skips a test that a machine with one CPU cannot do.
+func severalCPUs(t *testing.T) {
+	t.Helper()
+	if runtime.NumCPU() < 2 {
+		t.Skip("takes two CPUs: vm-run --cpus 2")
+	}
+}
+
+// startLoads runs two loads of different kinds, each in its own group, until
+// stopLoads.
+func startLoads(t *testing.T, d *disk) []*load {
+	t.Helper()
+	return []*load{
+		startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=600"),
+		startFio(t, d, newGroup(t, "b"), "--time_based", "--runtime=600", "--bs=64k", "--iodepth=64"),
+	}
+}
+
+// stopLoads ends the loads and checks that they did I/O, that none of it failed,
+// and that none of it is left inside.
+func stopLoads(t *testing.T, d *disk, loads []*load) {
+	t.Helper()
+	for _, l := range loads {
+		must(t, l.cmd.Process.Signal(unix.SIGINT)) // fio ends in good order
+	}
+	for _, l := range loads {
+		_ = l.cmd.Wait() // 128 after SIGINT; its I/O errors are what counts
+		if l.kib(t) == 0 {
+			t.Errorf("fio did no I/O:\n%s", l.out.String())
+		}
+		if fioErrors(l) {
+			t.Errorf("fio saw an error:\n%s", l.out.String())
+		}
+	}
+	if inside := d.inside(t); inside != 0 {
+		t.Errorf("%d requests are still inside", inside)
+	}
+	d.use(t, "none") // the scheduler's accounts are audited when it leaves
+}
+
+// Weights may change at any time, for all disks and for one.
+func TestWeightsChangedUnderLoad(t *testing.T) {
+	onDisks(t, func(t *testing.T, d *disk) {
+		d.use(t, elevator)
+		loads := startLoads(t, d)
+		untilBusy(t, d)
+		for i := range 100 {
+			weight := 1 + i*7919%weightMax
+			group := filepath.Join(cgroupRoot, []string{"a", "b"}[i%2])
+			write(t, filepath.Join(group, weightFile), fmt.Sprint(weight))
+			write(t, filepath.Join(group, weightFile), fmt.Sprint(d.number, " ", weightMax-weight+1))
+			if i%3 == 0 {
+				write(t, filepath.Join(group, weightFile), d.number+" default")
+			}
+			if i%50 == 49 {
+				untilBusy(t, d)
+			}
+		}
+		stopLoads(t, d, loads)
+	})
+}
+
+// The number of scheduler tags may change at any time.
+func TestTagsChangedUnderLoad(t *testing.T) {
+	onDisks(t, func(t *testing.T, d *disk) {
+		d.use(t, elevator)
+		before := strings.TrimSpace(read(t, d.queue("nr_requests")))
+		loads := startLoads(t, d)
+		for range 3 {
+			for _, tags := range []string{"4", "17", before} {
+				write(t, d.queue("nr_requests"), tags)
+				untilBusy(t, d)
+			}
+		}
+		stopLoads(t, d, loads)
+	})
+}
+
+// A null_blk gets and loses hardware queues while it runs; the scheduler has
+// structures for each.
+func TestQueuesChangedUnderLoad(t *testing.T) {
+	severalCPUs(t)
+	for _, shared := range []string{"0", "1"} {
+		t.Run("shared_tag_bitmap="+shared, func(t *testing.T) {
+			loaded(t)
+			d := newDisk(t, append(slices.Clone(fast), "shared_tag_bitmap="+shared))
+			d.use(t, elevator)
+			loads := startLoads(t, d)
+			for range 5 {
+				for _, queues := range []string{fmt.Sprint(runtime.NumCPU()), "1"} {
+					untilBusy(t, d)
+					write(t, filepath.Join(d.config, "submit_queues"), queues)
+					if _, active := d.schedulers(t); active != elevator {
+						t.Fatalf("scheduler is %q with %s queues", active, queues)
+					}
+				}
+			}
+			untilBusy(t, d)
+			stopLoads(t, d, loads)
+		})
+	}
+}
+
+// The driver takes a request and gives it back: it is charged once, and has one
+// token, however often.
+func TestRequestsGivenBack(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	inject := filepath.Join(d.config, "requeue_inject")
+	if !exists(inject) {
+		t.Skip("this kernel's null_blk gives no request back")
+	}
+	d.use(t, elevator)
+	loads := startLoads(t, d)
+	untilBusy(t, d)
+	write(t, filepath.Join(inject, "verbose"), "0")
+	write(t, filepath.Join(inject, "times"), "-1")
+	write(t, filepath.Join(inject, "probability"), "30")
+	for range 10 {
+		untilBusy(t, d)
+	}
+	write(t, filepath.Join(inject, "probability"), "0")
+	stopLoads(t, d, loads)
+}
+
+// A cgroup goes while its requests wait in the scheduler and inside the disk, and
+// its CPU's hardware queue is not the only one.
+func TestBusyGroupRemoved(t *testing.T) {
+	onDisks(t, func(t *testing.T, d *disk) {
+		d.use(t, elevator)
+		steady := startFio(t, d, newGroup(t, "steady"), "--time_based", "--runtime=600", "--iodepth=32")
+		for i := range 2 {
+			group := newGroup(t, fmt.Sprint("gone", i))
+			l := startFio(t, d, group, "--time_based", "--runtime=600", "--iodepth=64", "--numjobs=2",
+				fmt.Sprint("--cpus_allowed=0-", runtime.NumCPU()-1), "--cpus_allowed_policy=split")
+			for readBytes(t, group, d) == 0 {
+				untilBusy(t, d)
+			}
+			if i == 0 { // the processes die with it, or outlive it
+				write(t, filepath.Join(group, "cgroup.kill"), "1")
+			} else {
+				for pid := range strings.FieldsSeq(read(t, filepath.Join(group, "cgroup.procs"))) {
+					write(t, filepath.Join(cgroupRoot, "cgroup.procs"), pid)
+				}
+			}
+			must(t, removeGroup(group))
+			untilBusy(t, d)
+			if i == 1 {
+				must(t, l.cmd.Process.Signal(unix.SIGINT))
+			}
+			_ = l.cmd.Wait()
+			if fioErrors(l) {
+				t.Errorf("round %d:\n%s", i, l.out.String())
+			}
+		}
+		stopLoads(t, d, []*load{steady})
+	})
+}
+
+// A disk goes while requests of several groups are queued on every CPU.
+func TestBusyDiskRemoved(t *testing.T) {
+	onDisks(t, func(t *testing.T, d *disk) {
+		d.use(t, elevator)
+		loads := startLoads(t, d)
+		untilBusy(t, d)
+		must(t, os.Remove(d.config))
+		for _, l := range loads {
+			if err := l.cmd.Wait(); err == nil {
+				t.Error("fio did not notice that its disk is gone")
+			}
+		}
+	})
+}
