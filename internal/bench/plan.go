@@ -65,9 +65,12 @@ func Decide(e Env, x *experiment.Experiment, k *experiment.Case, scheduler strin
 }
 
 func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler string, d *block.Device, about string) (*Plan, error) {
-	if !slices.Contains(x.Schedulers, scheduler) {
-		return nil, failure.Usagef("%s: scheduler %q is not among the experiment's; allowed: %s",
-			x.File, scheduler, strings.Join(x.Schedulers, ", "))
+	if all := x.SchedulersIn(k); !slices.Contains(all, scheduler) {
+		of := "the experiment's"
+		if k.Schedulers != nil {
+			of = "those of case " + k.Name
+		}
+		return nil, failure.Usagef("%s: scheduler %q is not among %s; allowed: %s", x.File, scheduler, of, strings.Join(all, ", "))
 	}
 	if err := d.CheckFree(); err != nil {
 		return nil, err

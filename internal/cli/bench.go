@@ -73,7 +73,7 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	// scheduler's shows before an hour of the first four.
 	var plans []*bench.Plan
 	for i := range x.Cases {
-		for _, scheduler := range x.Schedulers {
+		for _, scheduler := range x.SchedulersIn(&x.Cases[i]) {
 			p, err := bench.Decide(env, x, &x.Cases[i], scheduler)
 			if err != nil {
 				return err
@@ -112,7 +112,7 @@ func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, x *experiment.Ex
 	defer line.clear()
 	var runs []result.Run
 	for i := range x.Cases {
-		for _, scheduler := range x.Schedulers {
+		for _, scheduler := range x.SchedulersIn(&x.Cases[i]) {
 			run, err := bench.Run(cmd.Context(), env, x, &x.Cases[i], scheduler, line.show)
 			if err != nil {
 				return nil, fmt.Errorf("bench: %w", err)

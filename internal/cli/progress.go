@@ -29,8 +29,9 @@ type progressLine struct {
 
 func newProgressLine(stderr io.Writer, x *experiment.Experiment) *progressLine {
 	var runs []string
-	for _, k := range x.Cases {
-		for _, scheduler := range x.Schedulers {
+	for i := range x.Cases {
+		k := &x.Cases[i]
+		for _, scheduler := range x.SchedulersIn(k) {
 			runs = append(runs, result.Label(k.Name, scheduler))
 		}
 	}

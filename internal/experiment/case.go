@@ -16,6 +16,12 @@ import (
 type Case struct {
 	// Name is "" for the only case of an experiment that lists none.
 	Name string
+	// Schedulers are the contenders that run in it, nil for all of the
+	// experiment's. See Experiment.SchedulersIn.
+	Schedulers []string
+	// ReferenceCase is the case whose total with the scheduler none this one's
+	// totals are compared with in a plot, "" for none in the same case.
+	ReferenceCase string
 	// RampS is how long load runs before anything is counted, 0..3600.
 	RampS float64
 	// DurationS is how long is counted after the ramp, above 0..86400.
@@ -71,15 +77,17 @@ func (k *Case) containerNames() []string {
 
 // The file's own shape.
 type fileCase struct {
-	Name      *string         `toml:"name"`
-	RampS     *float64        `toml:"ramp_s"`
-	DurationS *float64        `toml:"duration_s"`
-	CPUs      *int64          `toml:"cpus"`
-	SampleMS  *int64          `toml:"sample_ms"`
-	Device    *fileDevice     `toml:"device"`
-	Job       map[string]any  `toml:"job"`
-	Container []fileContainer `toml:"container"`
-	Parent    []fileParent    `toml:"parent"`
+	Name          *string         `toml:"name"`
+	Schedulers    []string        `toml:"schedulers"`
+	RampS         *float64        `toml:"ramp_s"`
+	DurationS     *float64        `toml:"duration_s"`
+	CPUs          *int64          `toml:"cpus"`
+	SampleMS      *int64          `toml:"sample_ms"`
+	ReferenceCase *string         `toml:"reference_case"`
+	Device        *fileDevice     `toml:"device"`
+	Job           map[string]any  `toml:"job"`
+	Container     []fileContainer `toml:"container"`
+	Parent        []fileParent    `toml:"parent"`
 }
 
 type fileContainer struct {
@@ -94,8 +102,11 @@ type fileContainer struct {
 
 // cases are the file's, with their own keys in place of the file's, or the
 // file itself as the only one.
-func (c *checker) cases(f *file) []Case {
-	base := fileCase{RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, SampleMS: f.SampleMS, Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent}
+func (c *checker) cases(f *file, schedulers []string) []Case {
+	base := fileCase{
+		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase,
+		Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent,
+	}
 	if len(f.Case) == 0 {
 		return []Case{c.oneCase(&base, "container", "parent")}
 	}
@@ -115,13 +126,36 @@ func (c *checker) cases(f *file) []Case {
 		common.Device = base.Device.forCase(own.Device)
 		k := c.oneCase(new(overlaid(common, *own)), containers, parents)
 		k.Name = c.name(c.within+"name", own.Name)
+		k.Schedulers = c.caseSchedulers(own.Schedulers, schedulers)
 		if own.Name != nil && slices.ContainsFunc(cases, func(earlier Case) bool { return earlier.Name == k.Name }) {
 			c.fail(c.within+"name", fmt.Sprintf("%q is the name of an earlier case", k.Name), "a name of its own")
 		}
 		cases = append(cases, k)
 	}
 	c.within = ""
+	for _, name := range schedulers {
+		if !slices.ContainsFunc(cases, func(k Case) bool { return k.Schedulers == nil || slices.Contains(k.Schedulers, name) }) {
+			c.fail("schedulers", fmt.Sprintf("%q runs in no case", name), "in one of them, or leave it out")
+		}
+	}
 	return cases
+}
+
+// caseSchedulers checks which of the experiment's contenders a case lists.
+func (c *checker) caseSchedulers(listed, all []string) []string {
+	if listed != nil && len(listed) == 0 {
+		c.fail("schedulers", "is empty", strings.Join(all, ", "))
+	}
+	for i, name := range listed {
+		key := fmt.Sprintf("schedulers[%d]", i)
+		if problem, allowed := oneOf(name, all, "schedulers"); problem != "" {
+			c.fail(key, problem, allowed)
+		}
+		if slices.Contains(listed[:i], name) {
+			c.fail(key, fmt.Sprintf("%q is listed twice", name), "each scheduler once")
+		}
+	}
+	return listed
 }
 
 // overlaid is a table with the keys of another in place of its own: tables in
@@ -163,6 +197,8 @@ func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 		CPUs:      c.integer("cpus", f.CPUs, new(int64(1)), 1, 8),
 		SampleMS:  c.integer("sample_ms", f.SampleMS, new(int64(0)), 0, 1000),
 		Device:    c.device(f.Device),
+
+		ReferenceCase: value(f.ReferenceCase, ""),
 	}
 	c.number("ramp_s", k.RampS, k.RampS >= 0 && k.RampS <= 3600, "0..3600 seconds")
 	c.number("duration_s", k.DurationS, k.DurationS > 0 && k.DurationS <= 86400, "above 0 seconds, at most 86400")

@@ -102,8 +102,8 @@ type fileExpect struct {
 	WindowMS  *int64   `toml:"window_ms"`
 }
 
-// expectations is an [[expect]], once for each case that it is about: all of
-// them, if it names none.
+// expectations is an [[expect]], once for each case that it is about: if it
+// names none, all in which its scheduler runs, and what it is compared with.
 func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expectation {
 	cases := e.Cases
 	if f.Case != nil {
@@ -113,18 +113,37 @@ func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expec
 		}
 		cases = []Case{*e.CaseNamed(*f.Case)}
 	}
+	if f.Case == nil && f.Scheduler != nil && slices.Contains(e.Schedulers, *f.Scheduler) {
+		cases = slices.DeleteFunc(slices.Clone(cases), func(k Case) bool { return !e.measures(k.Name, *f.Scheduler) })
+	}
 	var all []Expectation
+	compared := 0
 	for i := range cases {
-		x := c.expectation(key, f, e, cases[i].containerNames())
-		x.Case = cases[i].Name
+		before := len(c.problems)
+		x := c.expectation(key, f, e, &cases[i])
 		c.settle(key, f, &x, &cases[i])
-		all = append(all, x)
+		missing := ""
+		if len(c.problems) == before && !e.answers(x) {
+			name, scheduler, _ := x.Reference()
+			if missing = notIn(name, scheduler); !e.measures(x.Case, x.Scheduler) {
+				missing = notIn(x.Case, x.Scheduler)
+			}
+			compared++
+		}
+		if missing != "" && (f.Case != nil || compared == len(cases)) {
+			c.fail(key+".scheduler", missing, "a case in which its scheduler runs, and what it is compared with")
+		}
+		if missing == "" {
+			all = append(all, x)
+		}
 	}
 	return all
 }
 
-func (c *checker) expectation(key string, f *fileExpect, e *Experiment, containers []string) Expectation {
+func (c *checker) expectation(key string, f *fileExpect, e *Experiment, k *Case) Expectation {
+	containers := k.containerNames()
 	x := Expectation{
+		Case:      k.Name,
 		Scheduler: required(c, key+".scheduler", f.Scheduler, strings.Join(e.Schedulers, ", ")),
 		Direction: value(f.Direction, ""), Container: value(f.Container, ""),
 		Min: f.Min, Max: f.Max, Want: f.Want, WithinPct: f.WithinPct,

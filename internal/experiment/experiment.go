@@ -34,13 +34,11 @@ type Experiment struct {
 	// ShareUnit is what containers share, and are entitled to parts of: one of
 	// ShareUnits.
 	ShareUnit string
-	// ReferenceCase is the case whose total with the scheduler none is what a
-	// plot compares with, "" for none in the same case.
-	ReferenceCase string
 	// Critical is the container whose latency a plot shows against the total, ""
 	// for no such plot.
 	Critical string
-	// Cases are what every contender is measured in: one or more.
+	// Cases are what contenders are measured in, all of them unless a case lists
+	// some: one case or more.
 	Cases  []Case
 	Expect []Expectation
 }
@@ -75,6 +73,15 @@ func (e *Experiment) CaseNamed(name string) *Case {
 	return nil
 }
 
+// SchedulersIn are the names of the contenders that run in a case, in the
+// experiment's order.
+func (e *Experiment) SchedulersIn(k *Case) []string {
+	if k.Schedulers == nil {
+		return e.Schedulers
+	}
+	return slices.DeleteFunc(slices.Clone(e.Schedulers), func(name string) bool { return !slices.Contains(k.Schedulers, name) })
+}
+
 // caseNames are the names of the cases; none for an experiment that lists none.
 func (e *Experiment) caseNames() []string {
 	var names []string
@@ -88,7 +95,7 @@ func (e *Experiment) caseNames() []string {
 
 // Select returns the experiment with only the named schedulers and cases, nil
 // for all, in the experiment's own order, and the expectations that they can
-// answer. Without the runs that device time is computed from, shares are those
+// answer. Cases in which none of the schedulers runs are left out. Without the runs that device time is computed from, shares are those
 // of bytes, and nothing is expected of them.
 func (e *Experiment) Select(schedulers, cases []string) (*Experiment, error) {
 	selected := *e
@@ -104,20 +111,44 @@ func (e *Experiment) Select(schedulers, cases []string) (*Experiment, error) {
 		}
 		selected.Cases = slices.DeleteFunc(slices.Clone(e.Cases), func(k Case) bool { return !slices.Contains(cases, k.Name) })
 	}
+	if err := selected.leaveOutIdle(); err != nil {
+		return nil, err
+	}
 	selected.Expect = nil
 	for _, x := range e.Expect {
 		if selected.answers(x) {
 			selected.Expect = append(selected.Expect, x)
 		}
 	}
-	if !selected.measures(selected.ReferenceCase, "none") {
-		selected.ReferenceCase = ""
+	for i := range selected.Cases {
+		if k := &selected.Cases[i]; !selected.measures(k.ReferenceCase, "none") {
+			k.ReferenceCase = ""
+		}
 	}
 	if e.ShareUnit == UnitDeviceTime && slices.ContainsFunc(selected.Cases, func(k Case) bool { return !selected.HasSolos(&k) }) {
 		selected.ShareUnit = UnitBytes
 		selected.Expect = slices.DeleteFunc(selected.Expect, func(x Expectation) bool { return x.Metric.OfShares() })
 	}
 	return &selected, nil
+}
+
+// leaveOutIdle takes out cases without a scheduler, and schedulers without a
+// case. It is an error if that is all of them.
+func (e *Experiment) leaveOutIdle() error {
+	var cases, schedulers []string
+	for i := range e.Cases {
+		cases = append(cases, e.Cases[i].Name)
+		schedulers = slices.Concat(schedulers, e.SchedulersIn(&e.Cases[i]))
+	}
+	if len(cases) > 0 && len(e.Schedulers) > 0 && len(schedulers) == 0 {
+		return failure.Usagef("%s: schedulers: %s: not in case %s; allowed: a scheduler and a case that has it",
+			e.File, strings.Join(e.Schedulers, ", "), strings.Join(cases, ", "))
+	}
+	e.Cases = slices.DeleteFunc(slices.Clone(e.Cases), func(k Case) bool { return len(e.SchedulersIn(&k)) == 0 })
+	if len(e.Cases) > 0 {
+		e.Schedulers = slices.DeleteFunc(slices.Clone(e.Schedulers), func(name string) bool { return !slices.Contains(schedulers, name) })
+	}
+	return nil
 }
 
 // answers reports whether the experiment measures what an expectation needs.
@@ -131,7 +162,8 @@ func (e *Experiment) answers(x Expectation) bool {
 
 // measures reports whether a scheduler runs in a case.
 func (e *Experiment) measures(name, scheduler string) bool {
-	return e.CaseNamed(name) != nil && slices.Contains(e.Schedulers, scheduler)
+	k := e.CaseNamed(name)
+	return k != nil && slices.Contains(e.SchedulersIn(k), scheduler)
 }
 
 // among refuses names that the experiment's list of them does not have.

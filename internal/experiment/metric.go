@@ -230,10 +230,18 @@ func (e *Experiment) checkCaseArgument(arg string) (problem, allowed string) {
 	if problem, allowed = oneOf(name, e.caseNames(), "cases"); problem != "" {
 		return problem, cmp.Or(allowed, "none, it lists no cases")
 	}
-	if given {
-		return oneOf(scheduler, e.Schedulers, "schedulers")
+	if !given {
+		return "", ""
 	}
-	return "", ""
+	if problem, allowed = oneOf(scheduler, e.Schedulers, "schedulers"); problem == "" && !e.measures(name, scheduler) {
+		problem, allowed = notIn(name, scheduler), strings.Join(e.SchedulersIn(e.CaseNamed(name)), ", ")
+	}
+	return problem, allowed
+}
+
+// notIn says that a scheduler does not run in a case.
+func notIn(name, scheduler string) string {
+	return fmt.Sprintf("%s does not run in case %s", scheduler, name)
 }
 
 func oneOf(name string, all []string, what string) (problem, allowed string) {

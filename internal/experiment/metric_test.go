@@ -190,8 +190,8 @@ max = 1
 		for _, x := range s.Expect {
 			kinds = append(kinds, x.Metric.Kind)
 		}
-		if !slices.Equal(kinds, tt.kinds) || s.ShareUnit != tt.unit || s.ReferenceCase != tt.reference {
-			t.Errorf("%q in %q: expectations %q, unit %s, reference %q", tt.schedulers, tt.cases, kinds, s.ShareUnit, s.ReferenceCase)
+		if !slices.Equal(kinds, tt.kinds) || s.ShareUnit != tt.unit || s.Cases[0].ReferenceCase != tt.reference {
+			t.Errorf("%q in %q: expectations %q, unit %s, reference %q", tt.schedulers, tt.cases, kinds, s.ShareUnit, s.Cases[0].ReferenceCase)
 		}
 	}
 }

@@ -31,9 +31,7 @@ func SoloCase(container string) string { return soloPrefix + container }
 
 // HasSolos reports whether the experiment measures each container of a case alone.
 func (e *Experiment) HasSolos(k *Case) bool {
-	return slices.Contains(e.Schedulers, "none") && !slices.ContainsFunc(k.Containers, func(t Container) bool {
-		return e.CaseNamed(SoloCase(t.Name)) == nil
-	})
+	return !slices.ContainsFunc(k.Containers, func(t Container) bool { return !e.measures(SoloCase(t.Name), "none") })
 }
 
 // shareUnit checks the unit, and that there is what it is computed from.
@@ -66,6 +64,9 @@ func (c *checker) solo(e *Experiment, k *Case, t Container) {
 		c.fail("share_unit", fmt.Sprintf("device_time needs a case %s", name), "a case with that container alone, or another unit")
 		return
 	}
+	if !e.measures(name, "none") {
+		c.fail("share_unit", fmt.Sprintf("device_time needs none in case %s", name), "that scheduler there, or another unit")
+	}
 	if len(solo.Containers) != 1 || solo.Containers[0].Name != t.Name {
 		c.fail("share_unit", fmt.Sprintf("case %s is not of container %s alone", name, t.Name), "one container, of that name")
 		return
@@ -76,14 +77,25 @@ func (c *checker) solo(e *Experiment, k *Case, t Container) {
 	}
 }
 
+// reference checks a reference_case, if there is one.
+func (c *checker) reference(name *string, e *Experiment) {
+	if name == nil {
+		return
+	}
+	if problem, allowed := e.checkCaseArgument(*name + "/none"); problem != "" {
+		c.fail("reference_case", problem, allowed)
+	}
+}
+
 // plots checks what is said for the report's plots.
 func (c *checker) plots(f *file, e *Experiment) {
-	e.ReferenceCase, e.Critical = value(f.ReferenceCase, ""), value(f.Critical, "")
-	if f.ReferenceCase != nil {
-		if problem, allowed := e.checkCaseArgument(e.ReferenceCase + "/none"); problem != "" {
-			c.fail("reference_case", problem, allowed)
-		}
+	e.Critical = value(f.Critical, "")
+	c.reference(f.ReferenceCase, e)
+	for i := range f.Case {
+		c.within = fmt.Sprintf("case[%d].", i)
+		c.reference(f.Case[i].ReferenceCase, e)
 	}
+	c.within = ""
 	var containers []string
 	for i := range e.Cases {
 		containers = append(containers, e.Cases[i].containerNames()...)

@@ -218,8 +218,9 @@ type contender struct {
 func (g *group) contenders() []contender {
 	var all []contender
 	for i := range g.experiment.Cases {
-		for _, scheduler := range g.experiment.Schedulers {
-			all = append(all, contender{&g.experiment.Cases[i], scheduler})
+		k := &g.experiment.Cases[i]
+		for _, scheduler := range g.experiment.SchedulersIn(k) {
+			all = append(all, contender{k, scheduler})
 		}
 	}
 	return all

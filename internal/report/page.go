@@ -240,7 +240,7 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 		return nil, err
 	}
 	k.Total.Number = b.next()
-	if k.Trade, err = b.trade(name); err != nil {
+	if k.Trade, err = b.trade(); err != nil {
 		return nil, err
 	}
 	k.LatCaption = curvesCaption

@@ -50,8 +50,8 @@ type scatterPoint struct {
 }
 
 // trade draws the case's scatters; nil if there is nothing to compare.
-func (b *builder) trade(name string) (*tradeSection, error) {
-	if len(b.runs) < 2 || name != "" && name == b.doc.ReferenceCase {
+func (b *builder) trade() (*tradeSection, error) {
+	if len(b.runs) < 2 {
 		return nil, nil
 	}
 	total, xLabel, versus := b.totalAxis()
@@ -146,8 +146,8 @@ func (b *builder) totalAxis() (of func(*result.Run) float64, label, versus strin
 	reference := func(r *result.Run) *float64 { return r.TotalVsReference }
 	none := func(r *result.Run) *float64 { return r.TotalVsNone }
 	switch {
-	case b.doc.ReferenceCase != "" && all(reference):
-		return func(r *result.Run) float64 { return *reference(r) }, "total bytes per second (quotient by the reference)", "none in case " + b.doc.ReferenceCase
+	case all(reference):
+		return func(r *result.Run) float64 { return *reference(r) }, "total bytes per second (quotient by the reference)", "none in case " + b.runs[0].ReferenceCase
 	case all(none):
 		return func(r *result.Run) float64 { return *none(r) }, "total bytes per second (quotient by none)", "none"
 	}

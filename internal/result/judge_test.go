@@ -5,6 +5,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -271,5 +272,44 @@ func TestDocumentOfVariants(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}
+	}
+}
+
+// A case may be of some contenders only, and each case has a reference of its own.
+func TestMergeOfSomeSchedulers(t *testing.T) {
+	e, run, runs := inCases(t, "")
+	e.Cases[0].ReferenceCase, e.Cases[1].ReferenceCase = "solo-small", "solo-small"
+	e.Cases[1].Schedulers = []string{"none"}
+	e.Cases[2].Schedulers, e.Cases[2].ReferenceCase = []string{"fast", "none"}, "solo-large"
+	run("solo-large", "fast").Containers[0].BytesPS /= 2
+	for i := range *runs {
+		(*runs)[i].Sum()
+	}
+	// What was left over from the others is not the document's.
+	d, err := Merge(e, *runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of []string
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		of = append(of, fmt.Sprintf("%s/%s %.1f", r.Case, r.Scheduler, *r.TotalVsReference))
+	}
+	want := []string{"both/none 2.0", "both/bfq 2.0", "both/fast 2.0", "solo-small/none 1.0", "solo-large/none 1.0", "solo-large/fast 0.5"}
+	if !slices.Equal(of, want) {
+		t.Errorf("runs %q, want %q", of, want)
+	}
+	var b bytes.Buffer
+	if err := d.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, heading := range []string{"== both: reference: none in solo-small\n", "== solo-large: reference: none in solo-large\n"} {
+		if !strings.Contains(b.String(), heading) {
+			t.Errorf("no %q in\n%s", heading, b.String())
+		}
+	}
+	*runs = slices.DeleteFunc(*runs, func(r Run) bool { return r.Case == "solo-large" && r.Scheduler == "fast" })
+	if _, err := Merge(e, *runs); err == nil || !strings.Contains(err.Error(), "no run of solo-large: fast") {
+		t.Errorf("one run less: %v", err)
 	}
 }

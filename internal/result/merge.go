@@ -43,16 +43,17 @@ func (r *Run) Entitle(shares []float64) {
 // and schedulers whatever the order they ended in. What one run says of another
 // is computed here, where all are known: totals against none, shares in the
 // experiment's unit. Expectations are judged.
-// Every scheduler must have run in every case, on the same kernel and with the
+// Every scheduler must have run in every case that it belongs to, on the same kernel and with the
 // same fio.
 func Merge(e *experiment.Experiment, runs []Run) (*Document, error) {
 	d := &Document{
 		Schema: Schema, Experiment: e.Name, Question: e.Question, Answers: e.Answers,
-		ShareUnit: cmp.Or(e.ShareUnit, experiment.UnitBytes), ReferenceCase: e.ReferenceCase, Critical: e.Critical,
+		ShareUnit: cmp.Or(e.ShareUnit, experiment.UnitBytes), Critical: e.Critical,
 	}
-	for _, k := range e.Cases {
-		for _, scheduler := range e.Schedulers {
-			if err := d.add(runs, k.Name, e.Contender(scheduler)); err != nil {
+	for i := range e.Cases {
+		k := &e.Cases[i]
+		for _, scheduler := range e.SchedulersIn(k) {
+			if err := d.add(runs, k, e.Contender(scheduler)); err != nil {
 				return nil, fmt.Errorf("merge %s: %w", e.Name, err)
 			}
 		}
@@ -61,8 +62,8 @@ func Merge(e *experiment.Experiment, runs []Run) (*Document, error) {
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		r.TotalVsNone = r.totalVs(d.run(r.Case, "none"))
-		if d.ReferenceCase != "" {
-			r.TotalVsReference = r.totalVs(d.run(d.ReferenceCase, "none"))
+		if r.ReferenceCase != "" {
+			r.TotalVsReference = r.totalVs(d.run(r.ReferenceCase, "none"))
 		}
 	}
 	for _, x := range e.Expect {
@@ -89,8 +90,8 @@ func (r *Run) totalVs(other *Run) *float64 {
 }
 
 // add takes the run of a contender in a case over from runs.
-func (d *Document) add(runs []Run, name string, c experiment.Contender) error {
-	scheduler := c.Name
+func (d *Document) add(runs []Run, k *experiment.Case, c experiment.Contender) error {
+	name, scheduler := k.Name, c.Name
 	i := slices.IndexFunc(runs, func(r Run) bool { return r.Case == name && r.Scheduler == scheduler })
 	if i < 0 {
 		return fmt.Errorf("no run of %s", Label(name, scheduler))
@@ -103,7 +104,7 @@ func (d *Document) add(runs []Run, name string, c experiment.Contender) error {
 		return fmt.Errorf("%s ran on kernel %s with %s, the runs before on %s with %s: not comparable",
 			Label(name, scheduler), run.Kernel, run.Fio, d.Kernel, d.Fio)
 	}
-	run.Kernel, run.Fio = "", ""
+	run.Kernel, run.Fio, run.ReferenceCase = "", "", k.ReferenceCase
 	if c.Scheduler != c.Name {
 		run.Variant = &Variant{Of: c.Scheduler, Label: c.Label, Changes: c.Changes()}
 	}

@@ -33,11 +33,9 @@ type Document struct {
 	// ShareUnit is what shares are of: "bytes", "iops" (requests) or
 	// "device_time" (a container's rate over its rate alone on the disk).
 	ShareUnit string `json:"share_unit"`
-	// ReferenceCase is the case whose none totals are compared with, "" if it is
-	// each run's own. Critical is the container whose latency a plot shows.
-	ReferenceCase string `json:"reference_case,omitempty"`
-	Critical      string `json:"critical,omitempty"`
-	Runs          []Run  `json:"runs"`
+	// Critical is the container whose latency a plot shows.
+	Critical string `json:"critical,omitempty"`
+	Runs     []Run  `json:"runs"`
 	// Verdicts are what the experiment expects, and whether it came so.
 	Verdicts []Verdict `json:"expectations,omitempty"`
 	// Unmet lists expectations that did not hold, one line each.
@@ -78,7 +76,8 @@ type Run struct {
 	TotalBytesPS float64  `json:"total_bytes_per_s"`
 	TotalIOPS    float64  `json:"total_iops"`
 	TotalVsNone  *float64 `json:"total_vs_none"` // null when "none" did not run
-	// TotalVsReference is against none in the document's reference case.
+	// TotalVsReference is against none in ReferenceCase, where the case has one.
+	ReferenceCase    string   `json:"reference_case,omitempty"`
 	TotalVsReference *float64 `json:"total_vs_reference,omitempty"`
 	JainWeighted     float64  `json:"jain_weighted"` // on share / entitled_share, 0..1
 	CPUUserPct       float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio

@@ -29,8 +29,9 @@ func (d *Document) WriteTable(w io.Writer) error {
 	if d.Answers != "" {
 		about = append(about, "answers "+d.Answers)
 	}
-	if d.ReferenceCase != "" {
-		about = append(about, "reference: none in "+d.ReferenceCase)
+	references := d.references()
+	if len(references) == 1 {
+		about = append(about, "reference: none in "+references[0])
 	}
 	wrap(&b, about, "; ")
 	for _, name := range d.Cases() {
@@ -39,6 +40,9 @@ func (d *Document) WriteTable(w io.Writer) error {
 			heading := []string{"== " + name}
 			if len(devices) > 1 {
 				heading = append(heading, runs[0].Device)
+			}
+			if reference := runs[0].ReferenceCase; len(references) > 1 && reference != "" {
+				heading = append(heading, "reference: none in "+reference)
 			}
 			b.WriteString("\n")
 			wrap(&b, heading, ": ")
@@ -50,6 +54,17 @@ func (d *Document) WriteTable(w io.Writer) error {
 	d.verdicts(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// references are the cases that totals are compared with, each once.
+func (d *Document) references() []string {
+	var all []string
+	for _, r := range d.Runs {
+		if r.ReferenceCase != "" && !slices.Contains(all, r.ReferenceCase) {
+			all = append(all, r.ReferenceCase)
+		}
+	}
+	return all
 }
 
 // devices are the descriptions of the disks, each once.
