@@ -100,6 +100,7 @@ type fileExpect struct {
 	UntilS    *float64 `toml:"until_s"`
 	Fraction  *float64 `toml:"fraction"`
 	WindowMS  *int64   `toml:"window_ms"`
+	OfTotal   *float64 `toml:"of_total"`
 }
 
 // expectations is an [[expect]], once for each case that it is about: if it

@@ -7,16 +7,23 @@ import "fmt"
 // Settle says over what a container's settling is measured: from AfterS, when
 // something changed, until UntilS, in seconds after the load's start. Its rate
 // counts as settled when every window of WindowMS from then on has at least
-// Fraction of the mean rate in the second half of that time.
+// Fraction of its mean rate in the second half of that time.
 type Settle struct {
 	AfterS, UntilS float64
 	Fraction       float64
 	WindowMS       int
+	// OfTotal is a share of what all containers get in that half, to take in
+	// place of the container's own rate there; 0 is the own rate.
+	OfTotal float64
 }
 
 // String is a part of an expectation's subject.
 func (s *Settle) String() string {
-	return fmt.Sprintf("to %g %% in windows of %d ms from %g to %g s", 100*s.Fraction, s.WindowMS, s.AfterS, s.UntilS)
+	of := ""
+	if s.OfTotal > 0 {
+		of = fmt.Sprintf(" of %.4g of the total", s.OfTotal)
+	}
+	return fmt.Sprintf("to %g %%%s in windows of %d ms from %g to %g s", 100*s.Fraction, of, s.WindowMS, s.AfterS, s.UntilS)
 }
 
 const (
@@ -32,6 +39,7 @@ func (c *checker) settle(key string, f *fileExpect, x *Expectation, k *Case) {
 	if x.Metric.Kind != SettleMS {
 		for name, set := range map[string]bool{
 			"after_s": f.AfterS != nil, "until_s": f.UntilS != nil, "fraction": f.Fraction != nil, "window_ms": f.WindowMS != nil,
+			"of_total": f.OfTotal != nil,
 		} {
 			if set && x.Metric.Kind != "" {
 				c.fail(key+"."+name, "means nothing for "+x.Metric.Kind, "only with settle_ms")
@@ -45,6 +53,7 @@ func (c *checker) settle(key string, f *fileExpect, x *Expectation, k *Case) {
 		UntilS:   required(c, key+".until_s", f.UntilS, "seconds after the load's start"),
 		Fraction: value(f.Fraction, defaultFraction),
 		WindowMS: c.integer(key+".window_ms", f.WindowMS, new(int64(defaultWindowMS)), 1, 60_000),
+		OfTotal:  value(f.OfTotal, 0),
 	}
 	x.Settle = s
 	if k.SampleMS == 0 {
@@ -57,6 +66,7 @@ func (c *checker) settle(key string, f *fileExpect, x *Expectation, k *Case) {
 	c.number(key+".until_s", s.UntilS, s.UntilS > s.AfterS && s.UntilS <= end,
 		fmt.Sprintf("above after_s, at most ramp_s + duration_s = %g", end))
 	c.number(key+".fraction", s.Fraction, s.Fraction > 0 && s.Fraction <= 1, "above 0, at most 1")
+	c.number(key+".of_total", s.OfTotal, s.OfTotal > 0 && s.OfTotal <= 1, "a share above 0, at most 1")
 	if s.WindowMS < minWindow*k.SampleMS || s.WindowMS%k.SampleMS != 0 {
 		c.fail(key+".window_ms", fmt.Sprintf("%d ms is not two or more samples of %d ms", s.WindowMS, k.SampleMS),
 			fmt.Sprintf("a multiple of sample_ms from %d on", minWindow*k.SampleMS))

@@ -79,6 +79,7 @@ func TestParseRefusesSettle(t *testing.T) {
 		{"before the counted time", "after_s = 1.0", "after_s = 0.4", "x:25: expect.after_s: 0.4 is out of range; allowed: in the counted time, 0.5 to below 4"},
 		{"backwards", "until_s = 2", "until_s = 1", "x:26: expect.until_s: 1 is out of range; allowed: above after_s, at most ramp_s + duration_s = 4"},
 		{"fraction", "max = 20", "fraction = 1.1\nmax = 20", "x:27: expect.fraction: 1.1 is out of range; allowed: above 0, at most 1"},
+		{"share of the total", "max = 20", "of_total = 0\nmax = 20", "x:27: expect.of_total: 0 is out of range; allowed: a share above 0, at most 1"},
 		{"one sample", "max = 20", "window_ms = 5\nmax = 20",
 			"x:27: expect.window_ms: 5 ms is not two or more samples of 5 ms; allowed: a multiple of sample_ms from 10 on"},
 		{"no multiple", "max = 20", "window_ms = 12\nmax = 20",

@@ -37,41 +37,58 @@ func (s *Series) mean(from, to int) float64 {
 	return sum / float64(to-from)
 }
 
+// half are the steps of the second half of w's time, false if the series does
+// not cover the time or it is too short for w's windows.
+func (s *Series) half(w experiment.Settle) (from, to int, ok bool) {
+	from, to = s.step(w.AfterS), s.step(w.UntilS)
+	length := w.WindowMS / s.StepMS
+	return from + (to-from)/2, to, from >= 0 && to <= len(s.Bytes) && length > 0 && to-from >= 2*length
+}
+
 // SettleMS is how long after w.AfterS the rate has settled: from then on until
-// w.UntilS every window has at least w.Fraction of the mean rate in the second
-// half of that time. Windows begin with each step, so that is the error of the
+// w.UntilS every window has at least w.Fraction of wanted, in bytes a step.
+// Windows begin with each step, so that is the error of the
 // result; and a window in which so few requests complete that one is more than
 // 1 - w.Fraction of them does not settle before the time is over. A rate that
-// never settles takes all of the time. The result is false if the series does
-// not cover the time, or nothing was submitted in its second half.
-func (s *Series) SettleMS(w experiment.Settle) (ms float64, ok bool) {
+// never settles takes all of the time.
+func (s *Series) SettleMS(w experiment.Settle, wanted float64) float64 {
 	from, to := s.step(w.AfterS), s.step(w.UntilS)
 	length := w.WindowMS / s.StepMS
-	if from < 0 || to > len(s.Bytes) || to-from < 2*length || length == 0 {
-		return 0, false
-	}
-	settled := s.mean(from+(to-from)/2, to)
-	if settled == 0 {
-		return 0, false
-	}
 	first := from
 	for i := from; i+length <= to; i++ {
-		if s.mean(i, i+length) < w.Fraction*settled {
+		if s.mean(i, i+length) < w.Fraction*wanted {
 			first = i + 1
 		}
 	}
 	if first+length > to {
 		first = to
 	}
-	return float64((first - from) * s.StepMS), true
+	return float64((first - from) * s.StepMS)
 }
 
-// settle is the settling of the container that an expectation is about.
+// settle is the settling of the container that an expectation is about. It is
+// false if its series does not cover the time, or if nothing was submitted in
+// the second half by those whose rate it should have.
 func (r *Run) settle(x experiment.Expectation) (ms float64, ok bool) {
-	for i := range r.Containers {
-		if t := &r.Containers[i]; t.Name == x.Container && t.Series != nil && x.Settle != nil {
-			return t.Series.SettleMS(*x.Settle)
+	t := r.container(x.Container)
+	if t == nil || t.Series == nil || x.Settle == nil {
+		return 0, false
+	}
+	from, to, ok := t.Series.half(*x.Settle)
+	if !ok {
+		return 0, false
+	}
+	wanted := t.Series.mean(from, to)
+	if x.Settle.OfTotal > 0 {
+		wanted = 0
+		for i := range r.Containers {
+			if s := r.Containers[i].Series; s != nil && to <= len(s.Bytes) {
+				wanted += x.Settle.OfTotal * s.mean(from, to)
+			}
 		}
 	}
-	return 0, false
+	if wanted == 0 {
+		return 0, false
+	}
+	return t.Series.SettleMS(*x.Settle, wanted), true
 }

@@ -45,7 +45,7 @@ func TestSettleMS(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&of)
 		}
-		if got, ok := tt.series.SettleMS(of); got != tt.want || ok != tt.ok {
+		if got, ok := settled(tt.series, of); got != tt.want || ok != tt.ok {
 			t.Errorf("%s: %g ms, %t, want %g, %t", tt.name, got, ok, tt.want, tt.ok)
 		}
 	}
@@ -54,8 +54,36 @@ func TestSettleMS(t *testing.T) {
 	for i := range never.Bytes {
 		never.Bytes[i] = uint64((i + 2) / 2 % 2 * 100)
 	}
-	if got, ok := never.SettleMS(w); got != 200 || !ok {
+	if got, ok := settled(never, w); got != 200 || !ok {
 		t.Errorf("never: %g ms, %t, want 200", got, ok)
+	}
+}
+
+// settled is what an expectation of the only container measures.
+func settled(s *Series, w experiment.Settle) (float64, bool) {
+	r := Run{Containers: []Container{{Name: "a", Series: s}}}
+	return r.settle(experiment.Expectation{Container: "a", Settle: &w})
+}
+
+// A third of the total is wanted, and a gets a fourth of it.
+func TestSettleOfTotal(t *testing.T) {
+	of := func(rate uint64) *Series {
+		s := &Series{StepMS: 5}
+		for range 20 {
+			s.Bytes = append(s.Bytes, rate)
+		}
+		return s
+	}
+	a := of(25)
+	a.Bytes[0] = 0
+	r := Run{Containers: []Container{{Name: "a", Series: a}, {Name: "b", Series: of(75)}}}
+	for _, tt := range []struct {
+		ofTotal, fraction, want float64
+	}{{0, 0.9, 5}, {0.25, 0.9, 5}, {1.0 / 3, 0.9, 100}, {1.0 / 3, 0.7, 5}} {
+		x := experiment.Expectation{Container: "a", Settle: &experiment.Settle{UntilS: 0.1, WindowMS: 10, Fraction: tt.fraction, OfTotal: tt.ofTotal}}
+		if got, ok := r.settle(x); !ok || got != tt.want {
+			t.Errorf("%g of %g of the total: %g ms, %t, want %g", tt.fraction, tt.ofTotal, got, ok, tt.want)
+		}
 	}
 }
 
