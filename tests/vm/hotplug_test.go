@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // setOnline takes every CPU but the first one away, or brings it back.
@@ -106,7 +108,7 @@ func TestSharesAfterCPUWent(t *testing.T) {
 				untilBusy(t, d)
 				setOnline(t, "1")
 			}
-			must(t, busy.cmd.Process.Kill())
+			must(t, busy.cmd.Process.Signal(unix.SIGINT))
 			_ = busy.cmd.Wait()
 			a, b := newGroup(t, "a"), newGroup(t, "b")
 			write(t, filepath.Join(a, weightFile), "300")
