@@ -85,6 +85,23 @@ static void kf_latency_rotate(struct kf_group *kg, struct kf_latency *kl, u64 no
 	WRITE_ONCE(kl->end_ns, begin_ns + KF_LATENCY_PERIOD_NS);
 }
 
+/*
+ * The first request of a period. Of its own, so that counting saves no
+ * registers. Whoever has the lock may move the counts as well: never wait.
+ */
+static noinline void kf_latency_begin_period(struct kf_group *kg,
+					     struct kf_latency *kl, u64 now_ns,
+					     atomic_t *nr)
+{
+	unsigned long flags;
+
+	if (spin_trylock_irqsave(&kg->latency_lock, flags)) {
+		kf_latency_rotate(kg, kl, now_ns);
+		spin_unlock_irqrestore(&kg->latency_lock, flags);
+	}
+	atomic_inc(nr);
+}
+
 /**
  * kf_latency_add - count a completed request
  * @kb: its backlog
@@ -98,18 +115,16 @@ void kf_latency_add(struct kf_backlog *kb, unsigned int dir, u64 latency_ns,
 		    u64 now_ns)
 {
 	struct kf_latency *kl = READ_ONCE(kb->latency);
-	unsigned long flags;
+	atomic_t *nr;
 
 	if (unlikely(!kl))
 		return;
 
-	/* Whoever has the lock may move the counts as well: never wait. */
-	if (unlikely(now_ns >= READ_ONCE(kl->end_ns)) &&
-	    spin_trylock_irqsave(&kb->kg->latency_lock, flags)) {
-		kf_latency_rotate(kb->kg, kl, now_ns);
-		spin_unlock_irqrestore(&kb->kg->latency_lock, flags);
-	}
-	atomic_inc(&kl->nr[dir][lat_bucket(latency_ns)]);
+	nr = &kl->nr[dir][lat_bucket(latency_ns)];
+	if (unlikely(now_ns >= READ_ONCE(kl->end_ns)))
+		kf_latency_begin_period(kb->kg, kl, now_ns, nr);
+	else
+		atomic_inc(nr);
 }
 
 /* A group's requests in one bucket, of this period and the last one. */

@@ -126,6 +126,11 @@ func TestLatencyCounts(t *testing.T) {
 	if now := keyed(t, group, latencyFile, d); sumOf(now, "r") != sumOf(before, "r") {
 		t.Errorf("reads in the buckets went from %v to %v without a read", before, now)
 	}
+	// The first one after that is recent.
+	startFio(t, d, group, "--number_ios=20", "--rw=randwrite").wait(t)
+	if n := keyed(t, group, statFile, d)["wlat_ios"]; n != 20 {
+		t.Errorf("20 writes after ten idle seconds: %d are recent", n)
+	}
 }
 
 // sumOf adds a direction's buckets.
