@@ -223,9 +223,9 @@ func costLimits(m experiment.Iocost) string {
 // 1/64 more than the fixed part. The disk counts as overloaded when requests
 // take longer than twice what it needs.
 func nullBlkCost(d experiment.Device) experiment.Iocost {
-	iops := int64(d.Queues) * int64(d.Tags) * 1_000_000 / int64(d.CompletionUS)
+	iops := int64(d.Queues) * int64(d.Tags) * 1_000_000 / int64(max(1, d.CompletionUS))
 	bps := iops * (64 << 20)
-	limit := int64(2 * d.CompletionUS)
+	limit := int64(2 * max(1, d.CompletionUS))
 	return experiment.Iocost{
 		RBPS: bps, RSeqIOPS: iops, RRandIOPS: iops, WBPS: bps, WSeqIOPS: iops, WRandIOPS: iops,
 		RLatUS: limit, WLatUS: limit,

@@ -31,6 +31,12 @@ func prerun(container string) string {
 	return "echo ready >" + readyFIFO + "; read go <" + container + ".go"
 }
 
+// memberPrerun is prerun for one of a container's several: its process, the
+// shell's parent, first goes to a cgroup of its own.
+func memberPrerun(container, procs string) string {
+	return "echo $PPID >" + procs + " && " + prerun(container)
+}
+
 // process is one running fio.
 type process struct {
 	job    Job
@@ -311,7 +317,9 @@ func (e Env) kill(running []*process) error {
 	var errs []error
 	deadline := time.Now().Add(e.limits.killed)
 	for _, r := range running {
-		errs = append(errs, e.empty(r.job, deadline))
+		for _, group := range r.job.allGroups() {
+			errs = append(errs, e.empty(r.job, group, deadline))
+		}
 	}
 	over := time.After(time.Until(deadline))
 	for _, r := range running {
@@ -328,17 +336,25 @@ func (e Env) kill(running []*process) error {
 // again: on old kernels a fork can escape the first time.
 const killRetry = 10 * time.Millisecond
 
-// empty kills what is in a job's cgroup until nothing is.
-func (e Env) empty(j Job, deadline time.Time) error {
+// allGroups are the cgroups that hold the job's processes.
+func (j Job) allGroups() []string {
+	if j.Container.Count == 0 {
+		return j.Groups
+	}
+	return append([]string{j.Cgroup}, j.Groups...)
+}
+
+// empty kills what is in one of a job's cgroups until nothing is.
+func (e Env) empty(j Job, group string, deadline time.Time) error {
 	for {
-		pids, err := e.procs(j.Cgroup)
+		pids, err := e.procs(group)
 		if err != nil {
 			return fmt.Errorf("container %s: %w", j.Name, err)
 		}
 		if len(pids) == 0 {
 			return nil
 		}
-		if err = e.Cgroups.Kill(j.Cgroup); err != nil {
+		if err = e.Cgroups.Kill(group); err != nil {
 			return fmt.Errorf("container %s: %w", j.Name, err)
 		}
 		if time.Now().After(deadline) {

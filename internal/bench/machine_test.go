@@ -172,7 +172,18 @@ trace() { echo "$1 $name" >> `+m.root+`/trace; }
 		return err
 	}
 	e.procs = func(group string) ([]int, error) {
-		m.file(e.Cgroups.Path(group, "cgroup.procs"), members(t, leaders[group]))
+		if leader := leaders[group]; leader > 0 {
+			m.file(e.Cgroups.Path(group, "cgroup.procs"), members(t, leader))
+		} else { // processes came by themselves; the kernel drops the dead
+			text, _ := os.ReadFile(e.Cgroups.Path(group, "cgroup.procs"))
+			alive := ""
+			for pid := range strings.FieldsSeq(string(text)) {
+				if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !bytes.Contains(stat, []byte(") Z ")) {
+					alive += pid + "\n"
+				}
+			}
+			m.file(e.Cgroups.Path(group, "cgroup.procs"), alive)
+		}
 		return e.Cgroups.Procs(group)
 	}
 	return m, e

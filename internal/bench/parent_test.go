@@ -15,7 +15,7 @@ import (
 // them where a contender takes less; shares follow from both.
 func TestParentsHaveWeights(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	m, e := newMachine(t, "count 0 0; barrier; sleep 0.2; count 4096000 0; load; report; exit 128")
+	m, e := newMachine(t, "trap 'report; exit 128' INT; count 0 0; barrier; sleep 0.2; count 4096000 0; load")
 	x := parse(t, "")
 	k := &x.Cases[0]
 	k.DurationS, k.Containers[0].EndS, k.Containers[1].EndS = 1, 1, 1

@@ -44,8 +44,10 @@ type Plan struct {
 type Job struct {
 	fio.Job
 	Container experiment.Container
-	// Cgroup is the container's group in the cgroup tree.
+	// Cgroup is the group of fio, in the cgroup tree; Groups are those of the
+	// containers, which are the same for one that is just itself.
 	Cgroup string
+	Groups []string
 	// Start and End are when its load starts and is stopped, after the start
 	// of the whole.
 	Start, End time.Duration
@@ -120,7 +122,10 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	}
 	var leaves []string
 	for _, t := range k.Containers {
-		leaves = append(leaves, t.Cgroup)
+		leaves = append(leaves, t.MemberCgroups()...)
+		if t.Count > 0 {
+			leaves = append(leaves, t.Cgroup) // where their fio is
+		}
 	}
 	// The scheduler comes first: its module brings the weight files along.
 	p.Setup = slices.Concat(setScheduler, iocost, enableIO, e.Cgroups.Make(group, leaves))
@@ -131,7 +136,13 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 			weighted = append(weighted, experiment.Container{Cgroup: inner.Cgroup, Weight: inner.Weight})
 		}
 		for i, weight := range c.weights(weighted) {
-			p.Setup = append(p.Setup, e.Cgroups.Set(filepath.Join(group, weighted[i].Cgroup), c.weightFile, fmt.Sprintf(c.weightFormat, weight)))
+			for n, cgroup := range weighted[i].MemberCgroups() {
+				set := e.Cgroups.Set(filepath.Join(group, cgroup), c.weightFile, fmt.Sprintf(c.weightFormat, weight))
+				if n > 0 {
+					set.Name = "" // the result shows one of them
+				}
+				p.Setup = append(p.Setup, set)
+			}
 		}
 	}
 	p.Jobs, err = e.jobs(x, k, group, d)
@@ -171,8 +182,36 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d 
 				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job,
 			},
 		})
+		if err := e.members(x, &jobs[i], group); err != nil {
+			return nil, err
+		}
 	}
 	return jobs, nil
+}
+
+// seedStep is how far apart the seeds of several containers' jobs begin.
+const seedStep = 10_000
+
+// members fills in what a job's containers are each told.
+func (e Env) members(x *experiment.Experiment, j *Job, group string) error {
+	for _, cgroup := range j.Container.MemberCgroups() {
+		j.Groups = append(j.Groups, filepath.Join(group, cgroup))
+	}
+	if j.Container.Count == 0 {
+		return nil
+	}
+	for i, cgroup := range j.Groups {
+		j.Members = append(j.Members, fio.Member{
+			Name: filepath.Base(cgroup), Seed: j.Seed*seedStep + i,
+			Prerun: memberPrerun(j.Name, e.Cgroups.Path(cgroup, "cgroup.procs")),
+		})
+	}
+	j.Prerun = ""
+	if bs := j.Container.Job.Bytes("bs", 4096); j.SizeBytes/int64(j.Container.Count) < max(bs, 4096) {
+		return failure.Usagef("%s: container %s: %d bytes are too few for %d containers with bs %d; allowed: a larger disk, or job.size, or fewer of them",
+			x.File, j.Name, j.SizeBytes, j.Container.Count, bs)
+	}
+	return nil
 }
 
 func seconds(s float64) time.Duration {

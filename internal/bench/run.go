@@ -106,7 +106,11 @@ func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 			CPUUserPct:   o.UserPct * processes * j.Counted,
 			CPUSystemPct: o.SystemPct * processes * j.Counted,
 		}
-		c.Read, c.Write = counted.rates(i)
+		var each []float64
+		c.Read, c.Write, each = counted.rates(i)
+		if j.Container.Count > 0 {
+			c.Members = result.NewMembers(each)
+		}
 		c.Series, c.PausesS = counted.keeper.measured(i)
 		for _, d := range []struct{ counted, fio *result.Direction }{{c.Read, o.Read}, {c.Write, o.Write}} {
 			if d.counted == nil {

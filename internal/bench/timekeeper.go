@@ -30,8 +30,8 @@ type timekeeper struct {
 
 // sampled is a series that is being read.
 type sampled struct {
-	counters *cgroup.IOStatReader
-	last     cgroup.IOStat
+	counters   []*cgroup.IOStatReader // of each container of the job
+	bytes, ios uint64                 // at the last reading, together
 	result.Series
 }
 
@@ -61,22 +61,27 @@ func (e Env) timekeeper(p *Plan) (k *timekeeper, err error) {
 
 func (e Env) openSeries(k *timekeeper, p *Plan) error {
 	steps := int((p.Load - p.Ramp) / p.Sample)
-	for _, j := range p.Jobs {
-		counters, err := e.Cgroups.OpenIOStat(j.Cgroup, p.disk.MajMin)
-		if err != nil {
-			return fmt.Errorf("container %s: %w", j.Name, err)
-		}
-		k.series = append(k.series, sampled{counters: counters, Series: result.Series{
+	for i, j := range p.Jobs {
+		k.series = append(k.series, sampled{Series: result.Series{
 			StartS: p.Ramp.Seconds(), StepMS: int(p.Sample.Milliseconds()),
 			Bytes: make([]uint64, 0, steps), IOs: make([]uint64, 0, steps),
 		}})
+		for _, group := range j.Groups {
+			counters, err := e.Cgroups.OpenIOStat(group, p.disk.MajMin)
+			if err != nil {
+				return fmt.Errorf("container %s: %w", j.Name, err)
+			}
+			k.series[i].counters = append(k.series[i].counters, counters)
+		}
 	}
 	return nil
 }
 
 func (k *timekeeper) close() {
 	for i := range k.series {
-		k.series[i].counters.Close()
+		for _, counters := range k.series[i].counters {
+			counters.Close()
+		}
 	}
 }
 
@@ -141,25 +146,32 @@ func (k *timekeeper) sample(first bool) error {
 	}
 	for i := range k.series {
 		s := &k.series[i]
-		io, err := s.counters.Read()
-		if err != nil {
-			return err
+		var bytes, ios uint64
+		for _, counters := range s.counters {
+			io, err := counters.Read()
+			if err != nil {
+				return err
+			}
+			bytes += io.ReadBytes + io.WriteBytes
+			ios += io.ReadIOs + io.WriteIOs
 		}
 		if !first {
-			s.Bytes = append(s.Bytes, io.ReadBytes+io.WriteBytes-s.last.ReadBytes-s.last.WriteBytes)
-			s.IOs = append(s.IOs, io.ReadIOs+io.WriteIOs-s.last.ReadIOs-s.last.WriteIOs)
+			s.Bytes = append(s.Bytes, bytes-s.bytes)
+			s.IOs = append(s.IOs, ios-s.ios)
 		}
 		due := k.begin + seconds(s.StartS) + time.Duration(len(s.Bytes)*s.StepMS)*time.Millisecond
 		s.LateUS = max(s.LateUS, float64((now-due).Nanoseconds())/1000)
-		s.last = io
+		s.bytes, s.ios = bytes, ios
 	}
 	return nil
 }
 
 // pause freezes or thaws job i's container, and notes when that was done.
 func (k *timekeeper) pause(e Env, p *Plan, i int, on bool) error {
-	if err := e.Cgroups.Freeze(p.Jobs[i].Cgroup, on); err != nil {
-		return fmt.Errorf("container %s: %w", p.Jobs[i].Name, err)
+	for _, group := range p.Jobs[i].allGroups() {
+		if err := e.Cgroups.Freeze(group, on); err != nil {
+			return fmt.Errorf("container %s: %w", p.Jobs[i].Name, err)
+		}
 	}
 	now, err := monotonic()
 	at := (now - k.begin).Seconds()

@@ -30,10 +30,10 @@ func paused(t *testing.T, sample int) *experiment.Experiment {
 
 func TestPause(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	m, e := newMachine(t, `barrier
+	m, e := newMachine(t, `trap 'report; exit 128' INT; barrier
 		until grep -q 1 $GROUP/cgroup.freeze || test $name = b; do sleep 0.01; done; trace frozen
 		until grep -q 0 $GROUP/cgroup.freeze || test $name = b; do sleep 0.01; done; trace thawed
-		load; report; exit 128`)
+		load`)
 	run, err := runOn(context.Background(), e, paused(t, 0), "none", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestSeries(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	_, e := newMachine(t, `
 		grow() { printf '252:0 rbytes=%08d wbytes=4096 rios=%08d wios=1\n' $(($1 * 4096)) $1 1<>$GROUP/io.stat; }
-		grow 100; barrier; sleep 0.5; grow 250; load; report; exit 128`)
+		trap 'report; exit 128' INT; grow 100; barrier; sleep 0.5; grow 250; load`)
 	run, err := runOn(context.Background(), e, paused(t, 20), "none", nil)
 	if err != nil {
 		t.Fatal(err)

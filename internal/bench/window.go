@@ -28,10 +28,10 @@ type sample struct {
 	io cgroup.IOStat
 }
 
-// window holds a sample of every job's container at its open and its close,
-// and what the disk said of itself then.
+// window holds, for each job, a sample of each of its containers at its open
+// and its close, and what the disk said of itself then.
 type window struct {
-	open, close         []sample
+	open, close         [][]sample
 	openStat, closeStat map[string]uint64 // nil: a disk that says nothing
 	openCPU, closeCPU   cpuTime
 	keeper              *timekeeper // has series and pauses
@@ -39,22 +39,48 @@ type window struct {
 
 // take reads all containers' counters, back to back. Each has its own time:
 // the engine may lose the CPU between two of them.
-func (e Env) take(p *Plan) ([]sample, error) {
-	samples := make([]sample, len(p.Jobs))
+func (e Env) take(p *Plan) ([][]sample, error) {
+	samples := make([][]sample, len(p.Jobs))
 	for i, j := range p.Jobs {
-		io, err := e.Cgroups.IOStat(j.Cgroup, p.disk.MajMin)
-		if err != nil {
-			return nil, fmt.Errorf("container %s: %w", j.Name, err)
+		for _, group := range j.Groups {
+			io, err := e.Cgroups.IOStat(group, p.disk.MajMin)
+			if err != nil {
+				return nil, fmt.Errorf("container %s: %w", j.Name, err)
+			}
+			samples[i] = append(samples[i], sample{at: time.Now(), io: io})
 		}
-		samples[i] = sample{at: time.Now(), io: io}
 	}
 	return samples, nil
 }
 
-// rates are the rates of job i over the window, without latencies; a
-// direction in which nothing was submitted is nil.
-func (w window) rates(i int) (read, write *result.Direction) {
-	from, to := w.open[i], w.close[i]
+// rates are the rates of job i over the window, of all its containers together
+// and without latencies, and of each in bytes. A direction in which nothing was
+// submitted is nil.
+func (w window) rates(i int) (read, write *result.Direction, each []float64) {
+	for n := range w.open[i] {
+		r, s := memberRates(w.open[i][n], w.close[i][n])
+		read, write = add(read, r), add(write, s)
+		var bytesPS float64
+		for _, d := range []*result.Direction{r, s} {
+			if d != nil {
+				bytesPS += d.BytesPS
+			}
+		}
+		each = append(each, bytesPS)
+	}
+	return read, write, each
+}
+
+// add is the sum of two rates, of which either may be none.
+func add(a, b *result.Direction) *result.Direction {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return &result.Direction{BytesPS: a.BytesPS + b.BytesPS, IOPS: a.IOPS + b.IOPS}
+}
+
+// memberRates are the rates of one container.
+func memberRates(from, to sample) (read, write *result.Direction) {
 	seconds := to.at.Sub(from.at).Seconds()
 	rate := func(bytes, ios uint64) *result.Direction {
 		if ios == 0 || seconds <= 0 {

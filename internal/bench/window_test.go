@@ -37,8 +37,8 @@ func TestWindowAgreesWithFio(t *testing.T) {
 	closed.WriteBytes += 37986304 + 16*4096
 	closed.WriteIOs += 9271 + 16
 	begin := time.Now()
-	w := window{open: []sample{{at: begin, io: open}}, close: []sample{{at: begin.Add(713 * time.Millisecond), io: closed}}}
-	read, write := w.rates(0)
+	w := window{open: [][]sample{{{at: begin, io: open}}}, close: [][]sample{{{at: begin.Add(713 * time.Millisecond), io: closed}}}}
+	read, write, _ := w.rates(0)
 	for _, tt := range []struct {
 		name      string
 		got, want float64
@@ -59,8 +59,8 @@ func TestWindowWithoutRequests(t *testing.T) {
 	more.WriteBytes += 4096
 	more.WriteIOs++
 	begin := time.Now()
-	w := window{open: []sample{{begin, io}}, close: []sample{{begin.Add(time.Second / 2), more}}}
-	read, write := w.rates(0)
+	w := window{open: [][]sample{{{begin, io}}}, close: [][]sample{{{begin.Add(time.Second / 2), more}}}}
+	read, write, _ := w.rates(0)
 	if read != nil || write == nil || write.BytesPS != 8192 || write.IOPS != 2 {
 		t.Errorf("read %+v, write %+v", read, write)
 	}
@@ -69,7 +69,7 @@ func TestWindowWithoutRequests(t *testing.T) {
 // What fio does in the ramp, and after the window, does not count.
 func TestOnlyTheWindowCounts(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	_, e := newMachine(t, "barrier; count 40960000 0; sleep 1.4; count 45056000 0; load; count 99999744 0; report; exit 128")
+	_, e := newMachine(t, "trap 'count 99999744 0; report; exit 128' INT; barrier; count 40960000 0; sleep 1.4; count 45056000 0; load")
 	x := parse(t, "")
 	x.Cases[0].RampS, x.Cases[0].DurationS = 0.8, 1.6
 	for i := range x.Cases[0].Containers {

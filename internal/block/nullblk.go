@@ -16,11 +16,11 @@ import (
 	"isolio/internal/plan"
 )
 
-// NullBlk describes a null_blk disk whose completions are timers: it has no
-// contents, and takes the same time for every request.
+// NullBlk describes a null_blk disk: it has no contents, and takes the same
+// time for every request.
 type NullBlk struct {
 	Name         string // of the disk, not yet in use
-	CompletionUS int    // microseconds until a request completes
+	CompletionUS int    // microseconds until a request completes, by a timer; 0 for none
 	Tags         int    // requests a hardware queue holds
 	Queues       int    // hardware queues
 	SizeMiB      int
@@ -28,8 +28,9 @@ type NullBlk struct {
 
 // Values of null_blk's own attributes.
 const (
-	multiQueue    = "2" // queue_mode: blk-mq, the only one with schedulers
-	timerComplete = "2" // irqmode: a timer for each request
+	multiQueue     = "2" // queue_mode: blk-mq, the only one with schedulers
+	timerComplete  = "2" // irqmode: a timer for each request
+	inlineComplete = "0" // irqmode: none, requests complete as they are sent
 )
 
 // CreateNullBlk returns the steps that make the disk, through configfs; their
@@ -42,10 +43,14 @@ func (s System) CreateNullBlk(n NullBlk) ([]plan.Step, error) {
 		return nil, err
 	}
 	dir := filepath.Join(top, n.Name)
+	complete := timerComplete
+	if n.CompletionUS == 0 {
+		complete = inlineComplete
+	}
 	steps := []plan.Step{makeConfig(dir)}
 	for _, attribute := range []struct{ name, value string }{
 		{"queue_mode", multiQueue},
-		{"irqmode", timerComplete},
+		{"irqmode", complete},
 		{"completion_nsec", strconv.FormatInt(int64(n.CompletionUS)*1000, 10)},
 		{"hw_queue_depth", strconv.Itoa(n.Tags)},
 		{"submit_queues", strconv.Itoa(n.Queues)},

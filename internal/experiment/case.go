@@ -41,6 +41,9 @@ type Case struct {
 type Container struct {
 	Name   string
 	Weight int // 1..10000, as in io.weight
+	// Count is how many containers of the same weight and job this one stands
+	// for, 1..4096; 0 for one that is just itself.
+	Count int
 	// Cgroup is the path below the experiment's own cgroup.
 	Cgroup string
 	// StartS and EndS bound the load, in seconds after the load's start;
@@ -93,6 +96,7 @@ type fileCase struct {
 type fileContainer struct {
 	Name   *string        `toml:"name"`
 	Weight *int64         `toml:"weight"`
+	Count  *int64         `toml:"count"`
 	Cgroup *string        `toml:"cgroup"`
 	StartS *float64       `toml:"start_s"`
 	EndS   *float64       `toml:"end_s"`
@@ -218,6 +222,7 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	t := Container{
 		Name:   c.name(key+".name", f.Name),
 		Weight: c.integer(key+".weight", f.Weight, nil, 1, 10000),
+		Count:  c.count(key, f),
 		StartS: value(f.StartS, 0),
 		EndS:   value(f.EndS, k.RampS+k.DurationS),
 		Job:    common.overlaid(c.job(key+".job", f.Job)),
@@ -242,6 +247,7 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	c.number(key+".start_s", t.StartS, t.StartS >= 0 && t.StartS < end, fmt.Sprintf("0 to below ramp_s + duration_s = %g", end))
 	c.number(key+".end_s", t.EndS, t.EndS > max(t.StartS, k.RampS) && t.EndS <= end,
 		fmt.Sprintf("above start_s and ramp_s, at most ramp_s + duration_s = %g", end))
+	c.processes(key, &t)
 	t.Pauses = c.pauses(key+".pauses", f.Pauses, &t)
 	if _, ok := t.Job["rw"]; !ok {
 		c.fail(key+".job.rw", "is missing", "set rw in [job] or in the container's own job")

@@ -180,7 +180,7 @@ func TestParseRefusesCases(t *testing.T) {
 			"x:31: case.device.completion_us: is not a key of kind modeldisk; allowed: " +
 				"model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
 		{"another kind starts from nothing", "completion_us = 1000\n", "",
-			"x:53: case.device.completion_us: is missing; allowed: an integer 1..10000000"},
+			"x:53: case.device.completion_us: is missing; allowed: an integer 0..10000000"},
 		{"expectation of an absent case", `case = "nvme"`, `case = "flat"`,
 			`x:65: expect.case: "flat" is not one of the experiment's cases; allowed: base, deep, nvme, ideal`},
 		{"container that the case lacks", `case = "nvme"`, `case = "deep"`,

@@ -25,7 +25,8 @@ type Device struct {
 	Queues int    // hardware queues, without those that are polled
 	// SizeMiB is the disk's size; 0 leaves a modeldisk its preset's.
 	SizeMiB int
-	// CompletionUS is the microseconds a null_blk takes for a request of any size.
+	// CompletionUS is the microseconds a null_blk takes for a request of any
+	// size; 0 completes it at once, where it is sent.
 	CompletionUS int
 	// Model is what a modeldisk is; the zero Model for a null_blk.
 	Model Model
@@ -178,7 +179,7 @@ func (c *checker) device(f *fileDevice) Device {
 	c.onlyKindKeys(f, kind)
 	d := Device{Kind: kind, Queues: c.integer("device.queues", f.Queues, new(int64(1)), 1, 1024)}
 	if kind == NullBlk {
-		d.CompletionUS = c.integer("device.completion_us", f.CompletionUS, nil, 1, 10_000_000)
+		d.CompletionUS = c.integer("device.completion_us", f.CompletionUS, nil, 0, 10_000_000)
 		d.Tags = c.integer("device.tags", f.Tags, nil, 1, 10240)
 		d.SizeMiB = c.integer("device.size_mib", f.SizeMiB, new(int64(4096)), 16, 1<<24)
 		return d

@@ -53,7 +53,7 @@ func (k *Case) Entitled() []float64 {
 		weights[p.Cgroup] = p.Weight
 	}
 	for _, t := range k.Containers {
-		weights[t.Cgroup] = t.Weight
+		weights[t.Cgroup] = t.Weight * t.Members()
 		for at := t.Cgroup; at != "."; at = path.Dir(at) {
 			if _, known := weights[at]; !known {
 				weights[at] = defaultWeight

@@ -115,7 +115,7 @@ func TestParseRefuses(t *testing.T) {
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
 		{"unknown container key", "weight = 400", "wieght = 400",
-			"x:25: container.wieght: unknown key; allowed: name, weight, cgroup, start_s, end_s, pauses, job"},
+			"x:25: container.wieght: unknown key; allowed: name, weight, count, cgroup, start_s, end_s, pauses, job"},
 		{"unknown expect key", "min = 0.99", "minimum = 0.99",
 			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct, after_s, until_s, fraction, window_ms, of_total"},
 		{"wrong type", "weight = 400", `weight = "400"`,
@@ -213,9 +213,9 @@ func TestParseRefuses(t *testing.T) {
 
 func TestInlineTablesHaveLines(t *testing.T) {
 	text := strings.Replace(valid, "[device]\nkind = \"null_blk\"\ncompletion_us = 1000\ntags = 32\n",
-		"device = { kind = \"null_blk\", completion_us = 0, tags = 32 }\n", 1)
+		"device = { kind = \"null_blk\", completion_us = -1, tags = 32 }\n", 1)
 	_, err := Parse("x", []byte(text))
-	if err == nil || !strings.HasPrefix(err.Error(), "x:9: device.completion_us: 0 is out of range") {
+	if err == nil || !strings.HasPrefix(err.Error(), "x:9: device.completion_us: -1 is out of range") {
 		t.Errorf("Parse: %v", err)
 	}
 }

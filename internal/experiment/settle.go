@@ -87,8 +87,8 @@ func (c *checker) samples(k *Case) {
 	if k.SampleMS == 0 {
 		return
 	}
-	if len(k.Containers) > maxSampled {
-		c.fail("sample_ms", fmt.Sprintf("%d containers are too many to read so often", len(k.Containers)), fmt.Sprintf("up to %d containers", maxSampled))
+	if k.members() > maxSampled {
+		c.fail("sample_ms", fmt.Sprintf("%d containers are too many to read so often", k.members()), fmt.Sprintf("up to %d containers", maxSampled))
 	} else if n := k.DurationS * 1000 / float64(k.SampleMS) * float64(len(k.Containers)); n > maxSamples {
 		c.fail("sample_ms", fmt.Sprintf("%d ms makes %.0f samples of all containers", k.SampleMS, n),
 			fmt.Sprintf("up to %d: fewer, or a shorter duration_s", maxSamples))

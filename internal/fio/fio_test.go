@@ -132,3 +132,21 @@ func TestDecodeStoppedInItsRamp(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// Several jobs of one fio share its options, and have a name, a part of the
+// disk, a seed and a prerun command each.
+func TestArgsOfMembers(t *testing.T) {
+	j := Job{
+		Name: "many", Filename: "/dev/x", OffsetBytes: 1 << 20, SizeBytes: 10_000, Options: experiment.Job{"rw": "randread", "numjobs": "2"},
+		Members: []Member{{Name: "many-0000", Seed: 7, Prerun: "p"}, {Name: "many-0001", Seed: 8, Prerun: "q"}},
+	}
+	args := j.Args("out.json")
+	line := strings.Join(args, " ")
+	const want = " --readonly --name=many-0000 --offset=1048576 --randseed=7 --exec_prerun=p --name=many-0001 --offset=1052672 --randseed=8 --exec_prerun=q"
+	if !strings.HasSuffix(line, want) || strings.Contains(line, "--name=many ") || !strings.Contains(line, " --size=4096 ") {
+		t.Errorf("args %s", line)
+	}
+	if j.Processes() != 4 {
+		t.Errorf("%d processes, want 4", j.Processes())
+	}
+}

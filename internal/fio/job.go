@@ -24,6 +24,9 @@ type Job struct {
 	Ramp, Runtime time.Duration
 	// Seed makes the sequence of offsets and directions repeatable.
 	Seed int
+	// Members are the jobs that one fio runs with the same options, each on
+	// an equal part of the device's part; none for one that is just itself.
+	Members []Member
 	// Prerun is a shell command that each of fio's jobs runs, when it is set
 	// up and before its clock starts. fio adds a redirection of its output to
 	// NAME.prerun.txt in the working directory, and expands "$" itself.
@@ -32,20 +35,30 @@ type Job struct {
 	Options experiment.Job
 }
 
+// Member is one of several jobs of a fio.
+type Member struct {
+	Name   string
+	Seed   int
+	Prerun string
+}
+
 // percentiles are what a result shows, as fio lists them.
 const percentiles = "10:30:50:70:90:95:99:99.9:99.99"
 
 // Args is fio's command line without the program. fio writes its JSON to the
 // file output. A job that only reads cannot write: fio itself refuses.
 func (j Job) Args(output string) []string {
-	args := []string{
-		"--name=" + j.Name,
-		"--filename=" + j.Filename,
+	var args []string
+	if j.Members == nil {
+		args = append(args, "--name="+j.Name)
+	}
+	args = append(args,
+		"--filename="+j.Filename,
 		fmt.Sprintf("--offset=%d", j.OffsetBytes),
-		fmt.Sprintf("--size=%d", j.SizeBytes),
+		fmt.Sprintf("--size=%d", j.partBytes()),
 		"--time_based",
-		"--ramp_time=" + microseconds(j.Ramp),
-		"--runtime=" + microseconds(j.Runtime),
+		"--ramp_time="+microseconds(j.Ramp),
+		"--runtime="+microseconds(j.Runtime),
 		// With randrepeat fio takes random offsets from a constant of its own
 		// and not from the seed: all containers would read the same sequence.
 		"--randrepeat=0",
@@ -55,13 +68,13 @@ func (j Job) Args(output string) []string {
 		"--norandommap=1",
 		"--lat_percentiles=1",
 		"--clat_percentiles=0",
-		"--percentile_list=" + percentiles,
+		"--percentile_list="+percentiles,
 		"--group_reporting", // several processes (numjobs) are one job in the output
 		"--disk_util=0",
 		"--eta=never",
 		"--output-format=json",
-		"--output=" + output,
-	}
+		"--output="+output,
+	)
 	for _, name := range slices.Sorted(maps.Keys(j.Options)) {
 		if name != "offset" && name != "size" {
 			args = append(args, "--"+name+"="+j.Options[name])
@@ -73,7 +86,25 @@ func (j Job) Args(output string) []string {
 	if !j.Options.Writes() {
 		args = append(args, "--readonly")
 	}
+	// What is said before the first name is said of all.
+	for i, m := range j.Members {
+		args = append(args, "--name="+m.Name,
+			fmt.Sprintf("--offset=%d", j.OffsetBytes+int64(i)*j.partBytes()),
+			fmt.Sprintf("--randseed=%d", m.Seed),
+			"--exec_prerun="+m.Prerun)
+	}
 	return args
+}
+
+// partAlign keeps the members' parts of the device on round offsets.
+const partAlign = 4096
+
+// partBytes is how much of the device each member has.
+func (j Job) partBytes() int64 {
+	if j.Members == nil {
+		return j.SizeBytes
+	}
+	return j.SizeBytes / int64(len(j.Members)) / partAlign * partAlign
 }
 
 // microseconds writes a duration in the finest unit that fio takes.
@@ -83,5 +114,5 @@ func microseconds(d time.Duration) string {
 
 // Processes is how many processes of the job run the prerun command.
 func (j Job) Processes() int {
-	return j.Options.Count("numjobs", 1)
+	return j.Options.Count("numjobs", 1) * max(1, len(j.Members))
 }

@@ -57,6 +57,10 @@ const (
 	// process that it forks for a job.
 	processMiB = 24
 	jobMiB     = 8
+	// Of more than fewJobs processes, manyMiB are for each of the others: what
+	// they have apart from one another, with their cgroups and shells.
+	fewJobs = 16
+	manyMiB = 2
 	// A flash disk's maps take 8 bytes for each of its pages of 4 KiB, spare
 	// ones too: with room, a 256th of its size. flashMiB is for disks whose size
 	// the preset says.
@@ -146,8 +150,8 @@ func (o Options) modules(x *experiment.Experiment) ([]string, error) {
 func workMiB(k *experiment.Case) int {
 	need := kernelMiB
 	for _, t := range k.Containers {
-		jobs := t.Job.Count("numjobs", 1)
-		need += processMiB + jobMiB*jobs // fio itself, and a process a job
+		jobs := t.Job.Count("numjobs", 1) * t.Members()
+		need += processMiB + jobMiB*min(jobs, fewJobs) + manyMiB*max(0, jobs-fewJobs) // fio itself, and a process a job
 	}
 	switch d := k.Device; {
 	case d.Model.MemoryBacked:

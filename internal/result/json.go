@@ -42,6 +42,7 @@ func (d *Document) rounded() *Document {
 			round(2, &t.CPUUserPct, &t.CPUSystemPct)
 			round(6, &t.EntitledShare, &t.Share)
 			t.Read, t.Write = t.Read.rounded(), t.Write.rounded()
+			t.Members = t.Members.rounded()
 			t.PausesS = slices.Clone(t.PausesS)
 			for k := range t.PausesS {
 				round(6, &t.PausesS[k][0], &t.PausesS[k][1])

@@ -3,7 +3,6 @@
 package result
 
 import (
-	"math"
 	"strings"
 
 	"isolio/internal/experiment"
@@ -94,7 +93,7 @@ func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
 func (r *Run) ShareErrorPct(container string) (furthest float64, ok bool) {
 	for _, t := range r.Containers {
 		if t.EntitledShare > 0 && (container == "" || t.Name == container) {
-			furthest, ok = max(furthest, 100*math.Abs(t.Share/t.EntitledShare-1)), true
+			furthest, ok = max(furthest, t.errorPct()), true
 		}
 	}
 	return furthest, ok
@@ -119,7 +118,7 @@ func (r *Run) p99VsFair(k *experiment.Case, x experiment.Expectation) (highest f
 		if t == nil || t.IOPS <= 0 {
 			return 0, false
 		}
-		fairUS := float64(job.Job.Depth()) * sendingS(k, job) / k.DurationS / t.IOPS * 1e6
+		fairUS := float64(job.Job.Depth()*job.Members()) * sendingS(k, job) / k.DurationS / t.IOPS * 1e6
 		for _, name := range directionNames(x.Direction) {
 			if d := t.direction(name); d != nil && d.Lat.P99 > 0 {
 				highest, ok = max(highest, d.Lat.P99/fairUS), true

@@ -17,7 +17,7 @@ func (r *Run) Sum() {
 	var weights int
 	r.TotalBytesPS, r.TotalIOPS, r.CPUUserPct, r.CPUSystemPct = 0, 0, 0, 0
 	for _, c := range r.Containers {
-		weights += c.Weight
+		weights += c.weight()
 		r.TotalBytesPS += c.BytesPS
 		r.TotalIOPS += c.IOPS
 		r.CPUUserPct += c.CPUUserPct
@@ -25,7 +25,7 @@ func (r *Run) Sum() {
 	}
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		c.EntitledShare = ratio(float64(c.Weight), float64(weights))
+		c.EntitledShare = ratio(float64(c.weight()), float64(weights))
 	}
 	r.share(func(c *Container) float64 { return c.BytesPS })
 }

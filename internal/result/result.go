@@ -114,6 +114,9 @@ type Container struct {
 	CPUSystemPct  float64    `json:"cpu_system_pct"`
 	Read          *Direction `json:"read,omitempty"`
 	Write         *Direction `json:"write,omitempty"`
+	// Members says how the containers share of which this is the sum; null for
+	// one that is just itself.
+	Members *Members `json:"members,omitempty"`
 	// PausesS are when it was frozen and when thawed, in seconds after the
 	// load's start.
 	PausesS [][2]float64 `json:"pauses_s,omitempty"`

@@ -31,15 +31,16 @@ func (d *Document) soloBytesPS(container string) float64 {
 
 // share fills in each container's share of what all get, and the Jain index.
 func (r *Run) share(service func(*Container) float64) {
-	got, entitled := make([]float64, len(r.Containers)), make([]float64, len(r.Containers))
+	var got, entitled []float64
 	var total float64
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		got[i], entitled[i] = service(c), c.EntitledShare
-		total += got[i]
+		each, due := c.parts(service(c))
+		got, entitled = append(got, each...), append(entitled, due...)
+		total += service(c)
 	}
 	for i := range r.Containers {
-		r.Containers[i].Share = ratio(got[i], total)
+		r.Containers[i].Share = ratio(service(&r.Containers[i]), total)
 	}
 	r.JainWeighted = Jain(got, entitled)
 }

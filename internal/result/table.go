@@ -49,6 +49,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 		}
 		one := section{runs, d.ShareUnit}
 		one.totals(&b)
+		one.members(&b)
 		one.latencies(&b)
 	}
 	d.verdicts(&b)
