@@ -83,18 +83,20 @@ static inline u64 kf_pool_next_bytes(u64 estimate_bytes, u64 last_bytes,
  * kf_round_ns - how long the next round is
  * @most_ns: not longer than this
  * @unloaded_ns: what a request takes that is alone in the device; 0: unknown
+ * @pct: the round's length in percent of that; 0: @most_ns whatever it is
  *
- * Half of a request's time, so that a cgroup that waits for the next round
+ * Half of a request's time by default, so that a cgroup that waits for the next round
  * waits little beside what the device takes, on a fast device as on a slow
  * one. Not shorter than KF_ROUND_NS_MIN: a refill looks at every active cgroup.
  */
 #define KF_ROUND_NS_MIN		(20 * NSEC_PER_USEC)
 
-static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns)
+static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns, u64 pct)
 {
-	if (!unloaded_ns)
+	if (!unloaded_ns || !pct)
 		return most_ns;
-	return min_t(u64, most_ns, max_t(u64, unloaded_ns / 2, KF_ROUND_NS_MIN));
+	return clamp_t(u64, div_u64(unloaded_ns * pct, 100),
+		       min_t(u64, KF_ROUND_NS_MIN, most_ns), most_ns);
 }
 
 /**

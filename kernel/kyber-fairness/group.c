@@ -229,7 +229,8 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 	u64 now_ns = ktime_get_ns();
 	u64 elapsed_ns = now_ns - kq->round_start_ns;
 	u64 round_ns = kf_round_ns(READ_ONCE(kq->round_ns),
-				   READ_ONCE(kq->unloaded_ns));
+				   READ_ONCE(kq->unloaded_ns),
+				   READ_ONCE(kq->round_pct));
 	u64 used_bytes, estimate_bytes, spendable_bytes, rounds;
 	s64 carried_bytes = 0;
 	struct kf_group *kg;

@@ -161,6 +161,7 @@ struct kf_queue {
 
 	/* Set through sysfs, read without a lock. */
 	u64 round_ns;
+	u64 round_pct;
 	u64 timeout_ns;
 	u64 hold_pct;
 	u64 inside_pct;

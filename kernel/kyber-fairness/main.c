@@ -153,6 +153,7 @@
  * 16), 8 and 0.65 ms give a weighted Jain index of 0.974 and 0.990.
  */
 #define KF_ROUND_NS_DFL		(500 * NSEC_PER_USEC)
+#define KF_ROUND_PCT_DFL	50
 /* The report's period, a limit for mishaps here. */
 #define KF_TIMEOUT_NS_DFL	(20 * NSEC_PER_MSEC)
 
@@ -813,6 +814,7 @@ static void *kf_alloc(struct request_queue *q)
 	kq->dev = disk_devt(q->disk);
 	kq->generation = atomic64_inc_return(&kf_generation);
 	kq->round_ns = KF_ROUND_NS_DFL;
+	kq->round_pct = KF_ROUND_PCT_DFL;
 	kq->timeout_ns = KF_TIMEOUT_NS_DFL;
 	kq->hold_pct = KF_HOLD_PCT_DFL;
 	kq->inside_pct = KF_INSIDE_PCT_DFL;
@@ -879,6 +881,7 @@ enum kf_tunable_id {
 	KF_TUNABLE_READ_LAT_NSEC,
 	KF_TUNABLE_WRITE_LAT_NSEC,
 	KF_TUNABLE_ROUND_US,
+	KF_TUNABLE_ROUND_PCT,
 	KF_TUNABLE_TIMEOUT_US,
 	KF_TUNABLE_HOLD_PCT,
 	KF_TUNABLE_INSIDE_PCT,
@@ -903,12 +906,16 @@ static const struct kf_tunable {
 	/* Shorter: smoother and lower latency; longer: fewer refills. */
 	[KF_TUNABLE_ROUND_US] = {
 		offsetof(struct kf_queue, round_ns),
-		NSEC_PER_USEC, 100, USEC_PER_SEC
+		NSEC_PER_USEC, 100, 10 * USEC_PER_SEC
+	},
+	/* In percent of a request's time; 0: rounds of round_us on any device. */
+	[KF_TUNABLE_ROUND_PCT] = {
+		offsetof(struct kf_queue, round_pct), 1, 0, 1000
 	},
 	/* How long a cgroup that cannot use its budget may hold up others. */
 	[KF_TUNABLE_TIMEOUT_US] = {
 		offsetof(struct kf_queue, timeout_ns),
-		NSEC_PER_USEC, 1000, USEC_PER_SEC
+		NSEC_PER_USEC, 1000, 10 * USEC_PER_SEC
 	},
 	/* More: more exact shares; less: more total when cgroups reach depth limits. */
 	[KF_TUNABLE_HOLD_PCT] = {
@@ -969,6 +976,7 @@ static ssize_t kf_##name##_store(struct elevator_queue *e,		\
 KF_TUNABLE_FNS(read_lat_nsec, READ_LAT_NSEC)
 KF_TUNABLE_FNS(write_lat_nsec, WRITE_LAT_NSEC)
 KF_TUNABLE_FNS(round_us, ROUND_US)
+KF_TUNABLE_FNS(round_pct, ROUND_PCT)
 KF_TUNABLE_FNS(timeout_us, TIMEOUT_US)
 KF_TUNABLE_FNS(hold_pct, HOLD_PCT)
 KF_TUNABLE_FNS(inside_pct, INSIDE_PCT)
@@ -980,6 +988,7 @@ static isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
 	KF_ATTR(read_lat_nsec),
 	KF_ATTR(write_lat_nsec),
 	KF_ATTR(round_us),
+	KF_ATTR(round_pct),
 	KF_ATTR(timeout_us),
 	KF_ATTR(hold_pct),
 	KF_ATTR(inside_pct),

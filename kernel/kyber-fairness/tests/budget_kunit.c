@@ -200,10 +200,15 @@ static void round_follows_the_device(struct kunit *test)
 {
 	const u64 us = NSEC_PER_USEC;
 
-	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 0), 500 * us);
-	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 85 * us), 42500ULL);
-	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 8000 * us), 500 * us);
-	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 1), 20 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 0, 50), 500 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 850 * us, 50), 425 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 850 * us, 30), 255 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 8000 * us, 50), 500 * us);
+	KUNIT_EXPECT_EQ(test, kf_round_ns(500 * us, 1, 50), KF_ROUND_NS_MIN);
+	/* The least does not go beyond the most. */
+	KUNIT_EXPECT_EQ(test, kf_round_ns(10 * us, 1, 50), 10 * us);
+	/* The report's: 100 ms, whatever a request takes. */
+	KUNIT_EXPECT_EQ(test, kf_round_ns(100000 * us, 85 * us, 0), 100000 * us);
 }
 
 static void spendable_is_never_nothing(struct kunit *test)
