@@ -258,6 +258,43 @@ static inline u64 kf_inside_for(u64 nr_own, u64 share)
 	return div64_u64(nr_own << KF_SHARE_SHIFT, share);
 }
 
+/**
+ * kf_requests_for - requests that a share is, in no unit but that of others
+ * @share: the cgroup's share of what is shared
+ * @cost_bytes: what a request of it is charged on the mean
+ */
+static inline u64 kf_requests_for(u64 share, u64 cost_bytes)
+{
+	return div64_u64(share << 20, max_t(u64, cost_bytes, 1));
+}
+
+/**
+ * kf_request_share - a cgroup's share of the requests inside, not 0
+ * @requests: from kf_requests_for()
+ * @requests_sum: the sum of all cgroups'
+ *
+ * Of two cgroups with the same share of bytes, one that sends 4 KiB has 32 of 33
+ * requests, and one that sends 128 KiB the other.
+ */
+static inline u64 kf_request_share(u64 requests, u64 requests_sum)
+{
+	requests = min_t(u64, requests, requests_sum);
+	/* Sane products; what is less than a 2^20th counts as that. */
+	while (requests_sum >= 1ULL << 34) {
+		requests >>= 1;
+		requests_sum >>= 1;
+	}
+	return max_t(u64, div64_u64(requests << KF_SHARE_SHIFT,
+				    max_t(u64, requests_sum, 1)),
+		     KF_SHARE_ONE >> 20);
+}
+
+/* Moves the mean of what requests are charged by a sixteenth of the difference. */
+static inline u32 kf_mean_cost_bytes(u32 mean_bytes, u32 cost_bytes)
+{
+	return mean_bytes + ((s32)(cost_bytes - mean_bytes) >> 4);
+}
+
 /* Which part of what it was to have a cgroup did not get. */
 static inline u64 kf_permille(u64 lost_bytes, u64 used_bytes)
 {

@@ -132,7 +132,7 @@ static inline u64 kf_model_clamp_ps(u64 ps, bool is_io)
 
 /* Steps towards a window that did more than the model allows, and less. */
 #define KF_LEARN_FASTER_SHIFT	2
-#define KF_LEARN_SLOWER_SHIFT	5
+#define KF_LEARN_SLOWER_SHIFT	3
 #define KF_LEARN_ONE		65536LL
 /* As far as a step goes, of KF_LEARN_ONE; so near is a model of the right scale. */
 #define KF_LEARN_STEP_MAX	(KF_LEARN_ONE / 8)
@@ -211,7 +211,7 @@ static inline u64 kf_learn_step(u64 ps, u64 scale_ps, s64 step, bool is_io)
  *
  * The device was at it for no longer than the window: a model that says more is
  * too slow, whatever else is true. If it says less and the device was full, it is
- * too fast; that is less sure, and such steps are small.
+ * too fast; that is less sure, and such steps are half as large.
  *
  * A window tells how long a mix of requests takes, not how that divides among
  * them. First, all parameters are scaled until one window fits: disks differ a

@@ -471,6 +471,12 @@ static u64 kf_group_error_permille(struct kf_group *kg)
 			   kg->used_bytes);
 }
 
+/* See kf_requests_for(). */
+static u64 kf_group_requests(struct kf_group *kg)
+{
+	return kf_requests_for(kg->share, READ_ONCE(kg->mean_cost_bytes));
+}
+
 /**
  * kf_groups_inside - how many requests inside the device sharing allows
  * @kq: device
@@ -482,18 +488,27 @@ static u64 kf_group_error_permille(struct kf_group *kg)
  */
 u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 {
-	u64 own = U32_MAX, error_permille = 0;
+	u64 own = U32_MAX, error_permille = 0, requests_sum = 0;
 	struct kf_group *kg;
 
 	spin_lock_irq(&kq->lock);
+	list_for_each_entry(kg, &kq->active, active_node)
+		if (kg->outstanding_max)
+			requests_sum += kf_group_requests(kg);
+
 	list_for_each_entry(kg, &kq->active, active_node) {
 		u64 nr_own = kg->outstanding_max;
 
-		if (nr_own && kg->share &&
-		    kf_inside_for(nr_own, kg->share) * KF_INSIDE_HOPELESS >= least) {
-			own = min(own, kf_inside_for(nr_own, kg->share));
-			error_permille = max(error_permille,
-					     kf_group_error_permille(kg));
+		if (nr_own && kg->share) {
+			u64 inside_for = kf_inside_for(nr_own,
+						       kf_request_share(kf_group_requests(kg),
+									requests_sum));
+
+			if (inside_for * KF_INSIDE_HOPELESS >= least) {
+				own = min(own, inside_for);
+				error_permille = max(error_permille,
+						     kf_group_error_permille(kg));
+			}
 		}
 		kg->outstanding_max -= kg->outstanding_max / 4;
 		kg->lost_bytes = 0;
@@ -518,6 +533,7 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 	kg->kq = kq;
 	kg->generation = kq->generation;
 	kg->parent = parent;
+	kg->mean_cost_bytes = KF_POOL_MIN_BYTES;
 	INIT_LIST_HEAD(&kg->active_node);
 	for (i = 0; i < kg->nr_backlogs; i++) {
 		struct kf_backlog *kb = &kg->backlog[i];

@@ -260,6 +260,8 @@ struct kf_group {
 	unsigned long flags;
 	atomic_t nr_backlogged;		/* hardware contexts with requests waiting */
 	atomic64_t budget_bytes;
+	/* What its requests are charged on the mean; a lost update does no harm. */
+	u32 mean_cost_bytes;
 	atomic_t nr_outstanding;	/* requests from insertion to completion */
 	bool is_active;			/* written under kq->lock */
 	/* At the last refill it would have taken more; written under kq->lock. */

@@ -533,6 +533,9 @@ static u32 kf_find_cost_bytes(struct kf_queue *kq, struct request *rq)
 /* Charge the request's cgroup: it is dispatched. */
 static void kf_charge(struct kf_backlog *kb, struct request *rq)
 {
+	u32 cost_bytes = kf_rq_cost_bytes(rq);
+	struct kf_group *kg = kb->kg;
+
 	if (bio_has_data(rq->bio)) {
 		unsigned int dir = rq_data_dir(rq);
 
@@ -540,7 +543,9 @@ static void kf_charge(struct kf_backlog *kb, struct request *rq)
 			   kb->dispatched_bytes[dir] + blk_rq_bytes(rq));
 		WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
 	}
-	atomic64_sub(kf_rq_cost_bytes(rq), &kb->kg->budget_bytes);
+	atomic64_sub(cost_bytes, &kg->budget_bytes);
+	WRITE_ONCE(kg->mean_cost_bytes,
+		   kf_mean_cost_bytes(READ_ONCE(kg->mean_cost_bytes), cost_bytes));
 }
 
 static void kf_take_request(struct kf_hctx *kh, struct kf_backlog *kb,

@@ -196,6 +196,35 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_permille(U64_MAX, U64_MAX), 500ULL);
 }
 
+/* What is shared is bytes; what is inside is requests. */
+static void requests_by_share(struct kunit *test)
+{
+	u64 small = kf_requests_for(KF_SHARE_ONE / 2, 4096);
+	u64 large = kf_requests_for(KF_SHARE_ONE / 2, 131072);
+	u32 mean = 4096;
+	int i;
+
+	/* 128 of 4 KiB are inside when 4 of 128 KiB are. */
+	KUNIT_EXPECT_EQ(test, kf_inside_for(128, kf_request_share(small, small + large)),
+			132ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_for(4, kf_request_share(large, small + large)),
+			132ULL);
+	/* All alike: the share itself, to a millionth. */
+	small = kf_request_share(kf_requests_for(KF_SHARE_ONE / 4, 4096),
+				 kf_requests_for(KF_SHARE_ONE, 4096));
+	KUNIT_EXPECT_EQ(test, small, KF_SHARE_ONE / 4);
+	/* Nonsense gives a share, not a fault. */
+	KUNIT_EXPECT_GT(test, kf_request_share(0, 0), 0ULL);
+	KUNIT_EXPECT_GT(test, kf_request_share(kf_requests_for(KF_SHARE_ONE, 0), U64_MAX), 0ULL);
+
+	for (i = 0; i < 200; i++)
+		mean = kf_mean_cost_bytes(mean, 131072);
+	KUNIT_EXPECT_GE(test, mean, 131000U);
+	for (i = 0; i < 200; i++)
+		mean = kf_mean_cost_bytes(mean, 512);
+	KUNIT_EXPECT_LE(test, mean, 528U);
+}
+
 static void round_follows_the_device(struct kunit *test)
 {
 	const u64 us = NSEC_PER_USEC;
@@ -326,6 +355,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(carry_keeps_debts),
 	KUNIT_CASE(holding_is_bounded),
 	KUNIT_CASE(inside_by_share),
+	KUNIT_CASE(requests_by_share),
 	KUNIT_CASE(round_follows_the_device),
 	KUNIT_CASE(spendable_is_never_nothing),
 	KUNIT_CASE(rounds_to_spend),
