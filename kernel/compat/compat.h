@@ -312,12 +312,6 @@ static inline void isolio_set_min_depth(struct blk_mq_hw_ctx *hctx,
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, min);
 }
 
-/* Scheduler tags in use; looks at every word of the map. */
-static inline unsigned int isolio_nr_used_tags(struct blk_mq_hw_ctx *hctx)
-{
-	return sbitmap_weight(&hctx->sched_tags->bitmap_tags.sb);
-}
-
 static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
 					       unsigned int pct)
 {

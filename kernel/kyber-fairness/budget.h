@@ -89,7 +89,7 @@ static inline u64 kf_pool_next_bytes(u64 estimate_bytes, u64 last_bytes,
  * waits little beside what the device takes, on a fast device as on a slow
  * one. Not shorter than KF_ROUND_NS_MIN: a refill looks at every active cgroup.
  */
-#define KF_ROUND_NS_MIN		(20 * NSEC_PER_USEC)
+#define KF_ROUND_NS_MIN		(200 * NSEC_PER_USEC)
 
 static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns, u64 pct)
 {

@@ -26,37 +26,35 @@ static int kf_group_state(struct kf_group *kg)
 	       KF_GROUP_EXPECTED : -1;
 }
 
-static void kf_group_count(struct kf_group *kg, int bit, bool in, atomic_t *nr)
-{
-	if (in) {
-		if (!test_and_set_bit(bit, &kg->flags))
-			atomic_inc(nr);
-	} else {
-		if (test_and_clear_bit(bit, &kg->flags))
-			atomic_dec(nr);
-	}
-}
-
 /**
  * kf_group_update_state - count a group as runnable, expected, or neither
  * @kg: group whose budget or backlog may have changed between some and none
  *
  * Needs no lock: whoever changes the state calls this afterwards, and looks
  * again after setting the bits. So the last of several callers on different
- * CPUs leaves the bits as the state is.
+ * CPUs leaves the bits as the state is; each counts what it replaced.
  */
 void kf_group_update_state(struct kf_group *kg)
 {
+	struct kf_queue *kq = kg->kq;
+	unsigned long was, is;
 	int state;
 
 	do {
 		state = kf_group_state(kg);
-		kf_group_count(kg, KF_GROUP_RUNNABLE,
-			       state == KF_GROUP_RUNNABLE, &kg->kq->nr_runnable);
-		kf_group_count(kg, KF_GROUP_EXPECTED,
-			       state == KF_GROUP_EXPECTED, &kg->kq->nr_expected);
-		/* The bits before the look: whoever changes it then, sees it. */
-		smp_mb__after_atomic();
+		is = state < 0 ? 0 : BIT(state);
+		/* A full barrier: who changes the state after it, sees it. */
+		was = xchg(&kg->flags, is);
+		if (was == is)
+			continue;
+		if (is == BIT(KF_GROUP_RUNNABLE))
+			atomic_inc(&kq->nr_runnable);
+		else if (is)
+			atomic_inc(&kq->nr_expected);
+		if (was == BIT(KF_GROUP_RUNNABLE))
+			atomic_dec(&kq->nr_runnable);
+		else if (was)
+			atomic_dec(&kq->nr_expected);
 	} while (state != kf_group_state(kg));
 }
 

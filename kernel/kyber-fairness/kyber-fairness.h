@@ -176,6 +176,8 @@ struct kf_hctx {
 	unsigned long flags;		/* no lock */
 	/* On kf_queue.throttled while KF_HCTX_THROTTLED; no lock. */
 	struct llist_node throttled_node;
+	/* Requests from insertion to completion; no lock. */
+	atomic_t nr_tags;
 
 	/* lock protects everything below, and the backlogs of this hctx. */
 	spinlock_t lock;
@@ -346,6 +348,8 @@ void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
 		  enum kf_domain_id id);
 void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
 		  enum kf_domain_id id);
+void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb,
+		   enum kf_domain_id id);
 void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
 			enum kf_domain_id id);
 void kf_ready_release(struct kf_hctx *kh);

@@ -282,14 +282,20 @@ static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
 	return kg ? &kg->backlog[hctx_nr] : NULL;
 }
 
+/* Half of the scheduler's tags are free; see kf_own_tags(). */
+static bool kf_tags_abound(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx)
+{
+	struct kf_hctx *kh = hctx->sched_data;
+
+	return atomic_read(&kh->nr_tags) < kq->q->nr_requests / 2;
+}
+
 static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 			    struct blk_mq_hw_ctx *hctx)
 {
-	/* Counting tags takes longer than the rest: only beyond its share. */
-	return !READ_ONCE(kb->kg->is_active) ||
+	return kf_tags_abound(kq, hctx) || !READ_ONCE(kb->kg->is_active) ||
 	       atomic_read(&kb->nr_tags) <
-	       kf_own_tags(kq->q->nr_requests, READ_ONCE(kb->kg->share)) ||
-	       isolio_nr_used_tags(hctx) < kq->q->nr_requests / 2;
+	       kf_own_tags(kq->q->nr_requests, READ_ONCE(kb->kg->share));
 }
 
 /*
@@ -328,7 +334,8 @@ static void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct kf_backlog *kb = NULL;
 
 	/* Others may wait for these: see kf_is_urgent(). */
-	if (!(opf & (REQ_META | REQ_SWAP)) && !(current->flags & PF_MEMALLOC))
+	if (!kf_tags_abound(kq, hctx) && !(opf & (REQ_META | REQ_SWAP)) &&
+	    !(current->flags & PF_MEMALLOC))
 		kb = kf_get_current_backlog(kq, hctx->queue_num);
 	if (kb) {
 		if (!kf_may_have_tag(kq, kb, hctx)) {
@@ -386,8 +393,8 @@ static void kf_prepare_request(struct request *rq)
 }
 
 /* The request's backlog; the first time it takes references. */
-static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct request *rq,
-				      unsigned int hctx_nr)
+static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
+				      struct request *rq, unsigned int hctx_nr)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
 	struct kf_group *kg;
@@ -401,6 +408,7 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct request *rq,
 	if (unlikely(!kb->latency))
 		kf_latency_alloc(kb);
 	atomic_inc(&kb->nr_tags);
+	atomic_inc(&kh->nr_tags);
 	atomic_inc(&kg->nr_outstanding);
 	rq->elv.priv[1] = kb;
 	return kb;
@@ -411,7 +419,7 @@ static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 			      bool at_head)
 {
 	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
-	struct kf_backlog *kb = kf_rq_claim(kq, rq, hctx_nr);
+	struct kf_backlog *kb = kf_rq_claim(kq, kh, rq, hctx_nr);
 	struct kf_group *kg = kb->kg;
 
 	lockdep_assert_held(&kh->lock);
@@ -548,24 +556,28 @@ static void kf_charge(struct kf_backlog *kb, struct request *rq)
 		   kf_mean_cost_bytes(READ_ONCE(kg->mean_cost_bytes), cost_bytes));
 }
 
-static void kf_take_request(struct kf_hctx *kh, struct kf_backlog *kb,
-			    struct request *rq, enum kf_domain_id id)
+static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
+			    struct kf_backlog *kb, struct request *rq,
+			    enum kf_domain_id id)
 {
 	struct kf_group *kg = kb->kg;
-	bool more;
+	bool has_budget;
 
 	lockdep_assert_held(&kh->lock);
 
 	list_del_init(&rq->queuelist);
-	kf_ready_del(kh, kb, id);
-	more = !list_empty(&kb->rqs[id]);
 	if (!--kb->nr_waiting)
 		atomic_dec(&kg->nr_backlogged);
 	kf_charge(kb, rq);
-	if (!kb->nr_waiting || !kf_group_has_budget(kg))
+	has_budget = kf_group_has_budget(kg);
+	if (!kb->nr_waiting || !has_budget)
 		kf_group_update_state(kg);
-	if (more)
-		kf_ready_add(kh, kb, id);
+	if (list_empty(&kb->rqs[id]))
+		kf_ready_del(kh, kb, id);
+	else if (has_budget)
+		kf_ready_move(kh, kb, id);
+	else
+		kf_hold_back(kq, kh, kb, id);
 }
 
 static void kf_take_urgent(struct kf_hctx *kh, struct request *rq)
@@ -610,7 +622,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq,
 		held_ns = kb->eligible_at_ns - rq->start_time_ns;
 	kf_rq_set_token(rq, token, kf_find_cost_bytes(kq, rq), held_ns);
 	if (kb)
-		kf_take_request(kh, kb, rq, id);
+		kf_take_request(kq, kh, kb, rq, id);
 	else
 		kf_take_urgent(kh, rq);
 	kh->nr_dispatched++;
@@ -648,6 +660,19 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh,
 	return NULL;
 }
 
+/* Whether a request may be dispatched, for all that is known here; no lock. */
+static bool kf_is_ready(struct kf_hctx *kh)
+{
+	int id;
+
+	if (READ_ONCE(kh->nr_urgent))
+		return true;
+	for (id = 0; id < KF_NR_DOMAINS; id++)
+		if (READ_ONCE(kh->ready_levels[id]))
+			return true;
+	return false;
+}
+
 /*
  * Called by the block layer when @hctx can take a request, in process context
  * or on a worker; often. Tries, refills if nobody has budget, tries again, and
@@ -665,15 +690,18 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	rq = kf_dispatch(kq, kh, hctx->queue_num);
 	if (rq && READ_ONCE(kq->hold_start_ns))
 		kf_stop_holding(kq);
-	if (!rq && kh->nr_spent) {
+	/*
+	 * What is left has to wait. Known at once, the block layer does not come
+	 * again to hear that there is nothing, and look at all hardware queues.
+	 */
+	if (kh->nr_spent && (!rq || !kf_is_ready(kh))) {
 		refilled = kf_refill_if_spent(kq);
 		if (!refilled)
 			kf_wait_for_refill(kq, kh);
 		/* By us, or by somebody before we were known to wait. */
-		if (kh->round != smp_load_acquire(&kq->round)) {
-			kf_see_refill(kq, kh);
+		kf_see_refill(kq, kh);
+		if (!rq)
 			rq = kf_dispatch(kq, kh, hctx->queue_num);
-		}
 	} else if (rq && !llist_empty(&kq->throttled)) {
 		/* This may have been the last one entitled before the others. */
 		refilled = kf_refill_if_spent(kq);
@@ -691,13 +719,9 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
-	int id;
 
-	if (READ_ONCE(kh->nr_urgent))
+	if (kf_is_ready(kh))
 		return true;
-	for (id = 0; id < KF_NR_DOMAINS; id++)
-		if (READ_ONCE(kh->ready_levels[id]))
-			return true;
 
 	/*
 	 * Held back: work once there was a refill, or may be one. And until
@@ -744,12 +768,15 @@ static void kf_rq_return_token(struct request *rq)
 static void kf_finish_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
+	struct kf_hctx *kh;
 
 	kf_rq_return_token(rq);
 	if (!kb)
 		return;
+	kh = rq->mq_hctx->sched_data;
 	rq->elv.priv[1] = NULL;
 	atomic_dec(&kb->kg->nr_outstanding);
+	atomic_dec(&kh->nr_tags);
 	atomic_dec(&kb->nr_tags);
 	/* The count before the look; prepare_to_wait_exclusive() pairs. */
 	smp_mb__after_atomic();

@@ -58,6 +58,23 @@ void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
 			   kh->ready_levels[id] & ~BIT_ULL(level));
 }
 
+/* Its cgroup has less budget than when it was put on its list. */
+void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb,
+		   enum kf_domain_id id)
+{
+	unsigned int level;
+
+	lockdep_assert_held(&kh->lock);
+
+	level = kf_level(atomic64_read(&kb->kg->budget_bytes),
+			 READ_ONCE(kb->kg->levels_per_byte));
+	/* Alone there: it is where it would be put. */
+	if (level == kb->level[id] && kb->node[id].next == kb->node[id].prev)
+		return;
+	kf_ready_del(kh, kb, id);
+	kf_ready_add(kh, kb, id);
+}
+
 /* Its cgroup has no budget: keep it out of the way until the next refill. */
 void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
 			enum kf_domain_id id)
