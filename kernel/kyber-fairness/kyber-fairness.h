@@ -342,6 +342,10 @@ ssize_t kf_share_by_store(struct elevator_queue *e, const char *page, size_t cou
 ssize_t kf_cost_model_show(struct elevator_queue *e, char *page);
 ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t count);
 
+/* tunables.c */
+extern isolio_attrs_const struct elv_fs_entry kf_attrs[];
+void kf_tunables_init(struct kf_queue *kq);
+
 /* ready.c */
 void kf_ready_init(struct kf_hctx *kh);
 void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
