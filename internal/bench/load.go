@@ -80,6 +80,9 @@ func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (o
 	if err = e.awaitReady(ctx, running, ready, total, dir); err != nil {
 		return nil, counted, err
 	}
+	if err = p.settleFiles(); err != nil {
+		return nil, counted, err
+	}
 	if counted, err = e.await(ctx, running, p, dir, report); err != nil {
 		return nil, counted, err
 	}

@@ -88,6 +88,14 @@ func (m *fakeMachine) Write(path, value string) error {
 	return m.OS.Write(path, value)
 }
 
+func (m *fakeMachine) Run(command []string) error { return m.record(strings.Join(command, " ")) }
+
+func (m *fakeMachine) Mount(device, path, kind string) error {
+	return m.record("mount " + kind + " " + device + " " + path)
+}
+
+func (m *fakeMachine) Unmount(path string) error { return m.record("unmount " + path) }
+
 func (m *fakeMachine) file(path, text string) {
 	m.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

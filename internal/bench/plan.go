@@ -38,6 +38,8 @@ type Plan struct {
 	Sample time.Duration
 
 	disk *block.Device
+	// mounted is where its file system is, "" for none.
+	mounted string
 }
 
 // Job is a container's fio process.
@@ -116,7 +118,7 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	if err != nil {
 		return nil, err
 	}
-	enableIO, err := e.Cgroups.EnableIO()
+	enableIO, err := e.Cgroups.Enable(controllers(k))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 		}
 	}
 	// The scheduler comes first: its module brings the weight files along.
-	p.Setup = slices.Concat(setScheduler, iocost, enableIO, e.Cgroups.Make(group, leaves))
+	p.Setup = slices.Concat(setScheduler, iocost, enableIO, e.Cgroups.Make(group, leaves, controllers(k)))
 	if c.weightFile != "" {
 		// All in one, so that all keep their proportion to one another.
 		weighted := slices.Clone(k.Containers)
@@ -145,7 +147,13 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 			}
 		}
 	}
-	p.Jobs, err = e.jobs(x, k, group, d)
+	at, mount, err := e.filesystem(x, k, d)
+	if err != nil {
+		return nil, err
+	}
+	p.mounted = at
+	p.Setup = append(p.Setup, mount...)
+	p.Jobs, err = e.jobs(x, k, group, d, at)
 	return p, err
 }
 
@@ -158,7 +166,7 @@ const partAlign = 1 << 20
 
 // jobs gives each container an equal part of the disk, unless its job names
 // an offset.
-func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d *block.Device) ([]Job, error) {
+func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d *block.Device, mounted string) ([]Job, error) {
 	part := d.SizeBytes / int64(len(k.Containers)) / partAlign * partAlign
 	var jobs []Job
 	for i, t := range k.Containers {
@@ -172,12 +180,17 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d 
 			return nil, failure.Usagef("%s: container %s: %d bytes from offset %d with bs %d do not fit on %s; allowed: offset + size up to %d bytes, size at least bs",
 				x.File, t.Name, size, offset, bs, d.Name, d.SizeBytes)
 		}
+		filename := d.Node
+		if mounted != "" {
+			filename = filepath.Join(mounted, t.Name)
+			offset, size = 0, t.Job.Bytes("size", fileBytes(part))
+		}
 		uncounted, counted := k.CountedS(t)
 		jobs = append(jobs, Job{
 			Container: t, Cgroup: filepath.Join(group, t.Cgroup), Counted: counted / k.DurationS,
 			Start: seconds(t.StartS), End: seconds(t.EndS),
 			Job: fio.Job{
-				Name: t.Name, Filename: d.Node, OffsetBytes: offset, SizeBytes: size,
+				Name: t.Name, Filename: filename, Files: mounted != "", OffsetBytes: offset, SizeBytes: size,
 				Ramp: seconds(uncounted), Runtime: seconds(counted) + spare,
 				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job,
 			},
@@ -257,6 +270,8 @@ func (p *Plan) Print(w io.Writer) error {
 		switch {
 		case s.Mkdir:
 			b.WriteString("rmdir " + s.Path + "\n")
+		case s.Mount != "":
+			b.WriteString("umount " + s.Path + "\n")
 		case s.Undo != "":
 			b.WriteString(plan.Step{Path: s.Path, Value: s.Undo}.String() + "\n")
 		}

@@ -58,30 +58,33 @@ func (t Tree) words(file string) ([]string, error) {
 	return strings.Fields(string(text)), err
 }
 
-// EnableIO returns the step that gives the root group's children the io
-// controller, or none if they have it.
-func (t Tree) EnableIO() ([]plan.Step, error) {
+// Enable returns the steps that give the root group's children the controllers
+// that they do not have.
+func (t Tree) Enable(controllers []string) ([]plan.Step, error) {
 	enabled, err := t.words("cgroup.subtree_control")
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(enabled, "io") {
-		return nil, nil
+	var steps []plan.Step
+	for _, name := range controllers {
+		if !slices.Contains(enabled, name) {
+			steps = append(steps, plan.Step{Path: t.Path("cgroup.subtree_control"), Value: "+" + name, Undo: "-" + name})
+		}
 	}
-	return []plan.Step{{Path: t.Path("cgroup.subtree_control"), Value: "+io", Undo: "-io"}}, nil
+	return steps, nil
 }
 
 // Make returns the steps that make a group with children, and everything on
 // the way to them. leaves are paths below group; all of them, and group itself,
-// must not exist yet. Groups on the way pass the io controller on.
-func (t Tree) Make(group string, leaves []string) []plan.Step {
-	steps := t.inner(group)
+// must not exist yet. Groups on the way pass the controllers on.
+func (t Tree) Make(group string, leaves, controllers []string) []plan.Step {
+	steps := t.inner(group, controllers)
 	made := map[string]bool{}
 	for _, leaf := range leaves {
 		for i := range leaf {
 			if dir := leaf[:i]; leaf[i] == '/' && !made[dir] {
 				made[dir] = true
-				steps = append(steps, t.inner(filepath.Join(group, dir))...)
+				steps = append(steps, t.inner(filepath.Join(group, dir), controllers)...)
 			}
 		}
 		steps = append(steps, t.mkdir(filepath.Join(group, leaf)))
@@ -89,12 +92,13 @@ func (t Tree) Make(group string, leaves []string) []plan.Step {
 	return steps
 }
 
-// inner makes a group that passes the io controller on.
-func (t Tree) inner(group string) []plan.Step {
-	return []plan.Step{
-		t.mkdir(group),
-		{Path: t.Path(group, "cgroup.subtree_control"), Value: "+io"},
+// inner makes a group that passes the controllers on.
+func (t Tree) inner(group string, controllers []string) []plan.Step {
+	steps := []plan.Step{t.mkdir(group)}
+	for _, name := range controllers {
+		steps = append(steps, plan.Step{Path: t.Path(group, "cgroup.subtree_control"), Value: "+" + name})
 	}
+	return steps
 }
 
 func (t Tree) mkdir(group string) plan.Step {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,21 +54,31 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestEnableIO(t *testing.T) {
-	tree := fakeTree(t, map[string]string{"cgroup.subtree_control": "cpu memory\n"})
-	steps, err := tree.EnableIO()
-	if err != nil || len(steps) != 1 || steps[0].Value != "+io" || steps[0].Undo != "-io" {
-		t.Errorf("EnableIO = %v, %v", steps, err)
-	}
-	tree = fakeTree(t, map[string]string{"cgroup.subtree_control": "cpu io\n"})
-	if steps, err = tree.EnableIO(); err != nil || len(steps) != 0 {
-		t.Errorf("io is on already: EnableIO = %v, %v", steps, err)
+func TestEnable(t *testing.T) {
+	for _, tt := range []struct {
+		enabled string
+		want    []string
+		wanted  []string
+	}{
+		{"cpu memory\n", []string{"io"}, []string{"+io -io"}},
+		{"cpu io\n", []string{"io"}, nil},
+		{"cpu io\n", []string{"io", "memory"}, []string{"+memory -memory"}},
+		{"\n", []string{"io", "memory"}, []string{"+io -io", "+memory -memory"}},
+	} {
+		steps, err := fakeTree(t, map[string]string{"cgroup.subtree_control": tt.enabled}).Enable(tt.want)
+		var got []string
+		for _, s := range steps {
+			got = append(got, s.Value+" "+s.Undo)
+		}
+		if err != nil || !slices.Equal(got, tt.wanted) {
+			t.Errorf("%q: Enable(%q) = %q, %v, want %q", tt.enabled, tt.want, got, err, tt.wanted)
+		}
 	}
 }
 
 func TestMake(t *testing.T) {
 	var b strings.Builder
-	steps := Tree{Root: "/cg"}.Make("isolio-x", []string{"a", "k8s/pod1", "k8s/pod2"})
+	steps := Tree{Root: "/cg"}.Make("isolio-x", []string{"a", "k8s/pod1", "k8s/pod2"}, []string{"io"})
 	if err := plan.Print(&b, steps); err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +95,22 @@ mkdir /cg/isolio-x/k8s/pod2
 	}
 }
 
+// Each group on the way passes all controllers on.
+func TestMakePassesControllersOn(t *testing.T) {
+	n := 0
+	for _, s := range (Tree{}).Make("x", []string{"a/b"}, []string{"io", "memory"}) {
+		if filepath.Base(s.Path) == "cgroup.subtree_control" && (s.Value == "+io" || s.Value == "+memory") {
+			n++
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d controllers passed on, want 2 by each of x and x/a", n)
+	}
+}
+
 func TestMakeSaysThatTheGroupIsThere(t *testing.T) {
 	tree := fakeTree(t, map[string]string{"isolio-x/cgroup.procs": ""})
-	err := plan.On(plan.OS{}).Apply(tree.Make("isolio-x", nil))
+	err := plan.On(plan.OS{}).Apply(tree.Make("isolio-x", nil, []string{"io"}))
 	if err == nil || !strings.Contains(err.Error(), "isolio-x is there already") {
 		t.Errorf("Apply = %v", err)
 	}

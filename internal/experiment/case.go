@@ -65,9 +65,10 @@ func (k *Case) CountedS(t Container) (uncounted, counted float64) {
 	return uncounted, t.EndS - t.StartS - uncounted
 }
 
-// writes reports whether any container's job writes to the device.
+// writes reports whether any container's job writes to the device, or a file
+// system is made on it.
 func (k *Case) writes() bool {
-	return slices.ContainsFunc(k.Containers, func(t Container) bool { return t.Job.Writes() })
+	return k.Device.Filesystem != "" || slices.ContainsFunc(k.Containers, func(t Container) bool { return t.Job.Writes() })
 }
 
 func (k *Case) containerNames() []string {

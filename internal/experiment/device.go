@@ -28,6 +28,9 @@ type Device struct {
 	// CompletionUS is the microseconds a null_blk takes for a request of any
 	// size; 0 completes it at once, where it is sent.
 	CompletionUS int
+	// Filesystem is what is made on the disk, for files in place of the disk
+	// itself: one of Filesystems, "" for none.
+	Filesystem string
 	// Model is what a modeldisk is; the zero Model for a null_blk.
 	Model Model
 }
@@ -64,6 +67,9 @@ type Iocost struct {
 // Models lists what a modeldisk can be.
 func Models() []string { return []string{"fixed", "hdd", "flash", "nvme", "ull"} }
 
+// Filesystems lists what can be made on a disk.
+func Filesystems() []string { return []string{"ext4"} }
+
 // String describes the device in one line.
 func (d Device) String() string {
 	queues := countOf(d.Queues, "queue") + fmt.Sprintf(" of %d tags", d.Tags)
@@ -94,6 +100,9 @@ func (d Device) String() string {
 			about = append(about, has.name)
 		}
 	}
+	if d.Filesystem != "" {
+		about = append(about, d.Filesystem)
+	}
 	return strings.Join(about, ", ")
 }
 
@@ -120,6 +129,7 @@ type fileDevice struct {
 	MemoryBacked *bool          `toml:"memory_backed"`
 	WriteCache   *bool          `toml:"write_cache"`
 	Discard      *bool          `toml:"discard"`
+	Filesystem   *string        `toml:"filesystem"`
 	Params       map[string]any `toml:"params"`
 	Iocost       *fileIocost    `toml:"iocost"`
 }
@@ -157,7 +167,7 @@ func kindKeys(kind string) []string {
 		return []string{"completion_us", "tags", "queues", "size_mib"}
 	}
 	return []string{"model", "preset", "scale", "seed", "tags", "queues", "poll_queues", "size_mib",
-		"memory_backed", "write_cache", "discard", "params", "iocost"}
+		"memory_backed", "write_cache", "discard", "filesystem", "params", "iocost"}
 }
 
 // paramPattern keeps the names of parameters and presets fit for file names.
@@ -189,6 +199,15 @@ func (c *checker) device(f *fileDevice) Device {
 		d.SizeMiB = c.integer("device.size_mib", f.SizeMiB, nil, 1, 1<<24)
 	}
 	d.Model = c.model(f)
+	if d.Filesystem = value(f.Filesystem, ""); f.Filesystem == nil {
+		return d
+	}
+	if !slices.Contains(Filesystems(), d.Filesystem) {
+		c.fail("device.filesystem", fmt.Sprintf("unknown file system %q", d.Filesystem), strings.Join(Filesystems(), ", "))
+	}
+	if !d.Model.MemoryBacked {
+		c.fail("device.filesystem", "needs a disk that keeps what is written", "memory_backed = true, with size_mib; or no filesystem")
+	}
 	return d
 }
 

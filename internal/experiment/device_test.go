@@ -102,7 +102,7 @@ func TestDeviceString(t *testing.T) {
 }
 
 func TestParseRefusesModelDisk(t *testing.T) {
-	keys := "model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"
+	keys := "model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, params, iocost"
 	refuses(t, modelDisk, []struct{ name, old, new, want string }{
 		{"a key of another kind", `scale = 16`, `completion_us = 16`,
 			"x:10: device.completion_us: is not a key of kind modeldisk; allowed: " + keys},
@@ -140,4 +140,23 @@ func TestParseRefusesModelDisk(t *testing.T) {
 		{"a model's key for null_blk", "tags = 32", "tags = 32\nscale = 2",
 			"x:13: device.scale: is not a key of kind null_blk; allowed: completion_us, tags, queues, size_mib"},
 	})
+}
+
+func TestParseRefusesFilesystems(t *testing.T) {
+	with := func(lines string) string { return "model = \"nvme\"\n" + lines }
+	const base = "name = \"x\"\nquestion = \"What?\"\nschedulers = [\"bfq\"]\nduration_s = 1.0\n[device]\nkind = \"modeldisk\"\nmodel = \"nvme\"\n" +
+		"[job]\nrw = \"write\"\n[[container]]\nname = \"a\"\nweight = 1\n"
+	refuses(t, base, []struct{ name, old, new, want string }{
+		{"unknown", with(""), with("memory_backed = true\nsize_mib = 64\nfilesystem = \"fat\"\n"),
+			`x:10: device.filesystem: unknown file system "fat"; allowed: ext4`},
+		{"nothing is kept", with(""), with("filesystem = \"ext4\"\n"),
+			"x:8: device.filesystem: needs a disk that keeps what is written; allowed: memory_backed = true, with size_mib; or no filesystem"},
+	})
+	e, err := Parse("x", []byte(strings.Replace(base, with(""), with("memory_backed = true\nsize_mib = 64\nfilesystem = \"ext4\"\n"), 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := e.Cases[0].Device; d.Filesystem != "ext4" || !strings.HasSuffix(d.String(), "memory-backed, ext4") {
+		t.Errorf("device %s", d)
+	}
 }

@@ -113,7 +113,7 @@ func TestParseRefuses(t *testing.T) {
 			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
-				"poll_queues, size_mib, memory_backed, write_cache, discard, params, iocost"},
+				"poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, params, iocost"},
 		{"unknown container key", "weight = 400", "wieght = 400",
 			"x:25: container.wieght: unknown key; allowed: name, weight, count, cgroup, start_s, end_s, pauses, job"},
 		{"unknown expect key", "min = 0.99", "minimum = 0.99",

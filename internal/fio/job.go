@@ -17,7 +17,8 @@ import (
 // Job is one fio process: a container's load on its own part of the device.
 type Job struct {
 	Name     string // also of the job in fio's output
-	Filename string // the device's node
+	Filename string // the device's node, or a file that fio makes
+	Files    bool   // it is a file
 	// OffsetBytes and SizeBytes bound the part of the device that is used.
 	OffsetBytes, SizeBytes int64
 	// Ramp is how long fio runs before it counts, Runtime how long it counts.
@@ -83,7 +84,7 @@ func (j Job) Args(output string) []string {
 	if j.Prerun != "" {
 		args = append(args, "--exec_prerun="+j.Prerun)
 	}
-	if !j.Options.Writes() {
+	if !j.Options.Writes() && !j.Files {
 		args = append(args, "--readonly")
 	}
 	// What is said before the first name is said of all.

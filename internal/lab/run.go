@@ -66,6 +66,9 @@ const (
 	// the preset says.
 	flashMiB   = 64
 	flashShare = 256
+	// cacheMiB is for what a file system has in memory: pages that are read, and
+	// those to be written, which may be a fifth of what is free.
+	cacheMiB = 512
 	// slack is what setting up, waiting for the last request and cleaning up
 	// may take on the guest's clock besides the load's own time.
 	slack = 3 * time.Minute
@@ -111,8 +114,8 @@ func (o Options) vm(x *experiment.Experiment) (VM, error) {
 	}
 	return VM{
 		Kernel: kernel, Init: o.Init,
-		Programs: []string{"fio", "sh"},
-		Stock:    stockModules,
+		Programs: programs(x),
+		Stock:    stock(x),
 		Extra:    modules,
 		Payload: Payload{
 			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", engineEnv + "=1"},
@@ -120,6 +123,30 @@ func (o Options) vm(x *experiment.Experiment) (VM, error) {
 		},
 		Stall: o.Stall,
 	}, nil
+}
+
+// filesystems are those that the experiment's cases have on their disks.
+func filesystems(x *experiment.Experiment) (kinds []string) {
+	for i := range x.Cases {
+		if kind := x.Cases[i].Device.Filesystem; kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// programs are what the guest has of the kernel's root.
+func programs(x *experiment.Experiment) []string {
+	all := []string{"fio", "sh"}
+	for _, kind := range filesystems(x) {
+		all = append(all, "mkfs."+kind)
+	}
+	return all
+}
+
+// stock are the kernel's own modules to load.
+func stock(x *experiment.Experiment) []string {
+	return slices.Concat(stockModules, filesystems(x))
 }
 
 // modules are the project's modules to load. All schedulers, whether this
@@ -156,6 +183,9 @@ func workMiB(k *experiment.Case) int {
 	switch d := k.Device; {
 	case d.Model.MemoryBacked:
 		need += d.SizeMiB
+		if d.Filesystem != "" {
+			need += cacheMiB
+		}
 	case d.Model.Name == "flash":
 		need += max(flashMiB, d.SizeMiB/flashShare)
 	}

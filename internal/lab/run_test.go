@@ -318,3 +318,33 @@ func TestEngineReports(t *testing.T) {
 		t.Errorf("code %d, report %q", code, line.String())
 	}
 }
+
+// What makes and knows a file system is there where a case has one.
+func TestFilesystemsOfTheGuest(t *testing.T) {
+	text := strings.Replace(modelDiskCases, "memory_backed = true\n", "memory_backed = true\nfilesystem = \"ext4\"\n", 1)
+	for _, tt := range []struct {
+		text, programs, module string
+		mib                    int
+	}{
+		{modelDiskCases, "fio sh", "bfq", 0}, {text, "fio sh mkfs.ext4", "ext4", cacheMiB},
+	} {
+		x, err := experiment.Parse("t.toml", []byte(tt.text))
+		must(t, err)
+		modules := stock(x)
+		if got := strings.Join(programs(x), " "); got != tt.programs || modules[len(modules)-1] != tt.module {
+			t.Errorf("programs %s, last module %s, want %s and %s", got, modules[len(modules)-1], tt.programs, tt.module)
+		}
+		if got, want := workMiB(&x.Cases[1]), kernelMiB+processMiB+4*jobMiB+512+tt.mib; got != want {
+			t.Errorf("%d MiB, want %d", got, want)
+		}
+	}
+}
+
+func TestWorkMiBOfMany(t *testing.T) {
+	x, err := experiment.Parse("t.toml", []byte(testExperiment))
+	must(t, err)
+	x.Cases[0].Containers[0].Count = 1024
+	if got, want := workMiB(&x.Cases[0]), kernelMiB+processMiB+fewJobs*jobMiB+(1024-fewJobs)*manyMiB; got != want {
+		t.Errorf("%d MiB, want %d", got, want)
+	}
+}

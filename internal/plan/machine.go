@@ -4,10 +4,15 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // OS is the machine that this program runs on.
@@ -46,6 +51,37 @@ func (OS) Rmdir(path string) error {
 		}
 		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
 			return &fs.PathError{Op: "rmdir", Path: path, Err: err}
+		}
+	}
+}
+
+// Run runs a program to its end. The error has what it said.
+func (OS) Run(command []string) error {
+	said, err := exec.Command(command[0], command[1:]...).CombinedOutput() //nolint:gosec // a plan's own
+	if err != nil {
+		return fmt.Errorf("%s: %w; it says: %s", strings.Join(command, " "), err, strings.Join(strings.Fields(string(said)), " "))
+	}
+	return nil
+}
+
+// Mount mounts a device's file system.
+func (OS) Mount(device, path, kind string) error {
+	if err := unix.Mount(device, path, kind, 0, ""); err != nil {
+		return fmt.Errorf("mount %s at %s as %s: %w", device, path, kind, err)
+	}
+	return nil
+}
+
+// Unmount writes out what is not on the disk yet, and unmounts. It waits while
+// the kernel calls it busy.
+func (OS) Unmount(path string) error {
+	for deadline := time.Now().Add(busyWait); ; time.Sleep(busyRetry) {
+		err := unix.Unmount(path, 0)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return fmt.Errorf("unmount %s: %w", path, err)
 		}
 	}
 }

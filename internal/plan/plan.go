@@ -13,14 +13,20 @@ import (
 	"strings"
 )
 
-// Step is one change: a directory made, or a value written to a kernel file.
+// Step is one change: a directory made, a command run, a file system mounted,
+// or a value written to a kernel file.
 type Step struct {
-	// Mkdir makes the directory Path; else Value is written to the file Path.
+	// Mkdir makes the directory Path.
 	Mkdir bool
+	// Command is a program with its arguments to run, nil for none.
+	Command []string
+	// Mount is the device whose file system of type Value is mounted at Path, "" for none.
+	Mount string
+	// Otherwise Value is written to the file Path.
 	Path  string
 	Value string
 	// Undo is what to write to Path to take the write back, "" for nothing. A
-	// directory that was made is removed.
+	// directory that was made is removed, and what was mounted is unmounted.
 	Undo string
 	// Name is short for Path where the context is known, such as
 	// "queue/scheduler".
@@ -31,8 +37,13 @@ type Step struct {
 
 // String is the step as a shell command.
 func (s Step) String() string {
-	if s.Mkdir {
+	switch {
+	case s.Mkdir:
 		return "mkdir " + s.Path
+	case s.Command != nil:
+		return strings.Join(s.Command, " ")
+	case s.Mount != "":
+		return "mount -t " + s.Value + " " + s.Mount + " " + s.Path
 	}
 	return "echo '" + s.Value + "' > " + s.Path
 }
@@ -52,6 +63,9 @@ type Machine interface {
 	Mkdir(path string) error
 	Write(path, value string) error
 	Rmdir(path string) error
+	Run(command []string) error
+	Mount(device, path, kind string) error
+	Unmount(path string) error
 }
 
 // Applied remembers steps that were applied, so that they can be undone.
@@ -69,19 +83,28 @@ func On(m Machine) *Applied {
 // stays until Undo.
 func (a *Applied) Apply(steps []Step) error {
 	for _, s := range steps {
-		var err error
-		if s.Mkdir {
-			err = a.machine.Mkdir(s.Path)
-		} else if err = a.machine.Write(s.Path, s.Value); err != nil {
-			err = fmt.Errorf("write %q to %s: %w", s.Value, s.Path, cause(err))
-		}
-		if err != nil {
+		if err := a.apply(s); err != nil {
 			if s.Explain != nil {
 				err = s.Explain(err)
 			}
 			return err
 		}
 		a.steps = append(a.steps, s)
+	}
+	return nil
+}
+
+func (a *Applied) apply(s Step) error {
+	switch {
+	case s.Mkdir:
+		return a.machine.Mkdir(s.Path)
+	case s.Command != nil:
+		return a.machine.Run(s.Command)
+	case s.Mount != "":
+		return a.machine.Mount(s.Mount, s.Path, s.Value)
+	}
+	if err := a.machine.Write(s.Path, s.Value); err != nil {
+		return fmt.Errorf("write %q to %s: %w", s.Value, s.Path, cause(err))
 	}
 	return nil
 }
@@ -95,6 +118,8 @@ func (a *Applied) Undo() error {
 		switch {
 		case s.Mkdir:
 			err = a.machine.Rmdir(s.Path)
+		case s.Mount != "":
+			err = a.machine.Unmount(s.Path)
 		case s.Undo != "":
 			if err = a.machine.Write(s.Path, s.Undo); err != nil {
 				err = fmt.Errorf("write %q to %s: %w", s.Undo, s.Path, cause(err))

@@ -28,6 +28,11 @@ func (r *recorder) do(entry string) error {
 	return nil
 }
 
+func (r *recorder) Run(command []string) error { return r.do(strings.Join(command, " ")) }
+func (r *recorder) Mount(device, path, kind string) error {
+	return r.do("mount " + kind + " " + device + " " + path)
+}
+func (r *recorder) Unmount(path string) error      { return r.do("unmount " + path) }
 func (r *recorder) Mkdir(path string) error        { return r.do("mkdir " + path) }
 func (r *recorder) Rmdir(path string) error        { return r.do("rmdir " + path) }
 func (r *recorder) Write(path, value string) error { return r.do(path + "=" + value) }
@@ -147,5 +152,34 @@ func TestOS(t *testing.T) {
 	}
 	if err := (OS{}).Rmdir(file); err == nil {
 		t.Error("Rmdir removed a file")
+	}
+}
+
+// A file system is made before it is mounted, and unmounted before its
+// directory goes; what a program did is not taken back.
+func TestFilesystem(t *testing.T) {
+	steps := []Step{
+		{Mkdir: true, Path: "m"}, {Command: []string{"mkfs", "-q", "/dev/x"}}, {Mount: "/dev/x", Path: "m", Value: "ext4"},
+	}
+	want := []string{"mkdir m", "mkfs -q /dev/x", "mount ext4 /dev/x m", "unmount m", "rmdir m"}
+	r := recorder{}
+	a := On(&r)
+	if err := errors.Join(a.Apply(steps), a.Undo()); err != nil || !slices.Equal(r.log, want) {
+		t.Errorf("log %q, %v, want %q", r.log, err, want)
+	}
+	r = recorder{fail: "mount ext4 /dev/x m"}
+	a = On(&r)
+	if err := a.Apply(steps); !errors.Is(err, syscall.EINVAL) || a.Undo() != nil || !slices.Equal(r.log, append(slices.Clone(want[:3]), "rmdir m")) {
+		t.Errorf("the mount fails: log %q, %v", r.log, err)
+	}
+	var b strings.Builder
+	if err := Print(&b, steps); err != nil || b.String() != "mkdir m\nmkfs -q /dev/x\nmount -t ext4 /dev/x m\n" {
+		t.Errorf("Print:\n%s", b.String())
+	}
+	if err := (OS{}).Run([]string{"sh", "-c", "echo no good; exit 3"}); err == nil || !strings.Contains(err.Error(), "exit status 3; it says: no good") {
+		t.Errorf("Run = %v", err)
+	}
+	if err := (OS{}).Unmount(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "unmount ") {
+		t.Errorf("Unmount of what is not mounted: %v", err)
 	}
 }
