@@ -142,7 +142,7 @@ func TestArgsOfMembers(t *testing.T) {
 	}
 	args := j.Args("out.json")
 	line := strings.Join(args, " ")
-	const want = " --readonly --name=many-0000 --offset=1048576 --randseed=7 --exec_prerun=p --name=many-0001 --offset=1052672 --randseed=8 --exec_prerun=q"
+	const want = " --readonly --invalidate=0 --name=many-0000 --offset=1048576 --randseed=7 --exec_prerun=p --name=many-0001 --offset=1052672 --randseed=8 --exec_prerun=q"
 	if !strings.HasSuffix(line, want) || strings.Contains(line, "--name=many ") || !strings.Contains(line, " --size=4096 ") {
 		t.Errorf("args %s", line)
 	}
