@@ -114,12 +114,31 @@ func (d *disk) inside(t *testing.T) int {
 	return reads + writes
 }
 
-// logState shows what the scheduler thinks, for a test that found it stuck.
+// logState shows what the disk and its scheduler think, for a test that found
+// them stuck.
 func (d *disk) logState(t *testing.T) {
 	t.Helper()
-	for _, file := range []string{"sched/budgets", "sched/domains", "hctx0/sched/queues"} {
-		if text, err := os.ReadFile(filepath.Join("/sys/kernel/debug/block", d.name, file)); err == nil {
-			t.Logf("%s: %s", file, text)
+	t.Logf("%d requests inside", d.inside(t))
+	dir := filepath.Join("/sys/kernel/debug/block", d.name)
+	for _, name := range []string{"sched/budgets", "sched/domains", "hctx*/sched/queues", "hctx*/state", "hctx*/dispatch", "hctx*/busy"} {
+		files, err := filepath.Glob(filepath.Join(dir, name))
+		must(t, err)
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil {
+				t.Logf("%s: %s", strings.TrimPrefix(file, dir+"/"), text)
+			}
+		}
+	}
+}
+
+// logProcesses shows where in the kernel the processes of a group are.
+func logProcesses(t *testing.T, group string) {
+	t.Helper()
+	for pid := range strings.FieldsSeq(read(t, filepath.Join(group, "cgroup.procs"))) {
+		for _, file := range []string{"stat", "wchan", "stack"} {
+			if text, err := os.ReadFile(filepath.Join("/proc", pid, file)); err == nil {
+				t.Logf("process %s, %s: %s", pid, file, text)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,11 +62,12 @@ func untilAllBusy(t *testing.T, d *disk, loads int) {
 		group := filepath.Join(cgroupRoot, fmt.Sprint("cpu", cpu))
 		before := readBytes(t, group, d)
 		for try := 0; readBytes(t, group, d) == before; try++ {
-			if try == 20 {
+			if try == 3000 { // half a minute: fio takes a second to start on a debugging kernel
 				d.logState(t)
+				logProcesses(t, group)
 				t.Fatalf("%s does no I/O", group)
 			}
-			untilBusy(t, d)
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
