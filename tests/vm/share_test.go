@@ -117,6 +117,7 @@ func number(t *testing.T, text string) float64 {
 // Two groups of the same weight send requests of 4 and of 16 KiB: what they have
 // the same of is the unit. By the model given, 16 KiB take twice as long as 4.
 func TestSharesInEachUnit(t *testing.T) {
+	comparesRates(t)
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
 	d.use(t, elevator)
@@ -160,6 +161,7 @@ func TestUnitSwitchedUnderLoad(t *testing.T) {
 	for _, l := range loads {
 		l.wait(t)
 	}
+	comparesRates(t)
 	write(t, d.tunable("share_by"), "bytes")
 	rates := readRates(t, d, []string{a, b})
 	if ratio := rates[0] / rates[1]; math.Abs(ratio-1) > 0.05 {
@@ -170,6 +172,7 @@ func TestUnitSwitchedUnderLoad(t *testing.T) {
 // The P4500, made slower 16 times, does small reads for a while, then large ones,
 // and both again: its model is learnt.
 func TestCostModelIsLearnt(t *testing.T) {
+	comparesRates(t)
 	loaded(t)
 	withModelDisk(t)
 	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=16", "tags=1023"})
