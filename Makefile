@@ -31,6 +31,9 @@ setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@$(MAKE) --no-print-directory build
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 
+qemu: ## get a newer QEMU for machines with several CPUs, where this one's is older than 8.1 (needs root)
+	@scripts/setup-qemu
+
 build: build/qemu-clock.so ## build the command, build/isolio
 	go build -o build/isolio ./cmd/isolio
 
@@ -47,7 +50,7 @@ demo: ## set up, build, and show four containers sharing a disk by weight
 	build/isolio lab $(DEMO) --report build/report-rand-read.html
 	@echo "The page with the plots: build/report-rand-read.html"
 
-lab: modules ## run every experiment in experiments/ and check what it expects
+lab: modules qemu ## run every experiment in experiments/ and check what it expects
 	@for experiment in experiments/*.toml; do \
 		echo "== $$experiment"; build/isolio lab $$experiment --check || exit 1; done
 
@@ -94,4 +97,4 @@ install: build ## build for the kernel that runs here; install modules and comma
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
 
-.PHONY: help setup build modules demo lab test test-c test-go test-vm test-debug lint install clean
+.PHONY: help setup qemu build modules demo lab test test-c test-go test-vm test-debug lint install clean

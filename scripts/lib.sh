@@ -41,11 +41,11 @@ apt_get() {
 root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs; }
 
 # suite_of LINE: the Debian release whose kernel is of that line. "debug" is one
-# that is built here, from Debian's source.
+# that is built here, from Debian's source; "qemu" is that of setup-qemu.
 suite_of() {
 	case $1 in
 	6.1) echo bookworm ;;
-	6.12 | debug) echo trixie ;;
+	6.12 | debug | qemu) echo trixie ;;
 	7.2) echo sid ;;
 	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2, debug" ;;
 	esac

@@ -28,7 +28,9 @@ type Kernel struct {
 	Vmlinuz string
 	// Clock is the library that gives QEMU its time of day; "" is the host's.
 	Clock string
-	root  rootFS
+	// QEMU is one for several CPUs where the host's is too old; it need not be there.
+	QEMU string
+	root rootFS
 }
 
 // OpenKernel finds the kernel of the given line below the build directory.
@@ -53,6 +55,7 @@ func OpenKernel(build, line string) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w; `make build` makes it", err)
 	}
+	k.QEMU = filepath.Join(filepath.Dir(k.Clock), newerQEMU)
 	return k, nil
 }
 

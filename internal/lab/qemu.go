@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,31 +60,44 @@ var fairVersion = [2]int{8, 1}
 
 var versionPattern = regexp.MustCompile(`version (\d+)\.(\d+)`)
 
-// checkQEMU makes sure that QEMU can run a machine with so many CPUs.
-func checkQEMU(ctx context.Context, cpus int) error {
-	if cpus <= 1 {
-		return nil
-	}
+// newerQEMU is what `make qemu` makes, below the build directory.
+const newerQEMU = "qemu-system-x86_64"
+
+// qemuFor is the QEMU for a machine with so many CPUs: newer, a file that need
+// not be there, where the one that was asked for or found is too old.
+func qemuFor(ctx context.Context, cpus int, newer string) (string, error) {
 	program, err := qemuProgram()
-	if err != nil {
-		return err
+	if err != nil || cpus <= 1 {
+		return program, err
 	}
+	version, err := qemuVersion(ctx, program)
+	if err != nil || slices.Compare(version[:], fairVersion[:]) >= 0 {
+		return program, err
+	}
+	if _, err := os.Stat(newer); err == nil && os.Getenv("ISOLIO_QEMU") == "" {
+		return newer, nil
+	}
+	return "", failure.Unsupportedf("lab: cpus = %d: %s is version %d.%d, whose CPUs starve each other in virtual time; "+
+		"QEMU %d.%d or newer is needed: `make qemu` gets one, or set ISOLIO_QEMU",
+		cpus, program, version[0], version[1], fairVersion[0], fairVersion[1])
+}
+
+// qemuVersion is what a QEMU says of itself.
+func qemuVersion(ctx context.Context, program string) (version [2]int, err error) {
 	text, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
-		return fmt.Errorf("lab: %s --version: %w", program, err)
+		return version, fmt.Errorf("lab: %s --version: %w", program, err)
 	}
 	found := versionPattern.FindSubmatch(text)
 	if found == nil {
-		return fmt.Errorf("lab: %s --version says %q, which names no version", program, strings.TrimSpace(string(text)))
+		return version, fmt.Errorf("lab: %s --version says %q, which names no version", program, strings.TrimSpace(string(text)))
 	}
-	major, _ := strconv.Atoi(string(found[1]))
-	minor, _ := strconv.Atoi(string(found[2]))
-	if major > fairVersion[0] || major == fairVersion[0] && minor >= fairVersion[1] {
-		return nil
+	for i := range version {
+		if version[i], err = strconv.Atoi(string(found[i+1])); err != nil {
+			return version, fmt.Errorf("lab: %s --version: %w", program, err)
+		}
 	}
-	return failure.Unsupportedf("lab: cpus = %d: %s is version %d.%d, whose CPUs starve each other in virtual time; "+
-		"QEMU %d.%d or newer is needed: set ISOLIO_QEMU to one (Debian's backports have it), or use cpus = 1",
-		cpus, program, major, minor, fairVersion[0], fairVersion[1])
+	return version, nil
 }
 
 // clockLibrary is the time of day for QEMU, below the build directory: with the
@@ -91,12 +105,12 @@ func checkQEMU(ctx context.Context, cpus int) error {
 const clockLibrary = "qemu-clock.so"
 
 // qemuCommand is the program to start with the arguments of qemuArgs.
-func qemuCommand(clock string) ([]string, error) {
-	program, err := qemuProgram()
-	if err != nil || clock == "" {
+func (k *Kernel) qemuCommand(ctx context.Context, cpus int) ([]string, error) {
+	program, err := qemuFor(ctx, cpus, k.QEMU)
+	if err != nil || k.Clock == "" {
 		return []string{program}, err
 	}
-	return []string{"env", "LD_PRELOAD=" + clock, program}, nil
+	return []string{"env", "LD_PRELOAD=" + k.Clock, program}, nil
 }
 
 // notPreloaded is what the dynamic linker says of a library that it leaves out.

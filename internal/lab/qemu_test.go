@@ -35,31 +35,44 @@ func TestQemuArgsCPUs(t *testing.T) {
 	}
 }
 
-func TestCheckQEMU(t *testing.T) {
-	qemu := filepath.Join(t.TempDir(), "qemu")
-	t.Setenv("ISOLIO_QEMU", qemu)
+func TestQemuFor(t *testing.T) {
+	dir := t.TempDir()
+	qemu, newer := filepath.Join(dir, "qemu-system-x86_64"), filepath.Join(dir, "newer")
 	for _, tt := range []struct {
-		says string
-		cpus int
-		want string // part of the error, "" for none
+		says   string
+		cpus   int
+		asked  bool // by ISOLIO_QEMU, not found in PATH
+		newer  bool // is there
+		want   string
+		refuse string // part of the error, "" for none
 	}{
-		{"QEMU emulator version 7.2.22 (Debian 1:7.2)", 1, ""},
-		{"QEMU emulator version 7.2.22 (Debian 1:7.2)", 2, "cpus = 2: " + qemu + " is version 7.2,"},
-		{"QEMU emulator version 8.0.5", 8, "QEMU 8.1 or newer is needed: set ISOLIO_QEMU"},
-		{"QEMU emulator version 8.1.0", 2, ""},
-		{"QEMU emulator version 10.0.2", 8, ""},
+		{says: "QEMU emulator version 7.2.22 (Debian 1:7.2)", cpus: 1, newer: true, want: qemu},
+		{says: "QEMU emulator version 7.2.22 (Debian 1:7.2)", cpus: 2, newer: true, want: newer},
+		{says: "QEMU emulator version 7.2.22 (Debian 1:7.2)", cpus: 2, refuse: "cpus = 2: " + qemu + " is version 7.2,"},
+		{says: "QEMU emulator version 8.0.5", cpus: 8, asked: true, newer: true, refuse: "QEMU 8.1 or newer is needed: `make qemu` gets one"},
+		{says: "QEMU emulator version 8.1.0", cpus: 2, newer: true, want: qemu},
+		{says: "QEMU emulator version 10.0.2", cpus: 8, asked: true, want: qemu},
 	} {
 		must(t, os.WriteFile(qemu, []byte("#!/bin/sh\necho '"+tt.says+"'\n"), 0o755))
-		err := checkQEMU(context.Background(), tt.cpus)
+		must(t, os.RemoveAll(newer))
+		if tt.newer {
+			must(t, os.WriteFile(newer, nil, 0o755))
+		}
+		t.Setenv("PATH", dir+":/usr/bin:/bin")
+		t.Setenv("ISOLIO_QEMU", "")
+		if tt.asked {
+			t.Setenv("ISOLIO_QEMU", qemu)
+		}
+		got, err := qemuFor(context.Background(), tt.cpus, newer)
 		switch {
-		case tt.want == "" && err != nil:
-			t.Errorf("%s, %d CPUs: %v", tt.says, tt.cpus, err)
-		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != failure.Unsupported):
-			t.Errorf("%s, %d CPUs: %v (code %d), want %q", tt.says, tt.cpus, err, failure.Code(err), tt.want)
+		case tt.refuse == "" && (err != nil || got != tt.want):
+			t.Errorf("%s, %d CPUs: %s, %v, want %s", tt.says, tt.cpus, got, err, tt.want)
+		case tt.refuse != "" && (err == nil || !strings.Contains(err.Error(), tt.refuse) || failure.Code(err) != failure.Unsupported):
+			t.Errorf("%s, %d CPUs: %v (code %d), want %q", tt.says, tt.cpus, err, failure.Code(err), tt.refuse)
 		}
 	}
 	must(t, os.WriteFile(qemu, []byte("#!/bin/sh\necho hello\n"), 0o755))
-	if err := checkQEMU(context.Background(), 2); err == nil || !strings.Contains(err.Error(), `says "hello"`) {
+	if _, err := qemuFor(context.Background(), 2, newer); err == nil || !strings.Contains(err.Error(), `says "hello"`) {
 		t.Errorf("a program that is no QEMU: %v", err)
 	}
 }

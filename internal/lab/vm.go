@@ -210,10 +210,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	if err := checkQEMU(ctx, vm.CPUs); err != nil {
-		return nil, err
-	}
-	argv, err := qemuCommand(vm.Kernel.Clock)
+	argv, err := vm.Kernel.qemuCommand(ctx, vm.CPUs)
 	if err != nil {
 		return nil, err
 	}
