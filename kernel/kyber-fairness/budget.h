@@ -316,21 +316,29 @@ static inline u64 kf_permille(u64 lost_bytes, u64 used_bytes)
  * the time. With fewer some of them wait, and who waits can be chosen. How many
  * fewer depends on how fast its submitter answers, so it is found out: a
  * thirty-second less at a time while a share is missed by more than is
- * tolerated, half as much more while none is missed by half of that; down to
- * half of @own, and never below @least. Return: the number, U32_MAX for any.
+ * tolerated, twice that if by far more, and half of it more while none is missed
+ * by half of that; down to half of @own, and never below @least.
+ *
+ * Not up to @own again: with large requests among small ones there is no way
+ * back from there by small steps. The large ones take each place that the small
+ * ones leave for a moment, all take longer for it, and small ones come less
+ * often. Return: the number, U32_MAX for any.
  */
 static inline u64 kf_inside_next(u64 inside, u64 own, u64 least,
 				 u64 error_permille, u64 most_permille)
 {
+	u64 ceiling = own - own / 32;
 	u64 floor = max_t(u64, least, own / 2);
 
 	if (error_permille > most_permille) {
-		if (inside > own + own / 4)
-			inside = own;
+		if (inside > ceiling)
+			inside = ceiling;
+		else if (error_permille > 4 * most_permille)
+			inside -= inside / 16 + 1;
 		else
 			inside -= inside / 32 + 1;
-	} else if (2 * error_permille < most_permille && inside < U32_MAX) {
-		inside += inside / 64 + 1;
+	} else if (2 * error_permille < most_permille && inside < ceiling) {
+		inside = min_t(u64, inside + inside / 64 + 1, ceiling);
 	}
 	return clamp_t(u64, inside, floor, U32_MAX);
 }

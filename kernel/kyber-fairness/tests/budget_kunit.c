@@ -180,16 +180,20 @@ static void inside_by_share(struct kunit *test)
 
 	/* 54 keep the P4500 busy: 59. 8 keep another one busy: 45. */
 	/* A share is missed: at once to what the cgroup can fill, then by steps. */
-	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 11, 10), 59ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(59, 59, 8, 11, 10), 57ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 11, 10), 58ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 11, 10), 56ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 41, 10), 54ULL);
 	/* Not below half of it, nor below what keeps the device busy. */
 	KUNIT_EXPECT_EQ(test, kf_inside_next(30, 59, 8, 11, 10), 29ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(29, 59, 8, 999, 10), 29ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(55, 59, 54, 11, 10), 54ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(59, 59, 63, 11, 10), 63ULL);
 	/* As it is while the error is about what is tolerated, then more. */
 	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 5, 10), 50ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 10, 10), 50ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 4, 10), 51ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 0, 10), 58ULL);
+	/* Nothing is missed: any, as before. */
 	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 4, 10), (u64)U32_MAX);
 	KUNIT_EXPECT_EQ(test, kf_permille(1, 99), 10ULL);
 	KUNIT_EXPECT_EQ(test, kf_permille(0, 0), 0ULL);
