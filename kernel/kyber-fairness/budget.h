@@ -316,8 +316,9 @@ static inline u64 kf_permille(u64 lost_bytes, u64 used_bytes)
  * the time. With fewer some of them wait, and who waits can be chosen. How many
  * fewer depends on how fast its submitter answers, so it is found out: a
  * thirty-second less at a time while a share is missed by more than is
- * tolerated, twice that if by far more, and half of it more while none is missed
- * by half of that; down to half of @own, and never below @least.
+ * tolerated, twice that if by far more; and more while none is missed by half of
+ * that, by as much if by next to nothing, else by half as much; down to half of
+ * @own, and never below @least.
  *
  * Not up to @own again: with large requests among small ones there is no way
  * back from there by small steps. The large ones take each place that the small
@@ -338,7 +339,10 @@ static inline u64 kf_inside_next(u64 inside, u64 own, u64 least,
 		else
 			inside -= inside / 32 + 1;
 	} else if (2 * error_permille < most_permille && inside < ceiling) {
-		inside = min_t(u64, inside + inside / 64 + 1, ceiling);
+		u64 more = 8 * error_permille < most_permille ? inside / 32 :
+								inside / 64;
+
+		inside = min_t(u64, inside + more + 1, ceiling);
 	}
 	return clamp_t(u64, inside, floor, U32_MAX);
 }

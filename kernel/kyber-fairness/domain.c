@@ -228,8 +228,12 @@ static void kf_limit_inside(struct kf_queue *kq)
 	WRITE_ONCE(kq->inside_least, least);
 	/* The rate would be that of the idle time as well. */
 	inside = kf_groups_inside(kq, kq->inside, least);
+	/* What was saved up takes a while to be spent: do not act on it twice. */
+	if (kq->inside_is_new)
+		inside = max(inside, kq->inside);
 	if (was_idle || inside > kf_domain_depth_max[KF_READ])
 		inside = U32_MAX;
+	kq->inside_is_new = inside < kq->inside;
 	kq->inside = inside;
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {

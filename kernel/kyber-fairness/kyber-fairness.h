@@ -124,6 +124,8 @@ struct kf_queue {
 	u64 inside_start_ns;
 	/* Requests that sharing lets into the device, U32_MAX: any; latency_work only. */
 	u64 inside;
+	/* It has just become less; latency_work only. */
+	bool inside_is_new;
 	/* The last result of kf_inside_least(); written by latency_work. */
 	u64 inside_least;
 	/* Of the domain whose requests take the least; written by latency_work. */

@@ -192,6 +192,7 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 5, 10), 50ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 10, 10), 50ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 4, 10), 51ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 1, 10), 52ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 0, 10), 58ULL);
 	/* Nothing is missed: any, as before. */
 	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 4, 10), (u64)U32_MAX);
