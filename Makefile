@@ -47,7 +47,7 @@ modules: build ## build the kernel modules for KERNEL, into build/modules/
 demo: ## set up, build, and show four containers sharing a disk by weight
 	@$(MAKE) --no-print-directory setup KERNEL=6.1
 	@$(MAKE) --no-print-directory modules KERNEL=6.1
-	build/isolio lab $(DEMO) --report build/report-rand-read.html
+	build/isolio lab $(DEMO) --cases depth-32,reference --report build/report-rand-read.html
 	@echo "The page with the plots: build/report-rand-read.html"
 
 lab: modules qemu ## run every experiment in experiments/ and check what it expects
