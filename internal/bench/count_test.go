@@ -16,12 +16,13 @@ func TestCount(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	// Each of the jobs that fio would fork runs its own prerun command; the
 	// kernel counts 1, 2 and 3 MiB for them.
-	m, e := newMachine(t, `trap 'report; exit 128' INT
+	m, e := newMachine(t, `trap 'report; trace "let go $(cat $GROUP/cgroup.freeze)"; exit 128' INT
 		if test -z "$name"; then barrier; load; fi
 		n=0; for a; do case $a in --exec_prerun=*)
 			sh -c "${a#*=} > prerun.$n.txt 2>&1" & n=$((n + 1)) ;;
 		esac; done
 		trace $n
+		until grep -q 1 $GROUP/cgroup.freeze; do sleep 0.01; done; trace held
 		sleep 0.3
 		for i in 1 2 3; do echo "252:0 rbytes=$((i << 20)) rios=$i" > $GROUP-000$((i - 1))/io.stat; done
 		name=a; load`)
@@ -34,8 +35,9 @@ func TestCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.checkClean()
-	if got := traced(t, m); len(got) != 1 || !strings.HasPrefix(got[0], "3 ") {
-		t.Errorf("preruns %q, want 3 of one fio", got)
+	// fio is frozen while its jobs run, and no longer when it is to stop them.
+	if got := traced(t, m); len(got) != 3 || !strings.HasPrefix(got[0], "3 ") || !strings.HasPrefix(got[1], "held") || !strings.HasPrefix(got[2], "let go 0") {
+		t.Errorf("trace %q, want 3 preruns of one fio, which is held and let go", got)
 	}
 	log := strings.Join(m.log, "\n")
 	for _, want := range []string{"mkdir sys/fs/cgroup/isolio-x/a\n", "mkdir sys/fs/cgroup/isolio-x/a-0002\n", "a-0002/io.bfq.weight = 300\n"} {

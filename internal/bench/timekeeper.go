@@ -168,7 +168,7 @@ func (k *timekeeper) sample(first bool) error {
 
 // pause freezes or thaws job i's container, and notes when that was done.
 func (k *timekeeper) pause(e Env, p *Plan, i int, on bool) error {
-	for _, group := range p.Jobs[i].allGroups() {
+	for _, group := range p.Jobs[i].Groups {
 		if err := e.Cgroups.Freeze(group, on); err != nil {
 			return fmt.Errorf("container %s: %w", p.Jobs[i].Name, err)
 		}
