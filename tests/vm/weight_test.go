@@ -143,8 +143,13 @@ func TestShareFollowsWeight(t *testing.T) {
 }
 
 // readRates starts fio in each group and returns what each reads in a second
-// in which all of them are reading.
+// in which all of them are reading, half a second after they began.
 func readRates(t *testing.T, d *disk, groups []string, options ...string) []float64 {
+	t.Helper()
+	return readRatesAfter(t, 500*time.Millisecond, d, groups, options...)
+}
+
+func readRatesAfter(t *testing.T, settled time.Duration, d *disk, groups []string, options ...string) []float64 {
 	t.Helper()
 	for _, group := range groups {
 		startFio(t, d, group, append([]string{"--time_based", "--runtime=60", "--rw=randread", "--iodepth=32"}, options...)...)
@@ -154,7 +159,7 @@ func readRates(t *testing.T, d *disk, groups []string, options ...string) []floa
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(settled)
 	before := make([]int, len(groups))
 	for i, group := range groups {
 		before[i] = readBytes(t, group, d)
