@@ -196,7 +196,7 @@ func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string,
 	defer func() {
 		stop()
 		if keeping {
-			<-kept
+			<-kept //nolint:errcheck // another error is being returned
 		}
 	}()
 	go func() { kept <- keeper.run(keeperCtx, clock) }()

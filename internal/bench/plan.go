@@ -233,11 +233,11 @@ func seconds(s float64) time.Duration {
 
 // pauses says when the job is frozen.
 func (j Job) pauses() string {
-	text := ""
+	var text strings.Builder
 	for _, pause := range j.Container.Pauses {
-		text += fmt.Sprintf(", frozen from %s to %s", seconds(pause.FromS), seconds(pause.ToS))
+		fmt.Fprintf(&text, ", frozen from %s to %s", seconds(pause.FromS), seconds(pause.ToS))
 	}
-	return text
+	return text.String()
 }
 
 // Print writes the plan as shell commands with comments.
