@@ -171,8 +171,10 @@ func removeGroup(dir string) error {
 
 // load is a running fio.
 type load struct {
-	cmd *exec.Cmd
-	out bytes.Buffer
+	disk  *disk
+	group string // its cgroup, with nothing else in it
+	cmd   *exec.Cmd
+	out   bytes.Buffer
 }
 
 // startFio runs fio on the disk inside the group.
@@ -181,7 +183,7 @@ func startFio(t *testing.T, d *disk, group string, options ...string) *load {
 	dir, err := os.Open(group)
 	must(t, err)
 	defer dir.Close()
-	l := &load{}
+	l := &load{disk: d, group: group}
 	args := append([]string{
 		"--name=load", "--filename=/dev/" + d.name, "--ioengine=libaio", "--direct=1", "--bs=4k",
 		"--iodepth=16", "--rw=randrw", "--output-format=terse", "--terse-version=3",
@@ -198,6 +200,36 @@ func (l *load) wait(t *testing.T) {
 	t.Helper()
 	if err := l.cmd.Wait(); err != nil {
 		t.Fatalf("fio: %v\n%s", err, l.out.String())
+	}
+}
+
+// untilBusy waits until the load has done I/O since now: a fio takes a while to
+// start, how long differs.
+func (l *load) untilBusy(t *testing.T) {
+	t.Helper()
+	before := readBytes(t, l.group, l.disk)
+	for range 3000 { // half a minute: fio takes a second to start on a debugging kernel
+		if readBytes(t, l.group, l.disk) > before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	l.disk.logState(t)
+	logProcesses(t, l.group)
+	t.Fatalf("%s does no I/O", l.group)
+}
+
+// stop ends fio in good order, and checks that it did I/O and that none of it
+// failed.
+func (l *load) stop(t *testing.T) {
+	t.Helper()
+	must(t, l.cmd.Process.Signal(unix.SIGINT))
+	_ = l.cmd.Wait() // 128 after SIGINT; its I/O errors are what counts
+	if l.kib(t) == 0 {
+		t.Errorf("fio did no I/O:\n%s", l.out.String())
+	}
+	if fioErrors(l) {
+		t.Errorf("fio saw an error:\n%s", l.out.String())
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,29 +45,20 @@ func TestCPUGoesUnderLoad(t *testing.T) {
 		loads := pinnedLoads(t, d)
 		for range 3 {
 			for _, online := range []string{"0", "1"} {
-				untilAllBusy(t, d, len(loads))
+				untilAllBusy(t, loads)
 				setOnline(t, online)
 			}
 		}
-		untilAllBusy(t, d, len(loads))
+		untilAllBusy(t, loads)
 		stopLoads(t, d, loads)
 	})
 }
 
-// untilAllBusy waits until each of the pinned loads has done I/O since now.
-func untilAllBusy(t *testing.T, d *disk, loads int) {
+// untilAllBusy waits until each of the loads has done I/O since now.
+func untilAllBusy(t *testing.T, loads []*load) {
 	t.Helper()
-	for cpu := range loads {
-		group := filepath.Join(cgroupRoot, fmt.Sprint("cpu", cpu))
-		before := readBytes(t, group, d)
-		for try := 0; readBytes(t, group, d) == before; try++ {
-			if try == 3000 { // half a minute: fio takes a second to start on a debugging kernel
-				d.logState(t)
-				logProcesses(t, group)
-				t.Fatalf("%s does no I/O", group)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+	for _, l := range loads {
+		l.untilBusy(t)
 	}
 }
 
@@ -81,12 +71,12 @@ func TestSchedulerChosenWithoutCPU(t *testing.T) {
 		d.use(t, elevator)
 		setOnline(t, "1")
 		loads := pinnedLoads(t, d)
-		untilAllBusy(t, d, len(loads))
+		untilAllBusy(t, loads)
 		setOnline(t, "0")
 		d.use(t, "none")
 		setOnline(t, "1")
 		d.use(t, elevator)
-		untilAllBusy(t, d, len(loads))
+		untilAllBusy(t, loads)
 		stopLoads(t, d, loads)
 	})
 }

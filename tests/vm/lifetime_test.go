@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // fioErrors reports whether fio's terse line counts a failed I/O, or its
@@ -63,6 +61,7 @@ func TestGroupsComeAndGo(t *testing.T) {
 	d := newDisk(t, fast)
 	d.use(t, elevator)
 	l := startFio(t, d, newGroup(t, "steady"), "--time_based", "--runtime=60")
+	l.untilBusy(t)
 	for i := range 40 {
 		dir := filepath.Join(cgroupRoot, fmt.Sprint("brief", i))
 		must(t, os.Mkdir(dir, 0o755))
@@ -72,11 +71,7 @@ func TestGroupsComeAndGo(t *testing.T) {
 		}
 		must(t, removeGroup(dir))
 	}
-	must(t, l.cmd.Process.Signal(unix.SIGINT))
-	_ = l.cmd.Wait()
-	if l.kib(t) == 0 || fioErrors(l) {
-		t.Errorf("the steady load:\n%s", l.out.String())
-	}
+	l.stop(t)
 }
 
 // What is written is read back, through flushes, merges and scheduler switches.

@@ -44,13 +44,17 @@ func severalCPUs(t *testing.T) {
 }
 
 // startLoads runs two loads of different kinds, each in its own group, until
-// stopLoads.
+// stopLoads. Both are doing I/O when it returns.
 func startLoads(t *testing.T, d *disk) []*load {
 	t.Helper()
-	return []*load{
+	loads := []*load{
 		startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=600"),
 		startFio(t, d, newGroup(t, "b"), "--time_based", "--runtime=600", "--bs=64k", "--iodepth=64"),
 	}
+	for _, l := range loads {
+		l.untilBusy(t)
+	}
+	return loads
 }
 
 // stopLoads ends the loads and checks that they did I/O, that none of it failed,
@@ -58,16 +62,7 @@ func startLoads(t *testing.T, d *disk) []*load {
 func stopLoads(t *testing.T, d *disk, loads []*load) {
 	t.Helper()
 	for _, l := range loads {
-		must(t, l.cmd.Process.Signal(unix.SIGINT)) // fio ends in good order
-	}
-	for _, l := range loads {
-		_ = l.cmd.Wait() // 128 after SIGINT; its I/O errors are what counts
-		if l.kib(t) == 0 {
-			t.Errorf("fio did no I/O:\n%s", l.out.String())
-		}
-		if fioErrors(l) {
-			t.Errorf("fio saw an error:\n%s", l.out.String())
-		}
+		l.stop(t)
 	}
 	if inside := d.inside(t); inside != 0 {
 		t.Errorf("%d requests are still inside", inside)
@@ -80,7 +75,6 @@ func TestWeightsChangedUnderLoad(t *testing.T) {
 	onDisks(t, func(t *testing.T, d *disk) {
 		d.use(t, elevator)
 		loads := startLoads(t, d)
-		untilBusy(t, d)
 		for i := range 100 {
 			weight := 1 + i*7919%weightMax
 			group := filepath.Join(cgroupRoot, []string{"a", "b"}[i%2])
@@ -166,13 +160,12 @@ func TestBusyGroupRemoved(t *testing.T) {
 	onDisks(t, func(t *testing.T, d *disk) {
 		d.use(t, elevator)
 		steady := startFio(t, d, newGroup(t, "steady"), "--time_based", "--runtime=600", "--iodepth=32")
+		steady.untilBusy(t)
 		for i := range 2 {
 			group := newGroup(t, fmt.Sprint("gone", i))
 			l := startFio(t, d, group, "--time_based", "--runtime=600", "--iodepth=64", "--numjobs=2",
 				fmt.Sprint("--cpus_allowed=0-", runtime.NumCPU()-1), "--cpus_allowed_policy=split")
-			for readBytes(t, group, d) == 0 {
-				untilBusy(t, d)
-			}
+			l.untilBusy(t)
 			if i == 0 { // the processes die with it, or outlive it
 				write(t, filepath.Join(group, "cgroup.kill"), "1")
 			} else {
@@ -199,7 +192,6 @@ func TestBusyDiskRemoved(t *testing.T) {
 	onDisks(t, func(t *testing.T, d *disk) {
 		d.use(t, elevator)
 		loads := startLoads(t, d)
-		untilBusy(t, d)
 		must(t, os.Remove(d.config))
 		for _, l := range loads {
 			if err := l.cmd.Wait(); err == nil {

@@ -122,9 +122,10 @@ func TestSharesInEachUnit(t *testing.T) {
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
 	d.use(t, elevator)
 	small, large := newGroup(t, "small"), newGroup(t, "large")
-	startFio(t, d, small, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32", "--bs=4k")
-	startFio(t, d, large, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32", "--bs=16k")
-	untilBusy(t, d)
+	for i, group := range []string{small, large} {
+		l := startFio(t, d, group, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32", "--bs="+[]string{"4k", "16k"}[i])
+		l.untilBusy(t)
+	}
 	write(t, d.tunable("cost_model"), givenModel)
 	for _, s := range []struct {
 		unit string

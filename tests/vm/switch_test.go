@@ -69,8 +69,7 @@ func list(t *testing.T, dir string) []string {
 func TestSwitchUnderLoad(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, fast)
-	a := startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=60")
-	b := startFio(t, d, newGroup(t, "b"), "--time_based", "--runtime=60", "--bs=64k", "--iodepth=64")
+	loads := startLoads(t, d)
 	for range 5 {
 		for _, other := range others {
 			d.use(t, elevator)
@@ -81,18 +80,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	}
 	d.use(t, elevator)
 	untilBusy(t, d)
-	for _, l := range []*load{a, b} {
-		must(t, l.cmd.Process.Signal(unix.SIGINT)) // fio ends in good order
-	}
-	for _, l := range []*load{a, b} {
-		_ = l.cmd.Wait() // 128 after SIGINT; its I/O errors are what counts
-		if l.kib(t) == 0 {
-			t.Errorf("fio did no I/O:\n%s", l.out.String())
-		}
-		if fioErrors(l) {
-			t.Errorf("fio saw an error:\n%s", l.out.String())
-		}
-	}
+	stopLoads(t, d, loads)
 }
 
 func TestUnloadRefusedWhileActive(t *testing.T) {

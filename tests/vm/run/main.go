@@ -5,7 +5,7 @@
 // and fails if a test fails, if no test ran, or if the kernel complained.
 //
 //	go test -c -tags vm -o build/vm.test ./tests/vm
-//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--cpus N] [--twice] [--keep DIR]
+//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice] [--keep DIR]
 package main
 
 import (
@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
+		shuffle = flags.Int64("shuffle", 0, "run the tests in the order that `seed` gives, 1 or more: all that depends on time comes out a little differently")
 		cpus    = flags.Int("cpus", 1, "how many virtual CPUs the machine has, 1 to 8")
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
@@ -66,7 +67,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *cpus < 1 || *cpus > 8 {
 		return fmt.Errorf("--cpus: %d is out of range; allowed: 1..8", *cpus)
 	}
-	vm, err := guestTests(*build, *line, *binary, *match)
+	if *shuffle < 0 {
+		return fmt.Errorf("--shuffle: %d is out of range; allowed: 1 and more", *shuffle)
+	}
+	argv := []string{"-test.v"}
+	if *match != "" {
+		argv = append(argv, "-test.run="+*match)
+	}
+	if *shuffle > 0 {
+		argv = append(argv, fmt.Sprint("-test.shuffle=", *shuffle))
+	}
+	vm, err := guestTests(*build, *line, *binary, argv)
 	if err != nil {
 		return err
 	}
@@ -150,8 +161,8 @@ func (t transcript) difference(other transcript) string {
 	return fmt.Sprintf("one has %d lines, the other %d", len(a), len(b))
 }
 
-// guestTests is the VM that runs the test binary.
-func guestTests(build, line, binary, match string) (lab.VM, error) {
+// guestTests is the VM that runs the test binary with the arguments.
+func guestTests(build, line, binary string, args []string) (lab.VM, error) {
 	kernel, err := lab.OpenKernel(build, line)
 	if err != nil {
 		return lab.VM{}, err
@@ -171,10 +182,7 @@ func guestTests(build, line, binary, match string) (lab.VM, error) {
 	if line == debugLine {
 		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
 	}
-	argv := []string{guestTest, "-test.v", fmt.Sprint("-test.timeout=", limit-time.Minute)}
-	if match != "" {
-		argv = append(argv, "-test.run="+match)
-	}
+	argv := append([]string{guestTest, fmt.Sprint("-test.timeout=", limit-time.Minute)}, args...)
 	return lab.VM{
 		Kernel:   kernel,
 		Programs: []string{"fio", "sh"},
