@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+
+package block
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Info is what a reader wants to know about a disk.
+type Info struct {
+	Name   string `json:"name"`
+	MajMin string `json:"maj_min"`
+	Kind   Kind   `json:"kind"`
+	Model  string `json:"model,omitempty"`
+	// SizeBytes is 0 for a drive without a medium and an unused loop device.
+	SizeBytes int64 `json:"size_bytes"`
+	// Scheduler is the active one; Available are those that are loaded.
+	Scheduler string   `json:"scheduler"`
+	Available []string `json:"available"`
+	// Queues are the hardware queues, 0 for a device that has none because it
+	// passes requests on to others.
+	Queues     int  `json:"queues"`
+	NrRequests int  `json:"nr_requests"`
+	Rotational bool `json:"rotational"`
+	Zoned      bool `json:"zoned,omitempty"`
+	// Below are the disks that this one consists of, Above those that are made of it.
+	Below []string `json:"below,omitempty"`
+	Above []string `json:"above,omitempty"`
+}
+
+// Kind is what a device is, as far as schedulers care.
+type Kind string
+
+// Kinds of devices.
+const (
+	Disk         Kind = "disk"
+	DeviceMapper Kind = "device-mapper"
+	Multipath    Kind = "multipath"
+	RAID         Kind = "md-raid"
+	Loop         Kind = "loop"
+	Memory       Kind = "memory"
+)
+
+// Schedules reports whether the device can have a scheduler at all.
+func (i Info) Schedules() bool {
+	return len(i.Available) > 1
+}
+
+// Info reads what there is to know about the disk.
+func (d *Device) Info() (Info, error) {
+	i := Info{Name: d.Name, MajMin: d.MajMin, SizeBytes: d.SizeBytes, Kind: d.kind()}
+	var err error
+	if i.Scheduler, i.Available, err = d.Schedulers(); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return i, err
+		}
+		i.Scheduler = "none" // a device whose driver has no queue at all
+	}
+	i.Model, _ = d.read("device/model") // not every driver tells
+	i.NrRequests, _ = d.NrRequests()
+	i.Queues = len(d.entries("mq"))
+	rotational, err := d.read("queue/rotational")
+	i.Rotational = err == nil && rotational == "1"
+	zoned, err := d.read("queue/zoned")
+	i.Zoned = err == nil && zoned != "none"
+	i.Below, i.Above = d.entries("slaves"), d.entries("holders")
+	return i, nil
+}
+
+// kind tells by what the driver has in sysfs.
+func (d *Device) kind() Kind {
+	if uuid, err := d.read("dm/uuid"); err == nil {
+		if strings.HasPrefix(uuid, "mpath-") {
+			return Multipath
+		}
+		return DeviceMapper
+	}
+	if _, err := os.Stat(d.path("md")); err == nil {
+		return RAID
+	}
+	switch strings.TrimRight(d.Name, "0123456789") {
+	case "loop":
+		return Loop
+	case "zram", "ram", "pmem":
+		return Memory
+	}
+	return Disk
+}
+
+// entries are the names in a directory of the disk, none if it is not there.
+func (d *Device) entries(dir string) []string {
+	found, _ := filepath.Glob(d.path(dir, "*")) // the pattern is well formed
+	var names []string
+	for _, path := range found {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
+
+// All reads every disk of the machine, sorted by name. One that goes meanwhile
+// is left out.
+func (s System) All() ([]Info, error) {
+	names, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var all []Info
+	for _, name := range names {
+		d, err := s.Find(strings.ReplaceAll(name, "!", "/"))
+		if err != nil {
+			continue
+		}
+		i, err := d.Info()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, i)
+	}
+	return all, nil
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+
+package cgroup
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Keyed is the numbers of a nested keyed file, such as io.stat, by disk
+// "MAJ:MIN" and key.
+type Keyed map[string]map[string]uint64
+
+// Keyed reads a group's file of lines "MAJ:MIN KEY=NUMBER ...". What is no
+// number is left out; a file that is not there has no line.
+func (t Tree) Keyed(group, file string) (Keyed, error) {
+	text, err := os.ReadFile(t.Path(group, file))
+	if gone(err) {
+		return Keyed{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := Keyed{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		numbers := map[string]uint64{}
+		for _, word := range words[1:] {
+			key, value, _ := strings.Cut(word, "=")
+			if n, err := strconv.ParseUint(value, 10, 64); err == nil {
+				numbers[key] = n
+			}
+		}
+		all[words[0]] = numbers
+	}
+	return all, nil
+}
+
+// IOStats reads a group's io.stat for all disks, by "MAJ:MIN".
+func (t Tree) IOStats(group string) (map[string]IOStat, error) {
+	keyed, err := t.Keyed(group, "io.stat")
+	if err != nil {
+		return nil, err
+	}
+	stats := make(map[string]IOStat, len(keyed))
+	for majMin, n := range keyed {
+		stats[majMin] = IOStat{ReadBytes: n["rbytes"], WriteBytes: n["wbytes"], ReadIOs: n["rios"], WriteIOs: n["wios"]}
+	}
+	return stats, nil
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+
+package container
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/pelletier/go-toml/v2"
+)
+
+// disk is a machine's files below a root.
+type disk struct{ root string }
+
+func (d disk) path(elem ...string) string {
+	return filepath.Join(append([]string{d.root}, elem...)...)
+}
+
+func (d disk) exists(elem ...string) bool {
+	_, err := os.Stat(d.path(elem...))
+	return err == nil
+}
+
+// json reads a file into to. It is false where there is no such file, and for
+// one that is just being written: its container is as good as not there.
+func (d disk) json(to any, file string) (bool, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return json.Unmarshal(text, to) == nil, nil
+}
+
+// docker reads the Docker daemon's own files.
+func (d disk) docker() ([]Container, error) {
+	dirs, err := filepath.Glob(d.path(d.dockerRoot(), "containers/*"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Container
+	for _, dir := range dirs {
+		var config struct {
+			ID, Name string
+			Config   struct{ Labels map[string]string }
+		}
+		ok, err := d.json(&config, filepath.Join(dir, "config.v2.json"))
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		// `docker update` writes this one, and not the OCI specification.
+		var host struct{ BlkioWeight int }
+		read, err := d.json(&host, filepath.Join(dir, "hostconfig.json"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Container{
+			ID: config.ID, Name: strings.TrimPrefix(config.Name, "/"), Engine: "docker",
+			Labels: config.Config.Labels, SpecRead: read, Weight: host.BlkioWeight,
+		})
+	}
+	return all, nil
+}
+
+// dockerRoot is where Docker keeps its data.
+func (d disk) dockerRoot() string {
+	var daemon struct {
+		DataRoot string `json:"data-root"`
+	}
+	if ok, err := d.json(&daemon, d.path("etc/docker/daemon.json")); ok && err == nil && daemon.DataRoot != "" {
+		return daemon.DataRoot
+	}
+	return "var/lib/docker"
+}
+
+// storage reads what podman and CRI-O keep: names in one file, specifications
+// in one for each container.
+func (d disk) storage() ([]Container, error) {
+	graphRoot, runRoot := d.storageRoots()
+	var all []Container
+	for _, root := range []string{graphRoot, runRoot} {
+		for _, file := range []string{"containers.json", "volatile-containers.json"} {
+			var listed []struct {
+				ID    string
+				Names []string
+			}
+			ok, err := d.json(&listed, d.path(root, "overlay-containers", file))
+			if err != nil {
+				return nil, err
+			}
+			for i := 0; ok && i < len(listed); i++ {
+				c := Container{ID: listed[i].ID}
+				if len(listed[i].Names) > 0 {
+					c.Name = listed[i].Names[0]
+				}
+				all = append(all, c)
+			}
+		}
+		more, err := d.specs(d.path(root, "overlay-containers/*/userdata"), func(dir string) string {
+			return filepath.Base(filepath.Dir(dir))
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// storageRoots are the directories of containers/storage.
+func (d disk) storageRoots() (graph, run string) {
+	graph, run = "var/lib/containers/storage", "run/containers/storage"
+	var conf struct {
+		Storage struct {
+			GraphRoot string `toml:"graphroot"`
+			RunRoot   string `toml:"runroot"`
+		} `toml:"storage"`
+	}
+	text, err := os.ReadFile(d.path("etc/containers/storage.conf"))
+	if err != nil || toml.Unmarshal(text, &conf) != nil {
+		return graph, run
+	}
+	if conf.Storage.GraphRoot != "" {
+		graph = conf.Storage.GraphRoot
+	}
+	if conf.Storage.RunRoot != "" {
+		run = conf.Storage.RunRoot
+	}
+	return graph, run
+}
+
+// containerd reads the bundles of its tasks: one directory for each of its
+// namespaces, "k8s.io" for Kubernetes, "moby" for Docker.
+func (d disk) containerd() ([]Container, error) {
+	all, err := d.specs(d.path("run/containerd/io.containerd.runtime.v2.task/*/*"), filepath.Base)
+	for i := range all {
+		all[i].Engine = "containerd"
+	}
+	return all, err
+}
+
+// specs reads the OCI specifications in directories that match a pattern.
+func (d disk) specs(pattern string, id func(dir string) string) ([]Container, error) {
+	dirs, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	}
+	var all []Container
+	for _, dir := range dirs {
+		var spec specs.Spec
+		ok, err := d.json(&spec, filepath.Join(dir, "config.json"))
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		c := Container{ID: id(dir), Annotations: spec.Annotations, SpecRead: true}
+		// CRI-O has the pod's own labels and annotations as JSON.
+		c.Labels = unpacked(spec.Annotations["io.kubernetes.cri-o.Labels"])
+		c.Annotations = merged(c.Annotations, unpacked(spec.Annotations["io.kubernetes.cri-o.Annotations"]))
+		if linux := spec.Linux; linux != nil {
+			c.Cgroup = groupOf(linux.CgroupsPath)
+			if r := linux.Resources; r != nil && r.BlockIO != nil && r.BlockIO.Weight != nil {
+				c.Weight = int(*r.BlockIO.Weight)
+			}
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func unpacked(text string) map[string]string {
+	var m map[string]string
+	if json.Unmarshal([]byte(text), &m) != nil {
+		return nil
+	}
+	return m
+}
+
+// groupOf is the cgroup of an OCI cgroupsPath: a path, or "SLICE:PREFIX:NAME"
+// for a scope of systemd.
+func groupOf(path string) string {
+	parts := strings.Split(path, ":")
+	if len(parts) != 3 {
+		return strings.TrimPrefix(filepath.Clean(path), "/")
+	}
+	slice, prefix, name := parts[0], parts[1], parts[2]
+	if slice == "" {
+		slice = "system.slice"
+	}
+	if prefix != "" {
+		name = prefix + "-" + name
+	}
+	return filepath.Join(SlicePath(slice), name+".scope")
+}
+
+// SlicePath is the cgroup of a systemd slice: a-b.slice lies in a.slice.
+func SlicePath(slice string) string {
+	name := strings.TrimSuffix(slice, ".slice")
+	var dirs []string
+	for i := range name {
+		if name[i] == '-' {
+			dirs = append(dirs, name[:i]+".slice")
+		}
+	}
+	return filepath.Join(append(dirs, slice)...)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+
+package weight
+
+import "strconv"
+
+// What containers ask for (`--blkio-weight`, blockIO.weight of an OCI
+// specification) has a scale of its own, and reaches the kernel's files in
+// three ways, two of which change what weights are to each other.
+const (
+	OCIMin = 10
+	OCIMax = 1000
+)
+
+// IOFromOCI is what runc, youki, and crun without systemd write to io.weight
+// where there is no io.bfq.weight: 100 becomes 910.
+func IOFromOCI(x int) int {
+	return 1 + (x-OCIMin)*9999/990
+}
+
+// OCIFromIO is what was asked for where IOFromOCI made io.
+func OCIFromIO(io int) int {
+	return OCIMin + ((io-1)*990+9998)/9999
+}
+
+// BFQFromSystemd is what systemd writes to io.bfq.weight for IOWeight=io, which
+// itself goes to io.weight: 200 becomes 109.
+func BFQFromSystemd(io int) int {
+	if io <= Default {
+		return io
+	}
+	return Default + (io-Default)*900/9900
+}
+
+// SystemdFromBFQ is the IOWeight= for which systemd writes bfq to
+// io.bfq.weight; so crun asks systemd for a container's weight.
+func SystemdFromBFQ(bfq int) int {
+	if bfq <= Default {
+		return bfq
+	}
+	return Default + (bfq-Default)*9900/900
+}
+
+// Evidence is what there is to tell from what somebody asked for.
+type Evidence struct {
+	// BFQ and IO are what io.bfq.weight and io.weight hold; 0 where there is
+	// no such file.
+	BFQ, IO int
+	// Container is true for the cgroup that a container runtime made.
+	Container bool
+	// ByCrun is true if the runtime leaves weights to systemd, as crun does.
+	ByCrun bool
+	// SpecRead is true if the container's OCI specification was read, and OCI is
+	// the weight in it, 0 for none.
+	SpecRead bool
+	OCI      int
+}
+
+// Asked is a weight that somebody asked for.
+type Asked struct {
+	// Weight is on isolio's scale: what weights are to each other is what was asked.
+	Weight int `json:"weight"`
+	// File is where it was read, "" if nobody asked.
+	File string `json:"file,omitempty"`
+	// Raw is what the file holds.
+	Raw int `json:"raw,omitempty"`
+	// How is in whose words it was asked: "--blkio-weight 200".
+	How string `json:"how,omitempty"`
+}
+
+// Decode tells what was asked for from what runtimes and systemd made of it.
+func (e Evidence) Decode() Asked {
+	bfq, io := said(e.BFQ), said(e.IO)
+	switch {
+	case !bfq && !io:
+		return Asked{Weight: Default}
+	case !e.Container:
+		return e.unit()
+	case e.SpecRead && e.OCI > 0 && e.BFQ == e.OCI:
+		return e.container(BFQ.File(), e.BFQ, e.OCI)
+	case e.SpecRead && e.OCI > 0 && !bfq && (e.IO == IOFromOCI(e.OCI) || e.IO == SystemdFromBFQ(e.OCI)):
+		return e.container(IOCost.File(), e.IO, e.OCI)
+	case bfq && io && e.BFQ == BFQFromSystemd(e.IO) && (e.SpecRead || !e.ByCrun):
+		// The runtime is not known to have asked for this: systemctl was.
+		return e.unit()
+	case bfq:
+		return e.container(BFQ.File(), e.BFQ, e.BFQ)
+	case e.ByCrun && e.SpecRead:
+		return e.unit()
+	case e.ByCrun:
+		return e.container(IOCost.File(), e.IO, BFQFromSystemd(e.IO))
+	}
+	return e.container(IOCost.File(), e.IO, OCIFromIO(e.IO))
+}
+
+// unit is what was asked of systemd, or written by hand.
+func (e Evidence) unit() Asked {
+	if said(e.IO) {
+		return Asked{Weight: e.IO, File: IOCost.File(), Raw: e.IO, How: "IOWeight=" + itoa(e.IO)}
+	}
+	return Asked{Weight: e.BFQ, File: BFQ.File(), Raw: e.BFQ, How: "written to " + BFQ.File()}
+}
+
+func (e Evidence) container(file string, raw, oci int) Asked {
+	return Asked{Weight: oci, File: file, Raw: raw, How: "--blkio-weight " + itoa(oci)}
+}
+
+// said reports whether a file is there and holds what somebody wrote.
+func said(n int) bool {
+	return n != 0 && n != Default
+}
+
+func itoa(n int) string {
+	return strconv.Itoa(n)
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+
+package weight
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"isolio/internal/failure"
+)
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want Values
+		line string // String's, "" for an error
+	}{
+		{"default 100\n", Values{Default: 100}, "100"},
+		{"250\n", Values{Default: 250}, "250"}, // io.bfq.weight before Linux 5.4
+		{"default 200\n259:0 500\n8:0 10\n", Values{200, map[string]int{"259:0": 500, "8:0": 10}}, "200, 259:0 500, 8:0 10"},
+		{"", Values{Default: 100}, "100"},
+		{"default x\n", Values{}, ""},
+		{"8:0 1 2\n", Values{}, ""},
+	} {
+		got, err := Parse(tt.text)
+		switch {
+		case tt.line == "" && err == nil:
+			t.Errorf("Parse(%q) = %v, want an error", tt.text, got)
+		case tt.line != "" && (err != nil || got.Default != tt.want.Default || !maps.Equal(got.Devices, tt.want.Devices) || got.String() != tt.line):
+			t.Errorf("Parse(%q) = %q, %v; want %q", tt.text, got, err, tt.line)
+		}
+	}
+	v := Values{200, map[string]int{"259:0": 500}}
+	if v.On("259:0") != 500 || v.On("8:0") != 200 {
+		t.Errorf("On: %d and %d", v.On("259:0"), v.On("8:0"))
+	}
+	if !v.Said() || (Values{Default: 100}).Said() || !(Values{100, map[string]int{"8:0": 100}}).Said() {
+		t.Error("Said")
+	}
+}
+
+func TestActing(t *testing.T) {
+	for _, tt := range []struct {
+		scheduler string
+		iocost    bool
+		want      []Mechanism
+	}{
+		{"none", false, nil},
+		{"mq-deadline", false, nil},
+		{"kyber", false, nil}, // not ours
+		{"kyber-fairness", false, []Mechanism{Kyber}},
+		{"bfq", true, []Mechanism{BFQ, IOCost}},
+		{"none", true, []Mechanism{IOCost}},
+	} {
+		if got := Acting(tt.scheduler, tt.iocost); !slices.Equal(got, tt.want) {
+			t.Errorf("Acting(%s, %v) = %v, want %v", tt.scheduler, tt.iocost, got, tt.want)
+		}
+	}
+	for _, m := range Mechanisms() {
+		if Of(m.File()) != m {
+			t.Errorf("Of(%s) = %q", m.File(), Of(m.File()))
+		}
+	}
+	for n, ok := range map[int]bool{0: false, 1: true, 1000: true, 1001: false} {
+		if err := BFQ.Check(n); (err == nil) != ok || (err != nil && failure.Code(err) != failure.Usage) {
+			t.Errorf("bfq: Check(%d) = %v", n, err)
+		}
+	}
+}
+
+// What runc, crun and systemd were seen to write for --blkio-weight x.
+func TestScales(t *testing.T) {
+	for _, tt := range []struct{ x, runc, crun int }{
+		{10, 1, 10}, {20, 102, 20}, {50, 405, 50}, {100, 910, 100}, {200, 1920, 1200}, {500, 4950, 4500}, {750, 7475, 7250}, {1000, 10000, 10000},
+	} {
+		if got := IOFromOCI(tt.x); got != tt.runc {
+			t.Errorf("IOFromOCI(%d) = %d, want %d", tt.x, got, tt.runc)
+		}
+		if got := SystemdFromBFQ(tt.x); got != tt.crun {
+			t.Errorf("SystemdFromBFQ(%d) = %d, want %d", tt.x, got, tt.crun)
+		}
+	}
+	for io, want := range map[int]int{1: 1, 100: 100, 200: 109, 666: 151, 10000: 1000} {
+		if got := BFQFromSystemd(io); got != want {
+			t.Errorf("BFQFromSystemd(%d) = %d, want %d", io, got, want)
+		}
+	}
+	for x := OCIMin; x <= OCIMax; x++ {
+		if got := OCIFromIO(IOFromOCI(x)); got != x {
+			t.Errorf("%d comes back from io.weight as %d", x, got)
+		}
+		if got := BFQFromSystemd(SystemdFromBFQ(x)); got != x {
+			t.Errorf("%d comes back from IOWeight as %d", x, got)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		e    Evidence
+		want Asked
+	}{
+		{"nobody asked", Evidence{BFQ: 100, IO: 100}, Asked{Weight: 100}},
+		{"no file at all", Evidence{}, Asked{Weight: 100}},
+		{"systemd-run -p IOWeight=200, with bfq", Evidence{BFQ: 109, IO: 200}, Asked{200, "io.weight", 200, "IOWeight=200"}},
+		{"systemd-run -p IOWeight=50", Evidence{IO: 50}, Asked{50, "io.weight", 50, "IOWeight=50"}},
+		{"echo 300 > io.bfq.weight", Evidence{BFQ: 300, IO: 100}, Asked{300, "io.bfq.weight", 300, "written to io.bfq.weight"}},
+		{"docker, bfq's file there", Evidence{Container: true, BFQ: 200, IO: 100}, Asked{200, "io.bfq.weight", 200, "--blkio-weight 200"}},
+		{"docker, bfq not loaded", Evidence{Container: true, IO: 1920}, Asked{200, "io.weight", 1920, "--blkio-weight 200"}},
+		{"docker, bfq loaded later", Evidence{Container: true, BFQ: 100, IO: 1920}, Asked{200, "io.weight", 1920, "--blkio-weight 200"}},
+		{"podman with crun, bfq's file there", Evidence{Container: true, ByCrun: true, BFQ: 200, IO: 1200, SpecRead: true, OCI: 200},
+			Asked{200, "io.bfq.weight", 200, "--blkio-weight 200"}},
+		{"the same, specification not found", Evidence{Container: true, ByCrun: true, BFQ: 200, IO: 1200}, Asked{200, "io.bfq.weight", 200, "--blkio-weight 200"}},
+		{"podman with crun, bfq not loaded", Evidence{Container: true, ByCrun: true, IO: 1200, SpecRead: true, OCI: 200},
+			Asked{200, "io.weight", 1200, "--blkio-weight 200"}},
+		{"the same, specification not found", Evidence{Container: true, ByCrun: true, IO: 1200}, Asked{200, "io.weight", 1200, "--blkio-weight 200"}},
+		{"systemctl set-property on docker's scope", Evidence{Container: true, SpecRead: true, BFQ: 136, IO: 500}, Asked{500, "io.weight", 500, "IOWeight=500"}},
+		{"systemctl set-property on crun's scope", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, BFQ: 136, IO: 500},
+			Asked{500, "io.weight", 500, "IOWeight=500"}},
+		{"the same without bfq", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: 500}, Asked{500, "io.weight", 500, "IOWeight=500"}},
+		{"docker update after the start", Evidence{Container: true, SpecRead: true, OCI: 200, BFQ: 300, IO: 100}, Asked{300, "io.bfq.weight", 300, "--blkio-weight 300"}},
+	} {
+		if got := tt.e.Decode(); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
