@@ -10,4 +10,15 @@ static inline int fls64(u64 x)
 	return x ? 64 - __builtin_clzll(x) : 0;
 }
 
+/* The number of the first bit set, from 0; there is one. */
+static inline unsigned long __ffs64(u64 x)
+{
+	return __builtin_ctzll(x);
+}
+
+static inline unsigned long hweight64(u64 x)
+{
+	return __builtin_popcountll(x);
+}
+
 #endif
