@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The starvation guard: no request is overtaken without end by others that came
+ * to the device after it (document 002). A part of each scheduler that has it,
+ * included by a file of that scheduler's; see guard.h.
+ *
+ * Problem
+ *
+ * A device that has many requests serves them in the order that suits it. That is
+ * where its throughput comes from, and it is no business of a scheduler's, but
+ * some request always suits it badly: a disk with a queue of 31 leaves some of
+ * them for 1.5 seconds. What came before the device, priorities and deadlines,
+ * ends where the device begins.
+ *
+ * Control law
+ *
+ * A request starves when it was certainly overtaken more than age_th times. While
+ * one that starves is inside, nothing else is sent in (the gate is closed): those
+ * inside complete, it among them, and then the gate opens. No request is
+ * overtaken more than age_th + depth - 1 times, nor inside for more than
+ * age_th + 2 depth - 1 completions; age.h shows why, and how ages are known
+ * without a counter for each request.
+ *
+ * Whoever thinks in time gives max_wait_ms. Then age_th is found from the
+ * bound, the measured rate of completions and the depth that was reached, and
+ * follows both. Until the first GUARD_PERIOD_NR completions it is the largest.
+ *
+ * That is a bound as far as the device keeps to its rate: while it drains it has
+ * less to choose from and is slower, and a stall of the device is nobody's
+ * overtaking. Time in the scheduler's queues is not in it: those requests wait
+ * for the gate as well.
+ *
+ * What is inside
+ *
+ * What guard_dispatch() let go and has not been freed or given back. A hardware
+ * context has no more inside than the device has tags for it: a request
+ * that waits for a tag would be counted as one that the device passes over.
+ * A request that is given back (requeue) counts as completed, as in the paper: it
+ * leaves, and is a new one when it comes again. So do errors and
+ * timeouts, whichever way they end. What never comes to a scheduler (flushes,
+ * passthrough) is neither held nor counted; a closed gate does not stop it.
+ *
+ * The gate never closes for good: it is closed while a certain request is
+ * inside, and the driver has to complete each of these, give it back, or time
+ * out. The queue of a scheduler that is removed is frozen first, which waits for
+ * all requests, so the gate has opened by then.
+ *
+ * Who is run when
+ *
+ * A closed gate is found by guard_holds() or guard_dispatch() under the lock,
+ * and that it was found is written under the lock. The one who opens it sees
+ * that, and runs all hardware queues. Who waits for a tag marks his hardware
+ * context to be restarted by the block layer when a request is freed.
+ *
+ * What it costs
+ *
+ * Off: one load of age_th for a dispatch, one test of a pointer for a completion.
+ * On: a lock for the device at dispatch and completion, for all CPUs; counting
+ * the delay looks at a word for each 64 numbers to the nearer end of those
+ * inside.
+ */
+#include "guard.h"
+
+#define CREATE_TRACE_POINTS
+#include "guard_trace.h"
+
+/* The rate is taken over at least so many completions and so much busy time. */
+#define GUARD_PERIOD_NR		64
+#define GUARD_PERIOD_NS		(100 * NSEC_PER_MSEC)
+#define GUARD_MAX_WAIT_MS_MAX	(3600U * 1000)
+
+static u32 guard_nr_tags(struct blk_mq_hw_ctx *hctx)
+{
+	return hctx->tags->nr_tags - hctx->tags->nr_reserved_tags;
+}
+
+/* Close the gate, or open it. Returns whether somebody waits for that. */
+static bool guard_set_gate(struct guard *guard)
+{
+	bool is_closed = guard->age_th &&
+			 (ages_starve(&guard->ages, guard->age_th) ||
+			  ages_full(&guard->ages));
+	u64 now_ns, was_closed_ns = 0;
+	bool is_awaited;
+
+	lockdep_assert_held(&guard->lock);
+
+	if (is_closed == guard->is_closed)
+		return false;
+
+	now_ns = ktime_get_ns();
+	WRITE_ONCE(guard->is_closed, is_closed);
+	if (is_closed) {
+		guard->nr_closed++;
+		guard->closed_at_ns = now_ns;
+	} else {
+		was_closed_ns = now_ns - guard->closed_at_ns;
+		guard->closed_ns += was_closed_ns;
+		guard->opened_at_ns = now_ns;
+	}
+	trace_guard_gate(guard->dev, is_closed, guard->age_th,
+			 ages_oldest(&guard->ages), ages_inside(&guard->ages),
+			 was_closed_ns);
+
+	is_awaited = guard->is_awaited && !is_closed;
+	guard->is_awaited = false;
+	return is_awaited;
+}
+
+/* Forget what was measured, as far as it is of a period. */
+static void guard_begin_period(struct guard *guard, u64 now_ns)
+{
+	lockdep_assert_held(&guard->lock);
+
+	guard->busy_ns = 0;
+	guard->busy_start_ns = now_ns;
+	guard->nr_served = 0;
+	guard->last_depth = guard->depth;
+	guard->depth = ages_inside(&guard->ages);
+}
+
+/* Find age_th from max_wait_ms and what is known of the device. */
+static void guard_find_threshold(struct guard *guard)
+{
+	u32 depth = max(guard->depth, guard->last_depth);
+	u32 age_th = AGE_TH_MAX;
+
+	lockdep_assert_held(&guard->lock);
+
+	if (guard->service_ns)
+		age_th = age_th_of_wait((u64)guard->max_wait_ms * NSEC_PER_MSEC,
+					guard->service_ns, depth);
+	if (age_th == guard->age_th)
+		return;
+	WRITE_ONCE(guard->age_th, age_th);
+	trace_guard_threshold(guard->dev, guard->max_wait_ms, guard->service_ns,
+			      depth, age_th);
+}
+
+/* One more was served: is it time to look at the rate? */
+static void guard_measure(struct guard *guard)
+{
+	bool is_idle = !ages_inside(&guard->ages);
+	u64 now_ns, service_ns;
+
+	lockdep_assert_held(&guard->lock);
+
+	guard->nr_served++;
+	if (!is_idle && guard->nr_served % GUARD_PERIOD_NR)
+		return;
+	now_ns = ktime_get_ns();
+	guard->busy_ns += now_ns - guard->busy_start_ns;
+	guard->busy_start_ns = now_ns;
+	if (guard->nr_served < GUARD_PERIOD_NR || guard->busy_ns < GUARD_PERIOD_NS)
+		return;
+
+	service_ns = div_u64(guard->busy_ns, guard->nr_served);
+	/* A quarter of the new one: a period has few requests on a slow disk. */
+	guard->service_ns = guard->service_ns ?
+			    (3 * guard->service_ns + service_ns) / 4 : service_ns;
+	guard_find_threshold(guard);
+	guard_begin_period(guard, now_ns);
+}
+
+/* Called from guard_holds() while the guard is on. */
+bool __guard_holds(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	unsigned long flags;
+	bool is_full, holds;
+
+	/* What is seen here may be old: then it is seen again under the lock. */
+	if (!READ_ONCE(guard->is_closed) &&
+	    READ_ONCE(guard->nr_inside[hctx->queue_num]) < guard_nr_tags(hctx))
+		return false;
+
+	spin_lock_irqsave(&guard->lock, flags);
+	is_full = guard->age_th &&
+		  guard->nr_inside[hctx->queue_num] >= guard_nr_tags(hctx);
+	if (guard->is_closed)
+		guard->is_awaited = true;
+	else if (is_full)
+		blk_mq_sched_mark_restart_hctx(hctx);
+	holds = guard->is_closed || is_full;
+	spin_unlock_irqrestore(&guard->lock, flags);
+
+	return holds;
+}
+
+/* Called from guard_dispatch() while the guard is on. */
+bool __guard_dispatch(struct guard *guard, struct request *rq)
+{
+	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+	unsigned long flags;
+	u32 nr_inside;
+
+	if (!isolio_rq_has_sched_data(rq))
+		return true;
+
+	spin_lock_irqsave(&guard->lock, flags);
+	if (!guard->age_th) {
+		spin_unlock_irqrestore(&guard->lock, flags);
+		return true;
+	}
+	if (guard->is_closed) {
+		guard->is_awaited = true;
+		spin_unlock_irqrestore(&guard->lock, flags);
+		return false;
+	}
+	if (guard->nr_inside[hctx->queue_num] >= guard_nr_tags(hctx)) {
+		blk_mq_sched_mark_restart_hctx(hctx);
+		spin_unlock_irqrestore(&guard->lock, flags);
+		return false;
+	}
+
+	if (guard->max_wait_ms && !ages_inside(&guard->ages))
+		guard->busy_start_ns = ktime_get_ns();
+	/* The number, and one for that there is one. */
+	rq->elv.icq = (void *)(unsigned long)(ages_begin(&guard->ages) + 1);
+	WRITE_ONCE(guard->nr_inside[hctx->queue_num],
+		   guard->nr_inside[hctx->queue_num] + 1);
+	nr_inside = ages_inside(&guard->ages);
+	guard->depth = max(guard->depth, nr_inside);
+	guard->inside_max = max(guard->inside_max, nr_inside);
+	if (rq->start_time_ns < guard->opened_at_ns)
+		guard->nr_held++;
+	/* No age has changed; but the window may be full now. */
+	guard_set_gate(guard);
+	spin_unlock_irqrestore(&guard->lock, flags);
+
+	return true;
+}
+
+/* Called from guard_finish() and guard_requeue(), in any context. */
+void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
+{
+	u64 number = (unsigned long)rq->elv.icq - 1;
+	u32 hctx_nr = rq->mq_hctx->queue_num;
+	unsigned long flags;
+	bool is_awaited;
+	u64 delay;
+
+	rq->elv.icq = NULL;
+	spin_lock_irqsave(&guard->lock, flags);
+	delay = ages_end(&guard->ages, number);
+	WRITE_ONCE(guard->nr_inside[hctx_nr], guard->nr_inside[hctx_nr] - 1);
+	if (is_served) {
+		guard->nr_completed++;
+		guard->delays[age_bucket(delay)]++;
+		guard->delay_max = max(guard->delay_max, delay);
+	} else {
+		guard->nr_requeued++;
+	}
+	if (guard->max_wait_ms)
+		guard_measure(guard);
+	is_awaited = guard_set_gate(guard);
+	spin_unlock_irqrestore(&guard->lock, flags);
+
+	if (is_awaited)
+		blk_mq_run_hw_queues(guard->q, true);
+}
+
+/**
+ * guard_alloc - a guard for a device, switched off
+ * @q: the device's queue; the number of its hardware queues will not change
+ *
+ * Process context. Return: NULL if there is no memory.
+ */
+struct guard *guard_alloc(struct request_queue *q)
+{
+	struct guard *guard;
+
+	guard = kzalloc_node(struct_size(guard, nr_inside, q->nr_hw_queues),
+			     GFP_KERNEL, q->node);
+	if (!guard)
+		return NULL;
+	guard->ages.inside = kvzalloc_node(array_size(AGE_NR_WORDS, sizeof(u64)),
+					   GFP_KERNEL, q->node);
+	if (!guard->ages.inside) {
+		kfree(guard);
+		return NULL;
+	}
+	guard->q = q;
+	guard->dev = disk_devt(q->disk);
+	spin_lock_init(&guard->lock);
+	return guard;
+}
+
+/* No request is left. */
+void guard_free(struct guard *guard)
+{
+	if (!guard)
+		return;
+	WARN_ONCE(ages_inside(&guard->ages) || guard->is_closed,
+		  "isolio: guard of %d:%d: %llu dispatched, %llu ended, gate %s\n",
+		  MAJOR(guard->dev), MINOR(guard->dev), guard->ages.nr_begun,
+		  guard->ages.nr_ended, guard->is_closed ? "closed" : "open");
+	kvfree(guard->ages.inside);
+	kfree(guard);
+}
+
+/* Tunables changed: the gate may have to open for it. */
+static void guard_unlock_changed(struct guard *guard)
+	__releases(&guard->lock)
+{
+	bool is_awaited = guard_set_gate(guard);
+
+	spin_unlock_irq(&guard->lock);
+	/* Also those who waited for a tag: what is counted may be other now. */
+	if (is_awaited || !READ_ONCE(guard->age_th))
+		blk_mq_run_hw_queues(guard->q, true);
+}
+
+ssize_t guard_age_th_show(struct guard *guard, char *page)
+{
+	return sysfs_emit(page, "%u\n", READ_ONCE(guard->age_th));
+}
+
+ssize_t guard_age_th_store(struct guard *guard, const char *page, size_t count)
+{
+	u32 age_th;
+	int ret;
+
+	ret = kstrtou32(page, 10, &age_th);
+	if (ret)
+		return ret;
+	if (age_th > AGE_TH_MAX)
+		return -ERANGE;
+
+	spin_lock_irq(&guard->lock);
+	guard->max_wait_ms = 0;
+	WRITE_ONCE(guard->age_th, age_th);
+	guard_unlock_changed(guard);
+	return count;
+}
+
+ssize_t guard_max_wait_ms_show(struct guard *guard, char *page)
+{
+	return sysfs_emit(page, "%u\n", READ_ONCE(guard->max_wait_ms));
+}
+
+/* 0 switches off the guard, if this file had switched it on. */
+ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t count)
+{
+	u32 max_wait_ms;
+	int ret;
+
+	ret = kstrtou32(page, 10, &max_wait_ms);
+	if (ret)
+		return ret;
+	if (max_wait_ms > GUARD_MAX_WAIT_MS_MAX)
+		return -ERANGE;
+
+	spin_lock_irq(&guard->lock);
+	if (max_wait_ms) {
+		if (!guard->max_wait_ms)
+			guard_begin_period(guard, ktime_get_ns());
+		guard->max_wait_ms = max_wait_ms;
+		guard_find_threshold(guard);
+	} else if (guard->max_wait_ms) {
+		guard->max_wait_ms = 0;
+		WRITE_ONCE(guard->age_th, 0);
+	}
+	guard_unlock_changed(guard);
+	return count;
+}
+
+/* A line for each figure, name and value; and one for each bucket with requests. */
+ssize_t guard_stat_show(struct guard *guard, char *page)
+{
+	u64 now_ns, closed_ns, wait_ns;
+	unsigned int bucket;
+	u64 *delays;
+	ssize_t len;
+
+	delays = kmalloc_array(AGE_NR_BUCKETS, sizeof(*delays), GFP_KERNEL);
+	if (!delays)
+		return -ENOMEM;
+
+	spin_lock_irq(&guard->lock);
+	now_ns = ktime_get_ns();
+	closed_ns = guard->closed_ns;
+	if (guard->is_closed)
+		closed_ns += now_ns - guard->closed_at_ns;
+	wait_ns = age_wait_ns(guard->age_th, guard->service_ns,
+			      max(guard->depth, guard->last_depth));
+	memcpy(delays, guard->delays, sizeof(guard->delays));
+	len = sysfs_emit(page,
+			 "age_th %u\nmax_wait_ms %u\n"
+			 "service_us %llu\nwait_bound_ms %llu\n"
+			 "closed %d\ninside %llu\ninside_max %u\n"
+			 "completed %llu\nrequeued %llu\nheld %llu\n"
+			 "closings %llu\nclosed_us %llu\ndelay_max %llu\n",
+			 guard->age_th, guard->max_wait_ms,
+			 div_u64(guard->service_ns, NSEC_PER_USEC),
+			 guard->service_ns ? div_u64(wait_ns, NSEC_PER_MSEC) : 0,
+			 guard->is_closed, ages_inside(&guard->ages),
+			 guard->inside_max, guard->nr_completed,
+			 guard->nr_requeued, guard->nr_held, guard->nr_closed,
+			 div_u64(closed_ns, NSEC_PER_USEC), guard->delay_max);
+	spin_unlock_irq(&guard->lock);
+
+	for (bucket = 0; bucket < AGE_NR_BUCKETS; bucket++)
+		if (delays[bucket])
+			len += sysfs_emit_at(page, len, "delay %llu %llu\n",
+					     age_bucket_least(bucket),
+					     delays[bucket]);
+	kfree(delays);
+	return len;
+}
+
+/* Writing 0 resets the statistics. */
+ssize_t guard_stat_store(struct guard *guard, const char *page, size_t count)
+{
+	unsigned int zero;
+	int ret;
+
+	ret = kstrtouint(page, 10, &zero);
+	if (ret)
+		return ret;
+	if (zero)
+		return -EINVAL;
+
+	spin_lock_irq(&guard->lock);
+	guard->inside_max = ages_inside(&guard->ages);
+	guard->delay_max = 0;
+	guard->nr_completed = 0;
+	guard->nr_requeued = 0;
+	guard->nr_held = 0;
+	guard->nr_closed = 0;
+	guard->closed_ns = 0;
+	if (guard->is_closed)
+		guard->closed_at_ns = ktime_get_ns();
+	memset(guard->delays, 0, sizeof(guard->delays));
+	spin_unlock_irq(&guard->lock);
+	return count;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * rsd: first in, first out, and no request starves behind a device that reorders.
+ *
+ * Problem
+ *
+ * A disk with a command queue (NCQ) serves what is near its head first. With 31
+ * requests inside it does half as much again as with one, and the median
+ * request is done in less than half of the time. But one in a thousand takes a
+ * second and a half, because it lies badly and is passed over 150 times
+ * (document 002, figures 1 and 2). No scheduler prevents that: they order what
+ * goes to the device, and this happens behind them.
+ *
+ * Why simpler ways fail
+ *
+ * A smaller queue bounds the wait and gives up the throughput it was for: by the
+ * document's table 1, depth 16 has two thirds of depth 31's longest response
+ * times and loses 7 %, depth 8 half of them and 16 %. Sending less when a
+ * request has been inside for some time needs a timer, and a time that suits
+ * the disk. NCQ's own priorities are for few requests, and few disks have them.
+ *
+ * Model
+ *
+ * How long a request is passed over is counted in requests: its delay count is
+ * how many that came after it to the device were done before it. The least that it
+ * can be is known at any time from two counters; see ../common/age.h.
+ *
+ * Control law
+ *
+ * Requests go to the device in the order in which they came. When one is inside
+ * that was certainly overtaken more than age_th times, no other goes there until
+ * it is done; see ../common/guard.c. So none is overtaken more than age_th +
+ * depth - 1 times. A small age_th stops the device often and lets it run low; a
+ * large one bounds little. 0 is off, and this is a FIFO.
+ *
+ * Worked: 32 processes read at random from a disk with a queue of 31, and age_th
+ * is 50. A request comes to 30 others. 81 completions later at least 51 of those
+ * that came after it are done: the gate closes. What is inside now, 30 requests
+ * with this one, completes in some order, it at the latest as the last one;
+ * then all 30 places are filled at once, and the device has its choice again.
+ *
+ * Locking
+ *
+ * rsd_hctx.lock covers the queue of a hardware context, and is taken once for an
+ * insertion of a batch and once for a dispatch. Inside of it the guard's lock,
+ * one for the device, while the guard is on.
+ *
+ * What it costs
+ *
+ * The lock at insertion and at dispatch, and what guard.c says. experiments/
+ * rsd-cost.toml measures it.
+ *
+ * What it does not do
+ *
+ * It knows no processes, cgroups, priorities or directions. The order is that of
+ * each hardware queue; between those of a device with several there is none.
+ * Nor is there a bound on the time in this queue: it has what the device has no
+ * room for.
+ */
+#include "guard.h"
+
+#include <trace/events/block.h>
+
+/* One hardware context of one device. */
+struct rsd_hctx {
+	/* lock protects everything below. */
+	spinlock_t lock;
+	struct list_head rqs;
+
+	/* Requests in and out, to be equal when the hctx goes. */
+	u64 nr_inserted;
+	u64 nr_dispatched;
+};
+
+/* An elevator's data is the guard. */
+static struct guard *rsd_guard(struct elevator_queue *e)
+{
+	return e->elevator_data;
+}
+
+static struct guard *rsd_guard_of(struct request_queue *q)
+{
+	return rsd_guard(q->elevator);
+}
+
+/* Called for a bio that may become part of a request that waits here. */
+static bool rsd_bio_merge(struct request_queue *q, struct bio *bio,
+			  unsigned int nr_segs)
+{
+	struct blk_mq_hw_ctx *hctx = isolio_map_queue(q, bio->bi_opf);
+	struct rsd_hctx *rh = hctx->sched_data;
+	bool merged;
+
+	if (list_empty_careful(&rh->rqs))
+		return false;
+
+	spin_lock(&rh->lock);
+	merged = blk_bio_list_merge(q, &rh->rqs, bio, nr_segs);
+	spin_unlock(&rh->lock);
+
+	return merged;
+}
+
+/* Called for each new request that will come here. */
+static void rsd_prepare_request(struct request *rq)
+{
+	guard_prepare(rq);
+}
+
+/* Called with requests to be queued on @hctx, in process context. */
+static void rsd_insert_requests(struct blk_mq_hw_ctx *hctx,
+				struct list_head *list, isolio_insert_arg)
+{
+	struct rsd_hctx *rh = hctx->sched_data;
+	bool at_head = isolio_insert_at_head(flags);
+	struct request *rq;
+
+	spin_lock(&rh->lock);
+	while (!list_empty(list)) {
+		rq = list_first_entry(list, struct request, queuelist);
+		if (at_head)
+			list_move(&rq->queuelist, &rh->rqs);
+		else
+			list_move_tail(&rq->queuelist, &rh->rqs);
+		rh->nr_inserted++;
+		trace_block_rq_insert(rq);
+	}
+	spin_unlock(&rh->lock);
+}
+
+/* Called by the block layer when @hctx can take a request. */
+static struct request *rsd_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct rsd_hctx *rh = hctx->sched_data;
+	struct request *rq;
+
+	spin_lock(&rh->lock);
+	rq = list_first_entry_or_null(&rh->rqs, struct request, queuelist);
+	if (rq && !guard_dispatch(rsd_guard_of(hctx->queue), rq))
+		rq = NULL;
+	if (rq) {
+		list_del_init(&rq->queuelist);
+		rh->nr_dispatched++;
+	}
+	spin_unlock(&rh->lock);
+
+	return rq;
+}
+
+/* Called by the block layer to see whether to call rsd_dispatch_request(). */
+static bool rsd_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct rsd_hctx *rh = hctx->sched_data;
+
+	return !list_empty_careful(&rh->rqs) &&
+	       !guard_holds(rsd_guard_of(hctx->queue), hctx);
+}
+
+/* Called when the device gave a request back; it will be inserted again. */
+static void rsd_requeue_request(struct request *rq)
+{
+	guard_requeue(rsd_guard_of(rq->q), rq);
+}
+
+/* Called when a request is freed, in any context. */
+static void rsd_finish_request(struct request *rq)
+{
+	guard_finish(rsd_guard_of(rq->q), rq);
+}
+
+static int rsd_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
+{
+	struct rsd_hctx *rh;
+
+	rh = kzalloc_node(sizeof(*rh), GFP_KERNEL, hctx->numa_node);
+	if (!rh)
+		return -ENOMEM;
+
+	spin_lock_init(&rh->lock);
+	INIT_LIST_HEAD(&rh->rqs);
+	hctx->sched_data = rh;
+	return 0;
+}
+
+/* The queue is frozen and quiesced: no request, no dispatch. */
+static void rsd_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
+{
+	struct rsd_hctx *rh = hctx->sched_data;
+
+	WARN_ONCE(rh->nr_inserted != rh->nr_dispatched || !list_empty(&rh->rqs),
+		  "rsd: hctx %u: %llu requests in, %llu out\n", hctx_idx,
+		  rh->nr_inserted, rh->nr_dispatched);
+	hctx->sched_data = NULL;
+	kfree(rh);
+}
+
+static void *rsd_alloc(struct request_queue *q)
+{
+	return guard_alloc(q);
+}
+
+static void rsd_free(void *data)
+{
+	guard_free(data);
+}
+
+/* The scheduler is chosen for a device; the queue is frozen. */
+static int rsd_init_sched(struct request_queue *q, isolio_init_sched_arg)
+{
+	if (!isolio_elevator_begin(q, eq, rsd_alloc))
+		return -ENOMEM;
+
+	/* Hardware contexts dispatch side by side. */
+	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
+	return 0;
+}
+
+/* Another scheduler is chosen, or the device goes; all rsd_hctx are gone. */
+static void rsd_exit_sched(struct elevator_queue *e)
+{
+	isolio_elevator_end(rsd_guard(e), rsd_free);
+}
+
+GUARD_ATTR_FNS(rsd, age_th)
+GUARD_ATTR_FNS(rsd, max_wait_ms)
+GUARD_ATTR_FNS(rsd, stat)
+
+static isolio_attrs_const struct elv_fs_entry rsd_attrs[] = {
+	__ATTR(age_th, 0644, rsd_age_th_show, rsd_age_th_store),
+	__ATTR(max_wait_ms, 0644, rsd_max_wait_ms_show, rsd_max_wait_ms_store),
+	__ATTR(guard_stat, 0644, rsd_stat_show, rsd_stat_store),
+	__ATTR_NULL
+};
+
+static struct elevator_type rsd_elevator = {
+	.ops = {
+		ISOLIO_SCHED_DATA_OPS(rsd_alloc, rsd_free)
+		.init_sched		= rsd_init_sched,
+		.exit_sched		= rsd_exit_sched,
+		.init_hctx		= rsd_init_hctx,
+		.exit_hctx		= rsd_exit_hctx,
+		.bio_merge		= rsd_bio_merge,
+		.prepare_request	= rsd_prepare_request,
+		.insert_requests	= rsd_insert_requests,
+		.has_work		= rsd_has_work,
+		.dispatch_request	= rsd_dispatch_request,
+		.requeue_request	= rsd_requeue_request,
+		.finish_request		= rsd_finish_request,
+	},
+	.elevator_attrs	= rsd_attrs,
+	.elevator_name	= "rsd",
+	.elevator_owner	= THIS_MODULE,
+};
+
+static int __init rsd_init(void)
+{
+	return elv_register(&rsd_elevator);
+}
+
+static void __exit rsd_exit(void)
+{
+	elv_unregister(&rsd_elevator);
+}
+
+module_init(rsd_init);
+module_exit(rsd_exit);
+
+ISOLIO_LAYOUT_RECORD();
+MODULE_AUTHOR("the isolio project");
+MODULE_DESCRIPTION("FIFO that keeps requests from starving behind a reordering device");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("rsd-iosched");
