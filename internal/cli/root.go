@@ -55,7 +55,7 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(newBenchCommand(), newLabCommand(), newKmodCommand())
+	root.AddCommand(newTopCommand(), newBenchCommand(), newLabCommand(), newKmodCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
 	})

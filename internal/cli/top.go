@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"isolio/internal/block"
+	"isolio/internal/failure"
+	"isolio/internal/top"
+)
+
+// topFlags are the flags of `isolio top`.
+type topFlags struct {
+	root     string
+	json     bool
+	interval time.Duration
+	count    int
+	view     top.View
+}
+
+func newTopCommand() *cobra.Command {
+	f := topFlags{view: top.DefaultView()}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch which container uses which disk, and what it is entitled to",
+		Long: `Watch which container uses which disk, as a live table: its weight, the share
+of the disk that it is entitled to and the one that it has, bandwidth, requests a
+second, latencies of the last seconds, and how much of the time it was held back
+because it had had its share (the sum over hardware queues: more than 100 %
+is possible).
+
+Keys: s and S choose the column to sort by, r reverses, / filters, t shows the
+tree of cgroups with sums, i hides who is idle, space pauses, q quits.
+
+Where standard output is not a terminal, one plain table of one interval is
+printed. With --json it is a line for each container and disk and interval,
+without end unless --count says how many intervals.`,
+		Example: `  isolio top
+  isolio top --interval 5s --filter postgres
+  isolio top --json --count 60 > minute.jsonl`,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys is looked for there")
+	flags.BoolVar(&f.json, "json", false, "print lines of JSON, not a table")
+	flags.DurationVarP(&f.interval, "interval", "d", time.Second, "`TIME` from one sample to the next")
+	flags.IntVarP(&f.count, "count", "n", 0, "print `N` intervals and end; no live table")
+	flags.StringVar(&f.view.Filter, "filter", "", "show only containers, cgroups and disks with this `TEXT` in the name")
+	flags.BoolVar(&f.view.Tree, "tree", false, "show the tree of cgroups, with sums")
+	return cmd
+}
+
+func (f *topFlags) run(cmd *cobra.Command) error {
+	if f.interval < time.Millisecond {
+		return failure.Usagef("--interval: %s is too short; allowed: 1ms or more", f.interval)
+	}
+	if f.count < 0 {
+		return failure.Usagef("--count: %d is negative; allowed: 1 or more, or 0 for no end", f.count)
+	}
+	root, err := absolute(f.root)
+	if err != nil {
+		return err
+	}
+	sampler := &top.Sampler{System: block.System{Root: root}}
+	if err := sampler.Check(); err != nil {
+		return err
+	}
+	if screen := f.screen(cmd); screen != nil {
+		return top.Show(cmd.Context(), sampler, f.interval, f.view, cmd.InOrStdin(), screen)
+	}
+	return f.print(cmd, sampler)
+}
+
+// screen is the terminal to show a live table on, nil if there is none.
+func (f *topFlags) screen(cmd *cobra.Command) io.Writer {
+	out, ok := cmd.OutOrStdout().(*os.File)
+	if f.json || f.count > 0 || !ok || !term.IsTerminal(int(out.Fd())) {
+		return nil
+	}
+	return out
+}
+
+// print prints intervals, each after it has passed.
+func (f *topFlags) print(cmd *cobra.Command, sampler *top.Sampler) error {
+	if _, err := sampler.Sample(); err != nil {
+		return err
+	}
+	count := f.count
+	if count == 0 && !f.json {
+		count = 1
+	}
+	ticker := time.NewTicker(f.interval)
+	defer ticker.Stop()
+	for n := 0; count == 0 || n < count; n++ {
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-ticker.C:
+		}
+		sample, err := sampler.Sample()
+		if err != nil {
+			return err
+		}
+		rows := f.view.Apply(sample.Rows)
+		if f.json {
+			err = top.WriteJSON(cmd.OutOrStdout(), sample, rows)
+		} else {
+			if n > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			err = top.WriteTable(cmd.OutOrStdout(), rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+
+package meter
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Histogram is one direction of a line of io.kyber.latency: all requests since
+// the disk has the scheduler. Buckets are by growing latency; one that counted
+// nothing is left out.
+type Histogram []Bucket
+
+// Bucket counts requests that took less than Under, and not less than the
+// bucket before. The last one, of those that took longest, has no such bound.
+type Bucket struct {
+	Under time.Duration // NoBound for none
+	Count uint64
+}
+
+// NoBound is the Under of the bucket without one.
+const NoBound time.Duration = -1
+
+// Histograms are those of a cgroup on one disk.
+type Histograms struct {
+	MajMin      string
+	Read, Write Histogram
+}
+
+// ReadLatency reads the io.kyber.latency in a cgroup's directory. A cgroup that
+// is gone has none.
+func ReadLatency(dir string) ([]Histograms, error) {
+	var all []Histograms
+	err := eachLine(filepath.Join(dir, LatencyFile), func(majMin string, words []byte) error {
+		h := Histograms{MajMin: majMin}
+		var wrong error
+		err := eachNumber(words, func(key string, n uint64) {
+			if err := h.add(key, n); err != nil {
+				wrong = err
+			}
+		})
+		if err == nil {
+			err = wrong
+		}
+		h.Read.sort()
+		h.Write.sort()
+		all = append(all, h)
+		return err
+	})
+	return all, err
+}
+
+// add takes one KEY=NUMBER: r20480=17, wmore=1.
+func (h *Histograms) add(key string, n uint64) error {
+	to := &h.Read
+	bound, ok := strings.CutPrefix(key, "r")
+	if !ok {
+		to = &h.Write
+		bound, ok = strings.CutPrefix(key, "w")
+	}
+	under := NoBound
+	if bound != "more" {
+		ns, err := strconv.ParseInt(bound, 10, 64)
+		ok = ok && err == nil && ns > 0
+		under = time.Duration(ns)
+	}
+	if !ok {
+		return fmt.Errorf("%q is not a bucket of reads or writes", key)
+	}
+	*to = append(*to, Bucket{Under: under, Count: n})
+	return nil
+}
+
+// sort puts the bucket without bound last.
+func (h Histogram) sort() {
+	slices.SortFunc(h, func(a, b Bucket) int {
+		switch {
+		case a.Under == NoBound:
+			return 1
+		case b.Under == NoBound:
+			return -1
+		}
+		return cmp.Compare(a.Under, b.Under)
+	})
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+
+package top
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"charm.land/bubbles/v2/help"
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/table"
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+)
+
+// keys are what the screen listens to; the table has those that move in it.
+type keys struct {
+	order, back, reverse, filter, tree, busy, pause, quit key.Binding
+}
+
+func newKeys() keys {
+	bind := func(name, does string, all ...string) key.Binding {
+		return key.NewBinding(key.WithKeys(all...), key.WithHelp(name, does))
+	}
+	return keys{
+		order:   bind("s/S", "sort by next/previous", "s", "right"),
+		back:    bind("S", "", "S", "left"),
+		reverse: bind("r", "reverse", "r"),
+		filter:  bind("/", "filter", "/"),
+		tree:    bind("t", "tree", "t"),
+		busy:    bind("i", "hide idle", "i"),
+		pause:   bind("space", "pause", "space", "p"),
+		quit:    bind("q", "quit", "q", "ctrl+c"),
+	}
+}
+
+func (k keys) ShortHelp() []key.Binding {
+	return []key.Binding{k.order, k.reverse, k.filter, k.tree, k.busy, k.pause, k.quit}
+}
+
+func (k keys) FullHelp() [][]key.Binding { return [][]key.Binding{k.ShortHelp()} }
+
+// screen is the live table.
+type screen struct {
+	sampler  *Sampler
+	interval time.Duration
+
+	keys   keys
+	help   help.Model
+	filter textinput.Model
+	table  table.Model
+	width  int
+
+	view   View
+	paused bool
+	latest Sample // what is shown: the last one before a pause
+	err    error  // why there was no newer one
+}
+
+// sampled is a new sample, or why there is none.
+type sampled struct {
+	sample Sample
+	err    error
+}
+
+// Show shows the live table until the user quits or ctx ends.
+func Show(ctx context.Context, sampler *Sampler, interval time.Duration, view View, in io.Reader, out io.Writer) error {
+	program := tea.NewProgram(newScreen(sampler, interval, view), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	_, err := program.Run()
+	if ctx.Err() != nil {
+		return nil // a signal ends it as q does
+	}
+	if err != nil {
+		return fmt.Errorf("live table: %w", err)
+	}
+	return nil
+}
+
+func newScreen(sampler *Sampler, interval time.Duration, view View) *screen {
+	filter := textinput.New()
+	filter.Prompt = "/"
+	filter.Placeholder = "part of a name, a cgroup or a disk"
+	filter.SetValue(view.Filter)
+	styles := table.DefaultStyles()
+	styles.Header = lipgloss.NewStyle().Bold(true).Reverse(true).PaddingRight(columnGap)
+	styles.Cell = lipgloss.NewStyle().PaddingRight(columnGap)
+	styles.Selected = lipgloss.NewStyle().Bold(true)
+	return &screen{
+		sampler: sampler, interval: interval, view: view,
+		keys: newKeys(), help: help.New(), filter: filter,
+		table: table.New(table.WithFocused(true), table.WithStyles(styles), table.WithKeyMap(moves())),
+	}
+}
+
+// moves are the table's own keys, without letters that mean something else here.
+func moves() table.KeyMap {
+	k := table.DefaultKeyMap()
+	k.LineUp.SetKeys("up", "k")
+	k.LineDown.SetKeys("down", "j")
+	k.PageUp.SetKeys("pgup")
+	k.PageDown.SetKeys("pgdown")
+	k.HalfPageUp.SetKeys("ctrl+u")
+	k.HalfPageDown.SetKeys("ctrl+d")
+	k.GotoTop.SetKeys("home", "g")
+	k.GotoBottom.SetKeys("end", "G")
+	return k
+}
+
+// Init takes the first sample. Rates take a second one, which comes soon.
+func (s *screen) Init() tea.Cmd {
+	return tea.Sequence(s.take, tea.Tick(firstInterval, func(time.Time) tea.Msg { return tick{} }))
+}
+
+// firstInterval is how long a new screen has no rates.
+const firstInterval = 200 * time.Millisecond
+
+type tick struct{}
+
+func (s *screen) take() tea.Msg {
+	sample, err := s.sampler.Sample()
+	return sampled{sample, err}
+}
+
+// Update is called with what happened: a key, a sample, a new size.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.resize(msg.Width, msg.Height)
+		return s, nil
+	case tick:
+		return s, tea.Batch(s.take, tea.Tick(s.interval, func(time.Time) tea.Msg { return tick{} }))
+	case sampled:
+		s.err = msg.err
+		if msg.err == nil && !s.paused {
+			s.latest = msg.sample
+			s.fill()
+		}
+		return s, nil
+	case tea.KeyPressMsg:
+		if s.filter.Focused() {
+			return s, s.typed(msg)
+		}
+		return s, s.press(msg)
+	}
+	return s, nil
+}
+
+// typed is a key while the filter is written.
+func (s *screen) typed(msg tea.KeyPressMsg) tea.Cmd {
+	var cmd tea.Cmd
+	switch msg.String() {
+	case "ctrl+c":
+		return tea.Quit
+	case "enter":
+		s.filter.Blur()
+	case "esc":
+		s.filter.SetValue("")
+		s.filter.Blur()
+	default:
+		s.filter, cmd = s.filter.Update(msg)
+	}
+	s.view.Filter = s.filter.Value()
+	s.fill()
+	return cmd
+}
+
+func (s *screen) press(msg tea.KeyPressMsg) tea.Cmd {
+	nr := len(columns())
+	var cmd tea.Cmd
+	switch {
+	case key.Matches(msg, s.keys.quit):
+		return tea.Quit
+	case key.Matches(msg, s.keys.order):
+		s.view.Order = (s.view.Order + 1) % nr
+	case key.Matches(msg, s.keys.back):
+		s.view.Order = (s.view.Order + nr - 1) % nr
+	case key.Matches(msg, s.keys.reverse):
+		s.view.Reverse = !s.view.Reverse
+	case key.Matches(msg, s.keys.tree):
+		s.view.Tree = !s.view.Tree
+	case key.Matches(msg, s.keys.busy):
+		s.view.Busy = !s.view.Busy
+	case key.Matches(msg, s.keys.pause):
+		s.paused = !s.paused
+	case key.Matches(msg, s.keys.filter):
+		return s.filter.Focus()
+	case msg.String() == "esc":
+		s.filter.SetValue("")
+		s.view.Filter = ""
+	default:
+		s.table, cmd = s.table.Update(msg)
+		return cmd
+	}
+	s.fill()
+	return nil
+}
+
+// columnGap is the room between two columns.
+const columnGap = 2
+
+// Lines of the screen that are not the table's: what is shown, and the keys.
+const otherLines = 2
+
+func (s *screen) resize(width, height int) {
+	s.width = width
+	s.help.SetWidth(width)
+	s.filter.SetWidth(max(10, width-20))
+	s.table.SetWidth(width)
+	s.table.SetHeight(max(2, height-otherLines))
+	s.fill()
+}
+
+// fill gives the table the rows of the view, with columns as wide as they need;
+// what is left goes to the sparkline, what is missing is taken from the name.
+func (s *screen) fill() {
+	rows := s.view.Apply(s.latest.Rows)
+	all := columns()
+	lines := make([][]string, len(rows))
+	heads := make([]table.Column, len(all)+1)
+	for i, c := range all {
+		title := c.title
+		if i == s.view.Order {
+			title += map[bool]string{false: "▼", true: "▲"}[s.view.Reverse]
+		}
+		heads[i] = table.Column{Title: title, Width: lipgloss.Width(title)}
+	}
+	heads[len(all)] = table.Column{Title: "LAST", Width: historyLen}
+	for n := range rows {
+		lines[n] = append(cells(all, &rows[n]), spark(rows[n].History))
+		for i := range all {
+			heads[i].Width = max(heads[i].Width, lipgloss.Width(lines[n][i]))
+		}
+	}
+	total := 0
+	for _, h := range heads {
+		total += h.Width + columnGap
+	}
+	if over := total - s.width; s.width > 0 && over > 0 {
+		heads[0].Width = max(minName, heads[0].Width-over)
+	}
+	filled := make([]table.Row, len(rows))
+	for n, line := range lines {
+		for i := range all {
+			line[i] = align(line[i], heads[i].Width, all[i].isLeft)
+		}
+		line[0] = shorten(line[0], heads[0].Width)
+		filled[n] = line
+	}
+	for i := range all {
+		heads[i].Title = align(heads[i].Title, heads[i].Width, all[i].isLeft)
+	}
+	s.table.SetRows(nil) // of as many columns as before
+	s.table.SetColumns(heads)
+	s.table.SetRows(filled)
+	s.table.SetCursor(max(0, min(s.table.Cursor(), len(filled)-1)))
+}
+
+// shorten keeps the end of a name, which tells more of a path than its begin.
+func shorten(name string, width int) string {
+	runes := []rune(name)
+	if len(runes) <= width {
+		return name
+	}
+	return "…" + string(runes[len(runes)-width+1:])
+}
+
+// minName is what the first column keeps on a narrow terminal.
+const minName = 12
+
+// View draws the screen.
+func (s *screen) View() tea.View {
+	v := tea.NewView(s.status() + "\n" + s.table.View() + "\n" + s.foot())
+	v.AltScreen = true
+	v.WindowTitle = "isolio top"
+	return v
+}
+
+// status is the first line: the time, the sums, what is not as usual.
+func (s *screen) status() string {
+	var bytesPS, iops float64
+	for i := range s.latest.Rows {
+		bytesPS += s.latest.Rows[i].BytesPS()
+		iops += s.latest.Rows[i].IOPS()
+	}
+	line := fmt.Sprintf("isolio top  %s  every %s  %s MiB/s  %s IOPS", s.latest.At.Format(time.TimeOnly), s.interval,
+		figure(bytesPS/(1<<20)), figure(iops))
+	if s.paused {
+		line += "  PAUSED"
+	}
+	if s.view.Filter != "" {
+		line += "  filter: " + s.view.Filter
+	}
+	if s.err != nil {
+		line += "  " + s.err.Error()
+	}
+	return lipgloss.NewStyle().MaxWidth(max(1, s.width)).Render(line)
+}
+
+func (s *screen) foot() string {
+	if s.filter.Focused() {
+		return s.filter.View()
+	}
+	return s.help.View(s.keys)
+}
