@@ -365,7 +365,7 @@ ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t co
 }
 
 /* A line for each figure, name and value; and one for each bucket with requests. */
-ssize_t guard_stat_show(struct guard *guard, char *page)
+ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 {
 	u64 now_ns, closed_ns, wait_ns;
 	unsigned int bucket;
@@ -409,7 +409,7 @@ ssize_t guard_stat_show(struct guard *guard, char *page)
 }
 
 /* Writing 0 resets the statistics. */
-ssize_t guard_stat_store(struct guard *guard, const char *page, size_t count)
+ssize_t guard_guard_stat_store(struct guard *guard, const char *page, size_t count)
 {
 	unsigned int zero;
 	int ret;

@@ -75,8 +75,8 @@ ssize_t guard_age_th_show(struct guard *guard, char *page);
 ssize_t guard_age_th_store(struct guard *guard, const char *page, size_t count);
 ssize_t guard_max_wait_ms_show(struct guard *guard, char *page);
 ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t count);
-ssize_t guard_stat_show(struct guard *guard, char *page);
-ssize_t guard_stat_store(struct guard *guard, const char *page, size_t count);
+ssize_t guard_guard_stat_show(struct guard *guard, char *page);
+ssize_t guard_guard_stat_store(struct guard *guard, const char *page, size_t count);
 
 static inline void guard_prepare(struct request *rq)
 {
@@ -124,8 +124,8 @@ static inline void guard_requeue(struct guard *guard, struct request *rq)
 }
 
 /*
- * The functions of a file of the guard's: age_th, max_wait_ms or, for guard_stat,
- * stat. @prefix_guard() finds the guard of an elevator_queue.
+ * The functions of a file of the guard's: age_th, max_wait_ms or guard_stat.
+ * prefix_guard() finds the guard of an elevator_queue.
  */
 #define GUARD_ATTR_FNS(prefix, name)					\
 static ssize_t prefix##_##name##_show(struct elevator_queue *e, char *page) \

@@ -223,14 +223,18 @@ static void rsd_exit_sched(struct elevator_queue *e)
 
 GUARD_ATTR_FNS(rsd, age_th)
 GUARD_ATTR_FNS(rsd, max_wait_ms)
-GUARD_ATTR_FNS(rsd, stat)
+GUARD_ATTR_FNS(rsd, guard_stat)
+
+#define RSD_ATTR(name) __ATTR(name, 0644, rsd_##name##_show, rsd_##name##_store)
 
 static isolio_attrs_const struct elv_fs_entry rsd_attrs[] = {
-	__ATTR(age_th, 0644, rsd_age_th_show, rsd_age_th_store),
-	__ATTR(max_wait_ms, 0644, rsd_max_wait_ms_show, rsd_max_wait_ms_store),
-	__ATTR(guard_stat, 0644, rsd_stat_show, rsd_stat_store),
+	RSD_ATTR(age_th),
+	RSD_ATTR(max_wait_ms),
+	RSD_ATTR(guard_stat),
 	__ATTR_NULL
 };
+
+#undef RSD_ATTR
 
 static struct elevator_type rsd_elevator = {
 	.ops = {
