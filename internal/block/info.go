@@ -58,7 +58,7 @@ func (d *Device) Info() (Info, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return i, err
 		}
-		i.Scheduler = "none" // a device whose driver has no queue at all
+		i.Scheduler, i.Available = "none", []string{} // a device whose driver has no queue at all
 	}
 	i.Model, _ = d.read("device/model") // not every driver tells
 	i.NrRequests, _ = d.NrRequests()

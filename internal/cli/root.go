@@ -55,7 +55,14 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(newTopCommand(), newBenchCommand(), newLabCommand(), newKmodCommand())
+	root.AddCommand(
+		newStatusCommand(),
+		newWeightCommand(),
+		newTopCommand(),
+		newBenchCommand(),
+		newLabCommand(),
+		newKmodCommand(),
+	)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
 	})
@@ -82,6 +89,17 @@ func exactly(n int) cobra.PositionalArgs {
 		if len(args) != n {
 			return failure.Usagef("%s: got %d arguments, want %d; usage: %s",
 				cmd.CommandPath(), len(args), n, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// between is exactly for commands that take least to most arguments.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return failure.Usagef("%s: got %d arguments, want %d to %d; usage: %s",
+				cmd.CommandPath(), len(args), least, most, cmd.UseLine())
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -53,6 +54,33 @@ func (OS) Rmdir(path string) error {
 			return &fs.PathError{Op: "rmdir", Path: path, Err: err}
 		}
 	}
+}
+
+// Create makes a file, and the directory it is in, with this text. Nobody sees
+// half of it.
+func (OS) Create(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".isolio-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // nothing is left of that name once it is renamed
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Remove removes one file; none there is as good.
+func (OS) Remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Run runs a program to its end. The error has what it said.

@@ -9,15 +9,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // Step is one change: a directory made, a command run, a file system mounted,
-// or a value written to a kernel file.
+// an ordinary file made or removed, or a value written to a kernel file.
 type Step struct {
 	// Mkdir makes the directory Path.
 	Mkdir bool
+	// Create makes the file Path, and its directory, with the text Value. Undo
+	// is what was there before, "" for no file.
+	Create bool
+	// Remove removes the file Path. Undo is its text.
+	Remove bool
 	// Command is a program with its arguments to run, nil for none.
 	Command []string
 	// Mount is the device whose file system of type Value is mounted at Path, "" for none.
@@ -40,13 +47,31 @@ func (s Step) String() string {
 	switch {
 	case s.Mkdir:
 		return "mkdir " + s.Path
+	case s.Create:
+		return "mkdir -p " + filepath.Dir(s.Path) + "\ncat > " + s.Path + " << 'EOF'\n" + strings.TrimSuffix(s.Value, "\n") + "\nEOF"
+	case s.Remove:
+		return "rm " + s.Path
 	case s.Command != nil:
-		return strings.Join(s.Command, " ")
+		return quoted(s.Command)
 	case s.Mount != "":
 		return "mount -t " + s.Value + " " + s.Mount + " " + s.Path
 	}
 	return "echo '" + s.Value + "' > " + s.Path
 }
+
+// quoted is a command as a shell takes it.
+func quoted(command []string) string {
+	words := slices.Clone(command)
+	for i, word := range words {
+		if !plainWord.MatchString(word) {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is a word that no shell makes anything else of.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Print writes steps as shell commands, one a line.
 func Print(w io.Writer, steps []Step) error {
@@ -63,6 +88,8 @@ type Machine interface {
 	Mkdir(path string) error
 	Write(path, value string) error
 	Rmdir(path string) error
+	Create(path, text string) error
+	Remove(path string) error
 	Run(command []string) error
 	Mount(device, path, kind string) error
 	Unmount(path string) error
@@ -98,6 +125,10 @@ func (a *Applied) apply(s Step) error {
 	switch {
 	case s.Mkdir:
 		return a.machine.Mkdir(s.Path)
+	case s.Create:
+		return a.machine.Create(s.Path, s.Value)
+	case s.Remove:
+		return a.machine.Remove(s.Path)
 	case s.Command != nil:
 		return a.machine.Run(s.Command)
 	case s.Mount != "":
@@ -118,6 +149,10 @@ func (a *Applied) Undo() error {
 		switch {
 		case s.Mkdir:
 			err = a.machine.Rmdir(s.Path)
+		case s.Create && s.Undo == "":
+			err = a.machine.Remove(s.Path)
+		case s.Create, s.Remove:
+			err = a.machine.Create(s.Path, s.Undo)
 		case s.Mount != "":
 			err = a.machine.Unmount(s.Path)
 		case s.Undo != "":

@@ -34,6 +34,8 @@ func (r *recorder) Mount(device, path, kind string) error {
 }
 func (r *recorder) Unmount(path string) error      { return r.do("unmount " + path) }
 func (r *recorder) Mkdir(path string) error        { return r.do("mkdir " + path) }
+func (r *recorder) Create(path, text string) error { return r.do("create " + path + " " + text) }
+func (r *recorder) Remove(path string) error       { return r.do("remove " + path) }
 func (r *recorder) Rmdir(path string) error        { return r.do("rmdir " + path) }
 func (r *recorder) Write(path, value string) error { return r.do(path + "=" + value) }
 
@@ -181,5 +183,41 @@ func TestFilesystem(t *testing.T) {
 	}
 	if err := (OS{}).Unmount(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "unmount ") {
 		t.Errorf("Unmount of what is not mounted: %v", err)
+	}
+}
+
+// A file that was not there goes again; one that was is put back.
+func TestFiles(t *testing.T) {
+	steps := []Step{
+		{Create: true, Path: "new", Value: "1"}, {Create: true, Path: "old", Value: "2", Undo: "was"}, {Remove: true, Path: "gone", Undo: "had"},
+	}
+	want := []string{"create new 1", "create old 2", "remove gone", "create gone had", "create old was", "remove new"}
+	var r recorder
+	a := On(&r)
+	if err := errors.Join(a.Apply(steps), a.Undo()); err != nil || !slices.Equal(r.log, want) {
+		t.Errorf("log %q, %v, want %q", r.log, err, want)
+	}
+	var b strings.Builder
+	text := "mkdir -p d\ncat > d/new << 'EOF'\na\nb\nEOF\nrm d/gone\n'a b' --c=d 'it'\\''s'\n"
+	steps = []Step{{Create: true, Path: "d/new", Value: "a\nb\n"}, {Remove: true, Path: "d/gone"}, {Command: []string{"a b", "--c=d", "it's"}}}
+	if err := Print(&b, steps); err != nil || b.String() != text {
+		t.Errorf("Print:\n%swant\n%s", b.String(), text)
+	}
+	file := filepath.Join(t.TempDir(), "d", "file")
+	for _, text := range []string{"one\n", "two\n"} {
+		if err := (OS{}).Create(file, text); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(file); string(got) != text {
+			t.Errorf("file holds %q", got)
+		}
+	}
+	for range 2 { // the second finds none
+		if err := (OS{}).Remove(file); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Dir(file)); len(left) != 0 {
+		t.Errorf("left over: %v", left)
 	}
 }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/assignment"
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+	"isolio/internal/status"
+	"isolio/internal/target"
+)
+
+// weightFlags are the flags of `isolio weight`.
+type weightFlags struct {
+	root, device            string
+	asJSON, dryRun, runtime bool
+}
+
+func newWeightCommand() *cobra.Command {
+	var f weightFlags
+	cmd := &cobra.Command{
+		Use:   "weight TARGET [N]",
+		Short: "Show or set the weight of a container, unit, pod or cgroup",
+		Long: `Show a target's weight, or set it to N. A target is a cgroup's path, a systemd
+unit, the name or ID of a container of Docker, podman, containerd or CRI-O, or
+a pod (NAME, NAMESPACE/NAME or ID).
+
+N is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
+disk in proportion to its weight among its active siblings: 200 is twice 100. The
+weight is written where the disks' schedulers read it. Where the cgroup is a
+unit of systemd's, systemd is told as well, on its own scale: so it outlasts
+'systemctl daemon-reload', and of a service or slice also its restart and, without
+--runtime, the machine's. Other cgroups keep it as long as they are there.
+
+Without a disk that shares by weight, this exits 3: the weight would do nothing.`,
+		Example: `  isolio weight web
+  isolio weight web 500
+  isolio weight nginx.service 200 --device /dev/nvme0n1
+  isolio weight machine.slice/libpod-0a1b2c.scope default
+  isolio weight shop/cart-7d9f 300 --dry-run`,
+		Args:              between(1, 2),
+		ValidArgsFunction: f.complete,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if f.root, err = absolute(f.root); err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return f.set(cmd, args[0], args[1])
+			}
+			return f.show(cmd, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.device, "device", "", "the weight on the disk `DEV` only")
+	flags.BoolVar(&f.runtime, "runtime", false, "have systemd forget it with the next boot")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a table")
+	rootFlag(cmd, &f.root)
+	return cmd
+}
+
+func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
+	n, err := weightNumber(number)
+	if err != nil {
+		return err
+	}
+	world, err := target.Read(f.root)
+	if err != nil {
+		return err
+	}
+	found, err := world.Find(name)
+	if err != nil {
+		return err
+	}
+	p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: found, Device: f.device, N: n, Runtime: f.runtime})
+	if err != nil {
+		return err
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+	}
+	if f.dryRun {
+		return plan.Print(cmd.OutOrStdout(), p.Steps)
+	}
+	if err := apply(p.Steps); err != nil {
+		return err
+	}
+	if err := p.Verify(); err != nil {
+		return err
+	}
+	return f.show(cmd, found.Group)
+}
+
+// apply applies steps, all or none.
+func apply(steps []plan.Step) error {
+	applied := plan.On(plan.OS{})
+	if err := applied.Apply(steps); err != nil {
+		if undo := applied.Undo(); undo != nil {
+			return fmt.Errorf("%w; and %w", err, undo)
+		}
+		return err
+	}
+	return nil
+}
+
+// weightNumber reads N; 0 stands for "default".
+func weightNumber(text string) (int, error) {
+	if text == "default" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 10000 {
+		return 0, failure.Usagef("weight %q: allowed: 1..10000, or default", text)
+	}
+	return n, nil
+}
+
+func (f *weightFlags) show(cmd *cobra.Command, name string) error {
+	doc, err := status.Read(cmd.Context(), status.Options{Root: f.root, Only: name})
+	if err != nil {
+		return err
+	}
+	if doc.NoCgroups != "" {
+		return failure.Unsupportedf("%s", doc.NoCgroups)
+	}
+	if f.asJSON {
+		return doc.WriteJSON(cmd.OutOrStdout())
+	}
+	return doc.WriteGroups(cmd.OutOrStdout())
+}
+
+// complete lets a shell complete targets.
+func (f *weightFlags) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	root, err := absolute(f.root)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	world, err := target.Read(root)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, group := range world.Groups {
+		names = append(names, world.Of(group).Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

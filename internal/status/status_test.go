@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+
+package status
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func put(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tree has a disk of that scheduler and two groups, a of weight 300.
+func tree(t *testing.T, scheduler string) string {
+	t.Helper()
+	root := t.TempDir()
+	put(t, root, map[string]string{
+		"sys/block/sda/dev":                "8:0\n",
+		"sys/block/sda/size":               "1000\n",
+		"sys/block/sda/queue/scheduler":    "none [" + scheduler + "]\n",
+		"sys/fs/cgroup/cgroup.controllers": "io\n",
+		"sys/fs/cgroup/a/io.bfq.weight":    "default 300\n",
+		"sys/fs/cgroup/a/io.weight":        "default 100\n",
+		"sys/fs/cgroup/b/io.bfq.weight":    "default 100\n",
+	})
+	return root
+}
+
+func stat(bytes int) string { return fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=1 wios=0\n", bytes) }
+
+// Who is active between two looks is entitled to a part by its weight, in the
+// file that the disk's scheduler reads.
+func TestShares(t *testing.T) {
+	root := tree(t, "bfq")
+	used := func(a, b int) {
+		put(t, root, map[string]string{"sys/fs/cgroup/io.stat": stat(a + b), "sys/fs/cgroup/a/io.stat": stat(a), "sys/fs/cgroup/b/io.stat": stat(b)})
+	}
+	used(0, 0)
+	const interval = 300 * time.Millisecond
+	go func() {
+		time.Sleep(interval / 3)
+		used(6<<20, 4<<20)
+	}()
+	d, err := Read(context.Background(), Options{Root: root, Interval: interval})
+	if err != nil || len(d.Groups) != 2 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for i, want := range []Share{{"sda", 300, 0.75, 0.6, 0, 0}, {"sda", 100, 0.25, 0.4, 0, 0}} {
+		got := d.Groups[i].Shares[0]
+		if got.Weight != want.Weight || math.Abs(got.Entitled-want.Entitled) > 1e-9 || math.Abs(got.Actual-want.Actual) > 1e-9 || got.BytesPS <= 0 {
+			t.Errorf("%s: %+v, want %+v", d.Groups[i].Name, got, want)
+		}
+	}
+	if w := d.Groups[0].Weights; len(w) != 1 || w[0].File != "io.bfq.weight" || len(w[0].ActsOn) != 1 || len(w[0].Inert) != 0 {
+		t.Errorf("%+v", w)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Read(ctx, Options{Root: root, Interval: time.Hour}); err == nil {
+		t.Error("a cancelled look has no error")
+	}
+}
+
+// Every weight that does nothing has a reason and a remedy.
+func TestInert(t *testing.T) {
+	for _, tt := range []struct {
+		what, scheduler string
+		more            map[string]string
+		want            string // "" for one that acts
+	}{
+		{"bfq reads it", "bfq", nil, ""},
+		{"no scheduler", "none", nil, "no disk shares by bfq; isolio enable sda"},
+		{"another reads another file", "kyber-fairness", nil, "no disk shares by bfq, and kyber-fairness reads io.kyber.weight; isolio weight a 300, or have `isolio daemon` do it"},
+		{"carried over", "kyber-fairness", map[string]string{"sys/fs/cgroup/a/io.kyber.weight": "default 300\n"}, ""},
+		{"alone", "bfq", map[string]string{"sys/fs/cgroup/a/io.bfq.weight": "default 100\n", "sys/fs/cgroup/b/c/io.bfq.weight": "default 300\n"},
+			"a weight is compared with siblings', and it has none in b; isolio weight b 300"},
+		{"a disk's", "none", map[string]string{"sys/fs/cgroup/a/io.bfq.weight": "default 100\n8:0 50\n"}, "the scheduler none knows no weights; isolio enable sda"},
+	} {
+		root := tree(t, tt.scheduler)
+		put(t, root, tt.more)
+		d, err := Read(context.Background(), Options{Root: root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range d.Groups {
+			for _, w := range g.Weights {
+				for _, i := range w.Inert {
+					got = append(got, i.Why+"; "+i.Remedy)
+				}
+			}
+		}
+		if strings.Join(got, "|") != tt.want {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 256060514304: "238 GiB", 4000787030016: "3.6 TiB"} {
+		if got := Size(n); got != want {
+			t.Errorf("Size(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"isolio/internal/cgroup"
+	"isolio/internal/container"
+	"isolio/internal/failure"
+)
+
+func TestFind(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	pod := "kubepods.slice/kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"
+	podmanPod := "machine.slice/machine-libpod_pod_" + strings.Repeat("c", 64) + ".slice"
+	w := World{
+		Tree: cgroup.Tree{Root: "/sys/fs/cgroup"},
+		Groups: []string{"system.slice", "system.slice/nginx.service", "plain", "plain/web", pod, pod + "/crio-" + id + ".scope",
+			"system.slice/docker-x.scope", podmanPod, podmanPod + "/libpod-d.scope"},
+		Containers: []container.Container{
+			{ID: id, Name: "cart", Namespace: "prod", Pod: "shop", PodUID: "0a0a", Cgroup: pod + "/crio-" + id + ".scope"},
+			{ID: "x", Name: "web", Cgroup: "system.slice/docker-x.scope"},
+			{ID: "d", Name: "db", Cgroup: podmanPod + "/libpod-d.scope"},
+		},
+	}
+	for name, want := range map[string]Target{
+		"plain":                {Cgroup, "plain", "plain", ""},
+		"/plain/web/":          {Cgroup, "plain/web", "plain/web", ""},
+		"/sys/fs/cgroup/plain": {Cgroup, "plain", "plain", ""},
+		"nginx":                {Unit, "nginx.service", "system.slice/nginx.service", "nginx.service"},
+		"nginx.service":        {Unit, "nginx.service", "system.slice/nginx.service", "nginx.service"},
+		"system.slice":         {Unit, "system.slice", "system.slice", "system.slice"},
+		"web":                  {Container, "web", "system.slice/docker-x.scope", "docker-x.scope"},
+		"docker-x.scope":       {Container, "web", "system.slice/docker-x.scope", "docker-x.scope"},
+		"abab":                 {Container, "prod/shop/cart", pod + "/crio-" + id + ".scope", "crio-" + id + ".scope"},
+		"prod/shop/cart":       {Container, "prod/shop/cart", pod + "/crio-" + id + ".scope", "crio-" + id + ".scope"},
+		"shop":                 {Pod, "prod/shop", pod, "kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"},
+		"prod/shop":            {Pod, "prod/shop", pod, "kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"},
+		"cccc":                 {Pod, "machine-libpod_pod_" + strings.Repeat("c", 64), podmanPod, "machine-libpod_pod_" + strings.Repeat("c", 64) + ".slice"},
+	} {
+		if got, err := w.Find(name); err != nil || got != want {
+			t.Errorf("Find(%s) = %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"", "aba", "nobody", "/", "nginx.slice"} {
+		if got, err := w.Find(name); failure.Code(err) != failure.Usage {
+			t.Errorf("Find(%q) = %+v, %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+
+// Package unit knows which cgroups are systemd's, and changes their weights
+// through it: what is written to a unit's files behind its back is undone when
+// systemd reads its units again.
+package unit
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+)
+
+// Suffixes of units that have a cgroup.
+var suffixes = []string{".service", ".scope", ".slice"}
+
+// IsName reports whether a word is a unit's name, such as "nginx.service".
+func IsName(word string) bool {
+	for _, suffix := range suffixes {
+		if strings.HasSuffix(word, suffix) && len(word) > len(suffix) && !strings.Contains(word, "/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Of is the unit that a cgroup belongs to as a whole, "" if it is not the system
+// manager's: what lies below a service or a scope is left to that one, or to
+// another manager.
+func Of(group string) string {
+	dir, name := filepath.Split(group)
+	for parent := range strings.FieldsFuncSeq(dir, func(r rune) bool { return r == '/' }) {
+		if !strings.HasSuffix(parent, ".slice") {
+			return ""
+		}
+	}
+	if !IsName(name) {
+		return ""
+	}
+	return unescaped(name)
+}
+
+// unescaped is a unit's name of a cgroup's: one that could be taken for a file
+// of the kernel's has a "_" before it.
+func unescaped(name string) string {
+	return strings.TrimPrefix(name, "_")
+}
+
+// Manager is the systemd of a machine.
+type Manager struct{ root string }
+
+// On returns the manager of the machine below root, "" for /; there is false
+// where systemd does not run.
+func On(root string) (m Manager, there bool) {
+	_, err := os.Stat(filepath.Join("/", root, "run/systemd/system"))
+	return Manager{root}, err == nil
+}
+
+// systemctl is the program, below root in a tree for tests.
+func (m Manager) systemctl() string {
+	if m.root == "" {
+		return "systemctl"
+	}
+	return filepath.Join(m.root, "usr/bin/systemctl")
+}
+
+// Weight is what a unit is told.
+type Weight struct {
+	Unit string
+	// Device is a disk's node, "" for all disks.
+	Device string
+	// N is the new IOWeight, 0 to take back what was said.
+	N int
+	// Runtime has it last until the next boot only. A scope's always does.
+	Runtime bool
+}
+
+// SetWeight returns the step that tells systemd. It also enables the io
+// controller down to the unit.
+func (m Manager) SetWeight(w Weight) (plan.Step, error) {
+	if !safeName.MatchString(w.Unit) {
+		return plan.Step{}, failure.Usagef("unit %q: not a name that systemctl takes", w.Unit)
+	}
+	property := "IOWeight="
+	if w.Device != "" {
+		property = "IODeviceWeight=" + w.Device + " "
+	}
+	switch {
+	case w.N != 0:
+		property += strconv.Itoa(w.N)
+	case w.Device != "":
+		// systemd has no word for one disk's; an empty list takes back all.
+		property = "IODeviceWeight="
+	}
+	command := []string{m.systemctl(), "set-property"}
+	if w.Runtime || strings.HasSuffix(w.Unit, ".scope") {
+		command = append(command, "--runtime")
+	}
+	return plan.Step{Command: append(command, w.Unit, property)}, nil
+}
+
+// safeName is what unit names are made of, as systemd.unit(5) has it.
+var safeName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+$`)

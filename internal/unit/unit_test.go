@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+
+package unit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"isolio/internal/failure"
+)
+
+func TestOf(t *testing.T) {
+	for group, want := range map[string]string{
+		"system.slice":                                  "system.slice",
+		"system.slice/nginx.service":                    "nginx.service",
+		"machine.slice/libpod-0a.scope":                 "libpod-0a.scope",
+		"a.slice/a-b.slice/a-b-c.slice":                 "a-b-c.slice",
+		"system.slice/_cpu.service":                     "cpu.service",
+		"machine.slice/libpod-0a.scope/container":       "",
+		"user.slice/user@0.service/app.slice/x.service": "", // another manager's
+		"docker/0a": "",
+		"machine.slice/libpod-0a.scope/system.slice":      "",
+		"kubepods.slice/kubepods-pod0a.slice/cri-0.scope": "cri-0.scope",
+		".slice": "",
+	} {
+		if got := Of(group); got != want {
+			t.Errorf("Of(%s) = %q, want %q", group, got, want)
+		}
+	}
+}
+
+func TestSetWeight(t *testing.T) {
+	root := t.TempDir()
+	if _, there := On(root); there {
+		t.Error("systemd is there in an empty tree")
+	}
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := On(root); !there {
+		t.Error("systemd is not there")
+	}
+	m := Manager{}
+	for want, w := range map[string]Weight{
+		"systemctl set-property nginx.service IOWeight=500":           {Unit: "nginx.service", N: 500},
+		"systemctl set-property --runtime nginx.service IOWeight=500": {Unit: "nginx.service", N: 500, Runtime: true},
+		"systemctl set-property --runtime docker-0a.scope IOWeight=":  {Unit: "docker-0a.scope"},
+		"systemctl set-property a.slice 'IODeviceWeight=/dev/sda 20'": {Unit: "a.slice", N: 20, Device: "/dev/sda"},
+		"systemctl set-property a.slice IODeviceWeight=":              {Unit: "a.slice", Device: "/dev/sda"},
+		`systemctl set-property 'dev-disk\x2dby.service' IOWeight=1`:  {Unit: `dev-disk\x2dby.service`, N: 1},
+	} {
+		if step, err := m.SetWeight(w); err != nil || step.String() != want {
+			t.Errorf("%+v: %q, %v; want %q", w, step, err, want)
+		}
+	}
+	if _, err := m.SetWeight(Weight{Unit: "a b.service", N: 1}); failure.Code(err) != failure.Usage {
+		t.Errorf("a name with a space: %v", err)
+	}
+}
