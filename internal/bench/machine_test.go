@@ -79,7 +79,7 @@ func (m *fakeMachine) Write(path, value string) error {
 		return err
 	}
 	if filepath.Base(path) == "scheduler" {
-		value = strings.Replace("none mq-deadline kyber bfq kyber-fairness rsd", value, "["+value+"]", 1)
+		value = strings.Replace("none mq-deadline kyber bfq kyber-fairness rsd sfq", value, "["+value+"]", 1)
 	}
 	if filepath.Base(path) == "power" && value == "1" {
 		m.disk(filepath.Base(filepath.Dir(path)), "252:1")
@@ -108,7 +108,7 @@ func (m *fakeMachine) file(path, text string) {
 
 func (m *fakeMachine) disk(name, majMin string) {
 	for file, text := range map[string]string{
-		"dev": majMin, "size": "8388608", "queue/scheduler": "none [mq-deadline] kyber bfq kyber-fairness rsd", "queue/nr_requests": "64",
+		"dev": majMin, "size": "8388608", "queue/scheduler": "none [mq-deadline] kyber bfq kyber-fairness rsd sfq", "queue/nr_requests": "64",
 		"queue/iosched/low_latency": "1",
 	} {
 		m.file(filepath.Join(m.root, "sys/block", name, file), text+"\n")
@@ -240,7 +240,7 @@ func parse(t *testing.T, more string) *experiment.Experiment {
 	t.Helper()
 	x, err := experiment.Parse("x.toml", []byte(`name = "x"
 question = "Who gets what?"
-schedulers = ["none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "rsd"]
+schedulers = ["none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "rsd", "sfq"]
 ramp_s = 0.0
 duration_s = 0.1
 [device]

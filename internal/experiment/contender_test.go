@@ -98,7 +98,7 @@ func TestIsTime(t *testing.T) {
 
 // TestParseRefusesContenders changes one part of the valid file at a time.
 func TestParseRefusesContenders(t *testing.T) {
-	const known = "none, mq-deadline, kyber, bfq, iocost, kyber-fairness, rsd"
+	const known = "none, mq-deadline, kyber, bfq, iocost, kyber-fairness, rsd, sfq"
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"not declared", `"kf-300", "io`, `"kf-400", "io`,
 			`x:3: schedulers: unknown scheduler "kf-400"; allowed: ` + known + ", kf-100, kf-300, iocost-170"},

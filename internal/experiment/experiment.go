@@ -51,7 +51,7 @@ func (e *Experiment) Writes() bool {
 // Known lists the contenders that the engine can set up. "iocost" stands for
 // the scheduler none with the kernel's io.cost controller enabled.
 func Known() []string {
-	return []string{"none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "rsd"}
+	return []string{"none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "rsd", "sfq"}
 }
 
 // Load reads and checks the file at path.

@@ -19,6 +19,7 @@
 #include <linux/ctype.h>
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
+#include <linux/iocontext.h>
 #include <linux/module.h>
 #include <linux/percpu-refcount.h>
 #include <linux/radix-tree.h>
@@ -192,6 +193,33 @@ static inline bool isolio_rq_has_sched_data(struct request *rq)
 #endif
 }
 
+/*
+ * What the submitting task has of the queue, with a reference to its io_context
+ * for put_io_context(); NULL if it has none and there is no memory.
+ */
+static inline struct io_cq *isolio_get_icq(struct request_queue *q)
+{
+#if ISOLIO_HAVE_ICQ
+	return ioc_find_get_icq(q);
+#else
+	return NULL;
+#endif
+}
+
+/* Whether a request may be found for merging while it waits. */
+static inline bool isolio_rq_mergeable(struct request *rq)
+{
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+	case REQ_OP_DISCARD:
+		return !(rq->cmd_flags & REQ_NOMERGE_FLAGS) &&
+		       !(rq->rq_flags & RQF_NOMERGE_FLAGS);
+	default:
+		return false;
+	}
+}
+
 /* hrtimer_setup() replaced hrtimer_init() in 6.15. */
 static inline void
 isolio_hrtimer_setup(struct hrtimer *timer,
@@ -318,7 +346,9 @@ static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
 #if ISOLIO_HAVE_QUEUE_ASYNC_DEPTH
 	unsigned int depth = hctx->queue->nr_requests;
 #else
-	unsigned int depth = 1U << hctx->sched_tags->bitmap_tags.sb.shift;
+	/* Of a map with fewer tags than a word has room for, those are all. */
+	unsigned int depth = min_t(unsigned int, hctx->queue->nr_requests,
+				   1U << hctx->sched_tags->bitmap_tags.sb.shift);
 #endif
 	return max(depth * pct / 100, 1U);
 }

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * sfq: on flash, reads stay quick while others write.
+ *
+ * Problem
+ *
+ * A write to cheap flash takes ten times as long as a read, and now and then,
+ * when garbage has to be collected, a thousand times. Programs wait for reads;
+ * writes are mostly in nobody's way until they come in bursts: a file is saved,
+ * an update installed, dirty pages written back. Then each read of a program that
+ * starts, and it needs hundreds, one after the other, waits for a run of them.
+ *
+ * Why simpler ways fail
+ *
+ * In order of arrival a read waits for all writes before it. Reads first without
+ * a bound starve writes; so everybody who does that lets writes through in
+ * batches, 8 (kyber) or 16 (mq-deadline), and a batch is what a read waits
+ * for. Time slices (CFQ, bfq) are longer still. Per-process queues alone, in turn,
+ * have a reader wait for one write of each process that writes.
+ *
+ * Model (document 003)
+ *
+ * Synchronous requests have a queue for each process, asynchronous ones have
+ * one together (algorithm 1). Processes take turns; after sync_selections of
+ * their turns the async queue has one, if it has anything (algorithm 2). A turn
+ * is of turn_requests: at most turn_reads reads, then at most turn_writes writes
+ * (algorithm 3). By default 3, 3, 2 and 1. Who has nothing left gives up the rest
+ * of its turn.
+ *
+ * Worked, for an eMMC with reads of 0.2 ms and writes of 1.4: eight processes
+ * write, each 16 requests at a time, and a ninth reads. In order of arrival the
+ * read waits for up to 128 writes, 180 ms; in turn, for one of each, 11 ms; here,
+ * as below, for the one that is in the device.
+ *
+ * What the document leaves open, and what is done
+ *
+ * Its turns alone let a read wait for a write of each other process. So 2 : 1
+ * is kept by the device as a whole as well: while a process waits for a read, a
+ * write, whoever's, goes only after turn_reads reads (turn.h: the cycle). A process
+ * whose write is not due keeps its turn, and others that read go before it
+ * meanwhile. reads_first = 0 is the document's way; docs/sfq.md compares them.
+ *
+ * Algorithm 3 as printed never ends for a queue of writes alone, while its text
+ * has a turn always be of three requests. Here such a queue has its one write;
+ * turn_writes = 3 is the text's way.
+ *
+ * Devices with more than one tag: what is in the device no scheduler orders. So
+ * while somebody reads (within quiet_ms) only writes_inside_pct percent of its
+ * tags are given to writes, and one at least. And it is never given more than it
+ * has tags for: the block layer would take one request more, often a write, and
+ * keep it for the next free tag, before any read that comes later.
+ *
+ * Deadlines: each request is also in a queue of its direction, by arrival. One
+ * that is past read_expire_ms or write_expire_ms is the next of its direction,
+ * whoever's turn it is. It does not change how many of each direction go: after a
+ * second of garbage collection everything is late, and nothing would be gained by
+ * serving that in order of arrival. The document looks for late requests from time
+ * to time; here it is at each dispatch, which costs a comparison.
+ *
+ * Who owns a request: the io_context of the task that submits it, which it keeps
+ * (rq->elv.icq), not whoever happens to run the queue. Threads have their own, so
+ * a process here is what the document's PID is in the kernel, a task. Dirty pages
+ * that the kernel writes back are asynchronous and nobody's; those that a task
+ * writes itself because it calls fsync() are synchronous and that task's.
+ *
+ * Orphans: when a task ends, what it leaves joins the async queue at once, with its
+ * deadlines, and the task's queue is gone. It cannot be dropped, as the document
+ * has it: others may wait for it, such as for a page that was read ahead.
+ *
+ * Several hardware queues: sfq dispatches for the whole device from any of them,
+ * as mq-deadline and bfq do.
+ *
+ * The starvation guard of document 002 (common/guard.c) has the last word about
+ * what goes into the device; age_th = 0, the default, is without it.
+ *
+ * Locking
+ *
+ * sfq_device.lock covers all queues. It is taken with interrupts off: a task's
+ * end takes it inside its io_context's lock, and that one is taken where requests
+ * complete. What is in the device is counted in atomics. When something is held
+ * back that waits for a completion, sfq_take_back() runs the queue; barriers there
+ * and in sfq_has_work() keep each from missing the other.
+ *
+ * A task's sfq_queue is in its icq. A request holds a reference to its io_context,
+ * so the icq outlives it; a scheduler goes only after all requests and all icqs.
+ *
+ * What it costs
+ *
+ * For each request: the device's lock twice, two list insertions, one into a tree
+ * and one into a hash for merging, an atomic operation each way. Nothing loops over
+ * processes. One lock for all CPUs is right for flash that makes 100,000 requests a
+ * second, and wrong for a fast NVMe drive; kyber-fairness is for that.
+ *
+ * What it does not do
+ *
+ * Know garbage collection, or prevent it: a stall of the device is a stall for
+ * the reads that come into it. Weights, I/O priorities, cgroups: each process is
+ * like any other, and who starts more of them gets more. Sort by place: flash
+ * does not need it, a disk does.
+ */
+#include "sfq.h"
+
+#include <trace/events/block.h>
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* Of the scheduler's tags; a quarter is kept for reads. */
+#define SFQ_ASYNC_PCT	75
+
+/*
+ * The request goes to the device, if the guard lets it. There rq->elv.icq is the
+ * guard's word.
+ */
+static bool sfq_send(struct sfq_device *sd, struct request *rq)
+{
+	enum sfq_dir dir = rq_data_dir(rq);
+
+	lockdep_assert_held(&sd->lock);
+
+	rq->elv.priv[1] = rq->elv.icq;
+	guard_prepare(rq);
+	if (!guard_dispatch(sd->guard, rq)) {
+		rq->elv.icq = rq->elv.priv[1];
+		rq->elv.priv[1] = NULL;
+		return false;
+	}
+	atomic_inc(&sd->nr_inside);
+	if (dir == SFQ_WRITE)
+		atomic_inc(&sd->nr_writes_inside);
+	/* 0 is for a request that is not inside. */
+	rq->elv.priv[0] = (void *)(unsigned long)(dir + 1);
+	return true;
+}
+
+/* The device is done with a request, or has given it back; in any context. */
+static void sfq_take_back(struct sfq_device *sd, struct request *rq, bool is_done)
+{
+	unsigned long dir = (unsigned long)rq->elv.priv[0] - 1;
+
+	if (!rq->elv.priv[0])
+		return;
+	if (is_done)
+		guard_finish(sd->guard, rq);
+	else
+		guard_requeue(sd->guard, rq);
+	rq->elv.icq = rq->elv.priv[1];
+	rq->elv.priv[0] = NULL;
+	rq->elv.priv[1] = NULL;
+	if (dir == SFQ_WRITE)
+		atomic_dec(&sd->nr_writes_inside);
+	atomic_dec(&sd->nr_inside);
+	/* The counts before the look; sfq_has_work() pairs. */
+	smp_mb__after_atomic();
+	if (READ_ONCE(sd->nr_waiting))
+		blk_mq_run_hw_queues(sd->q, true);
+}
+
+/*
+ * Called by the block layer before it allocates a request, in the task that
+ * submits. Writes leave some of the scheduler's tags to reads: else those would
+ * wait where no scheduler sees them.
+ */
+static void sfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	if (op_is_write(opf) || !op_is_sync(opf))
+		data->shallow_depth = READ_ONCE(sfq_of(data->q)->async_depth);
+}
+
+/* Called when nr_requests was set, and from sfq_init_hctx(). */
+static void isolio_depth_updated_fn(sfq_depth_updated, hctx)
+{
+	struct sfq_device *sd = sfq_of(hctx->queue);
+
+	WRITE_ONCE(sd->async_depth, isolio_depth_of_pct(hctx, SFQ_ASYNC_PCT));
+	isolio_set_min_depth(hctx, 1);
+}
+
+/*
+ * Called when a request is allocated, in the task that submits. The request
+ * keeps the task's io_context, and so its queue, until it is freed.
+ */
+static void sfq_prepare_request(struct request *rq)
+{
+	rq->elv.icq = isolio_get_icq(rq->q);
+	rq->elv.priv[0] = NULL;
+	rq->elv.priv[1] = NULL;
+}
+
+/* Called when a task's first request for the device is prepared. */
+static void sfq_init_icq(struct io_cq *icq)
+{
+	sfq_queue_init(&container_of(icq, struct sfq_icq, icq)->queue,
+		       task_pid_nr(current));
+}
+
+/*
+ * Called when the last task of an io_context ends, or the scheduler goes; under
+ * the io_context's lock, with interrupts off.
+ */
+static void sfq_exit_icq(struct io_cq *icq)
+{
+	struct sfq_device *sd = sfq_of(icq->q);
+	unsigned long flags;
+
+	spin_lock_irqsave(&sd->lock, flags);
+	sfq_queue_orphan(sd, &container_of(icq, struct sfq_icq, icq)->queue);
+	spin_unlock_irqrestore(&sd->lock, flags);
+}
+
+/*
+ * Called by the block layer before it merges a bio into a request, in the task
+ * that submits the bio: only into its own, or asynchronous into asynchronous.
+ */
+static bool sfq_allow_merge(struct request_queue *q, struct request *rq,
+			    struct bio *bio)
+{
+	if (op_is_sync(rq->cmd_flags) != op_is_sync(bio->bi_opf))
+		return false;
+	if (!op_is_sync(bio->bi_opf) || !rq->elv.icq)
+		return true;
+	return rq->elv.icq->ioc == current->io_context;
+}
+
+/* Called from blk_mq_sched_try_merge(), for a bio that continues no request. */
+static int sfq_request_merge(struct request_queue *q, struct request **into,
+			     struct bio *bio)
+{
+	struct sfq_device *sd = sfq_of(q);
+	struct request *rq;
+
+	lockdep_assert_held(&sd->lock);
+
+	rq = elv_rb_find(&sd->sorted[bio_data_dir(bio)], bio_end_sector(bio));
+	if (!rq || bio_op(bio) == REQ_OP_DISCARD || !elv_bio_merge_ok(rq, bio))
+		return ELEVATOR_NO_MERGE;
+	*into = rq;
+	return ELEVATOR_FRONT_MERGE;
+}
+
+/* Called under the lock, when a bio went into a request that waits. */
+static void sfq_request_merged(struct request_queue *q, struct request *rq,
+			       enum elv_merge type)
+{
+	struct sfq_device *sd = sfq_of(q);
+
+	lockdep_assert_held(&sd->lock);
+
+	if (type == ELEVATOR_FRONT_MERGE) {
+		elv_rb_del(&sd->sorted[rq_data_dir(rq)], rq);
+		elv_rb_add(&sd->sorted[rq_data_dir(rq)], rq);
+	}
+}
+
+/*
+ * Called under the lock, when @next, which may not be queued yet, went into @rq.
+ * Both have a deadline; the earlier one counts.
+ */
+static void sfq_requests_merged(struct request_queue *q, struct request *rq,
+				struct request *next)
+{
+	struct sfq_device *sd = sfq_of(q);
+
+	lockdep_assert_held(&sd->lock);
+
+	if (!next->elv.priv[0])
+		return;
+	if (next->fifo_time < rq->fifo_time) {
+		list_move(sfq_rq_deadline(rq), sfq_rq_deadline(next));
+		rq->fifo_time = next->fifo_time;
+	}
+	sfq_queue_del(sd, next);
+	sd->stats.nr_merged++;
+}
+
+/* Called by the block layer before it makes a request of a bio. */
+static bool sfq_bio_merge(struct request_queue *q, struct bio *bio,
+			  unsigned int nr_segs)
+{
+	struct sfq_device *sd = sfq_of(q);
+	struct request *free = NULL;
+	bool merged;
+
+	spin_lock_irq(&sd->lock);
+	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &free);
+	spin_unlock_irq(&sd->lock);
+
+	if (free)
+		blk_mq_free_request(free);
+	return merged;
+}
+
+static void sfq_add_urgent(struct sfq_device *sd, struct request *rq)
+{
+	lockdep_assert_held(&sd->lock);
+
+	list_add(&rq->queuelist, &sd->urgent);
+	WRITE_ONCE(sd->nr_waiting, sd->nr_waiting + 1);
+	WRITE_ONCE(sd->nr_not_writes, sd->nr_not_writes + 1);
+}
+
+static void sfq_insert_request(struct sfq_device *sd, struct request *rq,
+			       bool at_head, struct list_head *free)
+{
+	lockdep_assert_held(&sd->lock);
+
+	if (blk_mq_sched_try_insert_merge(sd->q, rq, free))
+		return;
+
+	trace_block_rq_insert(rq);
+	sd->stats.nr_inserted++;
+	if (!at_head) {
+		sfq_queue_add(sd, rq);
+		return;
+	}
+	sfq_add_urgent(sd, rq);
+}
+
+/* Called with requests to be queued, in process context. */
+static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
+				struct list_head *list, isolio_insert_arg)
+{
+	struct sfq_device *sd = sfq_of(hctx->queue);
+	bool at_head = isolio_insert_at_head(flags);
+	struct request *rq;
+	LIST_HEAD(free);
+
+	spin_lock_irq(&sd->lock);
+	while (!list_empty(list)) {
+		rq = list_first_entry(list, struct request, queuelist);
+		list_del_init(&rq->queuelist);
+		sfq_insert_request(sd, rq, at_head, &free);
+	}
+	spin_unlock_irq(&sd->lock);
+
+	while (!list_empty(&free)) {
+		rq = list_first_entry(&free, struct request, queuelist);
+		list_del_init(&rq->queuelist);
+		blk_mq_free_request(rq);
+	}
+}
+
+static struct request *sfq_take_urgent(struct sfq_device *sd)
+{
+	struct request *rq;
+
+	lockdep_assert_held(&sd->lock);
+
+	rq = list_first_entry_or_null(&sd->urgent, struct request, queuelist);
+	if (!rq)
+		return NULL;
+	list_del_init(&rq->queuelist);
+	WRITE_ONCE(sd->nr_waiting, sd->nr_waiting - 1);
+	WRITE_ONCE(sd->nr_not_writes, sd->nr_not_writes - 1);
+	return rq;
+}
+
+/*
+ * Called by the block layer when @hctx can take a request; what it gets may
+ * belong to another one.
+ */
+static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct sfq_device *sd = sfq_of(hctx->queue);
+	struct request *rq = NULL;
+
+	spin_lock_irq(&sd->lock);
+	if (atomic_read(&sd->nr_inside) < sd->depth &&
+	    !guard_holds(sd->guard, hctx))
+		rq = sfq_take_urgent(sd) ?: sfq_select(sd);
+	if (rq && !sfq_send(sd, rq)) {
+		/* It was chosen: it is next. */
+		sfq_add_urgent(sd, rq);
+		rq = NULL;
+	}
+	if (rq)
+		sd->stats.nr_dispatched++;
+	spin_unlock_irq(&sd->lock);
+
+	return rq;
+}
+
+/*
+ * Called by the block layer to see whether to call sfq_dispatch_request(), in
+ * any context. Whatever is held back here waits for a request inside, and
+ * sfq_take_back() has it looked at again.
+ */
+static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct sfq_device *sd = sfq_of(hctx->queue);
+
+	if (!READ_ONCE(sd->nr_waiting))
+		return false;
+	/* Of a request queued just now, the count before the look. */
+	smp_mb();
+	if (atomic_read(&sd->nr_inside) >= sd->depth ||
+	    guard_holds(sd->guard, hctx))
+		return false;
+	return READ_ONCE(sd->nr_not_writes) ||
+	       atomic_read(&sd->nr_writes_inside) <
+	       sfq_device_writes_max(sd, ktime_get_ns());
+}
+
+/* Called on completion, in any context. */
+static void sfq_completed_request(struct request *rq, u64 now_ns)
+{
+	u64 total_ns = now_ns - rq->start_time_ns;
+	struct sfq_latency *latency;
+	enum sfq_dir dir;
+
+	if (!isolio_rq_has_sched_data(rq))
+		return;
+	dir = rq_data_dir(rq);
+	latency = get_cpu_ptr(sfq_of(rq->q)->latency);
+	this_cpu_inc(sfq_of(rq->q)->latency->nr[dir][lat_bucket(total_ns)]);
+	if (total_ns > latency->max_ns[dir])
+		WRITE_ONCE(latency->max_ns[dir], total_ns);
+	put_cpu_ptr(sfq_of(rq->q)->latency);
+}
+
+/* Called when the device gave a request back; it will be inserted again. */
+static void sfq_requeue_request(struct request *rq)
+{
+	sfq_take_back(sfq_of(rq->q), rq, false);
+}
+
+/* Called when a request is freed, in any context. */
+static void sfq_finish_request(struct request *rq)
+{
+	sfq_take_back(sfq_of(rq->q), rq, true);
+	if (rq->elv.icq) {
+		put_io_context(rq->elv.icq->ioc);
+		rq->elv.icq = NULL;
+	}
+}
+
+static int sfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
+{
+	isolio_depth_updated(sfq_depth_updated)(hctx);
+	return 0;
+}
+
+/* Requests that the device can hold, in all its hardware queues. */
+static u32 sfq_device_depth(struct request_queue *q)
+{
+	struct blk_mq_tag_set *set = q->tag_set;
+	u32 depth = set->queue_depth - set->reserved_tags;
+
+	if (!(set->flags & BLK_MQ_F_TAG_HCTX_SHARED))
+		depth *= q->nr_hw_queues;
+	return max(depth, 1U);
+}
+
+static void sfq_free(void *data)
+{
+	struct sfq_device *sd = data;
+
+	if (!sd)
+		return;
+	if (sd->guard)
+		guard_free(sd->guard);
+	free_percpu(sd->latency);
+	kfree(sd);
+}
+
+static void *sfq_alloc(struct request_queue *q)
+{
+	struct sfq_device *sd;
+	int dir;
+
+	sd = kzalloc_node(sizeof(*sd), GFP_KERNEL, q->node);
+	if (!sd)
+		return NULL;
+	sd->latency = alloc_percpu(struct sfq_latency);
+	sd->guard = guard_alloc(q);
+	if (!sd->latency || !sd->guard) {
+		sfq_free(sd);
+		return NULL;
+	}
+
+	sd->q = q;
+	sd->dev = disk_devt(q->disk);
+	sd->depth = sfq_device_depth(q);
+	spin_lock_init(&sd->lock);
+	INIT_LIST_HEAD(&sd->urgent);
+	INIT_LIST_HEAD(&sd->turns);
+	INIT_LIST_HEAD(&sd->readers);
+	for (dir = 0; dir < SFQ_NR_DIRS; dir++) {
+		INIT_LIST_HEAD(&sd->deadline[dir]);
+		sd->sorted[dir] = RB_ROOT;
+	}
+	sfq_queue_init(&sd->async, 0);
+	sfq_queue_init(&sd->nobodys, 0);
+	sfq_tunables_init(sd);
+	return sd;
+}
+
+/* The scheduler is chosen for a device; the queue is frozen. */
+static int sfq_init_sched(struct request_queue *q, isolio_init_sched_arg)
+{
+	struct sfq_device *sd;
+
+	sd = isolio_elevator_begin(q, eq, sfq_alloc);
+	if (!sd)
+		return -ENOMEM;
+
+	/* Whoever dispatches serves the whole device. */
+	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+	return 0;
+}
+
+/* Another scheduler is chosen, or the device goes; no request is left. */
+static void sfq_exit_sched(struct elevator_queue *e)
+{
+	struct sfq_device *sd = e->elevator_data;
+	struct sfq_stats *stats = &sd->stats;
+
+	WARN_ONCE(stats->nr_inserted != stats->nr_merged + stats->nr_dispatched ||
+		  sd->nr_waiting || sd->nr_not_writes ||
+		  atomic_read(&sd->nr_inside) || atomic_read(&sd->nr_writes_inside) ||
+		  !list_empty(&sd->turns) || !list_empty(&sd->readers),
+		  "sfq: %llu requests in, %llu merged, %llu out; %u wait, %d are inside, %d to write\n",
+		  stats->nr_inserted, stats->nr_merged, stats->nr_dispatched,
+		  sd->nr_waiting, atomic_read(&sd->nr_inside),
+		  atomic_read(&sd->nr_writes_inside));
+	isolio_elevator_end(sd, sfq_free);
+}
+
+static struct elevator_type sfq_elevator = {
+	.ops = {
+		ISOLIO_SCHED_DATA_OPS(sfq_alloc, sfq_free)
+		.init_sched		= sfq_init_sched,
+		.exit_sched		= sfq_exit_sched,
+		.init_hctx		= sfq_init_hctx,
+		.depth_updated		= sfq_depth_updated,
+		.limit_depth		= sfq_limit_depth,
+		.init_icq		= sfq_init_icq,
+		.exit_icq		= sfq_exit_icq,
+		.allow_merge		= sfq_allow_merge,
+		.bio_merge		= sfq_bio_merge,
+		.request_merge		= sfq_request_merge,
+		.request_merged		= sfq_request_merged,
+		.requests_merged	= sfq_requests_merged,
+		.former_request		= elv_rb_former_request,
+		.next_request		= elv_rb_latter_request,
+		.prepare_request	= sfq_prepare_request,
+		.insert_requests	= sfq_insert_requests,
+		.has_work		= sfq_has_work,
+		.dispatch_request	= sfq_dispatch_request,
+		.completed_request	= sfq_completed_request,
+		.requeue_request	= sfq_requeue_request,
+		.finish_request		= sfq_finish_request,
+	},
+	ISOLIO_DEBUGFS_ATTRS(sfq_queue_debugfs_attrs, NULL)
+	.icq_size	= sizeof(struct sfq_icq),
+	.icq_align	= __alignof__(struct sfq_icq),
+	.elevator_attrs	= sfq_attrs,
+	.elevator_name	= "sfq",
+	.elevator_owner	= THIS_MODULE,
+};
+
+static int __init sfq_init(void)
+{
+	return elv_register(&sfq_elevator);
+}
+
+static void __exit sfq_exit(void)
+{
+	elv_unregister(&sfq_elevator);
+}
+
+module_init(sfq_init);
+module_exit(sfq_exit);
+
+ISOLIO_LAYOUT_RECORD();
+MODULE_AUTHOR("the isolio project");
+MODULE_DESCRIPTION("Simple fairness queueing for flash: reads stay quick while others write");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("sfq-iosched");

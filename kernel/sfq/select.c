@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who goes next: the queues of processes, their turns, the async queue, the
+ * deadlines. turn.h has the rules; here they meet lists.
+ */
+#include "sfq.h"
+#include "trace.h"
+
+static const char *const sfq_pick_names[] = {
+	[SFQ_PICK_NOBODY] = "nobody",
+	[SFQ_PICK_FIRST] = "turn",
+	[SFQ_PICK_READER] = "reader",
+	[SFQ_PICK_ASYNC] = "async",
+};
+
+void sfq_queue_init(struct sfq_queue *sq, pid_t pid)
+{
+	int dir;
+
+	for (dir = 0; dir < SFQ_NR_DIRS; dir++)
+		INIT_LIST_HEAD(&sq->rqs[dir]);
+	INIT_LIST_HEAD(&sq->turn_node);
+	INIT_LIST_HEAD(&sq->reader_node);
+	sq->pid = pid;
+}
+
+/* The queue that a request belongs to; algorithm 1 without its list. */
+static struct sfq_queue *sfq_queue_of(struct sfq_device *sd, struct request *rq)
+{
+	struct sfq_queue *sq;
+
+	lockdep_assert_held(&sd->lock);
+
+	if (!op_is_sync(rq->cmd_flags))
+		return &sd->async;
+	if (!rq->elv.icq)
+		return &sd->nobodys;
+	sq = &container_of(rq->elv.icq, struct sfq_icq, icq)->queue;
+	return sq->is_orphan ? &sd->async : sq;
+}
+
+/* What a queue may dispatch in its turn, if writes may go at all. */
+static enum sfq_dir sfq_queue_next(struct sfq_device *sd, struct sfq_queue *sq,
+				   bool may_write)
+{
+	return sfq_turn_next(&sd->limits, &sq->turn, sq->nr_waiting[SFQ_READ],
+			     may_write && sq->nr_waiting[SFQ_WRITE]);
+}
+
+/*
+ * Its requests or its turn changed. Who is new, or has had a turn, goes to the
+ * end; who has not stays where it is.
+ */
+void sfq_queue_update(struct sfq_device *sd, struct sfq_queue *sq)
+{
+	enum sfq_dir next = sfq_queue_next(sd, sq, true);
+	bool may_read;
+
+	lockdep_assert_held(&sd->lock);
+
+	if (next == SFQ_NEITHER) {
+		sq->turn = (struct sfq_turn){};
+		list_del_init(&sq->turn_node);
+		list_del_init(&sq->reader_node);
+		next = sfq_queue_next(sd, sq, true);
+	}
+	if (sq == &sd->async || next == SFQ_NEITHER)
+		return;
+
+	may_read = next == SFQ_READ;
+	if (list_empty(&sq->turn_node))
+		list_add_tail(&sq->turn_node, &sd->turns);
+	if (!may_read)
+		list_del_init(&sq->reader_node);
+	else if (list_empty(&sq->reader_node))
+		list_add_tail(&sq->reader_node, &sd->readers);
+}
+
+static void sfq_count_waiting(struct sfq_device *sd, enum sfq_dir dir, int by)
+{
+	WRITE_ONCE(sd->nr_waiting, sd->nr_waiting + by);
+	if (dir != SFQ_WRITE)
+		WRITE_ONCE(sd->nr_not_writes, sd->nr_not_writes + by);
+}
+
+/* Queue a request (algorithm 1). */
+void sfq_queue_add(struct sfq_device *sd, struct request *rq)
+{
+	struct sfq_queue *sq = sfq_queue_of(sd, rq);
+	enum sfq_dir dir = rq_data_dir(rq);
+	u64 now_ns = ktime_get_ns();
+
+	lockdep_assert_held(&sd->lock);
+
+	rq->fifo_time = now_ns + READ_ONCE(sd->expire_ns[dir]);
+	list_add_tail(&rq->queuelist, &sq->rqs[dir]);
+	list_add_tail(sfq_rq_deadline(rq), &sd->deadline[dir]);
+	elv_rb_add(&sd->sorted[dir], rq);
+	if (isolio_rq_mergeable(rq)) {
+		elv_rqhash_add(sd->q, rq);
+		if (!sd->q->last_merge)
+			sd->q->last_merge = rq;
+	}
+
+	if (dir == SFQ_READ && sq != &sd->async)
+		WRITE_ONCE(sd->last_read_ns, now_ns);
+	sq->nr_waiting[dir]++;
+	sfq_count_waiting(sd, dir, 1);
+	sfq_queue_update(sd, sq);
+}
+
+/* Take a request out: it goes to the device, or into another one. */
+void sfq_queue_del(struct sfq_device *sd, struct request *rq)
+{
+	struct sfq_queue *sq = sfq_queue_of(sd, rq);
+	enum sfq_dir dir = rq_data_dir(rq);
+
+	lockdep_assert_held(&sd->lock);
+
+	list_del_init(&rq->queuelist);
+	list_del(sfq_rq_deadline(rq));
+	rq->elv.priv[0] = NULL;
+	rq->elv.priv[1] = NULL;
+	elv_rb_del(&sd->sorted[dir], rq);
+	elv_rqhash_del(sd->q, rq);
+	if (sd->q->last_merge == rq)
+		sd->q->last_merge = NULL;
+
+	sq->nr_waiting[dir]--;
+	sfq_count_waiting(sd, dir, -1);
+	sfq_queue_update(sd, sq);
+}
+
+/*
+ * The process has ended. Nobody waits for what it left, so that joins the async
+ * queue, in which it keeps its deadlines; the queue itself may go at any time.
+ */
+void sfq_queue_orphan(struct sfq_device *sd, struct sfq_queue *sq)
+{
+	u32 nr_orphaned = sq->nr_waiting[SFQ_READ] + sq->nr_waiting[SFQ_WRITE];
+	int dir;
+
+	lockdep_assert_held(&sd->lock);
+
+	sq->is_orphan = true;
+	list_del_init(&sq->turn_node);
+	list_del_init(&sq->reader_node);
+	if (!nr_orphaned)
+		return;
+
+	trace_sfq_orphan(sd->dev, sq->pid, sq->nr_waiting);
+	sd->stats.nr_orphans++;
+	sd->stats.nr_orphaned += nr_orphaned;
+	for (dir = 0; dir < SFQ_NR_DIRS; dir++) {
+		list_splice_tail_init(&sq->rqs[dir], &sd->async.rqs[dir]);
+		sd->async.nr_waiting[dir] += sq->nr_waiting[dir];
+		sq->nr_waiting[dir] = 0;
+	}
+}
+
+/* How many writes may be in the device. */
+u32 sfq_device_writes_max(struct sfq_device *sd, u64 now_ns)
+{
+	u64 last_ns = READ_ONCE(sd->last_read_ns);
+
+	return sfq_writes_inside_max(sd->depth, READ_ONCE(sd->writes_inside_pct),
+				     now_ns > last_ns ? now_ns - last_ns : 0,
+				     READ_ONCE(sd->quiet_ns));
+}
+
+/* The queue that dispatches next, or NULL (algorithm 2). */
+static struct sfq_queue *sfq_pick_queue(struct sfq_device *sd, bool may_write)
+{
+	struct sfq_queue *first, *reader, *sq;
+	bool async_began = sd->async.turn.nr_reads || sd->async.turn.nr_writes;
+	enum sfq_pick pick;
+
+	lockdep_assert_held(&sd->lock);
+
+	first = list_first_entry_or_null(&sd->turns, struct sfq_queue, turn_node);
+	reader = list_first_entry_or_null(&sd->readers, struct sfq_queue, reader_node);
+	pick = sfq_pick(&sd->limits, sd->nr_selections, async_began,
+			sfq_queue_next(sd, &sd->async, may_write) != SFQ_NEITHER,
+			first && sfq_queue_next(sd, first, may_write) != SFQ_NEITHER,
+			reader);
+	switch (pick) {
+	case SFQ_PICK_FIRST:
+		sq = first;
+		break;
+	case SFQ_PICK_READER:
+		sq = reader;
+		break;
+	case SFQ_PICK_ASYNC:
+		sq = &sd->async;
+		break;
+	default:
+		return NULL;
+	}
+
+	if (!sq->turn.nr_reads && !sq->turn.nr_writes) {
+		if (sq == &sd->async)
+			sd->nr_selections = 0;
+		else
+			sd->nr_selections++;
+		sd->stats.nr_selected[pick]++;
+		trace_sfq_turn(sd->dev, sfq_pick_names[pick], sq->pid,
+			       sq->nr_waiting, sd->nr_selections);
+	}
+	return sq;
+}
+
+/* The request that has waited longest, if it is past its deadline; or NULL. */
+static struct request *sfq_expired(struct sfq_device *sd, enum sfq_dir dir,
+				   u64 now_ns)
+{
+	struct list_head *node = sd->deadline[dir].next;
+	struct request *rq;
+
+	lockdep_assert_held(&sd->lock);
+
+	if (node == &sd->deadline[dir])
+		return NULL;
+	rq = sfq_deadline_rq(node);
+	return rq->fifo_time <= now_ns ? rq : NULL;
+}
+
+static void sfq_count_expired(struct sfq_device *sd, struct request *rq, u64 now_ns)
+{
+	sd->stats.nr_expired[rq_data_dir(rq)]++;
+	trace_sfq_expired(sd->dev, rq_data_dir(rq), now_ns - rq->fifo_time);
+}
+
+/*
+ * The request that goes next, taken out of its queue; NULL if none may. Expired
+ * ones go before others of their direction, but not more often than others
+ * would: after a stall of the device everything is late.
+ */
+struct request *sfq_select(struct sfq_device *sd)
+{
+	u64 now_ns = ktime_get_ns();
+	bool has_room = atomic_read(&sd->nr_writes_inside) <
+			sfq_device_writes_max(sd, now_ns);
+	bool is_due = sfq_write_is_due(&sd->limits, &sd->cycle,
+				       !list_empty(&sd->readers));
+	struct sfq_queue *sq = NULL;
+	enum sfq_dir dir = SFQ_WRITE;
+	bool may_write = has_room && (is_due || !READ_ONCE(sd->reads_first));
+	struct request *rq, *late;
+
+	lockdep_assert_held(&sd->lock);
+
+	late = has_room && is_due ? sfq_expired(sd, SFQ_WRITE, now_ns) : NULL;
+	if (!late) {
+		sq = sfq_pick_queue(sd, may_write);
+		if (!sq) {
+			trace_sfq_hold(sd->dev, atomic_read(&sd->nr_writes_inside),
+				       sd->nr_waiting);
+			return NULL;
+		}
+		dir = sfq_queue_next(sd, sq, may_write);
+		if (dir == SFQ_READ)
+			late = sfq_expired(sd, dir, now_ns);
+	}
+	rq = late ?: list_first_entry(&sq->rqs[dir], struct request, queuelist);
+	if (late)
+		sfq_count_expired(sd, late, now_ns);
+
+	sfq_cycle_add(&sd->limits, &sd->cycle, dir);
+	if (sq)
+		sfq_turn_add(&sq->turn, dir);
+	sfq_queue_del(sd, rq);
+	if (late && sq)
+		sfq_queue_update(sd, sq);
+	return rq;
+}

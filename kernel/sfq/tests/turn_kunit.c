@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tests of turn.h: as KUnit on kernels that have it, and as a userspace
+ * program under ASan and UBSan.
+ */
+#include <kunit/test.h>
+
+#include "../turn.h"
+
+/* The document's. */
+static const struct sfq_limits defaults = {
+	.sync_selections = 3, .turn_requests = 3, .turn_reads = 2, .turn_writes = 1,
+};
+
+struct turn_case {
+	const char *name;
+	struct sfq_limits limits;
+	u32 nr_reads, nr_writes;	/* that wait */
+	const char *want;		/* a turn, R and W */
+};
+
+static const struct turn_case turn_cases[] = {
+	{ "two reads, one write", { 3, 3, 2, 1 }, 9, 9, "RRW" },
+	{ "one read does not keep the write", { 3, 3, 2, 1 }, 1, 9, "RW" },
+	{ "no read does not either", { 3, 3, 2, 1 }, 0, 9, "W" },
+	{ "reads only", { 3, 3, 2, 1 }, 9, 0, "RR" },
+	{ "nothing", { 3, 3, 2, 1 }, 0, 0, "" },
+	{ "as many writes as there is room for", { 3, 3, 2, 3 }, 0, 9, "WWW" },
+	{ "as many as there is room for, after a read", { 3, 3, 2, 3 }, 1, 9, "RWW" },
+	{ "a write is left room", { 3, 3, 5, 1 }, 9, 9, "RRW" },
+	{ "no room is left for nobody", { 3, 3, 5, 1 }, 9, 0, "RRR" },
+	{ "the shortest turn", { 3, 2, 2, 1 }, 9, 9, "RW" },
+	{ "a long turn", { 3, 8, 5, 2 }, 9, 9, "RRRRRWW" },
+};
+
+static void turn_case_name(const struct turn_case *c, char *name)
+{
+	strscpy(name, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(turn, turn_cases, turn_case_name);
+
+static void turn_of_a_queue(struct kunit *test)
+{
+	const struct turn_case *c = test->param_value;
+	u32 nr[SFQ_NR_DIRS] = { c->nr_reads, c->nr_writes };
+	struct sfq_turn turn = {};
+	char got[32] = "";
+	unsigned int i;
+
+	for (i = 0; i < sizeof(got) - 1; i++) {
+		enum sfq_dir dir = sfq_turn_next(&c->limits, &turn, nr[SFQ_READ],
+						 nr[SFQ_WRITE]);
+
+		if (dir == SFQ_NEITHER)
+			break;
+		got[i] = dir == SFQ_READ ? 'R' : 'W';
+		nr[dir]--;
+		sfq_turn_add(&turn, dir);
+	}
+	KUNIT_EXPECT_STREQ(test, got, c->want);
+}
+
+/* While somebody reads, a write may go after each two reads, whoever's. */
+static void cycle_of_the_device(struct kunit *test)
+{
+	struct sfq_turn cycle = {};
+	u32 nr_writes = 0, run = 0, i;
+
+	for (i = 0; i < 300; i++) {
+		enum sfq_dir dir = sfq_write_is_due(&defaults, &cycle, true) ?
+				   SFQ_WRITE : SFQ_READ;
+
+		run = dir == SFQ_WRITE ? run + 1 : 0;
+		nr_writes += dir == SFQ_WRITE;
+		KUNIT_EXPECT_LE(test, run, 1);
+		sfq_cycle_add(&defaults, &cycle, dir);
+	}
+	KUNIT_EXPECT_EQ(test, nr_writes, 100);
+}
+
+/* Nobody reads: writes go at once, and save up nothing for later. */
+static void cycle_without_readers(struct kunit *test)
+{
+	struct sfq_turn cycle = {};
+	u32 i;
+
+	for (i = 0; i < 1000; i++) {
+		KUNIT_EXPECT_TRUE(test, sfq_write_is_due(&defaults, &cycle, false));
+		sfq_cycle_add(&defaults, &cycle, SFQ_WRITE);
+	}
+	KUNIT_EXPECT_FALSE(test, sfq_write_is_due(&defaults, &cycle, true));
+	for (i = 0; i < 1000; i++)
+		sfq_cycle_add(&defaults, &cycle, SFQ_READ);
+	/* A thousand reads earn one write, not five hundred. */
+	KUNIT_EXPECT_TRUE(test, sfq_write_is_due(&defaults, &cycle, true));
+	sfq_cycle_add(&defaults, &cycle, SFQ_WRITE);
+	KUNIT_EXPECT_FALSE(test, sfq_write_is_due(&defaults, &cycle, true));
+}
+
+/* Algorithm 2: three turns of processes, one of the async queue. */
+static void async_after_three(struct kunit *test)
+{
+	u32 nr_selections = 0, nr_async = 0, i;
+
+	for (i = 0; i < 400; i++) {
+		if (sfq_pick(&defaults, nr_selections, false, true, true, true) ==
+		    SFQ_PICK_ASYNC) {
+			KUNIT_EXPECT_EQ(test, nr_selections, 3);
+			nr_selections = 0;
+			nr_async++;
+		} else {
+			nr_selections++;
+		}
+	}
+	KUNIT_EXPECT_EQ(test, nr_async, 100);
+}
+
+static void pick_when_some_may_not(struct kunit *test)
+{
+	/* Nobody else: async at once. A process alone: always. */
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 0, false, true, false, false),
+			SFQ_PICK_ASYNC);
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 9, false, false, true, false),
+			SFQ_PICK_FIRST);
+	/* The first one's write is not due: a reader, and nothing is lost. */
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 0, false, false, false, true),
+			SFQ_PICK_READER);
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 0, false, true, false, true),
+			SFQ_PICK_READER);
+	/* A turn that has begun goes on. */
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 0, true, true, true, true),
+			SFQ_PICK_ASYNC);
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 0, true, false, true, true),
+			SFQ_PICK_FIRST);
+	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 9, true, false, false, false),
+			SFQ_PICK_NOBODY);
+}
+
+static void writes_inside(struct kunit *test)
+{
+	/* depth 32, a quarter while somebody reads, all when nobody has for 100. */
+	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(32, 25, 0, 100), 8);
+	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(32, 25, 99, 100), 8);
+	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(32, 25, 100, 100), 32);
+	/* There is always room for one. */
+	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(1, 1, 0, 100), 1);
+	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(3, 25, 0, 100), 1);
+	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(U32_MAX, 100, 0, 100), U32_MAX);
+}
+
+/*
+ * Whatever the limits, a write that waits goes: after at most turn_reads reads
+ * of the device, though readers never end.
+ */
+static void no_write_starves(struct kunit *test)
+{
+	struct sfq_limits limits = { .sync_selections = 3 };
+	u32 i;
+
+	for (limits.turn_requests = 2; limits.turn_requests < 6; limits.turn_requests++) {
+		for (limits.turn_reads = 1; limits.turn_reads < 6; limits.turn_reads++) {
+			for (limits.turn_writes = 1; limits.turn_writes < 6; limits.turn_writes++) {
+				struct sfq_turn turn = {}, cycle = {};
+
+				for (i = 0; i <= limits.turn_reads; i++) {
+					if (sfq_write_is_due(&limits, &cycle, true))
+						break;
+					sfq_cycle_add(&limits, &cycle, SFQ_READ);
+				}
+				KUNIT_EXPECT_LE(test, i, limits.turn_reads);
+				while (sfq_turn_next(&limits, &turn, true, true) == SFQ_READ)
+					sfq_turn_add(&turn, SFQ_READ);
+				KUNIT_EXPECT_EQ(test, sfq_turn_next(&limits, &turn, true, true),
+						SFQ_WRITE);
+			}
+		}
+	}
+}
+
+static struct kunit_case turn_test_cases[] = {
+	KUNIT_CASE_PARAM(turn_of_a_queue, turn_gen_params),
+	KUNIT_CASE(cycle_of_the_device),
+	KUNIT_CASE(cycle_without_readers),
+	KUNIT_CASE(async_after_three),
+	KUNIT_CASE(pick_when_some_may_not),
+	KUNIT_CASE(writes_inside),
+	KUNIT_CASE(no_write_starves),
+	{}
+};
+
+static struct kunit_suite turn_suite = {
+	.name = "sfq_turn",
+	.test_cases = turn_test_cases,
+};
+
+kunit_test_suite(turn_suite);
+
+MODULE_DESCRIPTION("Tests of sfq's rules");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tunables: the files in /sys/block/DEV/queue/iosched/, their ranges and their
+ * defaults. Those of turns are the document's.
+ */
+#include "sfq.h"
+
+/* The document names none; mq-deadline's, which people know. */
+#define SFQ_READ_EXPIRE_NS_DFL	(500 * NSEC_PER_MSEC)
+#define SFQ_WRITE_EXPIRE_NS_DFL	(5 * NSEC_PER_SEC)
+#define SFQ_WRITES_INSIDE_PCT_DFL	25
+/* A process that reads again within this time, such as a person's, is reading. */
+#define SFQ_QUIET_NS_DFL	(100 * NSEC_PER_MSEC)
+
+void sfq_tunables_init(struct sfq_device *sd)
+{
+	sd->limits.sync_selections = 3;
+	sd->limits.turn_requests = 3;
+	sd->limits.turn_reads = 2;
+	sd->limits.turn_writes = 1;
+	sd->reads_first = 1;
+	sd->writes_inside_pct = SFQ_WRITES_INSIDE_PCT_DFL;
+	sd->quiet_ns = SFQ_QUIET_NS_DFL;
+	sd->expire_ns[SFQ_READ] = SFQ_READ_EXPIRE_NS_DFL;
+	sd->expire_ns[SFQ_WRITE] = SFQ_WRITE_EXPIRE_NS_DFL;
+}
+
+enum sfq_tunable_id {
+	SFQ_TUNABLE_SYNC_SELECTIONS,
+	SFQ_TUNABLE_TURN_REQUESTS,
+	SFQ_TUNABLE_TURN_READS,
+	SFQ_TUNABLE_TURN_WRITES,
+	SFQ_TUNABLE_READS_FIRST,
+	SFQ_TUNABLE_WRITES_INSIDE_PCT,
+	SFQ_TUNABLE_QUIET_MS,
+	SFQ_TUNABLE_READ_EXPIRE_MS,
+	SFQ_TUNABLE_WRITE_EXPIRE_MS,
+};
+
+static const struct sfq_tunable {
+	size_t offset;		/* in struct sfq_device: a u32, or a u64 in ns */
+	u64 unit;		/* of the file, in ns; 0 for a u32 */
+	u64 least;		/* in that unit */
+	u64 most;
+} sfq_tunables[] = {
+	/* More: asynchronous writes wait longer for processes. */
+	[SFQ_TUNABLE_SYNC_SELECTIONS] = {
+		offsetof(struct sfq_device, limits.sync_selections), 0, 1, 1000
+	},
+	/* Longer turns: fewer changes of process, and a longer wait for a turn. */
+	[SFQ_TUNABLE_TURN_REQUESTS] = {
+		offsetof(struct sfq_device, limits.turn_requests), 0, 2, 1000
+	},
+	[SFQ_TUNABLE_TURN_READS] = {
+		offsetof(struct sfq_device, limits.turn_reads), 0, 1, 1000
+	},
+	/* More: writes sooner, and a read may have to wait for so many. */
+	[SFQ_TUNABLE_TURN_WRITES] = {
+		offsetof(struct sfq_device, limits.turn_writes), 0, 1, 1000
+	},
+	/* 0: strictly in turn, as in the document. */
+	[SFQ_TUNABLE_READS_FIRST] = {
+		offsetof(struct sfq_device, reads_first), 0, 0, 1
+	},
+	/* Less: shorter waits behind writes that the device has; 100: no limit. */
+	[SFQ_TUNABLE_WRITES_INSIDE_PCT] = {
+		offsetof(struct sfq_device, writes_inside_pct), 0, 1, 100
+	},
+	/* So long after a read nobody reads, and writes have the whole device. */
+	[SFQ_TUNABLE_QUIET_MS] = {
+		offsetof(struct sfq_device, quiet_ns), NSEC_PER_MSEC, 0, 600000
+	},
+	/* Who has waited so long is next of its direction. */
+	[SFQ_TUNABLE_READ_EXPIRE_MS] = {
+		offsetof(struct sfq_device, expire_ns[SFQ_READ]),
+		NSEC_PER_MSEC, 1, 600000
+	},
+	[SFQ_TUNABLE_WRITE_EXPIRE_MS] = {
+		offsetof(struct sfq_device, expire_ns[SFQ_WRITE]),
+		NSEC_PER_MSEC, 1, 600000
+	},
+};
+
+static ssize_t sfq_tunable_show(struct elevator_queue *e, char *page,
+				enum sfq_tunable_id id)
+{
+	const struct sfq_tunable *st = &sfq_tunables[id];
+	void *at = e->elevator_data + st->offset;
+
+	if (!st->unit)
+		return sysfs_emit(page, "%u\n", READ_ONCE(*(u32 *)at));
+	return sysfs_emit(page, "%llu\n",
+			  div64_u64(READ_ONCE(*(u64 *)at), st->unit));
+}
+
+/* Turns go on by the new limits: some are over. */
+static void sfq_update_turns(struct sfq_device *sd)
+{
+	struct sfq_queue *sq, *next;
+
+	lockdep_assert_held(&sd->lock);
+
+	list_for_each_entry_safe(sq, next, &sd->turns, turn_node)
+		sfq_queue_update(sd, sq);
+	sfq_queue_update(sd, &sd->async);
+}
+
+static ssize_t sfq_tunable_store(struct elevator_queue *e, const char *page,
+				 size_t count, enum sfq_tunable_id id)
+{
+	const struct sfq_tunable *st = &sfq_tunables[id];
+	struct sfq_device *sd = e->elevator_data;
+	void *at = e->elevator_data + st->offset;
+	u64 number;
+	int ret;
+
+	ret = kstrtou64(page, 10, &number);
+	if (ret)
+		return ret;
+	if (number < st->least || number > st->most)
+		return -ERANGE;
+
+	spin_lock_irq(&sd->lock);
+	if (st->unit)
+		WRITE_ONCE(*(u64 *)at, number * st->unit);
+	else
+		WRITE_ONCE(*(u32 *)at, number);
+	sfq_update_turns(sd);
+	spin_unlock_irq(&sd->lock);
+	return count;
+}
+
+#define SFQ_TUNABLE_FNS(name, NAME)					\
+static ssize_t sfq_##name##_show(struct elevator_queue *e, char *page)	\
+{									\
+	return sfq_tunable_show(e, page, SFQ_TUNABLE_##NAME);		\
+}									\
+									\
+static ssize_t sfq_##name##_store(struct elevator_queue *e,		\
+				  const char *page, size_t count)	\
+{									\
+	return sfq_tunable_store(e, page, count, SFQ_TUNABLE_##NAME);	\
+}
+
+SFQ_TUNABLE_FNS(sync_selections, SYNC_SELECTIONS)
+SFQ_TUNABLE_FNS(turn_requests, TURN_REQUESTS)
+SFQ_TUNABLE_FNS(turn_reads, TURN_READS)
+SFQ_TUNABLE_FNS(turn_writes, TURN_WRITES)
+SFQ_TUNABLE_FNS(reads_first, READS_FIRST)
+SFQ_TUNABLE_FNS(writes_inside_pct, WRITES_INSIDE_PCT)
+SFQ_TUNABLE_FNS(quiet_ms, QUIET_MS)
+SFQ_TUNABLE_FNS(read_expire_ms, READ_EXPIRE_MS)
+SFQ_TUNABLE_FNS(write_expire_ms, WRITE_EXPIRE_MS)
+#undef SFQ_TUNABLE_FNS
+
+static struct guard *sfq_guard(struct elevator_queue *e)
+{
+	struct sfq_device *sd = e->elevator_data;
+
+	return sd->guard;
+}
+
+GUARD_ATTR_FNS(sfq, age_th)
+GUARD_ATTR_FNS(sfq, max_wait_ms)
+GUARD_ATTR_FNS(sfq, guard_stat)
+
+#define SFQ_ATTR(name) __ATTR(name, 0644, sfq_##name##_show, sfq_##name##_store)
+
+isolio_attrs_const struct elv_fs_entry sfq_attrs[] = {
+	SFQ_ATTR(sync_selections),
+	SFQ_ATTR(turn_requests),
+	SFQ_ATTR(turn_reads),
+	SFQ_ATTR(turn_writes),
+	SFQ_ATTR(reads_first),
+	SFQ_ATTR(writes_inside_pct),
+	SFQ_ATTR(quiet_ms),
+	SFQ_ATTR(read_expire_ms),
+	SFQ_ATTR(write_expire_ms),
+	SFQ_ATTR(age_th),
+	SFQ_ATTR(max_wait_ms),
+	SFQ_ATTR(guard_stat),
+	__ATTR_NULL
+};
+
+#undef SFQ_ATTR

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sfqModuleName = "sfq_iosched"
+	sfqModuleFile = "sfq-iosched.ko"
+)
+
+// withSFQ starts a test of sfq: its module is loaded, and the kernel's log must
+// be clean at the end.
+func withSFQ(t *testing.T) {
+	t.Helper()
+	watchLog(t)
+	if !inserted(t, sfqModuleName) {
+		must(t, insertModule(sfqModuleFile))
+	}
+}
+
+// decision is one figure of what sfq says that it decided.
+func (d *disk) decision(t *testing.T, name string) int {
+	t.Helper()
+	file := filepath.Join("/sys/kernel/debug/block", d.name, "sched/decisions")
+	for line := range strings.Lines(read(t, file)) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
+			n, err := strconv.Atoi(value)
+			must(t, err)
+			return n
+		}
+	}
+	t.Fatalf("%s has no %s", file, name)
+	return 0
+}
+
+// untilDecided waits until sfq has decided so since now.
+func (d *disk) untilDecided(t *testing.T, name string, by int) {
+	t.Helper()
+	before := d.decision(t, name)
+	for range 500 {
+		if d.decision(t, name) >= before+by {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	d.logState(t)
+	t.Fatalf("%s: %s stays at %d", d.name, name, d.decision(t, name))
+}
+
+// directions are how many reads and writes the disk has completed.
+func (d *disk) directions(t *testing.T) (reads, writes int) {
+	t.Helper()
+	fields := strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))
+	reads, err := strconv.Atoi(fields[0])
+	must(t, err)
+	writes, err = strconv.Atoi(fields[4])
+	must(t, err)
+	return reads, writes
+}
+
+// slowFlash is a disk of 4,000 requests a second that the load, not the CPU,
+// keeps full.
+var slowFlash = []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=4", "submit_queues=1", "size=256"}
+
+func TestSFQSwitchUnderLoad(t *testing.T) {
+	withSFQ(t)
+	d := newDisk(t, fast)
+	loads := []*load{
+		startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=60", "--numjobs=4", "--ioengine=psync"),
+		startFio(t, d, newGroup(t, "b"), "--time_based", "--runtime=60", "--bs=64k", "--iodepth=64"),
+	}
+	for _, other := range others {
+		d.use(t, "sfq")
+		untilBusy(t, d)
+		d.use(t, other)
+		untilBusy(t, d)
+	}
+	d.use(t, "sfq")
+	untilBusy(t, d)
+	for _, l := range loads {
+		must(t, l.cmd.Process.Signal(unix.SIGINT))
+	}
+	for _, l := range loads {
+		_ = l.cmd.Wait() // 128 after SIGINT; its I/O errors are what counts
+		if fioErrors(l) {
+			t.Errorf("fio saw an error:\n%s", l.out.String())
+		}
+	}
+}
+
+func TestSFQReload(t *testing.T) {
+	withSFQ(t)
+	d := newDisk(t, fast)
+	group := newGroup(t, "a")
+	for range 5 {
+		if !inserted(t, sfqModuleName) {
+			must(t, insertModule(sfqModuleFile))
+		}
+		d.use(t, "sfq")
+		expectErrno(t, "unloading while a disk has it", unix.DeleteModule(sfqModuleName, unix.O_NONBLOCK), unix.EAGAIN, unix.EBUSY)
+		startFio(t, d, group, "--size=256k").wait(t)
+		d.use(t, "none")
+		must(t, unix.DeleteModule(sfqModuleName, unix.O_NONBLOCK))
+	}
+}
+
+func TestSFQDeviceRemovedUnderLoad(t *testing.T) {
+	withSFQ(t)
+	group := newGroup(t, "a")
+	for range 3 {
+		d := newDisk(t, fast)
+		d.use(t, "sfq")
+		l := startFio(t, d, group, "--time_based", "--runtime=60", "--iodepth=128")
+		untilBusy(t, d)
+		write(t, filepath.Join(d.config, "power"), "0")
+		if err := l.cmd.Wait(); err == nil {
+			t.Error("fio did not notice that its disk is gone")
+		}
+		must(t, os.Remove(d.config))
+	}
+}
+
+// Requests merge, forwards and backwards, and what is written is read back.
+func TestSFQKeepsData(t *testing.T) {
+	withSFQ(t)
+	d := newDisk(t, []string{
+		"memory_backed=1", "cache_size=4", "irqmode=2", "completion_nsec=200000",
+		"hw_queue_depth=2", "submit_queues=1", "size=64",
+	})
+	d.use(t, "sfq")
+	write(t, d.queue("nr_requests"), "128")
+	group := newGroup(t, "a")
+	merges := func() int {
+		fields := strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))
+		n, err := strconv.Atoi(fields[5])
+		must(t, err)
+		return n
+	}
+	for _, job := range [][]string{
+		{"--rw=write", "--size=2m", "--iodepth=32", "--fdatasync=64"},
+		{"--rw=write:-8k", "--size=2m", "--iodepth=32"}, // each before the last one
+		{"--rw=randrw", "--bsrange=4k-128k", "--size=4m", "--fsync=8"},
+	} {
+		before := merges()
+		l := startFio(t, d, group, append(job, "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
+		l.wait(t)
+		if fioErrors(l) || l.kib(t) == 0 {
+			t.Errorf("%v:\n%s", job, l.out.String())
+		}
+		if job[0] != "--rw=randrw" && merges() == before {
+			t.Errorf("%v: nothing was merged", job)
+		}
+	}
+}
+
+// Values that would leave no turn for somebody are refused.
+func TestSFQTunables(t *testing.T) {
+	withSFQ(t)
+	d := newDisk(t, fast)
+	d.use(t, "sfq")
+	for name, want := range map[string]string{
+		"sync_selections": "3", "turn_requests": "3", "turn_reads": "2", "turn_writes": "1", "age_th": "0",
+	} {
+		if got := strings.TrimSpace(read(t, d.queue("iosched/"+name))); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	for name, bad := range map[string]string{
+		"sync_selections": "0", "turn_requests": "1", "turn_reads": "0", "turn_writes": "0",
+		"reads_first": "2", "writes_inside_pct": "101", "read_expire_ms": "0",
+	} {
+		expectErrno(t, name+" = "+bad, put(d.queue("iosched/"+name), bad), unix.ERANGE)
+	}
+	l := startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=60")
+	for _, set := range []string{"turn_reads=1", "turn_writes=9", "turn_requests=2", "reads_first=0", "sync_selections=1", "turn_requests=20", "age_th=20"} {
+		name, value, _ := strings.Cut(set, "=")
+		write(t, d.queue("iosched/"+name), value)
+		if got := strings.TrimSpace(read(t, d.queue("iosched/"+name))); got != value {
+			t.Errorf("%s is %s after writing %s", name, got, value)
+		}
+		untilBusy(t, d)
+	}
+	must(t, l.cmd.Process.Signal(unix.SIGINT))
+	_ = l.cmd.Wait()
+}
+
+// An endless reader and an endless writer each have what the turns give them: two
+// reads to a write.
+func TestSFQSharesDirections(t *testing.T) {
+	comparesRates(t)
+	withSFQ(t)
+	d := newDisk(t, slowFlash)
+	d.use(t, "sfq")
+	write(t, d.queue("nr_requests"), "256")
+	for i, c := range []struct {
+		name    string
+		writer  []string
+		per1000 int // writes to a thousand reads
+	}{
+		{"synchronous", []string{"--rw=randwrite", "--iodepth=32"}, 500},
+		// After three turns of the reader, two reads each, one.
+		{"asynchronous", []string{"--rw=randwrite", "--ioengine=psync", "--direct=0", "--sync_file_range=write:64"}, 1000 / 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reader := startFio(t, d, newGroup(t, fmt.Sprint("reader", i)), "--rw=randread", "--iodepth=32", "--time_based", "--runtime=60")
+			writer := startFio(t, d, newGroup(t, fmt.Sprint("writer", i)), append(c.writer, "--time_based", "--runtime=60")...)
+			_, written := d.directions(t)
+			for _, now := d.directions(t); now < written+200; _, now = d.directions(t) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			reads0, writes0 := d.directions(t)
+			reads, writes := reads0, writes0
+			for reads < reads0+2000 {
+				time.Sleep(10 * time.Millisecond)
+				reads, writes = d.directions(t)
+			}
+			got := (writes - writes0) * 1000 / (reads - reads0)
+			if got < c.per1000*85/100 || got > c.per1000*115/100 {
+				d.logState(t)
+				t.Errorf("%d writes to 1000 reads, want %d", got, c.per1000)
+			}
+			for _, l := range []*load{reader, writer} {
+				must(t, l.cmd.Process.Signal(unix.SIGINT))
+			}
+			for _, l := range []*load{reader, writer} {
+				_ = l.cmd.Wait()
+			}
+		})
+	}
+}
+
+// A process has the disk read ahead and ends. What it asked for is read all the
+// same, and nothing of it is left: the module's caches are empty when it goes.
+func TestSFQOrphans(t *testing.T) {
+	withSFQ(t)
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=20000000", "hw_queue_depth=2", "submit_queues=1", "size=256"})
+	d.use(t, "sfq")
+	write(t, d.queue("nr_requests"), "128")
+	self, err := os.Executable()
+	must(t, err)
+	// The last one to close a disk would wait for what is being read.
+	f, err := os.Open("/dev/" + d.name)
+	must(t, err)
+	for range 3 {
+		before := d.ios(t)
+		orphans := d.decision(t, "orphans")
+		c := exec.Command(self)
+		c.Env = append(os.Environ(), readAheadOf+"=/dev/"+d.name)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if left := readAheadRequests - (d.ios(t) - before); left < readAheadRequests/2 {
+			t.Errorf("only %d of %d requests were waiting when the process had ended", left, readAheadRequests)
+		}
+		for range 500 {
+			if d.ios(t) >= before+readAheadRequests && d.inside(t) == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if d.inside(t) != 0 || d.ios(t) < before+readAheadRequests {
+			d.logState(t)
+			t.Fatalf("%d of %d requests done, %d left", d.ios(t)-before, readAheadRequests, d.inside(t))
+		}
+		if d.decision(t, "orphans") == orphans {
+			t.Error("nobody left requests waiting")
+		}
+		must(t, dropCache(f)) // so that the next one reads again
+	}
+	must(t, f.Close())
+	d.use(t, "none")
+	must(t, unix.DeleteModule(sfqModuleName, unix.O_NONBLOCK))
+}
+
+// readAheadOf is the variable that has this program read ahead of a disk, and end.
+const readAheadOf = "ISOLIO_READ_AHEAD"
+
+const readAheadRequests = 64
+
+// readAhead asks for pages here and there, and waits for none of them.
+func readAhead(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	for i := range int64(readAheadRequests) {
+		if err = unix.Fadvise(int(f.Fd()), i<<20, 4096, unix.FADV_WILLNEED); err != nil {
+			return err
+		}
+	}
+	return nil
+}
