@@ -84,7 +84,9 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Cas
 	if err != nil {
 		return run, err
 	}
-	run = p.result(outputs, counted)
+	if run, err = p.result(outputs, counted); err != nil {
+		return run, err
+	}
 	run.Kernel, run.CPUs = kernel, runtime.NumCPU()
 	report(PhaseDone, 1)
 	return run, nil
@@ -92,10 +94,11 @@ func Run(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Cas
 
 // result makes a run of what the jobs' processes reported, in the same order,
 // and of what was counted: rates are the window's, latencies and CPU fio's.
-func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
+func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error) {
+	delays, err := counted.delays()
 	run := result.Run{
 		Case: p.Case, Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup),
-		DeviceStat: counted.deviceStat(), CPUBusyPct: counted.closeCPU.busyPct(counted.openCPU),
+		DeviceStat: counted.deviceStat(), GuardStat: counted.guardStat(), Delays: delays, CPUBusyPct: counted.closeCPU.busyPct(counted.openCPU),
 	}
 	for i, j := range p.Jobs {
 		o := outputs[i]
@@ -129,5 +132,5 @@ func (p *Plan) result(outputs []*fio.Output, counted window) result.Run {
 	}
 	run.Sum()
 	run.Entitle(p.Entitled)
-	return run
+	return run, err
 }

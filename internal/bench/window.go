@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"isolio/internal/block"
 	"isolio/internal/cgroup"
 	"isolio/internal/result"
 )
@@ -32,10 +34,29 @@ type sample struct {
 // window holds, for each job, a sample of each of its containers at its open
 // and its close, and what the disk said of itself then.
 type window struct {
-	open, close         [][]sample
-	openStat, closeStat map[string]uint64 // nil: a disk that says nothing
-	openCPU, closeCPU   cpuTime
-	keeper              *timekeeper // has series and pauses
+	open, close       [][]sample
+	openTold, told    told
+	openCPU, closeCPU cpuTime
+	keeper            *timekeeper // has series and pauses
+}
+
+// told is what others count of the disk's work: each is nil where nobody does.
+type told struct {
+	disk      map[string]uint64 // a modeldisk, of itself
+	overtaken map[string]uint64 // the same: requests by how often they were
+	guard     map[string]uint64 // the scheduler's starvation guard
+}
+
+// ask reads all that is told of a disk.
+func ask(d *block.Device) (t told, err error) {
+	if t.disk, err = d.Stat(); err != nil {
+		return t, err
+	}
+	if t.overtaken, err = d.Overtaken(); err != nil {
+		return t, err
+	}
+	t.guard, err = d.GuardStat()
+	return t, err
 }
 
 // take reads all containers' counters, back to back. Each has its own time:
@@ -103,13 +124,13 @@ func isState(name string) bool {
 // its close. Of a disk that wrote pages it has the quotient of all pages and
 // those of commands as well.
 func (w window) deviceStat() map[string]float64 {
-	if w.closeStat == nil {
+	if w.told.disk == nil {
 		return nil
 	}
 	stat := map[string]float64{}
-	for name, n := range w.closeStat {
+	for name, n := range w.told.disk {
 		if !isState(name) {
-			n -= w.openStat[name]
+			n -= w.openTold.disk[name]
 		}
 		stat[name] = float64(n)
 	}
@@ -117,6 +138,56 @@ func (w window) deviceStat() map[string]float64 {
 		stat["write_amplification"] = stat["media_pages"] / host
 	}
 	return stat
+}
+
+// guardCounts are what the guard counts; what else it says is as it was at
+// that moment, or a maximum.
+var guardCounts = []string{"completed", "requeued", "held", "closings", "closed_us"}
+
+// guardStat is what the starvation guard counted in the window, and what else
+// it said at its close; and closed_pct, for how much of the window its gate was
+// closed.
+func (w window) guardStat() map[string]float64 {
+	if w.told.guard == nil {
+		return nil
+	}
+	stat := map[string]float64{}
+	for name, n := range w.told.guard {
+		if slices.Contains(guardCounts, name) {
+			n -= w.openTold.guard[name]
+		}
+		stat[name] = float64(n)
+	}
+	if us := w.length().Microseconds(); us > 0 {
+		stat["closed_pct"] = stat["closed_us"] / float64(us) * 100
+	}
+	return stat
+}
+
+// length is that of the first container's window: all are as long, but for
+// what it takes to read them.
+func (w window) length() time.Duration {
+	if len(w.open) == 0 || len(w.open[0]) == 0 {
+		return 0
+	}
+	return w.close[0][0].at.Sub(w.open[0][0].at)
+}
+
+// delays are the requests that the disk completed in the window, by how often
+// they were overtaken; nil for a disk that does not tell.
+func (w window) delays() (*result.Delays, error) {
+	if w.told.overtaken == nil {
+		return nil, nil
+	}
+	counts := map[uint64]uint64{}
+	for least, n := range w.told.overtaken {
+		times, err := strconv.ParseUint(least, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("overtaken: %q is not a count", least)
+		}
+		counts[times] = n - w.openTold.overtaken[least]
+	}
+	return result.NewDelays(counts, w.told.disk["overtaken_max"]), nil
 }
 
 // action is what the engine does at a time after the load's start.
@@ -143,7 +214,7 @@ func (e Env) holdParent(j Job, on bool) error {
 func (e Env) schedule(p *Plan, running []*process, w *window) []action {
 	actions := []action{
 		{p.Ramp, func() (err error) {
-			if w.openStat, err = p.disk.Stat(); err != nil {
+			if w.openTold, err = ask(p.disk); err != nil {
 				return err
 			}
 			if w.open, err = e.take(p); err == nil {
@@ -156,7 +227,7 @@ func (e Env) schedule(p *Plan, running []*process, w *window) []action {
 				return err
 			}
 			if w.close, err = e.take(p); err == nil {
-				w.closeStat, err = p.disk.Stat()
+				w.told, err = ask(p.disk)
 			}
 			return err
 		}},

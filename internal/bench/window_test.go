@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -142,4 +143,37 @@ func TestWritersAreGoneBeforeTheirDirectory(t *testing.T) {
 		t.Errorf("Run = %v", err)
 	}
 	m.checkClean()
+}
+
+// What the disk and the guard counted is of the window; states are of its end.
+func TestWindowOfWhatIsTold(t *testing.T) {
+	begin := time.Now()
+	w := window{
+		open: [][]sample{{{at: begin}}}, close: [][]sample{{{at: begin.Add(2 * time.Second)}}},
+		openTold: told{
+			disk:      map[string]uint64{"reads": 100, "overtaken_max": 40},
+			overtaken: map[string]uint64{"0": 90, "16": 10},
+			guard:     map[string]uint64{"closings": 2, "closed_us": 100_000, "age_th": 30, "delay_max": 40},
+		},
+		told: told{
+			disk:      map[string]uint64{"reads": 300, "overtaken_max": 55},
+			overtaken: map[string]uint64{"0": 270, "16": 29, "52": 1},
+			guard:     map[string]uint64{"closings": 5, "closed_us": 300_000, "age_th": 31, "delay_max": 55},
+		},
+	}
+	want := map[string]float64{"closings": 3, "closed_us": 200_000, "closed_pct": 10, "age_th": 31, "delay_max": 55}
+	if got := w.guardStat(); !maps.Equal(got, want) {
+		t.Errorf("the guard's %v, want %v", got, want)
+	}
+	delays, err := w.delays()
+	if err != nil || delays.Requests() != 200 || delays.P50 != 0 || delays.P99 != 16 || delays.Max != 55 {
+		t.Errorf("delays %+v, %v", delays, err)
+	}
+	w.told.overtaken["often"] = 1
+	if _, err = w.delays(); err == nil || !strings.Contains(err.Error(), `"often" is not a count`) {
+		t.Errorf("bad delays: %v", err)
+	}
+	if delays, err = (window{}).delays(); delays != nil || err != nil || (window{}).guardStat() != nil {
+		t.Errorf("delays of a disk that tells nothing: %v, %v", delays, err)
+	}
 }

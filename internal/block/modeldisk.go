@@ -142,7 +142,26 @@ func (s System) ModelDiskPreset(name string) (string, error) {
 // Stat reads what a modeldisk counts about itself, nil for another kind of
 // disk. A line is a name and a number.
 func (d *Device) Stat() (map[string]uint64, error) {
-	file := d.sys.Path(modelDiskTop, d.Name, "stat")
+	return figures(d.sys.Path(modelDiskTop, d.Name, "stat"))
+}
+
+// Overtaken reads how many requests a modeldisk completed, by how often later
+// ones overtook them; nil for another kind of disk. A line is a count of
+// times, the least of a bucket, and a number of requests.
+func (d *Device) Overtaken() (map[string]uint64, error) {
+	return figures(d.sys.Path(modelDiskTop, d.Name, "overtaken"))
+}
+
+// GuardStat reads what the starvation guard of the disk's scheduler counts,
+// nil for a scheduler without one. Its counts by delay are left out: a
+// modeldisk has them for any scheduler.
+func (d *Device) GuardStat() (map[string]uint64, error) {
+	return figures(d.path(tunables, "guard_stat"), "delay")
+}
+
+// figures reads a file of names and numbers, without those of some names; nil
+// if there is no such file.
+func figures(file string, without ...string) (map[string]uint64, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -153,6 +172,9 @@ func (d *Device) Stat() (map[string]uint64, error) {
 	stat := map[string]uint64{}
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if slices.Contains(without, name) {
+			continue
+		}
 		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %q is not a name and a number", file, strings.TrimSpace(line))

@@ -135,6 +135,22 @@ func TestModelDiskSays(t *testing.T) {
 	if stat, err = find(t, s, "nvme0n1").Stat(); stat != nil || err != nil {
 		t.Errorf("another kind of disk: stat %v, %v", stat, err)
 	}
+	told := machine(t, map[string]string{
+		"sys/kernel/config/modeldisk/nullb0/overtaken": "0 900\n16 7\n", "sys/block/nullb0/queue/iosched/guard_stat": "closings 3\ndelay 0 900\ndelay 16 7\n",
+	})
+	for _, file := range []struct {
+		read func() (map[string]uint64, error)
+		want map[string]uint64
+	}{
+		{find(t, told, "nullb0").Overtaken, map[string]uint64{"0": 900, "16": 7}},
+		{find(t, told, "nullb0").GuardStat, map[string]uint64{"closings": 3}},
+		{find(t, s, "nvme0n1").Overtaken, nil},
+		{find(t, s, "nvme0n1").GuardStat, nil},
+	} {
+		if got, err := file.read(); err != nil || !maps.Equal(got, file.want) || (got == nil) != (file.want == nil) {
+			t.Errorf("%v, %v; want %v", got, err, file.want)
+		}
+	}
 	bad := machine(t, map[string]string{"sys/kernel/config/modeldisk/nullb0/stat": "reads 12\nnews\n"})
 	if _, err = find(t, bad, "nullb0").Stat(); err == nil || !strings.Contains(err.Error(), `"news" is not a name and a number`) {
 		t.Errorf("bad stat: %v", err)

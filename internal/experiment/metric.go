@@ -48,6 +48,14 @@ const (
 
 	// What a modeldisk counted of itself.
 	DeviceStat = "device_stat" // .NAME
+	// How often requests were overtaken inside a modeldisk.
+	DelayCount = "delay_count" // .STATISTIC
+	// What the scheduler's starvation guard counted.
+	GuardStat = "guard_stat" // .NAME
+
+	// Latencies of reads over those of another run, the highest of all containers.
+	P999VsCase = "p99_9_vs_case" // :CASE, by none's there, or :CASE/SCHEDULER
+	MaxVsCase  = "max_vs_case"   // likewise
 
 	// How long a container takes to have its rate; goes with the keys of Settle.
 	SettleMS = "settle_ms"
@@ -62,7 +70,8 @@ const (
 	containerArgument
 	caseArgument // CASE or CASE/SCHEDULER
 	statisticArgument
-	statArgument // a name in the device's stat file
+	statArgument  // a name in the device's stat file, or the guard's
+	delayArgument // a statistic of delay counts
 )
 
 // metricForm is how a metric may be written, and what it goes with.
@@ -94,6 +103,10 @@ var metricForms = []metricForm{
 	{kind: CPUNsPerIOVs, argument: schedulerArgument},
 	{kind: CPUNsPerIOVsCase, argument: caseArgument},
 	{kind: DeviceStat, argument: statArgument},
+	{kind: DelayCount, argument: delayArgument},
+	{kind: GuardStat, argument: statArgument},
+	{kind: P999VsCase, argument: caseArgument},
+	{kind: MaxVsCase, argument: caseArgument},
 	{kind: SettleMS, container: true},
 }
 
@@ -108,7 +121,7 @@ func (m Metric) form() (metricForm, bool) {
 
 // separator is what stands between the kind and the argument.
 func (f metricForm) separator() string {
-	if f.argument == statisticArgument || f.argument == statArgument {
+	if f.argument == statisticArgument || f.argument == statArgument || f.argument == delayArgument {
 		return "."
 	}
 	return ":"
@@ -118,7 +131,7 @@ func (f metricForm) separator() string {
 func (f metricForm) String() string {
 	names := map[argument]string{
 		schedulerArgument: "SCHEDULER", containerArgument: "CONTAINER", caseArgument: "CASE[/SCHEDULER]",
-		statisticArgument: "STATISTIC", statArgument: "NAME",
+		statisticArgument: "STATISTIC", statArgument: "NAME", delayArgument: "STATISTIC",
 	}
 	if f.argument == noArgument {
 		return f.kind
@@ -151,6 +164,9 @@ func LatencyStatistics() []string {
 	return []string{"mean", "p10", "p30", "p50", "p70", "p90", "p95", "p99", "p99_9", "p99_99", "max"}
 }
 
+// DelayStatistics are what a result has of delay counts.
+func DelayStatistics() []string { return []string{"p50", "p90", "p99", "p99_9", "max"} }
+
 // String writes the metric as the file has it.
 func (m Metric) String() string {
 	if m.Arg == "" {
@@ -173,7 +189,7 @@ func (x Expectation) Reference() (name, scheduler string, ok bool) {
 		return x.Case, "none", true
 	case TotalVs, P99Vs, CPUNsPerIOVs:
 		return x.Case, x.Metric.Arg, true
-	case TotalVsCase, IOPSVsCase:
+	case TotalVsCase, IOPSVsCase, P999VsCase, MaxVsCase:
 		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return name, cmp.Or(scheduler, "none"), true
 	case CPUNsPerIOVsCase:
@@ -213,9 +229,13 @@ func (e *Experiment) parseMetric(text string, containers []string) (m Metric, pr
 		if !slices.Contains(LatencyStatistics(), m.Arg) {
 			problem, allowed = fmt.Sprintf("%q is not a statistic of latencies", m.Arg), strings.Join(LatencyStatistics(), ", ")
 		}
+	case delayArgument:
+		if !slices.Contains(DelayStatistics(), m.Arg) {
+			problem, allowed = fmt.Sprintf("%q is not a statistic of delay counts", m.Arg), strings.Join(DelayStatistics(), ", ")
+		}
 	case statArgument:
 		if m.Arg == "" {
-			problem = "names nothing of the device's stat file"
+			problem = "names nothing of the " + map[string]string{DeviceStat: "device's stat file", GuardStat: "guard's file guard_stat"}[m.Kind]
 		}
 	}
 	if problem == "" && m.String() != text {

@@ -35,6 +35,11 @@ func (d *Document) rounded() *Document {
 			round(6, &value)
 			r.DeviceStat[name] = value
 		}
+		r.GuardStat = maps.Clone(r.GuardStat)
+		for name, value := range r.GuardStat {
+			round(6, &value)
+			r.GuardStat[name] = value
+		}
 		r.Containers = slices.Clone(r.Containers)
 		for j := range r.Containers {
 			t := &r.Containers[j]

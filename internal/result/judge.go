@@ -47,6 +47,13 @@ func (d *Document) value(e *experiment.Experiment, x experiment.Expectation) (fl
 	case experiment.DeviceStat:
 		got, ok := r.DeviceStat[x.Metric.Arg]
 		return got, ok
+	case experiment.GuardStat:
+		got, ok := r.GuardStat[x.Metric.Arg]
+		return got, ok
+	case experiment.DelayCount:
+		if r.Delays != nil {
+			return r.Delays.statistic(x.Metric.Arg)
+		}
 	case experiment.IOPS:
 		return r.rate(x, func(t *Container) float64 { return t.IOPS }, func(d *Direction) float64 { return d.IOPS })
 	case experiment.BytesPS:
@@ -84,8 +91,20 @@ func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
 		return got, ok && known && alsoKnown
 	case experiment.P99Vs:
 		return r.p99Vs(other, x)
+	case experiment.P999VsCase:
+		return r.latencyVersus(other, x, "p99_9")
+	case experiment.MaxVsCase:
+		return r.latencyVersus(other, x, "max")
 	}
 	return 0, false
+}
+
+// latencyVersus is the highest latency of all containers' reads, over that of
+// another run.
+func (r *Run) latencyVersus(other *Run, x experiment.Expectation, statistic string) (float64, bool) {
+	a, known := r.latency("", x.Direction, statistic)
+	b, alsoKnown := other.latency("", x.Direction, statistic)
+	return ratio(a, b), known && alsoKnown && b > 0
 }
 
 // ShareErrorPct is how far a container's share is from what it is entitled to,

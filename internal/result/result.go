@@ -89,7 +89,14 @@ type Run struct {
 	// file: counts are over the counted time, as is write_amplification; maxima,
 	// averages (_milli) and the depth are since it was made, at its end.
 	DeviceStat map[string]float64 `json:"device_stat,omitempty"`
-	Containers []Container        `json:"containers"`
+	// GuardStat is what the scheduler's starvation guard said of itself, in the
+	// names of guard_stat: counts are over the counted time. closed_pct is for how
+	// much of it the gate was closed.
+	GuardStat map[string]float64 `json:"guard_stat,omitempty"`
+	// Delays are how often requests were overtaken inside a modeldisk by later
+	// ones (their delay counts), over the counted time.
+	Delays     *Delays     `json:"delays,omitempty"`
+	Containers []Container `json:"containers"`
 }
 
 // Variant is a scheduler with settings of the experiment's own.

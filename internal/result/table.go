@@ -51,6 +51,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 		one.totals(&b)
 		one.members(&b)
 		one.latencies(&b)
+		one.delays(&b)
 	}
 	d.verdicts(&b)
 	_, err := io.WriteString(w, b.String())
@@ -198,6 +199,40 @@ func (s section) latencies(b *strings.Builder) {
 			lat := dir.of(c).Lat
 			return millis(lat.P50) + " / " + millis(lat.P99)
 		}, nil)
+	}
+}
+
+// delays lists how often requests were overtaken inside the disk, and what the
+// starvation guard did about it, where there was any of that.
+func (s section) delays(b *strings.Builder) {
+	rows := [][]string{{"times overtaken", "p50", "p99", "p99.9", "max", "gate closed %", "times", "held"}}
+	for _, r := range s.runs {
+		d := r.Delays
+		if d == nil || d.Max == 0 {
+			continue
+		}
+		row := []string{r.Scheduler}
+		for _, v := range []float64{d.P50, d.P99, d.P999, d.Max} {
+			row = append(row, fmt.Sprintf("%.0f", v))
+		}
+		if g := r.GuardStat; g["completed"] > 0 {
+			row = append(row, fmt.Sprintf("%.1f", g["closed_pct"]), fmt.Sprintf("%.0f", g["closings"]), fmt.Sprintf("%.0f", g["held"]))
+		} else {
+			row = append(row, "-", "-", "-")
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 1 {
+		return
+	}
+	widths := columnWidths(rows)
+	b.WriteString("\n")
+	for _, row := range rows {
+		fmt.Fprintf(b, "%-*s", widths[0], row[0])
+		for i, cell := range row[1:] {
+			fmt.Fprintf(b, "  %*s", widths[i+1], cell)
+		}
+		b.WriteString("\n")
 	}
 }
 

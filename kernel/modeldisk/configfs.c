@@ -227,25 +227,38 @@ static ssize_t md_power_store(struct config_item *item, const char *page,
 
 CONFIGFS_ATTR(md_, power);
 
-static ssize_t md_config_stat_show(struct config_item *item, char *page)
+static ssize_t md_config_show(struct config_item *item, char *page,
+			      ssize_t (*show)(struct md_disk *md, char *page))
 {
 	struct md_config *mc = md_config_of(item);
 	ssize_t ret = -ENODEV;
 
 	mutex_lock(&mc->lock);
 	if (mc->md)
-		ret = md_stat_show(mc->md, page);
+		ret = show(mc->md, page);
 	mutex_unlock(&mc->lock);
 	return ret;
 }
 
+static ssize_t md_config_stat_show(struct config_item *item, char *page)
+{
+	return md_config_show(item, page, md_stat_show);
+}
+
+static ssize_t md_config_overtaken_show(struct config_item *item, char *page)
+{
+	return md_config_show(item, page, md_overtaken_show);
+}
+
 CONFIGFS_ATTR_RO(md_config_, stat);
+CONFIGFS_ATTR_RO(md_config_, overtaken);
 
 static struct configfs_attribute *md_config_attrs[] = {
 	&md_attr_model,
 	&md_attr_preset,
 	&md_attr_power,
 	&md_config_attr_stat,
+	&md_config_attr_overtaken,
 	MD_SETTINGS(MD_SETTING_REF)
 	NULL
 };

@@ -134,6 +134,7 @@ static void md_account_done(struct md_disk *md, struct md_rq *mr, u64 now_ns)
 	stat->nr[cmd->op]++;
 	stat->bytes[cmd->op] += (u64)cmd->nr_sects << MD_SECT_SHIFT;
 	stat->overtaken_max = max(stat->overtaken_max, overtaken);
+	md->overtaken[age_bucket(overtaken)]++;
 	if (mr->status != BLK_STS_OK)
 		stat->nr_errors++;
 	list_del(&mr->inside);
@@ -603,6 +604,25 @@ ssize_t md_stat_show(struct md_disk *md, char *page)
 			  counts.nr_gc_runs, counts.nr_gc_pages, counts.nr_erases,
 			  counts.nr_host_pages, counts.nr_media_pages,
 			  amplification, counts.nr_stalls, counts.stall_max_ns);
+}
+
+/*
+ * The text of the file `overtaken`: for each bucket with requests, the least
+ * times that they were overtaken, and how many they are.
+ */
+ssize_t md_overtaken_show(struct md_disk *md, char *page)
+{
+	unsigned int bucket;
+	ssize_t len = 0;
+
+	spin_lock_irq(&md->lock);
+	for (bucket = 0; bucket < AGE_NR_BUCKETS; bucket++)
+		if (md->overtaken[bucket])
+			len += sysfs_emit_at(page, len, "%llu %llu\n",
+					     age_bucket_least(bucket),
+					     md->overtaken[bucket]);
+	spin_unlock_irq(&md->lock);
+	return len;
 }
 
 static int __init md_init(void)

@@ -16,6 +16,7 @@
 #include <linux/rwsem.h>
 #include <linux/xarray.h>
 
+#include "age.h"
 #include "model.h"
 
 /* Sectors of one request at most: 1 MiB. */
@@ -71,6 +72,7 @@ struct md_disk {
 	u64 nr_interrupting;		/* of those, not of polled queues */
 	u64 nr_completed;
 	struct md_stat stat;
+	u64 overtaken[AGE_NR_BUCKETS];	/* completed, by how often they were; age.h */
 };
 
 /* One hardware queue. */
@@ -90,6 +92,7 @@ struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
 			    const void *params, const struct md_settings *settings);
 void md_power_off(struct md_disk *md);
 ssize_t md_stat_show(struct md_disk *md, char *page);
+ssize_t md_overtaken_show(struct md_disk *md, char *page);
 extern const struct md_model_type * const md_types[];
 extern const unsigned int md_nr_types;
 
