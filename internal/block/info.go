@@ -21,6 +21,8 @@ type Info struct {
 	// Scheduler is the active one; Available are those that are loaded.
 	Scheduler string   `json:"scheduler"`
 	Available []string `json:"available"`
+	// TakesScheduler is false for a device that can only have none.
+	TakesScheduler bool `json:"takes_scheduler"`
 	// Queues are the hardware queues, 0 for a device that has none because it
 	// passes requests on to others.
 	Queues     int  `json:"queues"`
@@ -45,9 +47,10 @@ const (
 	Memory       Kind = "memory"
 )
 
-// Schedules reports whether the device can have a scheduler at all.
-func (i Info) Schedules() bool {
-	return len(i.Available) > 1
+// Release is the version of the kernel that runs, "" if it does not tell.
+func (s System) Release() string {
+	text, _ := os.ReadFile(s.Path("proc/sys/kernel/osrelease"))
+	return strings.TrimSpace(string(text))
 }
 
 // Info reads what there is to know about the disk.
@@ -60,6 +63,9 @@ func (d *Device) Info() (Info, error) {
 		}
 		i.Scheduler, i.Available = "none", []string{} // a device whose driver has no queue at all
 	}
+	// The kernel puts brackets around the active one only where there is a choice.
+	text, _ := d.read("queue/scheduler")
+	i.TakesScheduler = strings.Contains(text, "[")
 	i.Model, _ = d.read("device/model") // not every driver tells
 	i.NrRequests, _ = d.NrRequests()
 	i.Queues = len(d.entries("mq"))

@@ -47,12 +47,12 @@ func TestInfo(t *testing.T) {
 		kinds[i.Name] = i.Kind
 		switch i.Name {
 		case "nvme0n1":
-			if i.Queues != 2 || i.NrRequests != 1023 || i.Rotational || i.Zoned || !i.Schedules() || !slices.Equal(i.Above, []string{"dm-0"}) ||
+			if i.Queues != 2 || i.NrRequests != 1023 || i.Rotational || i.Zoned || !i.TakesScheduler || !slices.Equal(i.Above, []string{"dm-0"}) ||
 				i.Model != "INTEL SSDPEKKW256G8" || i.Scheduler != "none" || i.MajMin != "259:0" || i.SizeBytes != 500118192*512 {
 				t.Errorf("%+v", i)
 			}
 		case "dm-0":
-			if i.Queues != 0 || i.Schedules() || i.Scheduler != "none" || !slices.Equal(i.Below, []string{"nvme0n1"}) {
+			if i.Queues != 0 || i.TakesScheduler || i.Scheduler != "none" || !slices.Equal(i.Below, []string{"nvme0n1"}) {
 				t.Errorf("%+v", i)
 			}
 		case "sda":
@@ -60,7 +60,7 @@ func TestInfo(t *testing.T) {
 				t.Errorf("%+v", i)
 			}
 		case "zram0":
-			if i.Schedules() || i.Scheduler != "none" {
+			if i.TakesScheduler || i.Scheduler != "none" {
 				t.Errorf("%+v", i)
 			}
 		}

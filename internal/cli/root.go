@@ -57,6 +57,8 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 	}
 	root.AddCommand(
 		newStatusCommand(),
+		newEnableCommand(),
+		newDisableCommand(),
 		newWeightCommand(),
 		newTopCommand(),
 		newBenchCommand(),

@@ -87,19 +87,21 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if f.dryRun {
 		return plan.Print(cmd.OutOrStdout(), p.Steps)
 	}
-	if err := apply(p.Steps); err != nil {
-		return err
-	}
-	if err := p.Verify(); err != nil {
+	if err := apply(p.Steps, p.Verify); err != nil {
 		return err
 	}
 	return f.show(cmd, found.Group)
 }
 
-// apply applies steps, all or none.
-func apply(steps []plan.Step) error {
+// apply applies steps, all or none: what does not look afterwards as it should
+// is taken back as well.
+func apply(steps []plan.Step, verify func() error) error {
 	applied := plan.On(plan.OS{})
-	if err := applied.Apply(steps); err != nil {
+	err := applied.Apply(steps)
+	if err == nil {
+		err = verify()
+	}
+	if err != nil {
 		if undo := applied.Undo(); undo != nil {
 			return fmt.Errorf("%w; and %w", err, undo)
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -41,7 +42,7 @@ func LoadSpec(file string) (*btf.Spec, error) {
 // ReadBTF returns the raw BTF in file; see LoadSpec for the kinds of file.
 func ReadBTF(file string) ([]byte, error) {
 	data, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) && file == RunningBTF {
+	if errors.Is(err, os.ErrNotExist) && strings.HasSuffix(file, RunningBTF) {
 		return nil, failure.Unsupportedf("%s is missing: this kernel was built without CONFIG_DEBUG_INFO_BTF, which isolio's modules need", file)
 	}
 	if err != nil {

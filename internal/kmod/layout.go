@@ -3,6 +3,7 @@
 package kmod
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -31,14 +32,17 @@ func CheckLayout(ko string, spec *btf.Spec) error {
 }
 
 func readRecord(ko string) ([]record, error) {
-	file, err := elf.Open(ko)
+	text, err := ReadModule(ko)
+	if err != nil {
+		return nil, failure.Usagef("%w", err)
+	}
+	file, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
 		if _, ok := errors.AsType[*elf.FormatError](err); ok {
 			return nil, failure.Usagef("%s: not a kernel module: %w", ko, err)
 		}
 		return nil, failure.Usagef("%w", err)
 	}
-	defer file.Close()
 	section := file.Section(recordSection)
 	if section == nil {
 		return nil, failure.Usagef("%s: no layout record (section %s): not a module of isolio, or built without ISOLIO_LAYOUT_RECORD()", ko, recordSection)

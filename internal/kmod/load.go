@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -34,10 +35,18 @@ func Insert(ko, parameters string) error {
 		return failure.Usagef("%w", err)
 	}
 	defer file.Close()
-	if err := unix.FinitModule(int(file.Fd()), parameters, 0); err != nil {
+	if err := unix.FinitModule(int(file.Fd()), parameters, compressed(ko)); err != nil {
 		return fmt.Errorf("load %s: %w", ko, loadError(err))
 	}
 	return nil
+}
+
+// compressed is the flag for a file that the kernel has to unpack first.
+func compressed(ko string) int {
+	if filepath.Ext(ko) == ".ko" {
+		return 0
+	}
+	return unix.MODULE_INIT_COMPRESSED_FILE
 }
 
 // loadError says what the kernel means; finit_module(2) has the codes.

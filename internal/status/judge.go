@@ -102,7 +102,7 @@ func (m *machine) carried(g Group) bool {
 func (m *machine) enable() string {
 	best := ""
 	for _, d := range m.disks {
-		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.SizeBytes > 0 && d.Schedules() && (best == "" || d.Kind == "disk") {
+		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.SizeBytes > 0 && d.TakesScheduler && (best == "" || d.Kind == "disk") {
 			best = d.Remedy
 			if d.Kind == "disk" {
 				break

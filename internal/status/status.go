@@ -108,7 +108,7 @@ type Options struct {
 // Read looks at the machine.
 func Read(ctx context.Context, o Options) (*Document, error) {
 	sys := block.System{Root: o.Root}
-	d := &Document{Schema: Schema, Kernel: release(sys), IntervalMS: o.Interval.Milliseconds(), Disks: []Disk{}, Groups: []Group{}}
+	d := &Document{Schema: Schema, Kernel: sys.Release(), IntervalMS: o.Interval.Milliseconds(), Disks: []Disk{}, Groups: []Group{}}
 	infos, err := sys.All()
 	if err != nil {
 		return nil, err
@@ -164,12 +164,6 @@ func (d *Document) WriteJSON(w io.Writer) error {
 	return encoder.Encode(d)
 }
 
-// release is the kernel that runs.
-func release(sys block.System) string {
-	text, _ := os.ReadFile(sys.Path("proc/sys/kernel/osrelease")) // "" if it does not tell
-	return strings.TrimSpace(string(text))
-}
-
 // machine is what a document is made of.
 type machine struct {
 	sys    block.System
@@ -204,9 +198,9 @@ func (m *machine) disk(i block.Info) Disk {
 // idle is why weights do not act on a disk, and what to do.
 func idle(i block.Info) (why, remedy string) {
 	switch {
-	case !i.Schedules() && len(i.Below) > 0:
+	case !i.TakesScheduler && len(i.Below) > 0:
 		return "it passes requests on to " + strings.Join(i.Below, ", "), "isolio enable " + i.Below[0]
-	case !i.Schedules():
+	case !i.TakesScheduler:
 		return "its driver takes no scheduler", "none: use a disk with blk-mq queues"
 	case i.Zoned:
 		return "zoned disks need the order that " + i.Scheduler + " keeps", "none"

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/activation"
+	"isolio/internal/block"
+	"isolio/internal/plan"
+)
+
+// enableFlags are the flags of `isolio enable` and `disable`.
+type enableFlags struct {
+	request        activation.Request
+	asJSON, dryRun bool
+}
+
+func newEnableCommand() *cobra.Command {
+	var f enableFlags
+	cmd := &cobra.Command{
+		Use:   "enable DEV",
+		Short: "Have a disk shared by weight",
+		Long: `Give a disk a scheduler that shares it by weight: load the module if it was
+built for a kernel whose structures are those of the running one, make it the
+disk's scheduler, and read back that it is. What the disk had before is noted, for
+'isolio disable'.
+
+It lasts until the next boot; with --persist, a udev rule for this disk only
+brings it back. Partitions, LVM, RAID and paths of a multipath device are
+refused with the name of the device where a scheduler works.`,
+		Example: `  isolio enable nvme0n1
+  isolio enable /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8 --persist
+  isolio enable sda --scheduler bfq
+  isolio enable sda --dry-run`,
+		Args:              exactly(1),
+		ValidArgsFunction: f.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0], activation.Enable)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.request.Scheduler, "scheduler", activation.Default, "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", "))
+	flags.BoolVar(&f.request.Persist, "persist", false, "bring it back with every boot, by a udev rule")
+	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one")
+	f.addFlags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(activation.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func newDisableCommand() *cobra.Command {
+	var f enableFlags
+	cmd := &cobra.Command{
+		Use:   "disable DEV",
+		Short: "Take back what enable did to a disk",
+		Long: `Give a disk the scheduler back that it had before 'isolio enable', with the
+number of requests that it held; remove the udev rule; unload the module if
+enable had loaded it and no other disk uses it. Nothing that is queued is lost.
+
+Weights in systemd's units and in files of the kernel's own stay.`,
+		Example: `  isolio disable nvme0n1
+  isolio disable nvme0n1 --scheduler none
+  isolio disable nvme0n1 --dry-run`,
+		Args:              exactly(1),
+		ValidArgsFunction: f.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args[0], activation.Disable)
+		},
+	}
+	cmd.Flags().StringVar(&f.request.Scheduler, "scheduler", "", "go back to the scheduler `NAME` instead of that of before")
+	f.addFlags(cmd)
+	return cmd
+}
+
+func (f *enableFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a line")
+	rootFlag(cmd, &f.request.Root)
+}
+
+func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activation.Request) (*activation.Plan, error)) (err error) {
+	f.request.Device = device
+	if f.request.Root, err = absolute(f.request.Root); err != nil {
+		return err
+	}
+	if f.request.Module, err = absolute(f.request.Module); err != nil {
+		return err
+	}
+	if f.request.Self, err = os.Executable(); err != nil {
+		return err
+	}
+	p, err := decide(f.request)
+	if err != nil {
+		return err
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+	}
+	if f.dryRun {
+		return plan.Print(cmd.OutOrStdout(), p.Steps)
+	}
+	if err := apply(p.Steps, p.Verify); err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(p.Report)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), p.Report)
+	return nil
+}
+
+// complete lets a shell complete disks.
+func (f *enableFlags) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	root, err := absolute(f.request.Root)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, _ := block.System{Root: root}.All() // nothing to complete is no error
+	var names []string
+	for _, i := range all {
+		if i.TakesScheduler {
+			names = append(names, i.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
