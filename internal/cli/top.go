@@ -12,8 +12,10 @@ import (
 	"golang.org/x/term"
 
 	"isolio/internal/block"
+	"isolio/internal/container"
 	"isolio/internal/failure"
 	"isolio/internal/top"
+	"isolio/internal/usage"
 )
 
 // topFlags are the flags of `isolio top`.
@@ -69,7 +71,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	sampler := &top.Sampler{System: block.System{Root: root}}
+	sampler := newSampler(root)
 	if err := sampler.Check(); err != nil {
 		return err
 	}
@@ -77,6 +79,14 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 		return top.Show(cmd.Context(), sampler, f.interval, f.view, cmd.InOrStdin(), screen)
 	}
 	return f.print(cmd, sampler)
+}
+
+// newSampler looks at the machine below root, and knows its containers.
+func newSampler(root string) *usage.Sampler {
+	return &usage.Sampler{
+		System:     block.System{Root: root},
+		Containers: func(groups []string) ([]container.Container, error) { return container.List(root, groups) },
+	}
 }
 
 // screen is the terminal to show a live table on, nil if there is none.
@@ -89,7 +99,7 @@ func (f *topFlags) screen(cmd *cobra.Command) io.Writer {
 }
 
 // print prints intervals, each after it has passed.
-func (f *topFlags) print(cmd *cobra.Command, sampler *top.Sampler) error {
+func (f *topFlags) print(cmd *cobra.Command, sampler *usage.Sampler) error {
 	if _, err := sampler.Sample(); err != nil {
 		return err
 	}

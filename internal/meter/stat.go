@@ -35,6 +35,18 @@ type Counters struct {
 	ThrottledUS uint64
 }
 
+// Add adds what another cgroup did.
+func (c *Counters) Add(other Counters) {
+	c.ReadBytes += other.ReadBytes
+	c.WriteBytes += other.WriteBytes
+	c.ReadIOs += other.ReadIOs
+	c.WriteIOs += other.WriteIOs
+	c.ThrottledUS += other.ThrottledUS
+}
+
+// IOs are both directions'.
+func (c Counters) IOs() uint64 { return c.ReadIOs + c.WriteIOs }
+
 // Stat is one line of io.kyber.stat: what a cgroup's own requests to one disk
 // were, and what they were entitled to.
 type Stat struct {

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: MIT
 
+// Package top shows which container uses which disk: as a live table, as a
+// plain one, as lines of JSON.
 package top
 
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"isolio/internal/meter"
+	"isolio/internal/usage"
 )
+
+// Row is a line of the table.
+type Row struct {
+	usage.Row
+	depth int // in a tree
+}
 
 // column is one of the table: what it is called, what it shows of a row, and
 // how rows are ordered by it.
@@ -30,8 +40,8 @@ func columns() []column {
 		{"WEIGHT", (*Row).weight, func(a, b *Row) int { return cmp.Compare(a.Weight, b.Weight) }, false},
 		{"ENTITLED%", func(r *Row) string { return percent(r.Entitled) }, by(func(r *Row) float64 { return r.Entitled }), false},
 		{"ACTUAL%", func(r *Row) string { return percent(r.Actual) }, by(func(r *Row) float64 { return r.Actual }), false},
-		{"MiB/s", func(r *Row) string { return figure(r.BytesPS() / (1 << 20)) }, by((*Row).BytesPS), false},
-		{"IOPS", func(r *Row) string { return figure(r.IOPS()) }, by((*Row).IOPS), false},
+		{"MiB/s", func(r *Row) string { return figure(r.BytesPS() / (1 << 20)) }, by(func(r *Row) float64 { return r.BytesPS() }), false},
+		{"IOPS", func(r *Row) string { return figure(r.IOPS()) }, by(func(r *Row) float64 { return r.IOPS() }), false},
 		{"READ p50/p99", func(r *Row) string { return latency(r.Read.Latency) }, by(func(r *Row) float64 { return float64(r.Read.Latency.P99US) }), false},
 		{"WRITE p50/p99", func(r *Row) string { return latency(r.Write.Latency) }, by(func(r *Row) float64 { return float64(r.Write.Latency.P99US) }), false},
 		{"THROTTLED%", func(r *Row) string { return figure(r.ThrottledPct) }, by(func(r *Row) float64 { return r.ThrottledPct }), false},
@@ -49,9 +59,9 @@ func by(value func(*Row) float64) func(a, b *Row) int {
 // last part, indented.
 func (r *Row) label() string {
 	if r.depth > 0 {
-		name := r.Name
-		if name == "" {
-			name = r.Cgroup[strings.LastIndexByte(r.Cgroup, '/')+1:]
+		name := path.Base(r.Cgroup)
+		if r.Cgroup == r.Within {
+			name = r.Name
 		}
 		return strings.Repeat("  ", r.depth) + name
 	}
@@ -59,7 +69,7 @@ func (r *Row) label() string {
 }
 
 func (r *Row) weight() string {
-	if r.Weight == 0 || r.Cgroup == "/" {
+	if r.Cgroup == "/" {
 		return "-"
 	}
 	return strconv.Itoa(r.Weight)
@@ -121,24 +131,30 @@ type View struct {
 // DefaultView is everybody who sent a request yet, who had most of a disk first.
 func DefaultView() View { return View{Order: defaultOrder} }
 
-// Apply returns the rows that the view shows, in its order.
-func (v View) Apply(rows []Row) []Row {
-	var shown []Row
-	for _, r := range rows {
-		if v.shows(&r) {
-			shown = append(shown, r)
-		}
-	}
+// Apply returns the rows that the view shows, in its order: one for each
+// container, or in a tree one for each cgroup.
+func (v View) Apply(rows []usage.Row) []Row {
 	compare := v.compare()
 	if v.Tree {
-		return tree(shown, rows, compare)
+		return tree(v.filter(rows), rows, compare)
 	}
+	shown := v.filter(usage.Fold(rows))
 	slices.SortStableFunc(shown, func(a, b Row) int { return compare(&a, &b) })
 	return shown
 }
 
-func (v View) shows(r *Row) bool {
-	if r.never || v.Busy && r.IOPS() == 0 {
+func (v View) filter(rows []usage.Row) []Row {
+	var shown []Row
+	for _, r := range rows {
+		if v.shows(&r) {
+			shown = append(shown, Row{Row: r})
+		}
+	}
+	return shown
+}
+
+func (v View) shows(r *usage.Row) bool {
+	if r.Counters.IOs() == 0 || v.Busy && r.IOPS() == 0 {
 		return false
 	}
 	for _, text := range []string{r.Name, r.Cgroup, r.Disk} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"isolio/internal/usage"
 )
 
 // WriteTable writes rows as a plain table.
@@ -108,13 +110,13 @@ type jsonLatency struct {
 	P999 uint64 `json:"p99_9"`
 }
 
-func jsonOf(t Traffic) jsonTraffic {
+func jsonOf(t usage.Traffic) jsonTraffic {
 	l := t.Latency
 	return jsonTraffic{t.BytesPS, t.IOPS, jsonLatency{l.IOs, l.P50US, l.P90US, l.P99US, l.P999US}}
 }
 
 // WriteJSON writes rows as lines of JSON, one object each.
-func WriteJSON(w io.Writer, sample Sample, rows []Row) error {
+func WriteJSON(w io.Writer, sample usage.Sample, rows []Row) error {
 	encoder := json.NewEncoder(w)
 	for i := range rows {
 		r := &rows[i]

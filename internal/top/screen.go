@@ -14,6 +14,8 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+
+	"isolio/internal/usage"
 )
 
 // keys are what the screen listens to; the table has those that move in it.
@@ -45,7 +47,7 @@ func (k keys) FullHelp() [][]key.Binding { return [][]key.Binding{k.ShortHelp()}
 
 // screen is the live table.
 type screen struct {
-	sampler  *Sampler
+	sampler  *usage.Sampler
 	interval time.Duration
 
 	keys   keys
@@ -56,18 +58,18 @@ type screen struct {
 
 	view   View
 	paused bool
-	latest Sample // what is shown: the last one before a pause
-	err    error  // why there was no newer one
+	latest usage.Sample // what is shown: the last one before a pause
+	err    error        // why there was no newer one
 }
 
 // sampled is a new sample, or why there is none.
 type sampled struct {
-	sample Sample
+	sample usage.Sample
 	err    error
 }
 
 // Show shows the live table until the user quits or ctx ends.
-func Show(ctx context.Context, sampler *Sampler, interval time.Duration, view View, in io.Reader, out io.Writer) error {
+func Show(ctx context.Context, sampler *usage.Sampler, interval time.Duration, view View, in io.Reader, out io.Writer) error {
 	program := tea.NewProgram(newScreen(sampler, interval, view), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if ctx.Err() != nil {
@@ -79,7 +81,7 @@ func Show(ctx context.Context, sampler *Sampler, interval time.Duration, view Vi
 	return nil
 }
 
-func newScreen(sampler *Sampler, interval time.Duration, view View) *screen {
+func newScreen(sampler *usage.Sampler, interval time.Duration, view View) *screen {
 	filter := textinput.New()
 	filter.Prompt = "/"
 	filter.Placeholder = "part of a name, a cgroup or a disk"
@@ -227,7 +229,7 @@ func (s *screen) fill() {
 		}
 		heads[i] = table.Column{Title: title, Width: lipgloss.Width(title)}
 	}
-	heads[len(all)] = table.Column{Title: "LAST", Width: historyLen}
+	heads[len(all)] = table.Column{Title: "LAST", Width: usage.HistoryLen}
 	for n := range rows {
 		lines[n] = append(cells(all, &rows[n]), spark(rows[n].History))
 		for i := range all {

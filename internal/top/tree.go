@@ -7,7 +7,11 @@ import (
 	"slices"
 
 	"isolio/internal/meter"
+	"isolio/internal/usage"
 )
+
+// source is a cgroup and a disk.
+type source struct{ cgroup, disk string }
 
 // node is a cgroup in one disk's tree.
 type node struct {
@@ -17,8 +21,8 @@ type node struct {
 
 // tree puts each row below its parents', which are sums of all below them, and
 // orders siblings. all has the parents' own rows, which a filter may have left out.
-func tree(shown, all []Row, compare func(a, b *Row) int) []Row {
-	own := map[source]Row{}
+func tree(shown []Row, all []usage.Row, compare func(a, b *Row) int) []Row {
+	own := map[source]usage.Row{}
 	for _, r := range all {
 		own[source{r.Cgroup, r.Disk}] = r
 	}
@@ -29,7 +33,8 @@ func tree(shown, all []Row, compare func(a, b *Row) int) []Row {
 		if n := nodes[k]; n != nil {
 			return n
 		}
-		n := &node{row: Row{Cgroup: k.cgroup, Disk: k.disk, Weight: own[k].Weight, Name: own[k].Name}}
+		o := own[k]
+		n := &node{row: Row{Row: usage.Row{Cgroup: k.cgroup, Disk: k.disk, Weight: o.Weight, Name: o.Name, Within: o.Within}}}
 		nodes[k] = n
 		if k.cgroup == "/" {
 			roots = append(roots, n)
@@ -68,33 +73,9 @@ func (n *node) sum() {
 	if len(n.children) == 0 {
 		return
 	}
-	r := &n.row
-	r.Read.Latency, r.Write.Latency = meter.Latency{}, meter.Latency{}
-	r.History = slices.Clone(r.History)
 	for _, child := range n.children {
 		child.sum()
-		c := &child.row
-		r.Entitled += c.Entitled
-		r.Actual += c.Actual
-		r.ThrottledPct += c.ThrottledPct
-		r.Read.add(c.Read)
-		r.Write.add(c.Write)
-		r.History = addHistory(r.History, c.History)
+		n.row.Add(&child.row.Row)
 	}
-}
-
-func (t *Traffic) add(other Traffic) {
-	t.BytesPS += other.BytesPS
-	t.IOPS += other.IOPS
-}
-
-// addHistory adds two histories that end at the same sample.
-func addHistory(a, b []float64) []float64 {
-	if len(a) < len(b) {
-		a, b = slices.Clone(b), a
-	}
-	for i := range b {
-		a[len(a)-len(b)+i] += b[i]
-	}
-	return a
+	n.row.Read.Latency, n.row.Write.Latency = meter.Latency{}, meter.Latency{}
 }

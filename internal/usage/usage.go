@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 
-// Package top samples which container uses which disk, and shows it: as a live
-// table, as a plain one, as lines of JSON.
-package top
+// Package usage samples which container uses which disk: what it is entitled to,
+// and what it had between two samples.
+package usage
 
 import (
-	"io/fs"
+	"path"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"isolio/internal/block"
+	"isolio/internal/cgroup"
+	"isolio/internal/container"
 	"isolio/internal/failure"
 	"isolio/internal/meter"
 )
@@ -18,9 +20,11 @@ import (
 // Row is what one cgroup did on one disk between two samples.
 type Row struct {
 	Cgroup string // path below the root of the tree, "/" for the root itself
-	Name   string // of the container, "" for a cgroup that is none's
-	Disk   string
-	Weight int // 0: none of its own, the root cgroup
+	// Name is the container's, "" for a cgroup that is none's. A container's
+	// cgroups lie in the one that competes for it, Within.
+	Name, Within string
+	Disk, MajMin string
+	Weight       int
 	// Shares of the disk, 0 to 1: what it is entitled to among those active
 	// when the sample was taken, and what it had of all that was served.
 	Entitled, Actual float64
@@ -30,10 +34,10 @@ type Row struct {
 	ThrottledPct float64
 	// History is bytes a second of this and earlier samples, oldest first.
 	History []float64
+	// Counters are since the disk has the scheduler.
+	Counters meter.Counters
 
-	cost  float64 // what Actual is a part of
-	never bool    // it has not sent a request yet
-	depth int     // in a tree
+	cost float64 // what Actual is a part of
 }
 
 // Traffic is one direction of a Row.
@@ -55,21 +59,27 @@ type Sample struct {
 	Rows []Row
 }
 
-// historyLen is how many samples a sparkline goes back.
-const historyLen = 16
+// HistoryLen is how many samples a history goes back.
+const HistoryLen = 16
 
 // Sampler takes samples of one machine.
 type Sampler struct {
 	System block.System
-	// Name is what a cgroup's container is called, "" if it is none's.
-	Name func(cgroup string) string
+	// Containers finds containers among cgroups, which it gets as paths from the
+	// root of the tree; nil for none.
+	Containers func(groups []string) ([]container.Container, error)
 	// Now tells the time; time.Now if nil.
 	Now func() time.Time
 
+	groups  []string // that containers were looked for in
+	owners  map[string]owner
 	last    map[source]meter.Counters
 	lastAt  time.Time
 	history map[source][]float64
 }
+
+// owner is the container that a cgroup is of, or is in.
+type owner struct{ name, within string }
 
 // source is a cgroup and a disk.
 type source struct{ cgroup, disk string }
@@ -137,19 +147,26 @@ func (s *Sampler) Sample() (Sample, error) {
 	if !s.lastAt.IsZero() {
 		sample.Over = at.Sub(s.lastAt)
 	}
-	counters := map[source]meter.Counters{}
-	err = walk(s.tree(), func(cgroup string) error {
-		stats, err := meter.ReadStat(filepath.Join(s.tree(), cgroup))
-		for i := range stats {
-			if d, ok := disks[stats[i].MajMin]; ok {
-				counters[source{cgroup, d.name}] = stats[i].Counters
-				sample.Rows = append(sample.Rows, s.row(cgroup, d, &stats[i], sample.Over))
-			}
-		}
-		return err
-	})
+	groups, err := cgroup.Tree{Root: s.tree()}.Groups()
 	if err != nil {
 		return Sample{}, err
+	}
+	if err := s.own(groups); err != nil {
+		return Sample{}, err
+	}
+	counters := map[source]meter.Counters{}
+	for _, group := range append([]string{""}, groups...) {
+		stats, err := meter.ReadStat(filepath.Join(s.tree(), group))
+		if err != nil {
+			return Sample{}, err
+		}
+		for i := range stats {
+			if d, ok := disks[stats[i].MajMin]; ok {
+				r := s.row("/"+group, d, &stats[i], sample.Over)
+				counters[source{r.Cgroup, r.Disk}] = r.Counters
+				sample.Rows = append(sample.Rows, r)
+			}
+		}
 	}
 	share(sample.Rows)
 	s.last, s.lastAt = counters, at
@@ -157,38 +174,41 @@ func (s *Sampler) Sample() (Sample, error) {
 	return sample, nil
 }
 
-// walk calls do for each cgroup, parents first, with its path from "/".
-func walk(root string, do func(cgroup string) error) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if meter.Gone(err) && path != root {
-			return nil
+// own finds out whose the cgroups are, where there are other ones than before.
+func (s *Sampler) own(groups []string) error {
+	if s.Containers == nil || s.owners != nil && slices.Equal(groups, s.groups) {
+		return nil
+	}
+	all, err := s.Containers(groups)
+	if err != nil {
+		return err
+	}
+	owners := map[string]owner{}
+	for _, c := range all {
+		owners["/"+c.Cgroup] = owner{c.DisplayName(), "/" + c.Cgroup}
+	}
+	for _, group := range groups { // parents come before children
+		if o, ok := owners[path.Dir("/"+group)]; ok {
+			owners["/"+group] = o
 		}
-		if err != nil {
-			return err
-		}
-		if !entry.IsDir() {
-			return nil
-		}
-		return do("/" + strings.TrimPrefix(strings.TrimPrefix(path, root), "/"))
-	})
+	}
+	s.owners, s.groups = owners, groups
+	return nil
 }
 
-func (s *Sampler) row(cgroup string, d disk, stat *meter.Stat, over time.Duration) Row {
+func (s *Sampler) row(group string, d disk, stat *meter.Stat, over time.Duration) Row {
 	r := Row{
-		Cgroup: cgroup, Disk: d.name, Weight: stat.Weight,
+		Cgroup: group, Name: s.owners[group].name, Within: s.owners[group].within,
+		Disk: d.name, MajMin: stat.MajMin, Weight: stat.Weight, Counters: stat.Counters,
 		Entitled: float64(stat.SharePPM) / 1e6,
 		Read:     Traffic{Latency: stat.Read},
 		Write:    Traffic{Latency: stat.Write},
-		never:    stat.ReadIOs+stat.WriteIOs == 0,
-	}
-	if s.Name != nil {
-		r.Name = s.Name(cgroup)
 	}
 	if over <= 0 {
 		return r
 	}
 	// A cgroup that is new did all it has done since the last sample.
-	did := since(stat.Counters, s.last[source{cgroup, d.name}])
+	did := since(stat.Counters, s.last[source{group, d.name}])
 	seconds := over.Seconds()
 	r.Read.BytesPS, r.Read.IOPS = float64(did.ReadBytes)/seconds, float64(did.ReadIOs)/seconds
 	r.Write.BytesPS, r.Write.IOPS = float64(did.WriteBytes)/seconds, float64(did.WriteIOs)/seconds
@@ -234,9 +254,62 @@ func (s *Sampler) remember(sample Sample) {
 		k := source{r.Cgroup, r.Disk}
 		h := s.history[k]
 		if sample.Over > 0 {
-			h = append(h[max(0, len(h)-historyLen+1):len(h):len(h)], r.BytesPS())
+			h = append(h[max(0, len(h)-HistoryLen+1):len(h):len(h)], r.BytesPS())
 		}
 		history[k], r.History = h, h
 	}
 	s.history = history
+}
+
+// Fold adds what cgroups inside a container did to the container's own row,
+// which has the weight that counts.
+func Fold(rows []Row) []Row {
+	var folded []Row
+	at := map[source]int{}
+	for i := range rows {
+		r := rows[i]
+		if r.Within == "" || r.Within == r.Cgroup {
+			at[source{r.Cgroup, r.Disk}] = len(folded)
+			folded = append(folded, r)
+			continue
+		}
+		// The kernel makes parents before children; a container without a row of
+		// its own is one that is just going.
+		if to, ok := at[source{r.Within, r.Disk}]; ok {
+			folded[to].Add(&r)
+		}
+	}
+	return folded
+}
+
+// Add adds what another cgroup on the same disk did. Of latencies it takes
+// those of who sent more requests: percentiles cannot be added.
+func (r *Row) Add(other *Row) {
+	r.Entitled += other.Entitled
+	r.Actual += other.Actual
+	r.ThrottledPct += other.ThrottledPct
+	r.Read.add(other.Read)
+	r.Write.add(other.Write)
+	r.History = addHistory(r.History, other.History)
+	r.Counters.Add(other.Counters)
+}
+
+func (t *Traffic) add(other Traffic) {
+	t.BytesPS += other.BytesPS
+	t.IOPS += other.IOPS
+	if other.Latency.IOs > t.Latency.IOs {
+		t.Latency = other.Latency
+	}
+}
+
+// addHistory adds two histories that end at the same sample.
+func addHistory(a, b []float64) []float64 {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	a = slices.Clone(a)
+	for i := range b {
+		a[len(a)-len(b)+i] += b[i]
+	}
+	return a
 }
