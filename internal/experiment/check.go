@@ -6,30 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2/unstable"
-
-	"isolio/internal/failure"
+	"isolio/internal/tomlfile"
 )
-
-// problem is one thing that is wrong with a file. line is 1-based, 0 if the
-// place is unknown.
-type problem struct {
-	line    int
-	key     string
-	what    string
-	allowed string
-}
-
-func (p problem) in(file string) error {
-	place := file
-	if p.line > 0 {
-		place = fmt.Sprintf("%s:%d", file, p.line)
-	}
-	if p.key != "" {
-		place += ": " + p.key
-	}
-	return failure.Usagef("%s: %s; allowed: %s", place, p.what, p.allowed)
-}
 
 // checker collects problems with the lines they are on.
 type checker struct {
@@ -37,21 +15,21 @@ type checker struct {
 	// within is the case that is checked, as "case[1].". What a key says may
 	// stand there or, for all cases, at the top.
 	within   string
-	problems []problem
+	problems []tomlfile.Problem
 }
 
 // fail records a problem with key, which is written as in "container[1].job.rw"
 // (counted from 0) and shown without the counts.
 func (c *checker) fail(key, what, allowed string) {
 	key, line := c.place(key)
-	c.problems = append(c.problems, problem{line, shown(key), what, allowed})
+	c.problems = append(c.problems, tomlfile.Problem{Line: line, Key: shown(key), What: what, Allowed: allowed})
 }
 
 // first is the problem nearest to the file's top, nil if there is none.
-func (c *checker) first() *problem {
-	var first *problem
+func (c *checker) first() *tomlfile.Problem {
+	var first *tomlfile.Problem
 	for i := range c.problems {
-		if p := &c.problems[i]; first == nil || p.line < first.line {
+		if p := &c.problems[i]; first == nil || p.Line < first.Line {
 			first = p
 		}
 	}
@@ -131,85 +109,4 @@ func value[T any](v *T, def T) T {
 		return def
 	}
 	return *v
-}
-
-// indexLines maps each key of a valid TOML text to its line: tables of an
-// array and elements of a list are counted from 0, as "container[1].weight"
-// and "schedulers[2]".
-func indexLines(text []byte) map[string]int {
-	lines := map[string]int{}
-	counts := map[string]int{} // of each array's tables so far
-	prefix := ""
-	var p unstable.Parser
-	p.Reset(text)
-	for p.NextExpression() {
-		node := p.Expression()
-		var parts []string
-		line := 0
-		for it := node.Key(); it.Next(); {
-			if line == 0 {
-				line = p.Shape(it.Node().Raw).Start.Line
-			}
-			parts = append(parts, string(it.Node().Data))
-		}
-		switch node.Kind {
-		case unstable.ArrayTable:
-			name := counted(parts[:len(parts)-1], counts) + parts[len(parts)-1]
-			prefix = fmt.Sprintf("%s[%d]", name, counts[name])
-			counts[name]++
-			lines[prefix] = line
-			prefix += "."
-		case unstable.Table:
-			prefix = counted(parts[:len(parts)-1], counts) + parts[len(parts)-1]
-			lines[prefix] = line
-			prefix += "."
-		case unstable.KeyValue:
-			key := prefix + strings.Join(parts, ".")
-			lines[key] = line
-			indexValue(&p, lines, key, node.Value(), line)
-		}
-	}
-	return lines
-}
-
-// counted joins parts, with the count of the table last seen where a part
-// names an array of tables.
-func counted(parts []string, counts map[string]int) string {
-	path := ""
-	for _, part := range parts {
-		path += part
-		if n := counts[path]; n > 0 {
-			path = fmt.Sprintf("%s[%d]", path, n-1)
-		}
-		path += "."
-	}
-	return path
-}
-
-// indexValue adds the elements of lists and inline tables.
-func indexValue(p *unstable.Parser, lines map[string]int, key string, v *unstable.Node, line int) {
-	switch v.Kind {
-	case unstable.Array:
-		i := 0
-		for it := v.Children(); it.Next(); i++ {
-			child := it.Node()
-			at := line
-			if child.Raw.Length > 0 {
-				at = p.Shape(child.Raw).Start.Line
-			}
-			element := fmt.Sprintf("%s[%d]", key, i)
-			lines[element] = at
-			indexValue(p, lines, element, child, at)
-		}
-	case unstable.InlineTable:
-		for it := v.Children(); it.Next(); {
-			member := it.Node()
-			var parts []string
-			for k := member.Key(); k.Next(); {
-				parts = append(parts, string(k.Node().Data))
-			}
-			lines[key+"."+strings.Join(parts, ".")] = line
-			indexValue(p, lines, key+"."+strings.Join(parts, "."), member.Value(), line)
-		}
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"isolio/internal/tomlfile"
 )
 
 // Contender is a scheduler as an experiment sets it up: one of Known as it is,
@@ -183,7 +185,7 @@ func (c *checker) costs(key string, d *Contender) {
 		c.fail(key, "means nothing for "+d.Scheduler, "only with scheduler = \"iocost\"")
 	}
 	if !d.Tells() {
-		c.fail(key, "says nothing", strings.Join(keysOf(reflect.TypeFor[fileIocost]()), ", "))
+		c.fail(key, "says nothing", strings.Join(tomlfile.Keys(reflect.TypeFor[fileIocost]()), ", "))
 	}
 	members := d.costs.members()
 	for _, name := range slices.Sorted(maps.Keys(members)) {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"isolio/internal/tomlfile"
 )
 
 // The kinds of disk that the lab can make.
@@ -292,7 +294,7 @@ func (c *checker) iocostNeedsModel(e *Experiment) {
 	i := slices.IndexFunc(e.Schedulers, func(name string) bool { return e.Contender(name).Scheduler == "iocost" })
 	if i >= 0 && slices.ContainsFunc(e.Cases, func(k Case) bool { return k.Device.Kind == ModelDisk && k.Device.Model.Iocost == nil }) {
 		c.fail(fmt.Sprintf("schedulers[%d]", i), "iocost needs to be told what the modeldisk can do",
-			"a [device.iocost] table with "+strings.Join(keysOf(reflect.TypeFor[fileIocost]())[:6], ", ")+"; or leave iocost out")
+			"a [device.iocost] table with "+strings.Join(tomlfile.Keys(reflect.TypeFor[fileIocost]())[:6], ", ")+"; or leave iocost out")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/tomlfile"
 )
 
 // shared has two containers in a case, each of them alone in two others, and an
@@ -227,7 +229,7 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("docs/experiments.md has no `%s`", written)
 		}
 	}
-	for _, key := range append(keysOf(reflect.TypeFor[fileContender]()), "share_unit", "critical", "reference_case", "case", "expect") {
+	for _, key := range append(tomlfile.Keys(reflect.TypeFor[fileContender]()), "share_unit", "critical", "reference_case", "case", "expect") {
 		if !strings.Contains(doc, key) {
 			t.Errorf("docs/experiments.md has no key %s", key)
 		}

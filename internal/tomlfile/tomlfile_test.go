@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+
+package tomlfile
+
+import (
+	"testing"
+
+	"isolio/internal/failure"
+)
+
+func TestDecode(t *testing.T) {
+	type rule struct {
+		Name   *string `toml:"name"`
+		Weight *int64  `toml:"weight"`
+	}
+	type file struct {
+		Listen *string `toml:"listen"`
+		Rule   []rule  `toml:"rule"`
+	}
+	for text, want := range map[string]string{
+		"listen = 'x'\n[[rule]]\nweight = 5\n": "",
+		"\nlissen = 'x'\n":                     "f.toml:2: lissen: unknown key; allowed: listen, rule",
+		"[[rule]]\n\nwheight = 5\n":            "f.toml:3: rule.wheight: unknown key; allowed: name, weight",
+		"[[rule]]\nweight = 'five'\n":          "f.toml:2: rule.weight: has the wrong type; allowed: an integer",
+		"listen = \n":                          "f.toml:1: ",
+	} {
+		var f file
+		err := Decode("f.toml", []byte(text), &f)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q: %v", text, err)
+		case want != "" && (err == nil || err.Error()[:min(len(want), len(err.Error()))] != want || failure.Code(err) != failure.Usage):
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	lines := Lines([]byte("listen = 'x'\n\n[[rule]]\nname = 'a'\n[[rule]]\nweight = 5\nlist = [\n1,\n2]\n"))
+	for key, want := range map[string]int{"listen": 1, "rule[0].name": 4, "rule[1]": 5, "rule[1].weight": 6, "rule[1].list[1]": 9} {
+		if lines[key] != want {
+			t.Errorf("%s is on line %d, want %d", key, lines[key], want)
+		}
+	}
+}
