@@ -5,6 +5,7 @@ package meter
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -89,3 +90,24 @@ func (h Histogram) sort() {
 		return cmp.Compare(a.Under, b.Under)
 	})
 }
+
+// firstUnder is the bound of the first bucket, which begins at 0.
+const firstUnder = 1280 * time.Nanosecond
+
+// Middle is the middle of the bucket: it is a quarter of an octave wide, so the
+// bound is 5, 6, 7 or 8 quarters of a power of two. Of the bucket without a
+// bound only the begin is known.
+func (b Bucket) Middle() time.Duration {
+	switch {
+	case b.Under == NoBound:
+		return lastBegin
+	case b.Under <= firstUnder:
+		return b.Under / 2
+	}
+	octave := time.Duration(1) << (bits.Len64(uint64(b.Under-1)) - 1)
+	return b.Under - octave/8
+}
+
+// lastBegin is where the bucket without a bound begins: the kernel has 96 of
+// them, four to an octave, from 1024 ns on.
+const lastBegin = 7 << 31 * time.Nanosecond

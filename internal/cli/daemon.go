@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/daemon"
+	"isolio/internal/failure"
+	"isolio/internal/plan"
+	"isolio/internal/rule"
+)
+
+// daemonFlags are the flags of `isolio daemon`.
+type daemonFlags struct {
+	root, config string
+	every        time.Duration
+	once, dryRun bool
+}
+
+func newDaemonCommand() *cobra.Command {
+	var f daemonFlags
+	cmd := &cobra.Command{
+		Use:   "daemon",
+		Short: "Keep io.kyber.weight as containers and units ask for it",
+		Long: `Keep io.kyber.weight of every cgroup in step with what is asked for: by a rule in
+` + rule.File + `, or by what container runtimes and systemd write to io.bfq.weight and
+io.weight, translated so that weights are to each other what was asked.
+
+It is made to be run by systemd, and can be killed at any moment: all that it
+knows is in the kernel. SIGHUP has it read the rules again; a file with a mistake
+changes nothing. With metrics = "HOST:PORT" in the rules it serves Prometheus
+metrics on /metrics. A weight that somebody else writes to io.kyber.weight stays,
+until something else is asked for.`,
+		Example: `  systemctl enable --now isolio
+  isolio daemon --once --dry-run
+  systemctl reload isolio`,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, etc and what runtimes keep are looked for there")
+	flags.StringVar(&f.config, "config", "", "read rules from `FILE`, not "+rule.File)
+	flags.DurationVar(&f.every, "every", 10*time.Second, "look at everything again after this `TIME`; what inotify tells is seen at once")
+	flags.BoolVar(&f.once, "once", false, "set all weights once and end")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "with --once: print what would be written, as shell commands")
+	return cmd
+}
+
+func (f *daemonFlags) run(cmd *cobra.Command) error {
+	switch {
+	case f.every < 100*time.Millisecond:
+		return failure.Usagef("--every: %s is too short; allowed: 100ms or more", f.every)
+	case f.dryRun && !f.once:
+		return failure.Usagef("--dry-run: stands without --once; add that")
+	}
+	root, err := absolute(f.root)
+	if err != nil {
+		return err
+	}
+	file := f.config
+	if file == "" {
+		file = filepath.Join("/", root, rule.File)
+	} else if _, err := os.Stat(file); err != nil {
+		return failure.Usagef("--config: %w", err)
+	}
+	d := &daemon.Daemon{Root: root, RuleFile: file, Every: f.every, Log: logger(cmd.ErrOrStderr())}
+	if err := d.Open(); err != nil {
+		return err
+	}
+	switch {
+	case f.dryRun:
+		return preview(cmd.OutOrStdout(), d)
+	case f.once:
+		_, err := d.Once(cmd.Context())
+		return err
+	}
+	// It shares the machine with those whom it serves: little memory is worth
+	// more to them than a collection now and then.
+	debug.SetGCPercent(25)
+	return d.Run(cmd.Context())
+}
+
+// preview prints what a daemon would write, with the reasons.
+func preview(w io.Writer, d *daemon.Daemon) error {
+	changes, err := d.Preview()
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		fmt.Fprintf(w, "# %s\n", changes[i].Why)
+		if err := plan.Print(w, []plan.Step{changes[i].Step}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logger writes lines of KEY=VALUE; systemd's journal has times of its own.
+func logger(w io.Writer) *slog.Logger {
+	var options slog.HandlerOptions
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey && len(groups) == 0 {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(w, &options))
+}

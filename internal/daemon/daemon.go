@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+
+// Package daemon keeps io.kyber.weight in step with what is asked for: in a file
+// of rules, or in io.bfq.weight and io.weight, which container runtimes and
+// systemd write. What they ask for gets through there in several scales; the
+// daemon restores what weights were meant to be to each other.
+//
+// All that it knows is in the kernel: weights, and beside them marks that tell
+// which were its own. It can be killed and started at any moment.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"isolio/internal/block"
+	"isolio/internal/cgroup"
+	"isolio/internal/container"
+	"isolio/internal/plan"
+	"isolio/internal/rule"
+	"isolio/internal/weight"
+)
+
+// Daemon keeps the weights of one machine.
+type Daemon struct {
+	// Root is the machine's root directory, "" for /.
+	Root string
+	// RuleFile is where the rules are.
+	RuleFile string
+	// Every is how often everything is looked at again. What happens between is
+	// noticed by inotify; this is for what it does not tell, such as a module
+	// that was loaded.
+	Every time.Duration
+	Log   *slog.Logger
+
+	tree   cgroup.Tree
+	config rule.Config
+	marks  marks
+	groups []string // of the last look
+	// containers were found among searched, at listed.
+	containers []container.Container
+	searched   []string
+	listed     time.Time
+	// failed are cgroups whose weight could not be set, by the error, so that it
+	// is logged once.
+	failed map[string]string
+}
+
+// Change is one weight that was written, or would be.
+type Change struct {
+	plan.Step
+	Group, Why string
+}
+
+// Open finds the cgroup tree and reads the rules.
+func (d *Daemon) Open() error {
+	tree, err := cgroup.Find(d.Root)
+	if err != nil {
+		return err
+	}
+	if err := tree.Check(); err != nil {
+		return err
+	}
+	d.tree = tree
+	d.failed = map[string]string{}
+	d.config, err = rule.Load(d.RuleFile)
+	return err
+}
+
+// Reload reads the rules again. If something is wrong with them, those in force
+// stay.
+func (d *Daemon) Reload() error {
+	config, err := rule.Load(d.RuleFile)
+	if err != nil {
+		return fmt.Errorf("%w; the rules in force stay", err)
+	}
+	d.config = config
+	return nil
+}
+
+// listEvery is how often files of runtimes are looked at while containers come
+// and go all the time.
+const listEvery = 2 * time.Second
+
+// look looks at every cgroup, and returns what is to be written. marked is
+// called before with each cgroup's mark; nil to change nothing.
+func (d *Daemon) look(marked func(dir string, next mark) error) ([]Change, error) {
+	m, err := d.machine()
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, group := range d.groups {
+		more, err := d.lookAt(m, group, marked)
+		if err != nil && !gone(err) {
+			return changes, err
+		}
+		changes = append(changes, more...)
+	}
+	return changes, nil
+}
+
+// machine is what is known now.
+func (d *Daemon) machine() (*machine, error) {
+	groups, err := d.tree.Groups()
+	if err != nil {
+		return nil, err
+	}
+	still := make(map[string]bool, len(groups))
+	for _, group := range groups {
+		still[group] = true
+	}
+	for _, group := range d.groups {
+		if !still[group] {
+			d.marks.forget(d.tree.Path(group))
+			delete(d.failed, group)
+		}
+	}
+	d.groups = groups
+	if !slices.Equal(groups, d.searched) && time.Since(d.listed) >= listEvery {
+		if d.containers, err = container.List(d.Root, groups); err != nil {
+			return nil, err
+		}
+		d.searched, d.listed = groups, time.Now()
+	}
+	disks, err := kyberDisks(block.System{Root: d.Root})
+	return newMachine(d.config.Rules, disks, d.containers), err
+}
+
+// lookAt decides what is to be written to one cgroup.
+func (d *Daemon) lookAt(m *machine, group string, marked func(string, mark) error) ([]Change, error) {
+	have, there, err := d.tree.Weights(group, weight.Kyber.File())
+	if err != nil || !there {
+		return nil, err
+	}
+	want, err := m.want(d.tree, group)
+	if err != nil {
+		return nil, err
+	}
+	dir := d.tree.Path(group)
+	last := d.marks.get(dir)
+	changes, next := decide(want.Weights, have, last)
+	if marked != nil && !maps.Equal(last, next) {
+		if err := marked(dir, next); err != nil {
+			return nil, fmt.Errorf("mark %s: %w", dir, err)
+		}
+	}
+	var steps []Change
+	for _, c := range changes {
+		majMin := c.disk
+		if majMin == everyDisk {
+			majMin = ""
+		}
+		step, err := d.tree.SetWeight(group, weight.Kyber.File(), majMin, c.weight)
+		if err != nil {
+			return nil, err
+		}
+		why := want.Why
+		if c.weight == 0 {
+			why = "nobody asks for it any more"
+		}
+		steps = append(steps, Change{Step: step, Group: group, Why: why})
+	}
+	return steps, nil
+}
+
+func gone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+}
+
+// Preview returns what a look would write, and changes nothing.
+func (d *Daemon) Preview() ([]Change, error) {
+	return d.look(nil)
+}
+
+// Once looks at every cgroup and writes what is to be written. It returns how
+// many weights it wrote. A weight that cannot be written is logged, and tried
+// again by the next look.
+func (d *Daemon) Once(ctx context.Context) (int, error) {
+	changes, err := d.look(d.marks.set)
+	if err != nil {
+		return 0, err
+	}
+	nr := 0
+	for i := range changes {
+		c := &changes[i]
+		err := plan.On(plan.OS{}).Apply([]plan.Step{c.Step})
+		switch {
+		case err == nil:
+			nr++
+			delete(d.failed, c.Group)
+			d.Log.InfoContext(ctx, "weight", "cgroup", c.Group, "value", c.Value, "before", c.Undo, "why", c.Why)
+		case gone(err):
+		case d.failed[c.Group] != err.Error():
+			d.failed[c.Group] = err.Error()
+			d.Log.ErrorContext(ctx, "weight", "cgroup", c.Group, "value", c.Value, "error", err.Error())
+		}
+	}
+	return nr, nil
+}
+
+// Status is one line about what the daemon does.
+func (d *Daemon) Status() string {
+	return strconv.Itoa(len(d.groups)) + " cgroups, " + strconv.Itoa(len(d.containers)) + " containers, " +
+		strconv.Itoa(len(d.config.Rules)) + " rules"
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	notify "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/weight"
+)
+
+// A runtime that makes a cgroup writes to it many times, so the daemon waits a
+// little after something happened; and where something happens all the time, it
+// looks once in a while.
+const (
+	settle = 100 * time.Millisecond
+	apart  = time.Second
+)
+
+// Run keeps weights until ctx ends. It tells systemd, if that started it.
+func (d *Daemon) Run(ctx context.Context) error {
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	watch, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("inotify: %w", err)
+	}
+	defer watch.Close()
+	stop, err := d.serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := d.pass(ctx, watch); err != nil {
+		return err
+	}
+	tell(notify.SdNotifyReady)
+	defer tell(notify.SdNotifyStopping)
+	return d.loop(ctx, watch, reload)
+}
+
+func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-chan os.Signal) error {
+	soon := time.NewTimer(settle)
+	soon.Stop()
+	every := time.NewTicker(d.Every)
+	defer every.Stop()
+	alive, stop := watchdog()
+	defer stop()
+	waits, looked := false, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reload:
+			d.reload(ctx)
+		case event := <-watch.Events:
+			if matters(event) && !waits {
+				soon.Reset(max(settle, apart-time.Since(looked)))
+				waits = true
+			}
+			continue
+		case err := <-watch.Errors:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				return fmt.Errorf("inotify: %w", err)
+			}
+		case <-alive:
+			tell(notify.SdNotifyWatchdog)
+			continue
+		case <-soon.C:
+		case <-every.C:
+		}
+		waits, looked = false, time.Now()
+		if err := d.pass(ctx, watch); err != nil {
+			// It is tried again: a tree that changes may be half there.
+			d.Log.ErrorContext(ctx, "look", "error", err.Error())
+		}
+	}
+}
+
+// matters reports whether an event may change what is asked for: cgroups come
+// and go, and these files are written.
+func matters(event fsnotify.Event) bool {
+	switch filepath.Base(event.Name) {
+	case weight.BFQ.File(), weight.IOCost.File():
+		return true
+	}
+	// The other files of a cgroup are all there from its beginning.
+	return event.Has(fsnotify.Create) || event.Has(fsnotify.Remove)
+}
+
+// pass looks at everything, and has inotify tell of cgroups that are new.
+func (d *Daemon) pass(ctx context.Context, watch *fsnotify.Watcher) error {
+	watched := map[string]bool{}
+	for _, dir := range watch.WatchList() {
+		watched[dir] = true
+	}
+	// New ones are watched before they are looked at: nothing is missed between.
+	groups, err := d.tree.Groups()
+	if err != nil {
+		return err
+	}
+	for _, group := range append([]string{""}, groups...) {
+		dir := d.tree.Path(group)
+		if watched[dir] {
+			continue
+		}
+		if err := watch.Add(dir); err != nil && !gone(err) {
+			d.Log.WarnContext(ctx, "inotify", "cgroup", group, "error", err.Error(), "instead", "looked at every "+d.Every.String())
+			break
+		}
+	}
+	_, err = d.Once(ctx)
+	tell("STATUS=" + d.Status())
+	return err
+}
+
+func (d *Daemon) reload(ctx context.Context) {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {
+		tell(notify.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
+	}
+	metrics := d.config.Metrics
+	if err := d.Reload(); err != nil {
+		d.Log.ErrorContext(ctx, "reload", "error", err.Error())
+	} else {
+		d.Log.InfoContext(ctx, "reload", "rules", len(d.config.Rules), "file", d.RuleFile)
+		if d.config.Metrics != metrics {
+			d.Log.WarnContext(ctx, "reload", "metrics", d.config.Metrics, "in force", metrics, "remedy", "restart the daemon for another address")
+		}
+	}
+	tell(notify.SdNotifyReady)
+}
+
+// tell tells systemd. Without it, or with it gone, there is nobody to tell.
+func tell(state string) { _, _ = notify.SdNotify(false, state) }
+
+// watchdog ticks twice in the time after which systemd takes the daemon for
+// stuck; never, if there is no such time.
+func watchdog() (<-chan time.Time, func()) {
+	limit, err := notify.SdWatchdogEnabled(false)
+	if err != nil || limit == 0 {
+		return nil, func() {}
+	}
+	ticker := time.NewTicker(limit / 2)
+	return ticker.C, ticker.Stop
+}
+
+// serve serves metrics where the rules say.
+func (d *Daemon) serve() (stop func(), err error) {
+	if d.config.Metrics == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", d.config.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("%s: metrics: %w", d.RuleFile, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", NewMetrics(d.Root).Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			d.Log.Error("metrics", "error", err.Error())
+		}
+	}()
+	return func() { server.Close() }, nil
+}
