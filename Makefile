@@ -44,13 +44,16 @@ build/qemu-clock.so: internal/lab/clock/qemu-clock.c
 modules: build ## build the kernel modules for KERNEL, into build/modules/
 	@for line in $(lines); do scripts/modules $$line || exit 1; done
 
+libaps: build ## build libaps, its tests and its engines for fio, for the lab and for KERNEL
+	@for line in $(lines); do scripts/libaps $$line || exit 1; done
+
 demo: ## set up, build, and show four containers sharing a disk by weight
 	@$(MAKE) --no-print-directory setup KERNEL=6.1
 	@$(MAKE) --no-print-directory modules KERNEL=6.1
 	build/isolio lab $(DEMO) --cases depth-32,reference --report build/report-rand-read.html
 	@echo "The page with the plots: build/report-rand-read.html"
 
-lab: modules qemu ## run every experiment in experiments/ and check what it expects
+lab: modules libaps qemu ## run every experiment in experiments/ and check what it expects
 	@for experiment in experiments/*.toml; do \
 		echo "== $$experiment"; build/isolio lab $$experiment --check || exit 1; done
 
@@ -97,4 +100,4 @@ install: build ## build for the kernel that runs here; install modules and comma
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
 
-.PHONY: help setup qemu build modules demo lab test test-c test-go test-vm test-debug lint install clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-debug lint install clean

@@ -32,6 +32,8 @@ type Env struct {
 	Device string
 	// Fio is the load generator's file; "" looks for fio in $PATH.
 	Fio string
+	// Engines is the directory with libaps' engines for fio, "" for none.
+	Engines string
 
 	machine plan.Machine
 	// start starts a process in a cgroup of Cgroups.

@@ -153,7 +153,7 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 	}
 	p.mounted = at
 	p.Setup = append(p.Setup, mount...)
-	p.Jobs, err = e.jobs(x, k, group, d, at)
+	p.Jobs, err = e.jobs(x, k, c, group, d, at)
 	return p, err
 }
 
@@ -166,10 +166,15 @@ const partAlign = 1 << 20
 
 // jobs gives each container an equal part of the disk, unless its job names
 // an offset.
-func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d *block.Device, mounted string) ([]Job, error) {
+func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, group string, d *block.Device, mounted string) ([]Job, error) {
 	part := d.SizeBytes / int64(len(k.Containers)) / partAlign * partAlign
 	var jobs []Job
 	for i, t := range k.Containers {
+		t.Job = c.JobOf(&t)
+		if t.Job.UsesLibaps() && e.Engines == "" {
+			return nil, failure.Unsupportedf("%s: container %s: fio's engine %s is libaps' own, and nothing says where it is; "+
+				"`make -C libaps FIO=DIR` builds it, --engines names its directory", x.File, t.Name, t.Job["ioengine"])
+		}
 		offset := t.Job.Bytes("offset", int64(i)*part)
 		size := t.Job.Bytes("size", min(part, d.SizeBytes-offset))
 		if _, chosen := t.Job["offset"]; !chosen && size > part {
@@ -192,7 +197,7 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, group string, d 
 			Job: fio.Job{
 				Name: t.Name, Filename: filename, Files: mounted != "", OffsetBytes: offset, SizeBytes: size,
 				Ramp: seconds(uncounted), Runtime: seconds(counted) + spare,
-				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job,
+				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job, Engines: e.Engines,
 			},
 		})
 		if err := e.members(x, &jobs[i], group); err != nil {

@@ -23,6 +23,7 @@ type benchFlags struct {
 	root        string
 	dryRun      bool
 	allowWrites bool
+	engines     string
 }
 
 func newBenchCommand() *cobra.Command {
@@ -52,6 +53,7 @@ used: those are for the lab.`,
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, proc and dev are looked for there")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change and every process as shell commands; change nothing")
 	flags.BoolVar(&f.allowWrites, "allow-writes", false, "let jobs that write destroy what is on the disk")
+	flags.StringVar(&f.engines, "engines", "", "`DIR` with libaps' engines for fio (fio-aps.so), for jobs that have them")
 	return cmd
 }
 
@@ -69,6 +71,11 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	}
 	env := bench.NewEnv(root)
 	env.Device = f.device
+	if f.engines != "" {
+		if env.Engines, err = filepath.Abs(f.engines); err != nil {
+			return err
+		}
+	}
 	// All plans come before the first run: what is wrong with the fifth
 	// scheduler's shows before an hour of the first four.
 	var plans []*bench.Plan

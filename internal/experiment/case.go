@@ -228,6 +228,9 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 		EndS:   value(f.EndS, k.RampS+k.DurationS),
 		Job:    common.overlaid(c.job(key+".job", f.Job)),
 	}
+	if o, found := t.Job.misplaced(); found {
+		c.misplaced(key+".job."+o.name, o)
+	}
 	t.Cgroup = value(f.Cgroup, t.Name)
 	for _, earlier := range k.Containers {
 		if f.Name != nil && earlier.Name == t.Name {

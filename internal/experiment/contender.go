@@ -28,6 +28,8 @@ type Contender struct {
 	// that of a disk at its real speed, as the engine's own are: on a modeldisk
 	// it is multiplied by the disk's scale. See IsTime.
 	Tunables map[string]string
+	// Jobs are fio options of its own for containers, by their names.
+	Jobs map[string]Job
 
 	// costs are what io.cost is told instead of what [device.iocost] says.
 	costs fileIocost
@@ -58,15 +60,31 @@ func (d *Contender) Costs(m Iocost) Iocost {
 // names that the file has: tunables, and "iocost.rlat_us" for what io.cost is told.
 func (d *Contender) Changes() map[string]string {
 	all := maps.Clone(d.Tunables)
+	set := func(name, text string) {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[name] = text
+	}
 	for name, n := range d.costs.members() {
 		if n != nil {
-			if all == nil {
-				all = map[string]string{}
-			}
-			all["iocost."+name] = strconv.FormatInt(*n, 10)
+			set("iocost."+name, strconv.FormatInt(*n, 10))
+		}
+	}
+	for container, job := range d.Jobs {
+		for name, text := range job {
+			set("job."+container+"."+name, text)
 		}
 	}
 	return all
+}
+
+// JobOf is a container's job with the contender's options in it.
+func (d *Contender) JobOf(t *Container) Job {
+	if own := d.Jobs[t.Name]; own != nil {
+		return t.Job.overlaid(own)
+	}
+	return t.Job
 }
 
 // members are the table's keys with their values, nil for one that is not set.
@@ -96,6 +114,8 @@ type fileContender struct {
 	Label     *string        `toml:"label"`
 	Tunables  map[string]any `toml:"tunables"`
 	Iocost    *fileIocost    `toml:"iocost"`
+
+	Job map[string]map[string]any `toml:"job"`
 }
 
 // tunablePattern keeps a tunable's name one file's name.
@@ -145,11 +165,45 @@ func (c *checker) contender(key string, f *fileContender) Contender {
 		}
 		d.Tunables[name] = text
 	}
+	for _, container := range slices.Sorted(maps.Keys(f.Job)) {
+		if d.Jobs == nil {
+			d.Jobs = map[string]Job{}
+		}
+		d.Jobs[container] = c.job(key+".job."+container, f.Job[container])
+	}
 	if f.Iocost != nil {
 		d.costs = *f.Iocost
 		c.costs(key+".iocost", &d)
 	}
 	return d
+}
+
+// contenderJobs checks that options of contenders are for containers that there
+// are, and every container's that its engine has them.
+func (c *checker) contenderJobs(e *Experiment) {
+	for i := range e.Contenders {
+		d := &e.Contenders[i]
+		for _, name := range slices.Sorted(maps.Keys(d.Jobs)) {
+			key := fmt.Sprintf("contender[%d].job.%s", i, name)
+			var all []string
+			for _, k := range e.Cases {
+				all = append(all, k.containerNames()...)
+				for _, t := range k.Containers {
+					if o, found := d.JobOf(&t).misplaced(); found && t.Name == name {
+						c.misplaced(key+"."+o.name, o)
+					}
+				}
+			}
+			if !slices.Contains(all, name) {
+				slices.Sort(all)
+				c.fail(key, fmt.Sprintf("there is no container %q", name), strings.Join(slices.Compact(all), ", "))
+			}
+		}
+	}
+}
+
+func (c *checker) misplaced(key string, o option) {
+	c.fail(key, "is an option of the engine "+o.engine, fmt.Sprintf("with ioengine = %q", o.engine))
 }
 
 // longest keeps a length of time within 64 bits at any scale.

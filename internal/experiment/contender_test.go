@@ -104,7 +104,7 @@ func TestParseRefusesContenders(t *testing.T) {
 			`x:3: schedulers: unknown scheduler "kf-400"; allowed: ` + known + ", kf-100, kf-300, iocost-170"},
 		{"no schedulers at all", variants[strings.Index(variants, "[[contender]]"):], "",
 			`x:3: schedulers: unknown scheduler "kf-300"; allowed: ` + known},
-		{"unknown key", "label =", "lable =", "x:17: contender.lable: unknown key; allowed: name, scheduler, label, tunables, iocost"},
+		{"unknown key", "label =", "lable =", "x:17: contender.lable: unknown key; allowed: name, scheduler, label, tunables, iocost, job"},
 		{"no name", "name = \"kf-100\"\n", "", "x:14: contender.name: is missing; allowed: " + nameRule},
 		{"a scheduler's name", `name = "kf-100"`, `name = "bfq"`,
 			`x:15: contender.name: "bfq" is a scheduler's own name; allowed: a name of its own`},

@@ -48,6 +48,13 @@ func (e *Experiment) Writes() bool {
 	return slices.ContainsFunc(e.Cases, func(k Case) bool { return k.writes() })
 }
 
+// UsesLibaps reports whether any container's fio has an engine of libaps.
+func (e *Experiment) UsesLibaps() bool {
+	return slices.ContainsFunc(e.Cases, func(k Case) bool {
+		return slices.ContainsFunc(k.Containers, func(t Container) bool { return t.Job.UsesLibaps() })
+	})
+}
+
 // Known lists the contenders that the engine can set up. "iocost" stands for
 // the scheduler none with the kernel's io.cost controller enabled.
 func Known() []string {

@@ -21,6 +21,8 @@ type option struct {
 	// min and max bound a count; for a size they are bytes.
 	min, max int64
 	choices  []string
+	// engine is the only one that has it, "" for any.
+	engine string
 }
 
 type optionKind int
@@ -44,7 +46,7 @@ func options() []option {
 		{name: "iodepth_batch_submit", kind: count, min: 1, max: 65536},
 		{name: "iodepth_batch_complete_min", kind: count, min: 0, max: 65536},
 		{name: "iodepth_batch_complete_max", kind: count, min: 0, max: 65536},
-		{name: "ioengine", kind: choice, choices: []string{"libaio", "io_uring", "psync", "pvsync2", "sync"}},
+		{name: "ioengine", kind: choice, choices: append([]string{"libaio", "io_uring", "psync", "pvsync2", "sync"}, LibapsEngines()...)},
 		{name: "direct", kind: count, min: 0, max: 1},
 		{name: "numjobs", kind: count, min: 1, max: 1024},
 		{name: "rwmixread", kind: count, min: 0, max: 100},
@@ -57,7 +59,39 @@ func options() []option {
 		{name: "fsync", kind: count, min: 0, max: math.MaxInt32},
 		{name: "prio", kind: count, min: 0, max: 7},
 		{name: "prioclass", kind: count, min: 0, max: 3},
+		{name: "thread", kind: count, min: 0, max: 1},
+		{name: "mode", kind: choice, engine: engineAPS, choices: []string{"interrupt", "poll", "hybrid", "aps", "ring-hybrid"}},
+		{name: "fallback", kind: count, engine: engineAPS, min: 0, max: 1},
+		{name: "poll_margin_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
+		{name: "hybrid_margin_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
+		{name: "hybrid_sleep_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
+		{name: "deep_sleep_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
+		{name: "sched_rr", kind: count, engine: engineAPS, min: 0, max: 99},
+		{name: "show_stats", kind: count, engine: engineAPS, min: 0, max: 1},
+		{name: "work", kind: count, engine: engineCompute, min: 0, max: 1_000_000},
 	}
+}
+
+// libaps' engines for fio.
+const (
+	engineAPS     = "aps"     // waits as libaps does
+	engineCompute = "compute" // computes after each request
+)
+
+// LibapsEngines are the engines that come with libaps, and not with fio.
+func LibapsEngines() []string { return []string{engineAPS, engineCompute} }
+
+// UsesLibaps reports whether the job's engine comes with libaps.
+func (j Job) UsesLibaps() bool { return slices.Contains(LibapsEngines(), j["ioengine"]) }
+
+// misplaced is an option of an engine that is not the job's; false if there is none.
+func (j Job) misplaced() (o option, found bool) {
+	for _, o := range options() {
+		if _, set := j[o.name]; set && o.engine != "" && o.engine != j["ioengine"] {
+			return o, true
+		}
+	}
+	return o, false
 }
 
 // Writes reports whether the job changes the device's contents.

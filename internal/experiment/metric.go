@@ -39,7 +39,14 @@ const (
 	// A container's p99 over the mean latency that Little's law gives it: the
 	// requests that it keeps outstanding over those that it completes a second.
 	P99VsFair = "p99_vs_fair"
-	P99Vs     = "p99_vs" // :SCHEDULER, over the same container's p99 there
+	P99Vs     = "p99_vs"    // :SCHEDULER, over the same container's p99 there
+	LatVs     = "lat_us_vs" // :STATISTIC/SCHEDULER, likewise
+
+	// A container's fio, user and system time in percent of one CPU.
+	CPUPct   = "cpu_pct"
+	CPUPctVs = "cpu_pct_vs" // :SCHEDULER
+	// A container's rate over its rate in another case.
+	RateVsCase = "bytes_per_s_vs_case" // :CASE, the same scheduler there, or :CASE/SCHEDULER
 
 	// CPU time in use on the whole machine, over the requests.
 	CPUNsPerIO       = "cpu_ns_per_io"
@@ -72,6 +79,7 @@ const (
 	statisticArgument
 	statArgument  // a name in the device's stat file, or the guard's
 	delayArgument // a statistic of delay counts
+	statisticSchedulerArgument
 )
 
 // metricForm is how a metric may be written, and what it goes with.
@@ -99,6 +107,10 @@ var metricForms = []metricForm{
 	{kind: WriteP99US, argument: containerArgument},
 	{kind: P99VsFair, direction: true, container: true},
 	{kind: P99Vs, argument: schedulerArgument, direction: true, container: true},
+	{kind: LatVs, argument: statisticSchedulerArgument, direction: true, container: true},
+	{kind: CPUPct, container: true},
+	{kind: CPUPctVs, argument: schedulerArgument, container: true},
+	{kind: RateVsCase, argument: caseArgument, direction: true, container: true},
 	{kind: CPUNsPerIO},
 	{kind: CPUNsPerIOVs, argument: schedulerArgument},
 	{kind: CPUNsPerIOVsCase, argument: caseArgument},
@@ -132,6 +144,7 @@ func (f metricForm) String() string {
 	names := map[argument]string{
 		schedulerArgument: "SCHEDULER", containerArgument: "CONTAINER", caseArgument: "CASE[/SCHEDULER]",
 		statisticArgument: "STATISTIC", statArgument: "NAME", delayArgument: "STATISTIC",
+		statisticSchedulerArgument: "STATISTIC/SCHEDULER",
 	}
 	if f.argument == noArgument {
 		return f.kind
@@ -187,12 +200,15 @@ func (x Expectation) Reference() (name, scheduler string, ok bool) {
 	switch x.Metric.Kind {
 	case TotalVsNone:
 		return x.Case, "none", true
-	case TotalVs, P99Vs, CPUNsPerIOVs:
+	case TotalVs, P99Vs, CPUNsPerIOVs, CPUPctVs:
 		return x.Case, x.Metric.Arg, true
+	case LatVs:
+		_, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
+		return x.Case, scheduler, true
 	case TotalVsCase, IOPSVsCase, P999VsCase, MaxVsCase:
 		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return name, cmp.Or(scheduler, "none"), true
-	case CPUNsPerIOVsCase:
+	case CPUNsPerIOVsCase, RateVsCase:
 		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return name, cmp.Or(scheduler, x.Scheduler), true
 	}
@@ -232,6 +248,11 @@ func (e *Experiment) parseMetric(text string, containers []string) (m Metric, pr
 	case delayArgument:
 		if !slices.Contains(DelayStatistics(), m.Arg) {
 			problem, allowed = fmt.Sprintf("%q is not a statistic of delay counts", m.Arg), strings.Join(DelayStatistics(), ", ")
+		}
+	case statisticSchedulerArgument:
+		statistic, scheduler, _ := strings.Cut(m.Arg, "/")
+		if problem, allowed = oneOf(scheduler, e.Schedulers, "schedulers"); !slices.Contains(LatencyStatistics(), statistic) {
+			problem, allowed = fmt.Sprintf("%q is not a statistic of latencies", statistic), strings.Join(LatencyStatistics(), ", ")
 		}
 	case statArgument:
 		if m.Arg == "" {
@@ -275,7 +296,7 @@ func oneOf(name string, all []string, what string) (problem, allowed string) {
 // wait for each request keep one a process, whatever iodepth says.
 func (j Job) Depth() int {
 	depth := 1
-	if engine := j["ioengine"]; engine == "libaio" || engine == "io_uring" {
+	if engine := j["ioengine"]; engine == "libaio" || engine == "io_uring" || engine == engineAPS {
 		depth = j.Count("iodepth", 1)
 	}
 	return depth * j.Count("numjobs", 1)

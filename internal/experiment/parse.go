@@ -72,6 +72,7 @@ func (c *checker) experiment(f *file) *Experiment {
 	e.Contenders = c.contenders(f)
 	e.Schedulers = c.schedulers(f.Schedulers, e.Contenders)
 	e.Cases = c.cases(f, e.Schedulers)
+	c.contenderJobs(e)
 	c.iocostNeedsModel(e)
 	c.shareUnit(f, e)
 	c.plots(f, e)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,7 +35,12 @@ type Job struct {
 	Prerun string
 	// Options are the experiment's.
 	Options experiment.Job
+	// Engines is the directory with libaps' engines.
+	Engines string
 }
+
+// EngineFile is the file of one of libaps' engines.
+func EngineFile(name string) string { return "fio-" + name + ".so" }
 
 // Member is one of several jobs of a fio.
 type Member struct {
@@ -76,8 +82,12 @@ func (j Job) Args(output string) []string {
 		"--output-format=json",
 		"--output="+output,
 	)
+	external := j.Options.UsesLibaps()
+	if external { // first: only after it its own options mean something
+		args = append(args, "--ioengine=external:"+filepath.Join(j.Engines, EngineFile(j.Options["ioengine"])))
+	}
 	for _, name := range slices.Sorted(maps.Keys(j.Options)) {
-		if name != "offset" && name != "size" {
+		if name != "offset" && name != "size" && (name != "ioengine" || !external) {
 			args = append(args, "--"+name+"="+j.Options[name])
 		}
 	}

@@ -55,7 +55,9 @@ func engine(scheduler, name string, to *json.Encoder, stderr io.Writer) int {
 	// The timekeeper sleeps in the kernel; others go on meanwhile though there
 	// is one CPU.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
-	run, err := bench.Run(context.Background(), bench.NewEnv(""), x, k, scheduler,
+	env := bench.NewEnv("")
+	env.Engines = guestEngines
+	run, err := bench.Run(context.Background(), env, x, k, scheduler,
 		func(p bench.Progress) { tell(report{Progress: &p}) })
 	if err != nil {
 		tell(report{Error: err.Error()})

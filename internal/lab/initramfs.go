@@ -59,12 +59,27 @@ func OpenKernel(build, line string) (*Kernel, error) {
 	return k, nil
 }
 
+// Libaps returns the host paths of files that `make libaps` built in the kernel
+// root, such as "fio-aps.so".
+func (k *Kernel) Libaps(names ...string) ([]string, error) {
+	var files []string
+	for _, name := range names {
+		file, err := k.root.resolve("/isolio/libaps/out/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("libaps: %w; `make libaps KERNEL=%s` makes it", err, k.Line)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
 // contents says what the first part of an initramfs holds. It is the same for
 // all contenders of an experiment.
 type contents struct {
 	kernel   *Kernel
 	init     string            // host path of the isolio binary
 	programs []string          // names of programs of the kernel root
+	built    map[string]string // what was built in the kernel root, guest path to host path
 	stock    []string          // stock modules: name, and parameters after a space
 	extra    []string          // host paths of isolio's modules, loaded after the stock ones
 	carry    []string          // host paths of modules that are not loaded
@@ -103,6 +118,14 @@ func (c contents) addPrograms(a *archive) error {
 			return fmt.Errorf("kernel root: %w", err)
 		}
 		if err := a.addFile(path.Join("/bin", name), 0o755, host); err != nil {
+			return err
+		}
+		if err := c.kernel.root.closure(host, libs); err != nil {
+			return err
+		}
+	}
+	for guest, host := range c.built {
+		if err := a.addFile(guest, 0o755, host); err != nil {
 			return err
 		}
 		if err := c.kernel.root.closure(host, libs); err != nil {

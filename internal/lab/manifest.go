@@ -13,6 +13,7 @@ const (
 	guestManifest   = "/isolio/manifest.json"
 	guestModules    = "/isolio/modules"
 	guestExperiment = "/isolio/experiment.toml"
+	guestEngines    = "/isolio/fio" // libaps' engines
 )
 
 // manifest tells the guest's init what to do. It is the only thing besides the

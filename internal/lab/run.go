@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"isolio/internal/bench"
 	"isolio/internal/experiment"
 	"isolio/internal/failure"
+	"isolio/internal/fio"
 	"isolio/internal/result"
 )
 
@@ -112,9 +114,14 @@ func (o Options) vm(x *experiment.Experiment) (VM, error) {
 	if err != nil {
 		return VM{}, err
 	}
+	engines, err := built(kernel, x)
+	if err != nil {
+		return VM{}, err
+	}
 	return VM{
 		Kernel: kernel, Init: o.Init,
 		Programs: programs(x),
+		Built:    engines,
 		Stock:    stock(x),
 		Extra:    modules,
 		Payload: Payload{
@@ -142,6 +149,22 @@ func programs(x *experiment.Experiment) []string {
 		all = append(all, "mkfs."+kind)
 	}
 	return all
+}
+
+// built are libaps' engines for fio, if a container has one.
+func built(kernel *Kernel, x *experiment.Experiment) (map[string]string, error) {
+	if !x.UsesLibaps() {
+		return nil, nil
+	}
+	engines := map[string]string{}
+	for _, name := range experiment.LibapsEngines() {
+		files, err := kernel.Libaps(fio.EngineFile(name))
+		if err != nil {
+			return nil, fmt.Errorf("lab: %w", err)
+		}
+		engines[path.Join(guestEngines, fio.EngineFile(name))] = files[0]
+	}
+	return engines, nil
 }
 
 // stock are the kernel's own modules to load.

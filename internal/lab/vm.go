@@ -27,6 +27,9 @@ type VM struct {
 	Init string
 	// Programs are programs of the kernel root to take along, such as "fio".
 	Programs []string
+	// Built are host paths, by guest path, of programs and libraries that were
+	// built in the kernel root, below it. The libraries they need come with them.
+	Built map[string]string
 	// Stock are the kernel's own modules to load, such as "bfq" or
 	// "null_blk nr_devices=0". What they depend on comes with them.
 	Stock []string
@@ -176,7 +179,7 @@ func (vm VM) image(file string) (*image, error) {
 		init = self
 	}
 	c := contents{
-		kernel: vm.Kernel, init: init, programs: vm.Programs,
+		kernel: vm.Kernel, init: init, programs: vm.Programs, built: vm.Built,
 		stock: vm.Stock, extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files,
 	}
 	a, modules, err := c.base()

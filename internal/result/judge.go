@@ -54,6 +54,8 @@ func (d *Document) value(e *experiment.Experiment, x experiment.Expectation) (fl
 		if r.Delays != nil {
 			return r.Delays.statistic(x.Metric.Arg)
 		}
+	case experiment.CPUPct:
+		return r.cpuPct(x.Container)
 	case experiment.IOPS:
 		return r.rate(x, func(t *Container) float64 { return t.IOPS }, func(d *Direction) float64 { return d.IOPS })
 	case experiment.BytesPS:
@@ -90,7 +92,23 @@ func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
 		got, ok := over(a, b)
 		return got, ok && known && alsoKnown
 	case experiment.P99Vs:
-		return r.p99Vs(other, x)
+		return r.latVs(other, x, "p99")
+	case experiment.LatVs:
+		statistic, _, _ := strings.Cut(x.Metric.Arg, "/")
+		return r.latVs(other, x, statistic)
+	case experiment.CPUPctVs:
+		a, known := r.cpuPct(x.Container)
+		b, alsoKnown := other.cpuPct(x.Container)
+		got, ok := over(a, b)
+		return got, ok && known && alsoKnown
+	case experiment.RateVsCase:
+		bytes := func(r *Run) (float64, bool) {
+			return r.rate(x, func(t *Container) float64 { return t.BytesPS }, func(d *Direction) float64 { return d.BytesPS })
+		}
+		a, known := bytes(r)
+		b, alsoKnown := bytes(other)
+		got, ok := over(a, b)
+		return got, ok && known && alsoKnown
 	case experiment.P999VsCase:
 		return r.latencyVersus(other, x, "p99_9")
 	case experiment.MaxVsCase:
@@ -156,30 +174,50 @@ func sendingS(k *experiment.Case, t experiment.Container) float64 {
 	return seconds
 }
 
-// p99Vs is the highest quotient, of the containers and directions that the
-// expectation is about, of the p99 and that of the same container in another
+// cpuPct is the CPU time of a container's fio, or of all, in percent of one CPU.
+func (r *Run) cpuPct(container string) (sum float64, ok bool) {
+	for i := range r.Containers {
+		if t := &r.Containers[i]; container == "" || t.Name == container {
+			sum, ok = sum+t.CPUUserPct+t.CPUSystemPct, true
+		}
+	}
+	return sum, ok
+}
+
+// latVs is the highest quotient, of the containers and directions that the
+// expectation is about, of a statistic and that of the same container in another
 // run. Where that completed nothing there is no quotient; where only this one
 // did not, the whole is not known.
-func (r *Run) p99Vs(other *Run, x experiment.Expectation) (highest float64, ok bool) {
+func (r *Run) latVs(other *Run, x experiment.Expectation, name string) (highest float64, ok bool) {
+	statistic := func(d *Direction) float64 {
+		if d == nil {
+			return 0
+		}
+		us, known := d.Lat.statistic(name)
+		if !known {
+			return 0
+		}
+		return *us
+	}
 	for i := range other.Containers {
 		theirs := &other.Containers[i]
 		if x.Container != "" && theirs.Name != x.Container {
 			continue
 		}
 		ours := r.container(theirs.Name)
-		for _, name := range directionNames(x.Direction) {
-			b := theirs.direction(name)
-			if b == nil || b.Lat.P99 <= 0 {
+		for _, direction := range directionNames(x.Direction) {
+			b := statistic(theirs.direction(direction))
+			if b <= 0 {
 				continue
 			}
 			if ours == nil {
 				return 0, false
 			}
-			a := ours.direction(name)
-			if a == nil || a.Lat.P99 <= 0 {
+			a := statistic(ours.direction(direction))
+			if a <= 0 {
 				return 0, false
 			}
-			highest, ok = max(highest, a.Lat.P99/b.Lat.P99), true
+			highest, ok = max(highest, a/b), true
 		}
 	}
 	return highest, ok

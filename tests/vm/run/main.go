@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -182,10 +183,15 @@ func guestTests(build, line, binary string, args []string) (lab.VM, error) {
 	if line == debugLine {
 		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
 	}
+	libaps, err := libapsTests(kernel)
+	if err != nil {
+		return lab.VM{}, err
+	}
 	argv := append([]string{guestTest, fmt.Sprint("-test.timeout=", limit-time.Minute)}, args...)
 	return lab.VM{
 		Kernel:   kernel,
 		Programs: []string{"fio", "sh"},
+		Built:    libaps,
 		Stock:    []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"},
 		Carry:    modules, // the tests load and unload them
 		Payload: lab.Payload{
@@ -197,4 +203,19 @@ func guestTests(build, line, binary string, args []string) (lab.VM, error) {
 		WorkMiB: work,
 		Limit:   limit,
 	}, nil
+}
+
+// libapsTests are libaps' test programs by their paths in the guest; none where
+// they are not built.
+func libapsTests(kernel *lab.Kernel) (map[string]string, error) {
+	names := []string{"ring-test", "cost"}
+	files, err := kernel.Libaps(names...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	built := map[string]string{}
+	for i := range files {
+		built["/tests/libaps/"+names[i]] = files[i]
+	}
+	return built, err
 }

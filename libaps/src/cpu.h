@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What others use of the CPUs that this process may use.
+ *
+ * Read at most every sample_ns, and compared with what was read 16 readings
+ * before: the kernel tells idle time in steps of 10 ms. Files below a root
+ * directory, so that tests have trees of their own:
+ *
+ *	/proc/stat			idle time of the allowed CPUs
+ *	/proc/thread-self/status	which CPUs are allowed (cpusets, affinity)
+ *	/proc/schedstat			how long all tasks waited for these CPUs
+ *	/proc/thread-self/schedstat	how long this thread did
+ *	/proc/self/cgroup, and cpu.max and cpu.stat of the cgroups above it
+ *
+ * On N CPUs, of which `busy` were in use, and of those `own` by this process:
+ * others got busy - own, and wanted as much more as they waited. A thread that
+ * spins takes CPUs from those who wait, so what they got alone would seem to leave
+ * it room. All that waited, without this process's threads: those that have I/Os
+ * in flight are taken to wait as long as this one. A kernel without
+ * CONFIG_SCHEDSTATS does not tell: then nobody waits.
+ *
+ * A cgroup with a quota of Q CPUs is a machine of Q CPUs
+ * in which `busy` is the cgroup's usage; one that was throttled has no margin.
+ * Of the machine and the cgroups, the one with the fewest CPUs left counts.
+ *
+ * cgroup v2 only.
+ */
+#ifndef APS_CPU_H
+#define APS_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define APS_CPU_READINGS 16
+#define APS_CPU_LEVELS 4	/* cgroups with a quota, from the innermost */
+#define APS_CPU_MAX 1024
+
+/* All since some time in the past. */
+struct aps_cpu_reading {
+	uint64_t at_ns;
+	uint64_t idle_ns;	/* all allowed CPUs together */
+	uint64_t own_ns;	/* this process */
+	uint64_t all_waited_ns;	/* all tasks, for allowed CPUs */
+	uint64_t own_waited_ns;	/* this thread */
+	uint64_t usage_ns[APS_CPU_LEVELS];
+	uint64_t nr_throttled[APS_CPU_LEVELS];
+};
+
+struct aps_cpu_level {
+	int stat_fd;
+	uint64_t quota_ppm;	/* CPUs, 1000000 is one */
+};
+
+/* What the window of readings says. */
+struct aps_cpu_load {
+	uint32_t util_ppm;	/* of the capacity, by others */
+	uint64_t capacity_ppm;	/* CPUs, 1000000 is one */
+};
+
+struct aps_cpu {
+	int stat_fd, waits_fd, own_waits_fd; /* the last two: -1 if not there */
+	uint64_t nr_cpus;
+	uint64_t allowed[APS_CPU_MAX / 64];
+	struct aps_cpu_level levels[APS_CPU_LEVELS];
+	unsigned int nr_levels;
+	struct aps_cpu_reading readings[APS_CPU_READINGS];
+	unsigned int nr, next;
+	struct aps_cpu_load load;
+	char *text;		/* a file's */
+	size_t text_bytes;
+};
+
+/* Return: 0, or -errno of a file that must be there. root: "" for /. */
+int aps_cpu_open(struct aps_cpu *cpu, const char *root);
+void aps_cpu_close(struct aps_cpu *cpu);
+
+/*
+ * Read the files. own_ns: CPU time of this process, of which nr_waiting threads
+ * have I/Os in flight. Return: 0 or -errno.
+ */
+int aps_cpu_read(struct aps_cpu *cpu, uint64_t now_ns, uint64_t own_ns, unsigned int nr_waiting);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The decision: how to wait for one I/O. Pure arithmetic; test/policy_test.c
+ * checks it without a device.
+ *
+ * Margin
+ *
+ * What others leave of the CPUs: 1 minus the mean of CPU utilisation now and at
+ * the last 16 completions. `others` are all but this process: a thread that spins
+ * would otherwise see itself, stop, see idle CPUs, and spin again. So a margin
+ * is enough for polling if all threads of this process that wait fit into it:
+ * `need` is their number over the number of CPUs. Hybrid needs the part of it in
+ * which it spins.
+ *
+ *	margin >= poll_margin and need			poll
+ *	margin >= hybrid_margin and need / 2		sleep mean / 2, then poll
+ *	else						sleep nearly all of it
+ *
+ * Worked: 4 CPUs, 4 threads that read, 1 that computes. Others use 1 of 4, the
+ * margin is 750,000, need is 1,000,000: they sleep half. With 4 that compute the
+ * margin is 0: they sleep as long as they can, use little of their CPU time, and
+ * so are preferred by the CPU scheduler when they wake.
+ *
+ * Estimates
+ *
+ * Mean service time of the last 16 I/Os of the same direction and size class.
+ * One that took more than 4 means counts as 2: an outlier (a page that is read
+ * again, a time slice that another had) moves a sleep by at most 1/16, while
+ * a device that has become slow is learnt in some dozens of I/Os. When a
+ * completion was there already at the first look after a sleep, its time is
+ * not known; it counts as the time slept, so that estimates fall again.
+ *
+ * A deep sleep is no longer than 2 times the shortest of the 16.
+ */
+#ifndef APS_POLICY_H
+#define APS_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "aps.h"
+
+#define APS_PPM_ONE 1000000u
+#define APS_NR_SAMPLES 16
+
+enum aps_direction { APS_DIR_READ, APS_DIR_WRITE, APS_NR_DIRS };
+
+/* Up to 4, 16, 64 and 256 KiB, and above. */
+#define APS_NR_SIZES 5
+
+/* Service times of one direction and size class. */
+struct aps_times {
+	uint64_t ns[APS_NR_SAMPLES];
+	uint64_t sum_ns;
+	unsigned int nr, next;
+};
+
+/* Utilisation at the last completions. */
+struct aps_loads {
+	uint32_t ppm[APS_NR_SAMPLES];
+	uint32_t sum_ppm;
+	unsigned int nr, next;
+};
+
+struct aps_policy {
+	struct aps_options opts;
+	struct aps_times times[APS_NR_DIRS][APS_NR_SIZES];
+	struct aps_loads loads;
+};
+
+/* How to wait: sleep until sleep_ns after the submission, and then: */
+struct aps_choice {
+	enum aps_wait_kind kind;
+	uint64_t sleep_ns;	/* 0: not at all */
+	uint64_t nap_ns;	/* deep: sleep so long between looks; 0: spin */
+	uint32_t margin_ppm;
+};
+
+unsigned int aps_size_class(size_t bytes);
+
+/* Return: 0, or -EINVAL if an option is out of range. */
+int aps_policy_init(struct aps_policy *policy, const struct aps_options *options);
+
+/* Utilisation by others at a completion. */
+void aps_policy_load(struct aps_policy *policy, uint32_t util_ppm);
+
+/* An I/O took so long. */
+void aps_policy_time(struct aps_policy *policy, enum aps_direction dir,
+		     unsigned int size, uint64_t service_ns);
+
+/* Mean service time, 0 while nothing is known. */
+uint64_t aps_policy_mean_ns(const struct aps_policy *policy, enum aps_direction dir,
+			    unsigned int size);
+
+uint32_t aps_policy_margin_ppm(const struct aps_policy *policy, uint32_t util_ppm);
+
+/* util_ppm: now, by others. need_ppm: CPUs for all that wait here, over all CPUs. */
+struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_direction dir,
+				    unsigned int size, uint32_t util_ppm, uint32_t need_ppm);
+
+#endif

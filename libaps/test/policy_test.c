@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+/* The policy, without a device. */
+#include <errno.h>
+#include "../src/policy.c"
+#include "tap.h"
+
+#define IDLE 0u
+#define FULL APS_PPM_ONE
+#define NO_NEED 0u
+
+static const struct aps_options defaults = {
+	.mode = APS_ADAPTIVE, .depth = 64,
+	.poll_margin_ppm = 100000, .hybrid_margin_ppm = 30000,
+	.hybrid_sleep_ppm = 500000, .deep_sleep_ppm = 900000,
+	.min_sleep_ns = 2000, .max_sleep_ns = 10000000, .sample_ns = 20000000,
+};
+
+static struct aps_policy fresh(enum aps_mode mode)
+{
+	struct aps_options o = defaults;
+	struct aps_policy p;
+
+	o.mode = mode;
+	EXPECT_EQ(aps_policy_init(&p, &o), 0);
+	return p;
+}
+
+static void times(struct aps_policy *p, unsigned int nr, uint64_t ns)
+{
+	while (nr--)
+		aps_policy_time(p, APS_DIR_READ, 0, ns);
+}
+
+static void loads(struct aps_policy *p, unsigned int nr, uint32_t ppm)
+{
+	while (nr--)
+		aps_policy_load(p, ppm);
+}
+
+static struct aps_choice choose(const struct aps_policy *p, uint32_t util, uint32_t need)
+{
+	return aps_policy_choose(p, APS_DIR_READ, 0, util, need);
+}
+
+static void refuses_options_out_of_range(void)
+{
+	struct aps_policy p;
+	struct aps_options o = defaults;
+
+	o.poll_margin_ppm = APS_PPM_ONE + 1;
+	EXPECT_EQ(aps_policy_init(&p, &o), -EINVAL);
+	o = defaults;
+	o.hybrid_margin_ppm = o.poll_margin_ppm + 1;
+	EXPECT_EQ(aps_policy_init(&p, &o), -EINVAL);
+	o = defaults;
+	o.hybrid_sleep_ppm = APS_PPM_ONE + 1;
+	EXPECT_EQ(aps_policy_init(&p, &o), -EINVAL);
+	o = defaults;
+	o.deep_sleep_ppm = APS_PPM_ONE + 1;
+	EXPECT_EQ(aps_policy_init(&p, &o), -EINVAL);
+	o = defaults;
+	o.min_sleep_ns = o.max_sleep_ns + 1;
+	EXPECT_EQ(aps_policy_init(&p, &o), -EINVAL);
+}
+
+static void size_classes_end_at_their_limits(void)
+{
+	EXPECT_EQ(aps_size_class(1), 0);
+	EXPECT_EQ(aps_size_class(4096), 0);
+	EXPECT_EQ(aps_size_class(4097), 1);
+	EXPECT_EQ(aps_size_class(16384), 1);
+	EXPECT_EQ(aps_size_class(65536), 2);
+	EXPECT_EQ(aps_size_class(262144), 3);
+	EXPECT_EQ(aps_size_class(262145), 4);
+	EXPECT_EQ(aps_size_class(SIZE_MAX), 4);
+}
+
+static void fixed_modes_ignore_the_margin(void)
+{
+	static const struct { enum aps_mode mode; enum aps_wait_kind kind; } cases[] = {
+		{ APS_INTERRUPT, APS_WAIT_INTERRUPT },
+		{ APS_POLL, APS_WAIT_POLL },
+		{ APS_HYBRID, APS_WAIT_HYBRID },
+		{ APS_RING_HYBRID, APS_WAIT_HYBRID },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct aps_policy p = fresh(cases[i].mode);
+
+		times(&p, 16, 10000);
+		EXPECT_EQ(choose(&p, IDLE, NO_NEED).kind, cases[i].kind);
+		loads(&p, 16, FULL);
+		EXPECT_EQ(choose(&p, FULL, FULL).kind, cases[i].kind);
+	}
+}
+
+static void margin_is_of_now_and_of_16_completions(void)
+{
+	struct aps_policy p = fresh(APS_ADAPTIVE);
+
+	EXPECT_EQ(aps_policy_margin_ppm(&p, 250000), 750000);
+	loads(&p, 1, 750000);
+	EXPECT_EQ(aps_policy_margin_ppm(&p, 250000), 500000);
+	loads(&p, 16, FULL);
+	EXPECT_EQ(aps_policy_margin_ppm(&p, IDLE), APS_PPM_ONE - 16 * APS_PPM_ONE / 17);
+	EXPECT_EQ(aps_policy_margin_ppm(&p, 5 * FULL), 0);
+	/* They are forgotten. */
+	loads(&p, 16, IDLE);
+	EXPECT_EQ(aps_policy_margin_ppm(&p, IDLE), FULL);
+}
+
+static void thresholds_choose_the_wait(void)
+{
+	static const struct { uint32_t margin; enum aps_wait_kind kind; } cases[] = {
+		{ 1000000, APS_WAIT_POLL }, { 100000, APS_WAIT_POLL },
+		{ 99999, APS_WAIT_HYBRID }, { 30000, APS_WAIT_HYBRID },
+		{ 29999, APS_WAIT_DEEP }, { 0, APS_WAIT_DEEP },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct aps_policy p = fresh(APS_ADAPTIVE);
+
+		times(&p, 16, 10000);
+		EXPECT_EQ(choose(&p, FULL - cases[i].margin, NO_NEED).kind, cases[i].kind);
+		EXPECT_EQ(choose(&p, FULL - cases[i].margin, NO_NEED).margin_ppm, cases[i].margin);
+	}
+}
+
+static void polls_only_where_all_pollers_fit(void)
+{
+	struct aps_policy p = fresh(APS_ADAPTIVE);
+
+	times(&p, 16, 10000);
+	/* 2 of 4 CPUs needed, 3 left. */
+	EXPECT_EQ(choose(&p, 250000, 500000).kind, APS_WAIT_POLL);
+	/* 4 of 4 needed: all left, all but a trace of others, 3 left. */
+	EXPECT_EQ(choose(&p, 0, FULL).kind, APS_WAIT_POLL);
+	EXPECT_EQ(choose(&p, 60000, FULL).kind, APS_WAIT_POLL);
+	EXPECT_EQ(choose(&p, 250000, FULL).kind, APS_WAIT_HYBRID);
+	/* Half of it for each: 2 left, and less. */
+	EXPECT_EQ(choose(&p, 500000, FULL).kind, APS_WAIT_HYBRID);
+	EXPECT_EQ(choose(&p, 600000, FULL).kind, APS_WAIT_DEEP);
+	/* 4 pollers on one CPU. */
+	EXPECT_EQ(choose(&p, 0, 4 * FULL).kind, APS_WAIT_DEEP);
+	EXPECT_EQ(choose(&p, 0, UINT32_MAX).kind, APS_WAIT_DEEP);
+}
+
+static void sleeps_are_parts_of_the_mean(void)
+{
+	struct aps_policy p = fresh(APS_HYBRID);
+
+	EXPECT_EQ(choose(&p, 0, 0).sleep_ns, 0); /* nothing is known */
+	times(&p, 8, 10000);
+	times(&p, 8, 20000);
+	EXPECT_EQ(aps_policy_mean_ns(&p, APS_DIR_READ, 0), 15000);
+	EXPECT_EQ(choose(&p, 0, 0).sleep_ns, 7500);
+	EXPECT_EQ(choose(&p, 0, 0).nap_ns, 0);
+
+	p.opts.mode = APS_ADAPTIVE;
+	EXPECT_EQ(choose(&p, FULL, 0).kind, APS_WAIT_DEEP);
+	EXPECT_EQ(choose(&p, FULL, 0).sleep_ns, 13500);
+	times(&p, 16, 80000);
+	EXPECT_EQ(choose(&p, FULL, 0).nap_ns, aps_policy_mean_ns(&p, APS_DIR_READ, 0) / 8);
+}
+
+static void short_sleeps_are_spun_and_long_ones_cut(void)
+{
+	struct aps_policy p = fresh(APS_HYBRID);
+
+	times(&p, 16, 3999);
+	EXPECT_EQ(choose(&p, 0, 0).sleep_ns, 0);
+	times(&p, 16, 4000);
+	EXPECT_EQ(choose(&p, 0, 0).sleep_ns, 2000);
+	p = fresh(APS_HYBRID);
+	times(&p, 16, 60000000);
+	EXPECT_EQ(choose(&p, 0, 0).sleep_ns, 10000000);
+	/* A nap that is not worth its cost is spun. */
+	p = fresh(APS_ADAPTIVE);
+	times(&p, 16, 12000);
+	EXPECT_EQ(choose(&p, FULL, 0).sleep_ns, 10800);
+	EXPECT_EQ(choose(&p, FULL, 0).nap_ns, 0);
+}
+
+static void an_outlier_moves_little_and_is_forgotten(void)
+{
+	struct aps_policy p = fresh(APS_ADAPTIVE);
+
+	times(&p, 16, 10000);
+	times(&p, 1, 14400000);
+	EXPECT_EQ(aps_policy_mean_ns(&p, APS_DIR_READ, 0), 10000 + 10000 / 16);
+	EXPECT(choose(&p, FULL, 0).sleep_ns < 10000);
+	times(&p, 16, 10000);
+	EXPECT_EQ(aps_policy_mean_ns(&p, APS_DIR_READ, 0), 10000);
+}
+
+static void deep_sleep_is_capped_by_the_shortest(void)
+{
+	struct aps_policy p = fresh(APS_ADAPTIVE);
+
+	times(&p, 1, 10000);
+	times(&p, 15, 39000);
+	EXPECT_EQ(choose(&p, FULL, 0).sleep_ns, 20000);
+}
+
+static void learns_a_device_that_changed(void)
+{
+	struct aps_policy p = fresh(APS_HYBRID);
+
+	times(&p, 16, 10000);
+	times(&p, 64, 100000);
+	EXPECT_EQ(aps_policy_mean_ns(&p, APS_DIR_READ, 0), 100000);
+	times(&p, 16, 10000);
+	EXPECT_EQ(aps_policy_mean_ns(&p, APS_DIR_READ, 0), 10000);
+}
+
+static void estimates_are_by_direction_and_size(void)
+{
+	struct aps_policy p = fresh(APS_HYBRID);
+	unsigned int size;
+
+	for (size = 0; size < APS_NR_SIZES; size++) {
+		unsigned int i;
+
+		for (i = 0; i < 16; i++) {
+			aps_policy_time(&p, APS_DIR_READ, size, 10000 * (size + 1));
+			aps_policy_time(&p, APS_DIR_WRITE, size, 500000 * (size + 1));
+		}
+	}
+	for (size = 0; size < APS_NR_SIZES; size++) {
+		EXPECT_EQ(aps_policy_choose(&p, APS_DIR_READ, size, 0, 0).sleep_ns, 5000 * (size + 1));
+		EXPECT_EQ(aps_policy_choose(&p, APS_DIR_WRITE, size, 0, 0).sleep_ns, 250000 * (size + 1));
+	}
+}
+
+static void extremes_do_not_overflow(void)
+{
+	struct aps_policy p = fresh(APS_ADAPTIVE);
+
+	times(&p, 1, UINT64_MAX / 32);
+	times(&p, 40, UINT64_MAX / 32);
+	EXPECT_EQ(choose(&p, FULL, UINT32_MAX).sleep_ns, 10000000);
+	p = fresh(APS_ADAPTIVE);
+	times(&p, 40, 0);
+	EXPECT_EQ(aps_policy_mean_ns(&p, APS_DIR_READ, 0), 1);
+	EXPECT_EQ(choose(&p, FULL, 0).sleep_ns, 0);
+}
+
+int main(void)
+{
+	static const struct tap_test tests[] = {
+		TEST(refuses_options_out_of_range),
+		TEST(size_classes_end_at_their_limits),
+		TEST(fixed_modes_ignore_the_margin),
+		TEST(margin_is_of_now_and_of_16_completions),
+		TEST(thresholds_choose_the_wait),
+		TEST(polls_only_where_all_pollers_fit),
+		TEST(sleeps_are_parts_of_the_mean),
+		TEST(short_sleeps_are_spun_and_long_ones_cut),
+		TEST(an_outlier_moves_little_and_is_forgotten),
+		TEST(deep_sleep_is_capped_by_the_shortest),
+		TEST(learns_a_device_that_changed),
+		TEST(estimates_are_by_direction_and_size),
+		TEST(extremes_do_not_overflow),
+	};
+
+	return run_tests(tests, sizeof(tests) / sizeof(tests[0]));
+}
