@@ -139,10 +139,13 @@ static void tell(u32 depth, u32 age_th, const struct outcome *o,
 {
 	u64 permille = o->milli_iops * 1000 / base->milli_iops;
 
-	printf("# depth %2u age_th %3u: %llu.%llu/s, %llu.%llu %%; ms: 50 %% %llu, 99 %% %llu, 99.9 %% %llu, max %llu; overtaken %llu, closed %llu.%llu %%\n",
-	       depth, age_th, o->milli_iops / 1000, o->milli_iops / 100 % 10,
-	       permille / 10, permille % 10, o->p50_ns / MS_NS, o->p99_ns / MS_NS,
-	       o->p999_ns / MS_NS, o->max_ns / MS_NS, o->delay_max,
+	printf("# depth %2u age_th %3u: %llu.%llu/s, %llu.%llu %%; ", depth, age_th,
+	       o->milli_iops / 1000, o->milli_iops / 100 % 10, permille / 10,
+	       permille % 10);
+	printf("ms: 50 %% %llu, 99 %% %llu, 99.9 %% %llu, max %llu; ",
+	       o->p50_ns / MS_NS, o->p99_ns / MS_NS, o->p999_ns / MS_NS,
+	       o->max_ns / MS_NS);
+	printf("overtaken %llu, closed %llu.%llu %%\n", o->delay_max,
 	       o->closed_permille / 10, o->closed_permille % 10);
 }
 
