@@ -57,6 +57,7 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 	}
 	root.AddCommand(
 		newStatusCommand(),
+		newDoctorCommand(),
 		newEnableCommand(),
 		newDisableCommand(),
 		newWeightCommand(),

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"isolio/internal/doctor"
+)
+
+func newDoctorCommand() *cobra.Command {
+	var root string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out whether this machine can share its disks, with remedies",
+		Long: `Look at all that sharing by weight takes: the kernel and its BTF, the module
+and whether it fits, Secure Boot, cgroup v2 with the io controller down to
+containers, a free slot for the policy, disks that take a scheduler, and udev
+rules or tuned profiles that choose another one. Nothing is changed.
+
+A check that fails makes this exit 3; with warnings only, it is 0.`,
+		Example: `  isolio doctor
+  isolio doctor --json | jq '.checks[] | select(.state != "ok")'`,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if root, err = absolute(root); err != nil {
+				return err
+			}
+			doc, err := doctor.Examine(root)
+			if err != nil {
+				return err
+			}
+			write := doc.WriteTable
+			if asJSON {
+				write = doc.WriteJSON
+			}
+			if err := write(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			return doc.Err()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document instead of a table")
+	rootFlag(cmd, &root)
+	return cmd
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+
+package doctor
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"isolio/internal/failure"
+)
+
+const installed = "lib/modules/6.1.0/updates/" + moduleName + ".ko"
+
+// examine looks at a machine with these files, and returns the checks of a name.
+func examine(t *testing.T, name string, files map[string]string) (*Document, []Check) {
+	t.Helper()
+	all := map[string]string{"proc/sys/kernel/osrelease": "6.1.0\n", "sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n"}
+	maps.Copy(all, files)
+	root := t.TempDir()
+	for name, text := range all {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Examine(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []Check
+	for _, c := range d.Checks {
+		if c.Name == name {
+			found = append(found, c)
+		}
+	}
+	return d, found
+}
+
+// Whether the kernel takes the module depends on more than Secure Boot.
+func TestSecureBoot(t *testing.T) {
+	const dep = "lib/modules/6.1.0/modules.dep"
+	line := "updates/" + moduleName + ".ko:\n"
+	for _, tt := range []struct {
+		what    string
+		files   map[string]string
+		state   State
+		finding string
+	}{
+		{"no EFI", nil, OK, "none (no EFI); the kernel takes modules without a signature"},
+		{"on, not locked down", map[string]string{secureBootVariable: "\x06\x00\x00\x00\x01"}, OK, "on; the kernel takes modules without a signature"},
+		{"off", map[string]string{secureBootVariable: "\x06\x00\x00\x00\x00", lockdownFile: "[none] integrity confidentiality\n"}, OK, "off; "},
+		{"locked down, no module yet", map[string]string{secureBootVariable: "\x06\x00\x00\x00\x01", lockdownFile: "none [integrity] confidentiality\n"},
+			Warning, "on; the kernel takes signed modules only (lockdown: integrity)"},
+		{"module not signed", map[string]string{enforceFile: "Y\n", dep: line, installed: "ELF"}, Fails, "signed modules only (module.sig_enforce), and /" + installed + " is not signed"},
+		{"module signed", map[string]string{enforceFile: "Y\n", dep: line, installed: "ELF~Module signature appended~\n"}, OK, "and the module has a signature"},
+		{"loaded already", map[string]string{enforceFile: "Y\n", "sys/module/kyber_fairness_iosched/refcnt": "0\n"}, OK, "and has loaded"},
+	} {
+		_, got := examine(t, "Secure Boot", tt.files)
+		if len(got) != 1 || got[0].State != tt.state || !strings.Contains(got[0].Finding, tt.finding) || (got[0].State != OK) != (got[0].Remedy != "") {
+			t.Errorf("%s: %+v, want %s: %s", tt.what, got, tt.state, tt.finding)
+		}
+	}
+}
+
+// A module that is there but is none of ours, or fits another kernel, fails.
+func TestModuleFits(t *testing.T) {
+	d, got := examine(t, "module", map[string]string{
+		"lib/modules/6.1.0/modules.dep": "updates/" + moduleName + ".ko:\n", installed: "not ELF", "sys/kernel/btf/vmlinux": "not BTF",
+	})
+	if len(got) != 1 || got[0].State != Fails || got[0].Remedy == "" {
+		t.Errorf("%+v", got)
+	}
+	if err := d.Err(); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "module") {
+		t.Errorf("Err = %v", err)
+	}
+	if err := (&Document{Checks: []Check{{State: Warning}, {State: OK}}}).Err(); err != nil {
+		t.Errorf("warnings only: %v", err)
+	}
+}
+
+// A profile of tuned may get its scheduler from one that it includes, and may
+// include itself.
+func TestTuned(t *testing.T) {
+	for want, files := range map[State]map[string]string{
+		Warning: {"etc/tuned/active_profile": "mine\n", "etc/tuned/mine/tuned.conf": "[main]\ninclude=base, mine\n", "usr/lib/tuned/base/tuned.conf": "[disk]\nelevator = bfq\n"},
+		OK:      {"etc/tuned/active_profile": "mine\n", "etc/tuned/mine/tuned.conf": "[main]\ninclude=mine\n[disk]\nreadahead=>4096\n"},
+	} {
+		if _, got := examine(t, "tuned", files); len(got) != 1 || got[0].State != want {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"isolio/internal/kmod"
+)
+
+// moduleName is the module of kyber-fairness; scheduler is what it brings.
+const (
+	moduleName = "kyber-fairness-iosched"
+	scheduler  = "kyber-fairness"
+)
+
+// tested are the kernel lines that every change of isolio is tested on.
+var tested = []string{"6.1", "6.12", "7.2"}
+
+func (m *machine) kernel() []Check {
+	const name = "kernel"
+	if m.release == "" {
+		return warning(name, "its version is not known", "mount /proc")
+	}
+	if slices.ContainsFunc(tested, func(line string) bool { return m.release == line || strings.HasPrefix(m.release, line+".") }) {
+		return ok(name, "%s: of a line that isolio is tested on", m.release)
+	}
+	return warning(name, fmt.Sprintf("%s: not a line that isolio is tested on (%s)", m.release, strings.Join(tested, ", ")),
+		"try it: a module that does not fit is not loaded")
+}
+
+func (m *machine) btf() []Check {
+	const name = "BTF"
+	if m.exists(kmod.RunningBTF) {
+		return ok(name, "%s tells the kernel's private structures", kmod.RunningBTF)
+	}
+	return fails(name, kmod.RunningBTF+" is missing", "boot a kernel built with CONFIG_DEBUG_INFO_BTF: those of distributions are")
+}
+
+// headers are needed to build the module only.
+func (m *machine) headers() []Check {
+	const name = "kernel headers"
+	build := "/lib/modules/" + m.release + "/build"
+	if m.exists(build + "/Makefile") {
+		return ok(name, "in %s", build)
+	}
+	remedy := "apt-get install linux-headers-" + m.release + " (Debian)"
+	if m.loaded() || m.module != "" {
+		return warning(name, "there are none in "+build+": the module is there, but cannot be built again", remedy)
+	}
+	return fails(name, "there are none in "+build+", and there is no module either", remedy)
+}
+
+// loaded reports whether the scheduler is there to choose.
+func (m *machine) loaded() bool {
+	for _, d := range m.disks {
+		if slices.Contains(d.Available, scheduler) {
+			return true
+		}
+	}
+	return m.exists("sys/module/" + strings.ReplaceAll(moduleName, "-", "_"))
+}
+
+func (m *machine) fits() []Check {
+	const name = "module"
+	switch {
+	case m.module == "" && m.loaded():
+		return warning(name, moduleName+" is loaded, but not installed for this kernel", "sudo make install in isolio's source, or install isolio-dkms")
+	case m.module == "":
+		return fails(name, moduleName+" is not installed for kernel "+m.release, "sudo make install in isolio's source, or install isolio-dkms")
+	case !m.exists(kmod.RunningBTF):
+		return fails(name, m.module+": cannot be compared with a kernel without BTF", "as for BTF")
+	}
+	spec, err := kmod.LoadSpec(m.sys.Path(kmod.RunningBTF))
+	if err == nil {
+		err = kmod.CheckLayout(m.module, spec)
+	}
+	if err != nil {
+		return fails(name, strings.Join(strings.Fields(err.Error()), " "), "sudo make install in isolio's source, or dpkg-reconfigure isolio-dkms")
+	}
+	return ok(name, "%s: its layout is the running kernel's", m.shown(m.module))
+}
+
+// shown is a path as a user of the machine calls it.
+func (m *machine) shown(path string) string {
+	return strings.TrimPrefix(path, m.sys.Root)
+}
+
+const (
+	secureBootVariable = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+	lockdownFile       = "sys/kernel/security/lockdown"
+	enforceFile        = "sys/module/module/parameters/sig_enforce"
+)
+
+// secureBoot tells whether the kernel takes modules that are not signed.
+func (m *machine) secureBoot() []Check {
+	const name = "Secure Boot"
+	enforced := m.demandsSignature()
+	state := "off"
+	// Four bytes of attributes, then the value.
+	if value, err := os.ReadFile(m.sys.Path(secureBootVariable)); err == nil && len(value) == 5 && value[4] == 1 {
+		state = "on"
+	} else if !m.exists("sys/firmware/efi") {
+		state = "none (no EFI)"
+	}
+	if enforced == "" {
+		return ok(name, "%s; the kernel takes modules without a signature", state)
+	}
+	finding := fmt.Sprintf("%s; the kernel takes signed modules only (%s)", state, enforced)
+	const enroll = "have DKMS sign it (isolio-dkms does), and enroll its key: mokutil --import /var/lib/dkms/mok.pub, reboot"
+	if m.loaded() {
+		return ok(name, "%s, and has loaded %s", finding, moduleName)
+	}
+	if m.module == "" {
+		return warning(name, finding, enroll)
+	}
+	if signed, err := kmod.Signed(m.module); err != nil || !signed {
+		return fails(name, finding+", and "+m.shown(m.module)+" is not signed", enroll)
+	}
+	return ok(name, "%s, and the module has a signature", finding)
+}
+
+// demandsSignature is what makes the kernel refuse modules without one, "" for
+// nothing.
+func (m *machine) demandsSignature() string {
+	if m.read(enforceFile) == "Y" {
+		return "module.sig_enforce"
+	}
+	for word := range strings.FieldsSeq(m.read(lockdownFile)) {
+		if active := strings.Trim(word, "[]"); active != word && active != "none" {
+			return "lockdown: " + active
+		}
+	}
+	return ""
+}
