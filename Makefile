@@ -97,7 +97,10 @@ build/tools/golangci-lint-%:
 install: build ## build for the kernel that runs here; install modules and command
 	@scripts/install
 
-clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/roots/*/isolio/obj
+deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
+	@scripts/deb
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-debug lint install clean
+clean: ## remove what was built, but not the kernels that setup got
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/deb build/roots/*/isolio/obj
+
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-debug lint install deb clean

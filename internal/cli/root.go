@@ -25,7 +25,7 @@ const Version = "0.1.0"
 // or not met, 2 usage or bad input, 3 not supported here. An error is one
 // line on stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	root := Command()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -38,8 +38,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return failure.Code(err)
 }
 
-// newRootCommand lists every subcommand, so that one place shows them all.
-func newRootCommand() *cobra.Command {
+// Command lists every subcommand, so that one place shows them all.
+func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "isolio",
 		Short: "Give every container its share of a disk",
