@@ -274,7 +274,11 @@ func (r *process) output(dir string) (*fio.Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fio.Decode(text)
+	o, err := fio.Decode(text)
+	if err == nil {
+		o.Ended = r.cmd.ProcessState.ExitCode() == 0
+	}
+	return o, err
 }
 
 // failure says why fio ended as it did: its JSON knows, or else its messages.

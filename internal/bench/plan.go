@@ -197,7 +197,7 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, gro
 			Job: fio.Job{
 				Name: t.Name, Filename: filename, Files: mounted != "", OffsetBytes: offset, SizeBytes: size,
 				Ramp: seconds(uncounted), Runtime: seconds(counted) + spare,
-				Seed: i + 1, Prerun: prerun(t.Name), Options: t.Job, Engines: e.Engines,
+				Seed: i + 1 + runStep*k.Seed, Prerun: prerun(t.Name), Options: t.Job, Engines: e.Engines,
 			},
 		})
 		if err := e.members(x, &jobs[i], group); err != nil {
@@ -206,6 +206,9 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, gro
 	}
 	return jobs, nil
 }
+
+// runStep is how far apart the seeds of a case's runs are.
+const runStep = 1000
 
 // seedStep is how far apart the seeds of several containers' jobs begin.
 const seedStep = 10_000

@@ -41,16 +41,34 @@ const (
 )
 
 // Run measures one of the experiment's schedulers in one of its cases on the
-// machine. progress is called from Run's own goroutine; it may be nil. When Run
+// machine, with each of the case's seeds. progress is called from Run's own goroutine; it may be nil. When Run
 // returns, whatever the reason, the machine is as it was, or the error says
 // what is not.
 func Run(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Case, scheduler string,
-	progress func(Progress)) (run result.Run, err error) {
-	report := func(phase string, fraction float64) {
-		if progress != nil {
-			progress(Progress{Case: k.Name, Scheduler: scheduler, Phase: phase, Fraction: fraction})
+	progress func(Progress)) (result.Run, error) {
+	var runs []result.Run
+	times := max(1, k.Seeds)
+	for seed := range times {
+		one := *k
+		one.Seed = seed
+		one.Device.Model.Seed += int64(seed)
+		run, err := runOnce(ctx, e, x, &one, scheduler, func(phase string, fraction float64) {
+			if progress != nil && (phase != PhaseDone || seed == times-1) {
+				done := (float64(seed) + fraction) / float64(times)
+				progress(Progress{Case: k.Name, Scheduler: scheduler, Phase: phase, Fraction: done})
+			}
+		})
+		if err != nil {
+			return result.Run{}, err
 		}
+		runs = append(runs, run)
 	}
+	return result.OfSeeds(runs), nil
+}
+
+// runOnce is Run with one seed.
+func runOnce(ctx context.Context, e Env, x *experiment.Experiment, k *experiment.Case, scheduler string,
+	report func(phase string, fraction float64)) (run result.Run, err error) {
 	report(PhaseSetup, 0)
 	if e, err = e.check(); err != nil {
 		return run, err
@@ -114,13 +132,16 @@ func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error)
 		if j.Container.Count > 0 {
 			c.Members = result.NewMembers(each)
 		}
+		if j.Container.Job.Ends() && o.Ended {
+			c.FinishMS = &o.RuntimeMS
+		}
 		c.Series, c.PausesS = counted.keeper.measured(i)
 		for _, d := range []struct{ counted, fio *result.Direction }{{c.Read, o.Read}, {c.Write, o.Write}} {
 			if d.counted == nil {
 				continue
 			}
 			if d.fio != nil {
-				d.counted.Lat = d.fio.Lat
+				d.counted.Lat, d.counted.Requests = d.fio.Lat, d.fio.Requests
 				// The kernel counts the parts it splits a request into; the
 				// program's own requests are as many a byte as fio says.
 				d.counted.IOPS = d.counted.BytesPS * d.fio.IOPS / d.fio.BytesPS

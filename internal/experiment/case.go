@@ -28,6 +28,9 @@ type Case struct {
 	DurationS float64
 	// CPUs is how many virtual CPUs the lab's machine has, 1..8.
 	CPUs int
+	// Seeds is how many times it is measured, each with random numbers of its own,
+	// 1..32. Seed is which of those times this is, from 0 on.
+	Seeds, Seed int
 	// SampleMS is every how many milliseconds of the counted time each
 	// container's counters are read as well, 1..1000; 0 is never.
 	SampleMS   int
@@ -86,6 +89,7 @@ type fileCase struct {
 	RampS         *float64        `toml:"ramp_s"`
 	DurationS     *float64        `toml:"duration_s"`
 	CPUs          *int64          `toml:"cpus"`
+	Seeds         *int64          `toml:"seeds"`
 	SampleMS      *int64          `toml:"sample_ms"`
 	ReferenceCase *string         `toml:"reference_case"`
 	Device        *fileDevice     `toml:"device"`
@@ -109,7 +113,7 @@ type fileContainer struct {
 // file itself as the only one.
 func (c *checker) cases(f *file, schedulers []string) []Case {
 	base := fileCase{
-		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase,
+		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Seeds: f.Seeds, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase,
 		Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent,
 	}
 	if len(f.Case) == 0 {
@@ -200,6 +204,7 @@ func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 		RampS:     value(f.RampS, 0),
 		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
 		CPUs:      c.integer("cpus", f.CPUs, new(int64(1)), 1, 8),
+		Seeds:     c.integer("seeds", f.Seeds, new(int64(1)), 1, 32),
 		SampleMS:  c.integer("sample_ms", f.SampleMS, new(int64(0)), 0, 1000),
 		Device:    c.device(f.Device),
 
@@ -216,6 +221,9 @@ func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 	}
 	c.parents(parents, f.Parent, &k)
 	c.samples(&k)
+	if k.Seeds > 1 && k.SampleMS > 0 {
+		c.fail("seeds", "does not go with sample_ms", "one or the other: a rate over time is of one run")
+	}
 	return k
 }
 
@@ -253,6 +261,12 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 		fmt.Sprintf("above start_s and ramp_s, at most ramp_s + duration_s = %g", end))
 	c.processes(key, &t)
 	t.Pauses = c.pauses(key+".pauses", f.Pauses, &t)
+	if t.Job.Ends() && t.StartS < k.RampS {
+		c.fail(key+".job.number_ios", "its time would not be counted", "start_s of at least ramp_s, for a job that ends by itself")
+	}
+	if t.Job.Ends() && f.Count != nil {
+		c.fail(key+".job.number_ios", "does not go with count", "one container")
+	}
 	if _, ok := t.Job["rw"]; !ok {
 		c.fail(key+".job.rw", "is missing", "set rw in [job] or in the container's own job")
 	}

@@ -98,16 +98,16 @@ func TestParseCases(t *testing.T) {
 	deep.Params = map[string]int64{"ncq_depth": 31, "rpm": 7200}
 	deepA.EndS, deepA.Job = 21.5, Job{"rw": "randread", "bs": "8k"}
 	want := []Case{
-		{Name: "base", RampS: 1, DurationS: 2, CPUs: 1, Device: Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: hdd}, Containers: []Container{a}},
-		{Name: "deep", RampS: 1, DurationS: 20.5, CPUs: 4, Device: Device{Kind: ModelDisk, Tags: 32, Queues: 1, Model: deep}, Containers: []Container{deepA}},
+		{Name: "base", RampS: 1, DurationS: 2, CPUs: 1, Seeds: 1, Device: Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: hdd}, Containers: []Container{a}},
+		{Name: "deep", RampS: 1, DurationS: 20.5, CPUs: 4, Seeds: 1, Device: Device{Kind: ModelDisk, Tags: 32, Queues: 1, Model: deep}, Containers: []Container{deepA}},
 		// Another model has nothing of the preset and the parameters.
-		{Name: "nvme", RampS: 1, DurationS: 2, CPUs: 1,
+		{Name: "nvme", RampS: 1, DurationS: 2, CPUs: 1, Seeds: 1,
 			Device: Device{Kind: ModelDisk, Tags: 64, Queues: 1, Model: Model{Name: "nvme", Scale: 1, Seed: 1}},
 			Containers: []Container{
 				{Name: "x", Weight: 1, Cgroup: "x", EndS: 3, Job: Job{"rw": "randread", "bs": "4k"}},
 				{Name: "y", Weight: 2, Cgroup: "y", StartS: 0.5, EndS: 3, Job: Job{"rw": "write", "bs": "4k"}},
 			}},
-		{Name: "ideal", RampS: 1, DurationS: 2, CPUs: 1, Device: Device{Kind: NullBlk, CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
+		{Name: "ideal", RampS: 1, DurationS: 2, CPUs: 1, Seeds: 1, Device: Device{Kind: NullBlk, CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
 			Containers: []Container{a}},
 	}
 	e := parseCases(t)
@@ -167,7 +167,7 @@ func TestParseRefusesCases(t *testing.T) {
 		{"wrong in one case", "tags = 32", "tags = 0",
 			"x:31: case.device.tags: 0 is out of range; allowed: an integer 1..10240"},
 		{"unknown key", "duration_s = 20.5", "duration = 20.5",
-			"x:28: case.duration: unknown key; allowed: name, schedulers, ramp_s, duration_s, cpus, sample_ms, reference_case, device, job, container, parent"},
+			"x:28: case.duration: unknown key; allowed: name, schedulers, ramp_s, duration_s, cpus, seeds, sample_ms, reference_case, device, job, container, parent"},
 		{"too many CPUs", "cpus = 4", "cpus = 9", "x:29: case.cpus: 9 is out of range; allowed: an integer 1..8"},
 		{"bad duration", "duration_s = 20.5", "duration_s = 0.0",
 			"x:28: case.duration_s: 0 is out of range; allowed: above 0 seconds, at most 86400"},
@@ -199,9 +199,9 @@ func TestParseRefusesExpectations(t *testing.T) {
 		{"statistic of nothing", "lat_us.p99_9", "device_stat.",
 			"x:66: expect.metric: names nothing of the device's stat file; allowed: " + allMetrics()},
 		{"direction of a metric that has none", `metric = "total_iops"`, "metric = \"total_iops\"\ndirection = \"read\"",
-			"x:61: expect.direction: means nothing for total_iops; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case"},
+			"x:61: expect.direction: means nothing for total_iops; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best"},
 		{"container of a metric that has none", `metric = "total_iops"`, "metric = \"total_iops\"\ncontainer = \"a\"",
-			"x:61: expect.container: means nothing for total_iops; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, cpu_pct, cpu_pct_vs, bytes_per_s_vs_case, settle_ms"},
+			"x:61: expect.container: means nothing for total_iops; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, cpu_pct, cpu_pct_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, finish_vs_best, finish_ms, settle_ms"},
 		{"direction", `direction = "write"`, `direction = "trim"`,
 			`x:68: expect.direction: "trim" is not allowed; allowed: read, write`},
 		{"want alone", "within_pct = 5\n", "", "x:63: expect.within_pct: is missing; allowed: a percentage above 0, at most 100"},

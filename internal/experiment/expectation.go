@@ -159,6 +159,8 @@ func (c *checker) expectation(key string, f *fileExpect, e *Experiment, k *Case)
 			c.fail(key+".metric", wrong, allowed)
 		} else if _, reference, ok := x.Reference(); ok && reference == "none" && !slices.Contains(e.Schedulers, "none") {
 			c.fail(key+".metric", x.Metric.Kind+" needs none among the schedulers", "another metric, or add none")
+		} else if x.Metric.OfOthers() && len(e.OthersIn(k, x.Scheduler)) == 0 {
+			c.fail(key+".metric", x.Metric.Kind+" needs another scheduler to compare with", "another metric, or add a scheduler")
 		}
 		c.narrowing(key, f, &x, containers)
 	}
@@ -176,7 +178,7 @@ func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, container
 		} else if x.Direction != "read" && x.Direction != "write" {
 			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), "read, write")
 		}
-	} else if x.Metric.Kind == LatUS {
+	} else if x.Metric.Kind == LatUS || x.Metric.Kind == LatVsBest {
 		x.Direction = "read"
 	}
 	if f.Container != nil {

@@ -89,6 +89,13 @@ func (e *Experiment) SchedulersIn(k *Case) []string {
 	return slices.DeleteFunc(slices.Clone(e.Schedulers), func(name string) bool { return !slices.Contains(k.Schedulers, name) })
 }
 
+// OthersIn are the contenders of a case that are another scheduler than that of
+// the named one: not itself, and not its variants.
+func (e *Experiment) OthersIn(k *Case, name string) []string {
+	of := e.Contender(name).Scheduler
+	return slices.DeleteFunc(slices.Clone(e.SchedulersIn(k)), func(other string) bool { return e.Contender(other).Scheduler == of })
+}
+
 // caseNames are the names of the cases; none for an experiment that lists none.
 func (e *Experiment) caseNames() []string {
 	var names []string
@@ -123,7 +130,7 @@ func (e *Experiment) Select(schedulers, cases []string) (*Experiment, error) {
 	}
 	selected.Expect = nil
 	for _, x := range e.Expect {
-		if selected.answers(x) {
+		if selected.answers(x) && (!x.Metric.OfOthers() || slices.Equal(selected.OthersIn(selected.CaseNamed(x.Case), x.Scheduler), e.OthersIn(e.CaseNamed(x.Case), x.Scheduler))) {
 			selected.Expect = append(selected.Expect, x)
 		}
 	}

@@ -56,6 +56,7 @@ func options() []option {
 		{name: "rate_iops", kind: count, min: 1, max: 100_000_000},
 		{name: "thinktime", kind: count, min: 0, max: 3600_000_000},
 		{name: "thinktime_blocks", kind: count, min: 1, max: math.MaxInt32},
+		{name: "number_ios", kind: count, min: 1, max: math.MaxInt32},
 		{name: "fsync", kind: count, min: 0, max: math.MaxInt32},
 		{name: "prio", kind: count, min: 0, max: 7},
 		{name: "prioclass", kind: count, min: 0, max: 3},
@@ -98,6 +99,10 @@ func (j Job) misplaced() (o option, found bool) {
 func (j Job) Writes() bool {
 	return j["rw"] != "read" && j["rw"] != "randread"
 }
+
+// Ends reports whether the job ends by itself, after so many requests of each of
+// its processes. Others go on until they are stopped.
+func (j Job) Ends() bool { return j["number_ios"] != "" }
 
 // Bytes returns a size option in bytes, or def when the job does not set it.
 // The option must have passed the check of its syntax.

@@ -53,6 +53,14 @@ const (
 	CPUNsPerIOVs     = "cpu_ns_per_io_vs"      // :SCHEDULER
 	CPUNsPerIOVsCase = "cpu_ns_per_io_vs_case" // :CASE, the same scheduler there, or :CASE/SCHEDULER
 
+	// Of the best of the others: contenders that are another scheduler, in the same case.
+	LatVsBest    = "lat_vs_best"         // .STATISTIC, over their lowest
+	BytesVsBest  = "bytes_per_s_vs_best" // over their highest
+	FinishVsBest = "finish_vs_best"      // over their shortest
+
+	// How long a container's job took that ends by itself.
+	FinishMS = "finish_ms"
+
 	// What a modeldisk counted of itself.
 	DeviceStat = "device_stat" // .NAME
 	// How often requests were overtaken inside a modeldisk.
@@ -111,6 +119,10 @@ var metricForms = []metricForm{
 	{kind: CPUPct, container: true},
 	{kind: CPUPctVs, argument: schedulerArgument, container: true},
 	{kind: RateVsCase, argument: caseArgument, direction: true, container: true},
+	{kind: LatVsBest, argument: statisticArgument, direction: true, container: true},
+	{kind: BytesVsBest, direction: true, container: true},
+	{kind: FinishVsBest, container: true},
+	{kind: FinishMS, container: true},
 	{kind: CPUNsPerIO},
 	{kind: CPUNsPerIOVs, argument: schedulerArgument},
 	{kind: CPUNsPerIOVsCase, argument: caseArgument},
@@ -187,6 +199,11 @@ func (m Metric) String() string {
 	}
 	f, _ := m.form()
 	return m.Kind + f.separator() + m.Arg
+}
+
+// OfOthers reports whether the figure compares with whichever contender is best.
+func (m Metric) OfOthers() bool {
+	return m.Kind == LatVsBest || m.Kind == BytesVsBest || m.Kind == FinishVsBest
 }
 
 // OfShares reports whether the figure is about how the containers share.

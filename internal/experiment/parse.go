@@ -22,6 +22,7 @@ type file struct {
 	DurationS     *float64        `toml:"duration_s"`
 	NrRequests    *int64          `toml:"nr_requests"`
 	CPUs          *int64          `toml:"cpus"`
+	Seeds         *int64          `toml:"seeds"`
 	SampleMS      *int64          `toml:"sample_ms"`
 	ShareUnit     *string         `toml:"share_unit"`
 	ReferenceCase *string         `toml:"reference_case"`

@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 		Name: "two", Question: "Do two containers share by weight?", ShareUnit: UnitBytes,
 		Schedulers: []string{"none", "bfq", "kyber-fairness"},
 		Cases: []Case{{
-			RampS: 0.5, DurationS: 2, CPUs: 1,
+			RampS: 0.5, DurationS: 2, CPUs: 1, Seeds: 1,
 			Device: Device{Kind: "null_blk", CompletionUS: 1000, Tags: 32, Queues: 1, SizeMiB: 4096},
 			Containers: []Container{
 				{Name: "video", Weight: 800, Cgroup: "video", EndS: 2.5,
@@ -108,9 +108,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, params, iocost"},
@@ -151,7 +151,7 @@ func TestParseRefuses(t *testing.T) {
 		{"fio option unknown", "iodepth = 32", "io_depth = 32",
 			"x:17: job.io_depth: unknown fio option; allowed: rw, bs, iodepth, iodepth_batch_submit, " +
 				"iodepth_batch_complete_min, iodepth_batch_complete_max, ioengine, direct, numjobs, rwmixread, size, " +
-				"offset, rate, rate_iops, thinktime, thinktime_blocks, fsync, prio, prioclass, thread, mode, fallback, poll_margin_ppm, hybrid_margin_ppm, hybrid_sleep_ppm, deep_sleep_ppm, sched_rr, show_stats, work"},
+				"offset, rate, rate_iops, thinktime, thinktime_blocks, number_ios, fsync, prio, prioclass, thread, mode, fallback, poll_margin_ppm, hybrid_margin_ppm, hybrid_sleep_ppm, deep_sleep_ppm, sched_rr, show_stats, work"},
 		{"fio option out of range", "iodepth = 32", "iodepth = 0",
 			`x:17: job.iodepth: "0" is not allowed; allowed: an integer 1..65536`},
 		{"fio size", `bs = "4k"`, `bs = "4kib"`,

@@ -32,6 +32,17 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+// A job that ends by itself is counted as a whole, and not repeated.
+func TestArgsOfAJobThatEnds(t *testing.T) {
+	j := Job{Ramp: time.Second, Runtime: 2 * time.Second, Options: experiment.Job{"rw": "randread", "number_ios": "100"}}
+	args := strings.Join(j.Args("o"), " ")
+	for what, want := range map[string]bool{"--time_based": false, "--ramp_time": false, "--number_ios=100": true, "--runtime=2000000us": true} {
+		if strings.Contains(args, what) != want {
+			t.Errorf("%s in %s: want %t", what, args, want)
+		}
+	}
+}
+
 func TestArgsOfAWritingJobAreNotReadonly(t *testing.T) {
 	j := Job{Options: experiment.Job{"rw": "randrw"}}
 	for _, arg := range j.Args("o") {

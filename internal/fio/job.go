@@ -63,8 +63,12 @@ func (j Job) Args(output string) []string {
 		"--filename="+j.Filename,
 		fmt.Sprintf("--offset=%d", j.OffsetBytes),
 		fmt.Sprintf("--size=%d", j.partBytes()),
-		"--time_based",
-		"--ramp_time="+microseconds(j.Ramp),
+	)
+	// One that ends by itself is measured as a whole.
+	if !j.Options.Ends() {
+		args = append(args, "--time_based", "--ramp_time="+microseconds(j.Ramp))
+	}
+	args = append(args,
 		"--runtime="+microseconds(j.Runtime),
 		// With randrepeat fio takes random offsets from a constant of its own
 		// and not from the seed: all containers would read the same sequence.

@@ -18,6 +18,10 @@ type Output struct {
 	// UserPct and SystemPct are CPU time in percent of one CPU; of several
 	// processes (numjobs) fio gives the mean.
 	UserPct, SystemPct float64
+	// RuntimeMS is how long the job ran, from its first request on.
+	RuntimeMS float64
+	// Ended is whether the job came to its own end; for the caller to say.
+	Ended bool
 	// Read and Write are nil where the job did no such I/O. Their rates are
 	// over fio's own time, which need not be that of another fio.
 	Read, Write *result.Direction
@@ -69,7 +73,7 @@ func Decode(text []byte) (*Output, error) {
 	if j.Error != 0 {
 		return nil, fmt.Errorf("fio: job %s failed with errno %d: %s", j.Name, j.Error, excerpt(text[:start]))
 	}
-	out := &Output{Version: d.Version, Job: j.Name, UserPct: j.UsrCPU, SystemPct: j.SysCPU}
+	out := &Output{Version: d.Version, Job: j.Name, UserPct: j.UsrCPU, SystemPct: j.SysCPU, RuntimeMS: max(j.Read.RuntimeMS, j.Write.RuntimeMS)}
 	var err error
 	if out.Read, err = j.Read.result(); err != nil {
 		return nil, fmt.Errorf("fio: job %s: read: %w", j.Name, err)
@@ -101,7 +105,11 @@ func (d direction) result() (*result.Direction, error) {
 		*p.to = ns / 1e3
 	}
 	seconds := d.RuntimeMS / 1e3
-	return &result.Direction{BytesPS: d.IOBytes / seconds, IOPS: d.TotalIOs / seconds, Lat: lat}, nil
+	out := &result.Direction{BytesPS: d.IOBytes / seconds, IOPS: d.TotalIOs / seconds, Lat: lat, Requests: d.TotalIOs}
+	if d.LatNS.N != nil {
+		out.Requests = *d.LatNS.N
+	}
+	return out, nil
 }
 
 // percentile finds a percentile whatever number of decimals its key has.

@@ -48,6 +48,7 @@ func (d *Document) rounded() *Document {
 			round(6, &t.EntitledShare, &t.Share)
 			t.Read, t.Write = t.Read.rounded(), t.Write.rounded()
 			t.Members = t.Members.rounded()
+			t.FinishMS = sixDecimals(t.FinishMS)
 			t.PausesS = slices.Clone(t.PausesS)
 			for k := range t.PausesS {
 				round(6, &t.PausesS[k][0], &t.PausesS[k][1])
@@ -76,6 +77,7 @@ func (d *Direction) rounded() *Direction {
 	for _, s := range c.Lat.all() {
 		round(1, s.value)
 	}
+	c.Seeds = d.Seeds.rounded()
 	return &c
 }
 

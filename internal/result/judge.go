@@ -70,6 +70,10 @@ func (d *Document) value(e *experiment.Experiment, x experiment.Expectation) (fl
 		return r.p99VsFair(e.CaseNamed(x.Case), x)
 	case experiment.SettleMS:
 		return r.settle(x)
+	case experiment.LatVsBest, experiment.BytesVsBest, experiment.FinishVsBest:
+		return d.versusBest(e, r, x)
+	case experiment.FinishMS:
+		return r.finishMS(x.Container)
 	case experiment.Share:
 		if t := r.container(x.Metric.Arg); t != nil {
 			return t.Share, true
@@ -123,6 +127,52 @@ func (r *Run) latencyVersus(other *Run, x experiment.Expectation, statistic stri
 	a, known := r.latency("", x.Direction, statistic)
 	b, alsoKnown := other.latency("", x.Direction, statistic)
 	return ratio(a, b), known && alsoKnown && b > 0
+}
+
+// versusBest is a figure of the run over the best that another scheduler has in
+// the same case: of times the shortest, of rates the highest.
+func (d *Document) versusBest(e *experiment.Experiment, r *Run, x experiment.Expectation) (float64, bool) {
+	figure := func(r *Run) (float64, bool) {
+		switch x.Metric.Kind {
+		case experiment.LatVsBest:
+			return r.latency(x.Container, x.Direction, x.Metric.Arg)
+		case experiment.FinishVsBest:
+			return r.finishMS(x.Container)
+		default:
+			return r.rate(x, func(t *Container) float64 { return t.BytesPS }, func(d *Direction) float64 { return d.BytesPS })
+		}
+	}
+	var best float64
+	for _, name := range e.OthersIn(e.CaseNamed(x.Case), x.Scheduler) {
+		got, ok := 0.0, false
+		if other := d.run(x.Case, name); other != nil {
+			got, ok = figure(other)
+		}
+		switch {
+		case !ok || got <= 0: // it came to no figure
+		case best == 0:
+			best = got
+		case x.Metric.Kind == experiment.BytesVsBest:
+			best = max(best, got)
+		default:
+			best = min(best, got)
+		}
+	}
+	own, ok := figure(r)
+	return ratio(own, best), ok && best > 0
+}
+
+// finishMS is how long one container's job took, or the longest of all that end
+// by themselves; false if one of them did not.
+func (r *Run) finishMS(container string) (longest float64, ok bool) {
+	for i := range r.Containers {
+		t := &r.Containers[i]
+		if container != "" && t.Name != container || t.FinishMS == nil {
+			continue
+		}
+		longest, ok = max(longest, *t.FinishMS), true
+	}
+	return longest, ok
 }
 
 // ShareErrorPct is how far a container's share is from what it is entitled to,

@@ -95,7 +95,10 @@ type Run struct {
 	GuardStat map[string]float64 `json:"guard_stat,omitempty"`
 	// Delays are how often requests were overtaken inside a modeldisk by later
 	// ones (their delay counts), over the counted time.
-	Delays     *Delays     `json:"delays,omitempty"`
+	Delays *Delays `json:"delays,omitempty"`
+	// Seeds is how many times it was measured, each with random numbers of its own,
+	// if more than once: then figures are means, and latencies medians.
+	Seeds      int         `json:"seeds,omitempty"`
 	Containers []Container `json:"containers"`
 }
 
@@ -111,16 +114,19 @@ type Variant struct {
 
 // Container is one tenant in one run.
 type Container struct {
-	Name          string     `json:"name"`
-	Weight        int        `json:"weight"`
-	EntitledShare float64    `json:"entitled_share"` // by weight among siblings, at each level
-	Share         float64    `json:"share"`          // of all containers', in the document's share_unit
-	BytesPS       float64    `json:"bytes_per_s"`
-	IOPS          float64    `json:"iops"`
-	CPUUserPct    float64    `json:"cpu_user_pct"`
-	CPUSystemPct  float64    `json:"cpu_system_pct"`
-	Read          *Direction `json:"read,omitempty"`
-	Write         *Direction `json:"write,omitempty"`
+	Name          string  `json:"name"`
+	Weight        int     `json:"weight"`
+	EntitledShare float64 `json:"entitled_share"` // by weight among siblings, at each level
+	Share         float64 `json:"share"`          // of all containers', in the document's share_unit
+	BytesPS       float64 `json:"bytes_per_s"`
+	IOPS          float64 `json:"iops"`
+	CPUUserPct    float64 `json:"cpu_user_pct"`
+	CPUSystemPct  float64 `json:"cpu_system_pct"`
+	// FinishMS is how long its job took, if that ends by itself and did; of
+	// several seeds the median.
+	FinishMS *float64   `json:"finish_ms,omitempty"`
+	Read     *Direction `json:"read,omitempty"`
+	Write    *Direction `json:"write,omitempty"`
 	// Members says how the containers share of which this is the sum; null for
 	// one that is just itself.
 	Members *Members `json:"members,omitempty"`
@@ -134,11 +140,16 @@ type Container struct {
 // Direction is the reads or the writes of one container.
 type Direction struct {
 	BytesPS float64 `json:"bytes_per_s"`
+	// Requests are those of the program that the latencies are of.
+	Requests float64 `json:"requests,omitempty"`
 	// IOPS are requests of the program, whatever the kernel splits them into.
 	IOPS float64 `json:"iops"`
 	// Lat is submission to completion, as the program sees it; all 0 if none
 	// completed while fio measured.
 	Lat Latency `json:"lat_us"`
+	// Seeds is how the seeds differ of which this is the mean (rates) and the
+	// median (latencies); null for one that was measured once.
+	Seeds *Seeds `json:"over_seeds,omitempty"`
 }
 
 // Latency in microseconds.

@@ -52,6 +52,8 @@ func (d *Document) WriteTable(w io.Writer) error {
 		one.members(&b)
 		one.latencies(&b)
 		one.delays(&b)
+		one.tails(&b)
+		one.finishes(&b)
 	}
 	d.verdicts(&b)
 	_, err := io.WriteString(w, b.String())
