@@ -34,7 +34,8 @@ type page struct {
 	BytesUnit  string
 	LatUnit    string
 	HasIocost  bool
-	Across     *acrossSection // nil for a document of one case
+	Across     *acrossSection       // nil for a document of one case
+	Spread     *distributionSection // nil unless a disk tells who was overtaken
 	Cases      []casePage
 	Command    string
 	JSON       string
@@ -210,6 +211,9 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		if p.Across, err = b.across(); err != nil {
 			return nil, err
 		}
+	}
+	if p.Spread, err = b.distributions(); err != nil {
+		return nil, err
 	}
 	for i, name := range doc.Cases() {
 		k, err := b.casePage(i, name)

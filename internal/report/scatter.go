@@ -123,19 +123,32 @@ func (b *builder) tradePanels() []tradePanel {
 		})
 	}
 	if critical := b.doc.Critical; slices.ContainsFunc(b.names, func(c result.Container) bool { return c.Name == critical }) {
-		panels = append(panels, tradePanel{
-			"Reads of " + critical, fmt.Sprintf("p99 latency of reads (%s, log scale)", b.lat.unit),
-			func(r *result.Run) float64 {
-				for i := range r.Containers {
-					if c := &r.Containers[i]; c.Name == critical && measured(c.Read) && c.Read.Lat.P99 > 0 {
-						return c.Read.Lat.P99 / b.lat.div
+		reads := func(statistic string, of func(result.Latency) float64) tradePanel {
+			return tradePanel{
+				"Reads of " + critical, fmt.Sprintf("%s latency of reads (%s, log scale)", statistic, b.lat.unit),
+				func(r *result.Run) float64 {
+					for i := range r.Containers {
+						if c := &r.Containers[i]; c.Name == critical && measured(c.Read) && of(c.Read.Lat) > 0 {
+							return of(c.Read.Lat) / b.lat.div
+						}
 					}
-				}
-				return math.NaN()
-			},
-		})
+					return math.NaN()
+				},
+			}
+		}
+		panels = append(panels, reads("p99", func(l result.Latency) float64 { return l.P99 }))
+		if b.reorders() {
+			panels = append(panels, reads("p99.9", func(l result.Latency) float64 { return l.P999 }),
+				reads("longest", func(l result.Latency) float64 { return l.Max }))
+		}
 	}
 	return panels
+}
+
+// reorders reports whether requests overtake others on the case's disk, so that
+// its slowest ones are of interest.
+func (b *builder) reorders() bool {
+	return slices.ContainsFunc(b.runs, func(r result.Run) bool { return r.Delays != nil && r.Delays.Max > 0 })
 }
 
 // totalAxis is what the totals are drawn as: quotients, if all runs have one.
