@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/daemon"
+)
+
+// startDaemon runs a daemon for this machine until the test ends or stop is
+// called, as a kill would end it: it takes nothing back.
+func startDaemon(t *testing.T, every time.Duration) (stop func()) {
+	t.Helper()
+	d := &daemon.Daemon{RuleFile: filepath.Join(t.TempDir(), "isolio.toml"), Every: every, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if err := d.Open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	stop = func() {
+		if ctx.Err() != nil {
+			return
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the daemon ended: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// untilWeights waits until a group's weight file holds just these lines.
+func untilWeights(t *testing.T, group string, want ...string) {
+	t.Helper()
+	for range 600 {
+		if slices.Equal(weights(t, group), want) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("%s: weights %q, want %q", group, weights(t, group), want)
+}
+
+// The kernel's own files: what is written to io.weight is seen, in groups that
+// were there and in those that come, long before everything is looked at again.
+// What the daemon knows outlives it, and the module.
+func TestDaemonFollows(t *testing.T) {
+	loaded(t)
+	before := newGroup(t, "before")
+	write(t, filepath.Join(before, "io.weight"), "300")
+	stop := startDaemon(t, time.Hour)
+	untilWeights(t, before, "default 300")
+	write(t, filepath.Join(before, "io.weight"), "350")
+	untilWeights(t, before, "default 350")
+
+	after, byHand := newGroup(t, "after"), newGroup(t, "byhand")
+	write(t, filepath.Join(after, "io.weight"), "50")
+	write(t, filepath.Join(byHand, "io.weight"), "60")
+	untilWeights(t, after, "default 50")
+	untilWeights(t, byHand, "default 60")
+	write(t, filepath.Join(byHand, weightFile), "70")
+	stop()
+
+	write(t, filepath.Join(before, "io.weight"), "100")
+	stop = startDaemon(t, time.Hour)
+	untilWeights(t, before, "default 100")
+	untilWeights(t, after, "default 50")
+	untilWeights(t, byHand, "default 70")
+	stop()
+}
+
+// Two hundred groups, with a weight each, cost less than a hundredth of the
+// virtual CPU, which executes one instruction a nanosecond. The daemon looks at
+// everything twice as often as it does by default.
+func TestDaemonIsCheap(t *testing.T) {
+	comparesRates(t)
+	loaded(t)
+	const nr, window, every = 200, 10 * time.Second, 5 * time.Second
+	var groups []string
+	for i := range nr {
+		group := newGroup(t, fmt.Sprint("c", i))
+		write(t, filepath.Join(group, "io.weight"), fmt.Sprint(200+i))
+		groups = append(groups, group)
+	}
+	stop := startDaemon(t, every)
+	for i, group := range groups {
+		untilWeights(t, group, fmt.Sprint("default ", 200+i))
+	}
+	began := cpuTime(t)
+	time.Sleep(window)
+	used := cpuTime(t) - began
+	t.Logf("%d groups: %v of CPU in %v, which is %.2f %%", nr, used, window, 100*used.Seconds()/window.Seconds())
+	if used > window/100 {
+		t.Errorf("%v of CPU in %v, want no more than 1 %%", used, window)
+	}
+	stop()
+}
+
+// cpuTime is what this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
