@@ -301,7 +301,9 @@ func (p *Plan) restore(rec *record) error {
 	}
 	p.Steps = append(p.Steps, steps...)
 	if len(steps) > 0 && rec.NrRequests > 0 {
-		p.Steps = append(p.Steps, p.device.SetNrRequests(rec.NrRequests))
+		requests := p.device.SetNrRequests(rec.NrRequests)
+		requests.IfDiffers = true // fewer than 4 tags cannot be written
+		p.Steps = append(p.Steps, requests)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func loadError(err error) error {
 
 // Unload removes the module called name (with hyphens or underscores).
 func Unload(name string) error {
-	err := unix.DeleteModule(name, unix.O_NONBLOCK)
+	err := unix.DeleteModule(asKernel(name), unix.O_NONBLOCK)
 	switch {
 	case err == nil:
 		return nil

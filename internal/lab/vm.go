@@ -61,6 +61,10 @@ type VM struct {
 // ModuleDir is where the guest finds the module files of VM.Carry and VM.Extra.
 const ModuleDir = guestModules
 
+// Command is the init of a guest: called as another process it is the program
+// that VM.Init names, as anywhere.
+const Command = guestInit
+
 // Payload is the program that a VM runs. It finds /proc, /sys, /dev, /tmp,
 // cgroup v2, configfs, debugfs and tracefs mounted. Lines on its standard
 // output and error become output events, lines on file 3 data events.

@@ -24,6 +24,12 @@ func (OS) Mkdir(path string) error {
 	return os.Mkdir(path, 0o755)
 }
 
+// Read reads a file's text without the space around it.
+func (OS) Read(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	return strings.TrimSpace(string(text)), err
+}
+
 // Write writes value in one system call, as kernel files want it. The file
 // must exist: a kernel file that is not there is not made.
 func (OS) Write(path, value string) error {

@@ -32,6 +32,9 @@ type Step struct {
 	// Otherwise Value is written to the file Path.
 	Path  string
 	Value string
+	// IfDiffers leaves a file alone that holds Value already: a kernel may refuse
+	// to be told what it has.
+	IfDiffers bool
 	// Undo is what to write to Path to take the write back, "" for nothing. A
 	// directory that was made is removed, and what was mounted is unmounted.
 	Undo string
@@ -86,6 +89,7 @@ func Print(w io.Writer, steps []Step) error {
 // Machine is what steps are applied to.
 type Machine interface {
 	Mkdir(path string) error
+	Read(path string) (string, error)
 	Write(path, value string) error
 	Rmdir(path string) error
 	Create(path, text string) error
@@ -133,6 +137,11 @@ func (a *Applied) apply(s Step) error {
 		return a.machine.Run(s.Command)
 	case s.Mount != "":
 		return a.machine.Mount(s.Mount, s.Path, s.Value)
+	}
+	if s.IfDiffers {
+		if now, err := a.machine.Read(s.Path); err == nil && now == s.Value {
+			return nil
+		}
 	}
 	if err := a.machine.Write(s.Path, s.Value); err != nil {
 		return fmt.Errorf("write %q to %s: %w", s.Value, s.Path, cause(err))

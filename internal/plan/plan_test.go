@@ -37,6 +37,9 @@ func (r *recorder) Mkdir(path string) error        { return r.do("mkdir " + path
 func (r *recorder) Create(path, text string) error { return r.do("create " + path + " " + text) }
 func (r *recorder) Remove(path string) error       { return r.do("remove " + path) }
 func (r *recorder) Rmdir(path string) error        { return r.do("rmdir " + path) }
+func (r *recorder) Read(path string) (string, error) {
+	return "held", r.do("read " + path)
+}
 func (r *recorder) Write(path, value string) error { return r.do(path + "=" + value) }
 
 func steps() []Step {
@@ -183,6 +186,16 @@ func TestFilesystem(t *testing.T) {
 	}
 	if err := (OS{}).Unmount(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "unmount ") {
 		t.Errorf("Unmount of what is not mounted: %v", err)
+	}
+}
+
+// A file that holds the value already is left alone.
+func TestIfDiffers(t *testing.T) {
+	for value, want := range map[string][]string{"held": {"read a"}, "other": {"read a", "a=other"}} {
+		var r recorder
+		if err := On(&r).Apply([]Step{{Path: "a", Value: value, IfDiffers: true}}); err != nil || !slices.Equal(r.log, want) {
+			t.Errorf("%s: log %q, %v, want %q", value, r.log, err, want)
+		}
 	}
 }
 

@@ -182,10 +182,7 @@ func (m *machine) disk(i block.Info) Disk {
 	d := Disk{Info: i, WeightsBy: weight.Acting(i.Scheduler, m.iocost[i.MajMin])}
 	switch {
 	case slices.Contains(d.WeightsBy, weight.Kyber):
-		text, _ := os.ReadFile(m.sys.Path("sys/block", i.Name, "queue/iosched/share_by")) // an older module has no such tunable
-		if d.ShareBy = strings.TrimSpace(string(text)); d.ShareBy == "" {
-			d.ShareBy = string(share.Bytes)
-		}
+		d.ShareBy = m.shareBy(i.Name)
 	case len(d.WeightsBy) > 0:
 		d.ShareBy = "time" // both reckon with what a request costs the disk
 	default:
@@ -193,6 +190,17 @@ func (m *machine) disk(i block.Info) Disk {
 		d.Why, d.Remedy = idle(i)
 	}
 	return d
+}
+
+// shareBy is what kyber-fairness shares on a disk: "[bytes] iops time" is bytes.
+func (m *machine) shareBy(disk string) string {
+	text, _ := os.ReadFile(m.sys.Path("sys/block", disk, "queue/iosched/share_by")) // an older module has no such tunable
+	for word := range strings.FieldsSeq(string(text)) {
+		if bare := strings.Trim(word, "[]"); bare != word {
+			return bare
+		}
+	}
+	return string(share.Bytes)
 }
 
 // idle is why weights do not act on a disk, and what to do.

@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var (
 		build   = flags.String("build", "build", "directory with kernel/<line>/ and modules/<line>/")
 		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
+		command = flags.String("isolio", "build/isolio", "the command, which is the guest's init and what tests of it run")
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
 		shuffle = flags.Int64("shuffle", 0, "run the tests in the order that `seed` gives, 1 or more: all that depends on time comes out a little differently")
@@ -82,6 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	vm.Init = *command
 	vm.CPUs, vm.Keep, vm.Timeout = *cpus, *keep, *timeout
 	started := time.Now()
 	passed, err := boots(ctx, vm, *twice, out)

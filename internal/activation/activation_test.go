@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+
+package activation
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"isolio/internal/plan"
+)
+
+// machine is a root with two disks whose schedulers are those.
+func machine(t *testing.T, sda, sdb string, more map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	files := map[string]string{
+		"dev/sda": "", "dev/sdb": "",
+		"sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n", "sys/block/sda/queue/scheduler": sda + "\n", "sys/block/sda/queue/nr_requests": "64\n",
+		"sys/block/sdb/dev": "8:16\n", "sys/block/sdb/size": "8\n", "sys/block/sdb/queue/scheduler": sdb + "\n", "sys/block/sdb/queue/nr_requests": "64\n",
+	}
+	maps.Copy(files, more)
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// kernel is a machine that answers a scheduler's name as the kernel does, with
+// brackets around it.
+type kernel struct {
+	plan.OS
+	ran []string
+}
+
+func (k *kernel) Write(path, value string) error {
+	if filepath.Base(path) != "scheduler" {
+		return k.OS.Write(path, value)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	words := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(string(text)))
+	for i, word := range words {
+		if word == value {
+			words[i] = "[" + word + "]"
+		}
+	}
+	return k.OS.Write(path, strings.Join(words, " "))
+}
+
+// Run is modprobe: every disk offers the scheduler, or no longer does.
+func (k *kernel) Run(command []string) error {
+	k.ran = append(k.ran, strings.Join(command[1:], " "))
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(command[0]), "../../sys/block/*/queue/scheduler"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		loaded := strings.TrimSpace(string(text)) + " " + command[1]
+		if command[1] == "-r" {
+			loaded = strings.Replace(strings.TrimSpace(string(text)), " "+command[2], "", 1)
+		}
+		if err := k.OS.Write(file, loaded); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// do decides and does.
+func do(t *testing.T, k *kernel, decide func(Request) (*Plan, error), r Request) *Plan {
+	t.Helper()
+	p, err := decide(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.On(k).Apply(p.Steps); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tree is every file below a root with its text.
+func tree(t *testing.T, root string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// After enable and disable, in any order of disks, every file is as before.
+func TestUndoIsExact(t *testing.T) {
+	bfq := map[string]string{"proc/sys/kernel/osrelease": "6.1\n", "lib/modules/6.1/modules.dep": "kernel/block/bfq.ko:\n"}
+	root := machine(t, "[none] mq-deadline", "none [mq-deadline]", bfq)
+	before := tree(t, root)
+	for _, order := range [][]string{{"sda", "sdb"}, {"sdb", "sda"}} {
+		k := &kernel{}
+		for _, disk := range []string{"sda", "sdb"} {
+			do(t, k, Enable, Request{Root: root, Device: disk, Scheduler: "bfq", Persist: disk == "sda"})
+		}
+		// A second time changes nothing.
+		if p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "bfq", Persist: true}); err != nil || len(p.Steps) != 0 || p.Report.Changed {
+			t.Errorf("enabling again: %+v, %v", p, err)
+		}
+		for _, disk := range order {
+			do(t, k, Disable, Request{Root: root, Device: disk})
+		}
+		if want := []string{"bfq", "-r bfq"}; !slices.Equal(k.ran, want) {
+			t.Errorf("%v: modprobe was called with %q, want %q", order, k.ran, want)
+		}
+		if after := tree(t, root); !maps.Equal(before, after) {
+			t.Errorf("%v: before %v\nafter %v", order, before, after)
+		}
+	}
+}
+
+// After a boot there is no record; the rule tells what was before it.
+func TestDisableAfterBoot(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "[none]", nil)
+	k := &kernel{}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+	if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
+		t.Fatal(err)
+	}
+	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "none" || p.Report.Before != Default {
+		t.Errorf("%+v", p.Report)
+	}
+	if left, _ := filepath.Glob(filepath.Join(root, "etc/udev/rules.d/*")); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// A rule is for one disk only: by a property that no other has.
+func TestIdentity(t *testing.T) {
+	for _, tt := range []struct{ sda, sdb, want string }{
+		{"E:ID_SERIAL=x\nE:ID_WWN=0x1\n", "E:ID_WWN=0x2\n", `ENV{ID_WWN}=="0x1"`},
+		{"E:ID_SERIAL=x\nE:ID_WWN=0x1\n", "E:ID_WWN=0x1\n", `ENV{ID_SERIAL}=="x"`},
+		{"E:ID_PATH=pci-0:1\n", "E:ID_PATH=pci-0:2\n", `ENV{ID_PATH}=="pci-0:1"`},
+		{"S:disk/by-x\n", "", `KERNEL=="sda"`},
+		{`E:ID_SERIAL=a"b*c[d]|e` + "\n", "", `ENV{ID_SERIAL}=="a?b?c?d??e"`},
+	} {
+		root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"run/udev/data/b8:0": tt.sda, "run/udev/data/b8:16": tt.sdb})
+		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := p.Steps[len(p.Steps)-1]
+		if !rule.Create || !strings.Contains(rule.Value, ", "+tt.want+", ATTR{queue/scheduler}=\"kyber-fairness\"\n") {
+			t.Errorf("%q beside %q: %s; want %s", tt.sda, tt.sdb, rule.Value, tt.want)
+		}
+		if (len(p.Notes) > 0) != strings.HasPrefix(tt.want, "KERNEL") {
+			t.Errorf("%q: notes %q", tt.sda, p.Notes)
+		}
+	}
+}
+
+// A record that cannot be read is not guessed.
+func TestDamagedRecord(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"run/isolio/enabled/sda.json": "{"})
+	for _, decide := range []func(Request) (*Plan, error){Enable, Disable} {
+		if _, err := decide(Request{Root: root, Device: "sda", Scheduler: Default}); err == nil || !strings.Contains(err.Error(), "sda.json: damaged; remove it") {
+			t.Errorf("%v", err)
+		}
+	}
+}
