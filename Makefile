@@ -97,10 +97,14 @@ build/tools/golangci-lint-%:
 install: build ## build for the kernel that runs here; install modules and command
 	@scripts/install
 
+man: ## write the manual pages, one for each subcommand, into build/man/
+	@rm -rf build/man && mkdir -p build/man
+	go run ./packaging/man build/man
+
 deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/deb build/roots/*/isolio/obj
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-debug lint install deb clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-debug lint install man deb clean

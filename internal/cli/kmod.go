@@ -74,9 +74,10 @@ record that the lists ask for, as the kernel's BTF has them.`,
 func newKmodBTFCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:   "btf FILE",
-		Short: "Write the raw BTF in a kernel image or an ELF file",
-		Args:  exactly(1),
+		Use:     "btf FILE",
+		Short:   "Write the raw BTF in a kernel image or an ELF file",
+		Example: `  isolio kmod btf /boot/vmlinuz-$(uname -r) -o vmlinux.btf`,
+		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, err := kmod.ReadBTF(args[0])
 			if err != nil {
@@ -99,7 +100,8 @@ func newKmodCheckCommand() *cobra.Command {
 		Short: "Check that modules fit a kernel",
 		Long: `Compare the layout record in each module file with a kernel's BTF. A module
 that does not fit makes this exit 3.`,
-		Args: atLeast(1),
+		Example: `  isolio kmod check build/modules/6.12/*.ko --btf build/kernel/6.12/vmlinux.btf`,
+		Args:    atLeast(1),
 		RunE: func(cmd *cobra.Command, modules []string) error {
 			spec, err := kmod.LoadSpec(btfFile)
 			if err != nil {
@@ -121,9 +123,10 @@ that does not fit makes this exit 3.`,
 func newKmodLoadCommand() *cobra.Command {
 	var parameters string
 	cmd := &cobra.Command{
-		Use:   "load MODULE",
-		Short: "Load a module file if it fits the running kernel",
-		Args:  exactly(1),
+		Use:     "load MODULE",
+		Short:   "Load a module file if it fits the running kernel",
+		Example: `  isolio kmod load build/modules/6.1/kyber-fairness-iosched.ko`,
+		Args:    exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return kmod.Load(args[0], parameters)
 		},
@@ -134,9 +137,10 @@ func newKmodLoadCommand() *cobra.Command {
 
 func newKmodUnloadCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "unload NAME",
-		Short: "Unload a module",
-		Args:  exactly(1),
+		Use:     "unload NAME",
+		Short:   "Unload a module",
+		Example: `  isolio kmod unload kyber-fairness-iosched`,
+		Args:    exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return kmod.Unload(args[0])
 		},
