@@ -70,6 +70,8 @@ func TestDecideRefuses(t *testing.T) {
 		}, "do not fit on nullb0", failure.Usage},
 		{"offset outside the disk", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Cases[0].Containers[0].Job["offset"] = "1t" },
 			"do not fit on nullb0", failure.Usage},
+		{"an engine that is nowhere", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Cases[0].Containers[0].Job["ioengine"] = "aps" },
+			"container a: fio's engine aps is libaps' own, and nothing says where it is", failure.Unsupported},
 	}
 	for _, tt := range tests {
 		m, e := newMachine(t, honest)

@@ -189,7 +189,8 @@ func (c *checker) contenderJobs(e *Experiment) {
 			for _, k := range e.Cases {
 				all = append(all, k.containerNames()...)
 				for _, t := range k.Containers {
-					if o, found := d.JobOf(&t).misplaced(); found && t.Name == name {
+					o, found := d.JobOf(&t).misplaced()
+					if _, own := d.Jobs[name][o.name]; found && own && t.Name == name {
 						c.misplaced(key+"."+o.name, o)
 					}
 				}

@@ -43,6 +43,15 @@ func TestArgsOfAJobThatEnds(t *testing.T) {
 	}
 }
 
+// An engine's own options mean nothing before it.
+func TestArgsOfAnExternalEngineComeAfterIt(t *testing.T) {
+	j := Job{Engines: "/engines", Options: experiment.Job{"bs": "4k", "deep_sleep_ppm": "1", "ioengine": "aps"}}
+	got := strings.Join(j.Args("o"), " ")
+	if want := "--output=o --ioengine=external:/engines/fio-aps.so --bs=4k --deep_sleep_ppm=1"; !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
 func TestArgsOfAWritingJobAreNotReadonly(t *testing.T) {
 	j := Job{Options: experiment.Job{"rw": "randrw"}}
 	for _, arg := range j.Args("o") {

@@ -286,6 +286,31 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// Engines of libaps come along where a container has one, and only there; they
+// must have been built.
+func TestEnginesOfLibaps(t *testing.T) {
+	opts, plain := fakeLab(t, goodRun)
+	kernel, err := OpenKernel(opts.Build, opts.Line)
+	must(t, err)
+	if got, err := built(kernel, plain); got != nil || err != nil {
+		t.Errorf("without: %v, %v", got, err)
+	}
+	x, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, `"libaio"`, `"aps"`, 1)))
+	must(t, err)
+	if _, err := built(kernel, x); err == nil || !strings.Contains(err.Error(), "`make libaps KERNEL=6.1` makes it") {
+		t.Errorf("not built: %v", err)
+	}
+	out := filepath.Join(string(kernel.root), "isolio/libaps/out")
+	for _, file := range []string{"fio-aps.so", "fio-compute.so"} {
+		elfFile{needed: []string{}}.write(t, filepath.Join(out, file))
+	}
+	got, err := built(kernel, x)
+	must(t, err)
+	if len(got) != 2 || got["/isolio/fio/fio-aps.so"] != filepath.Join(out, "fio-aps.so") {
+		t.Errorf("engines %v", got)
+	}
+}
+
 // What the disk said in the kernel's log is part of the engine's refusal.
 func TestRunQuotesTheDisk(t *testing.T) {
 	opts, x := fakeLab(t, `

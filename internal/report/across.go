@@ -39,8 +39,63 @@ type profileLine struct {
 	values    []float64
 }
 
+// acrossPanel is a figure that is drawn over the cases; NaN where a run has none.
+type acrossPanel struct {
+	name, label string
+	of          func(*result.Run) float64
+}
+
+// ofCritical are the figures of the critical container, and of what it leaves to
+// the others: none without one.
+func (b *builder) ofCritical() []acrossPanel {
+	name := b.doc.Critical
+	if name == "" {
+		return nil
+	}
+	critical := func(of func(*result.Container) float64) func(*result.Run) float64 {
+		return func(r *result.Run) float64 {
+			i := slices.IndexFunc(r.Containers, func(c result.Container) bool { return c.Name == name })
+			if i < 0 {
+				return math.NaN()
+			}
+			return of(&r.Containers[i])
+		}
+	}
+	latency := func(statistic, text string, of func(*result.Latency) float64) acrossPanel {
+		return acrossPanel{
+			"Latency of " + name + ", " + statistic, text + " of " + name + "'s reads (" + b.lat.unit + ")",
+			critical(func(c *result.Container) float64 {
+				if !measured(c.Read) {
+					return math.NaN()
+				}
+				return of(&c.Read.Lat) / b.lat.div
+			}),
+		}
+	}
+	return []acrossPanel{
+		latency("mean", "mean latency", func(l *result.Latency) float64 { return l.Mean }),
+		latency("p99.9", "99.9th percentile", func(l *result.Latency) float64 { return l.P999 }),
+		latency("p99.99", "99.99th percentile", func(l *result.Latency) float64 { return l.P9999 }),
+		{"CPU of " + name, "CPU time of " + name + " (% of one CPU)", critical(func(c *result.Container) float64 {
+			return c.CPUUserPct + c.CPUSystemPct
+		})},
+		{"Others", "bytes per second of all but " + name + " (" + b.bytes.unit + ")", func(r *result.Run) float64 {
+			sum, found := 0.0, false
+			for i := range r.Containers {
+				if c := &r.Containers[i]; c.Name != name {
+					sum, found = sum+c.BytesPS/b.bytes.div, true
+				}
+			}
+			if !found {
+				return math.NaN()
+			}
+			return sum
+		}},
+	}
+}
+
 // across draws, over the cases, the totals, their quotient by that of none in
-// the same case, and the fairness.
+// the same case, the fairness, and the critical container's figures.
 func (b *builder) across() (*acrossSection, error) {
 	s := &acrossSection{}
 	var schedulers []string
@@ -59,10 +114,7 @@ func (b *builder) across() (*acrossSection, error) {
 	if slices.ContainsFunc(b.doc.Runs, func(r result.Run) bool { return r.TotalIOPS >= 10_000 }) {
 		iops, unit = 1000, "thousand IOPS"
 	}
-	for _, panelOf := range []struct {
-		name, label string
-		of          func(*result.Run) float64
-	}{
+	for _, panelOf := range append([]acrossPanel{
 		{"Bytes", "total bytes per second (" + b.bytes.unit + ")", func(r *result.Run) float64 { return r.TotalBytesPS / b.bytes.div }},
 		{"Requests", "total requests per second (" + unit + ")", func(r *result.Run) float64 { return r.TotalIOPS / iops }},
 		{"Total vs none", "total bytes per second (quotient by none)", func(r *result.Run) float64 {
@@ -72,7 +124,7 @@ func (b *builder) across() (*acrossSection, error) {
 			return *r.TotalVsNone
 		}},
 		{"Fairness", "weighted Jain index (1 = exactly by weight)", func(r *result.Run) float64 { return r.JainWeighted }},
-	} {
+	}, b.ofCritical()...) {
 		p, height := b.profile(schedulers, panelOf.label, panelOf.of)
 		if p == nil {
 			continue

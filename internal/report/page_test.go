@@ -430,6 +430,24 @@ func TestAcrossCases(t *testing.T) {
 	}
 }
 
+// A critical container adds its latencies, its CPU and what the others get.
+func TestAcrossCasesOfACriticalContainer(t *testing.T) {
+	doc := cases(2, 3, "one", "two")
+	doc.Critical = doc.Runs[0].Containers[0].Name
+	var names []string
+	for _, f := range all(section(parse(t, render(t, doc)), "across"), "figure") {
+		names = append(names, strings.TrimSpace(textOf(all(f, "figcaption")[0])))
+	}
+	of := doc.Critical
+	want := []string{
+		"Bytes", "Requests", "Fairness",
+		"Latency of " + of + ", mean", "Latency of " + of + ", p99.9", "Latency of " + of + ", p99.99", "CPU of " + of, "Others",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("panels %q, want %q", names, want)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	doc := document()
 	doc.Runs = doc.Runs[:1]

@@ -149,6 +149,31 @@ func TestMetricsThatCompare(t *testing.T) {
 			run("both", "bfq").Containers[1].Write.Lat.P99 = 30000
 		}, want: 1},
 
+		{kind: experiment.LatVs, arg: "p99/fast", want: 1},
+		{kind: experiment.LatVs, arg: "p99_9/fast", container: "small", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Read.Lat.P999 = 3000
+			run("both", "fast").Containers[0].Read.Lat.P999 = 12000
+		}, want: 0.25},
+		{kind: experiment.LatVs, arg: "p99_9/fast", container: "small", want: unknown}, // neither has one
+
+		{kind: experiment.CPUPct, change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].CPUUserPct = 10
+			run("both", "bfq").Containers[1].CPUSystemPct = 30
+		}, want: 40},
+		{kind: experiment.CPUPctVs, arg: "fast", container: "large", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[1].CPUSystemPct = 30
+			run("both", "fast").Containers[1].CPUUserPct = 60
+		}, want: 0.5},
+		{kind: experiment.CPUPctVs, arg: "fast", container: "large", want: unknown},
+
+		{kind: experiment.RateVsCase, arg: "solo-large", container: "large", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[1].BytesPS /= 4
+		}, want: 0.25},
+		{kind: experiment.RateVsCase, arg: "solo-small/fast", container: "small", change: func(run func(string, string) *Run) {
+			run("solo-small", "fast").Containers[0].BytesPS *= 2
+		}, want: 0.5},
+		{kind: experiment.RateVsCase, arg: "solo-small", container: "large", want: unknown}, // it is not there
+
 		{kind: experiment.TotalVsCase, arg: "solo-small", want: 2},
 		{kind: experiment.TotalVsCase, arg: "solo-small/fast", change: func(run func(string, string) *Run) {
 			run("solo-small", "fast").Containers[0].BytesPS *= 4

@@ -203,17 +203,17 @@ static int add_level(struct aps_cpu *cpu, const char *root, const char *group)
 static int find_levels(struct aps_cpu *cpu, const char *root)
 {
 	char text[PATH_MAX];
-	const char *group;
-	char *end;
+	const char *place;
+	char *group;
 	int err;
 
 	if (read_file(root, "/proc/self/cgroup", text, sizeof(text)) < 0)
 		return 0; /* a kernel without cgroups */
-	group = after(text, "0::");
-	if (!group)
+	place = after(text, "0::");
+	if (!place)
 		return 0; /* v1 only */
-	end = text + (group - text) + strcspn(group, "\n");
-	*end = '\0';
+	group = text + (place - text);
+	group[strcspn(group, "\n")] = '\0';
 	while (*group == '/' && group[1] && cpu->nr_levels < APS_CPU_LEVELS) {
 		err = add_level(cpu, root, group);
 		if (err)
