@@ -109,7 +109,7 @@ func TestListElsewhere(t *testing.T) {
 		"etc/docker/daemon.json":                           `{"data-root":"/data/docker"}`,
 		"data/docker/containers/1/config.v2.json":          `{"ID":"` + id("1") + `","Name":"/web"}`,
 		"etc/containers/storage.conf":                      "[storage]\ngraphroot = \"/data/pods\"\n",
-		"data/pods/overlay-containers/containers.json":     `[{"id":"` + id("2") + `","names":["db"]}]`,
+		"data/pods/vfs-containers/containers.json":         `[{"id":"` + id("2") + `","names":["db"]}]`,
 		"var/lib/docker/containers/1/config.v2.json":       `{"ID":"` + id("1") + `","Name":"/old"}`,
 		"var/lib/containers/storage/overlay-containers/no": "",
 	})

@@ -90,30 +90,47 @@ func (d disk) storage() ([]Container, error) {
 	graphRoot, runRoot := d.storageRoots()
 	var all []Container
 	for _, root := range []string{graphRoot, runRoot} {
-		for _, file := range []string{"containers.json", "volatile-containers.json"} {
-			var listed []struct {
-				ID    string
-				Names []string
-			}
-			ok, err := d.json(&listed, d.path(root, "overlay-containers", file))
+		// One directory for each storage driver: overlay-containers, vfs-containers.
+		lists, err := filepath.Glob(d.path(root, "*-containers/*containers.json"))
+		if err != nil {
+			return nil, err
+		}
+		for _, list := range lists {
+			named, err := d.names(list)
 			if err != nil {
 				return nil, err
 			}
-			for i := 0; ok && i < len(listed); i++ {
-				c := Container{ID: listed[i].ID}
-				if len(listed[i].Names) > 0 {
-					c.Name = listed[i].Names[0]
-				}
-				all = append(all, c)
-			}
+			all = append(all, named...)
 		}
-		more, err := d.specs(d.path(root, "overlay-containers/*/userdata"), func(dir string) string {
+		more, err := d.specs(d.path(root, "*-containers/*/userdata"), func(dir string) string {
 			return filepath.Base(filepath.Dir(dir))
 		})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// names reads a list of containers/storage: containers.json, or
+// volatile-containers.json for those that go with their end.
+func (d disk) names(list string) ([]Container, error) {
+	var listed []struct {
+		ID    string
+		Names []string
+	}
+	ok, err := d.json(&listed, list)
+	if !ok || err != nil {
+		return nil, err
+	}
+	var all []Container
+	for _, one := range listed {
+		c := Container{ID: one.ID}
+		if len(one.Names) > 0 {
+			c.Name = one.Names[0]
+		}
+		all = append(all, c)
 	}
 	return all, nil
 }
