@@ -142,7 +142,8 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 		}
 		return acting, nil, nil
 	}
-	w := unit.Weight{Unit: r.Target.Unit, Device: node, N: r.N, Runtime: r.Runtime}
+	// A pod's slice goes with the pod: a drop-in in /etc would stay for nobody.
+	w := unit.Weight{Unit: r.Target.Unit, Device: node, N: r.N, Runtime: r.Runtime || r.Target.Kind == target.Pod}
 	files = slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool { return by == weight.IOCost })
 	switch {
 	case slices.Contains(acting, weight.IOCost) && slices.Contains(acting, weight.BFQ):

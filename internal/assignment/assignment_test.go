@@ -60,6 +60,8 @@ func decide(t *testing.T, root, name, device string, n int) (*Plan, error) {
 
 // What is written for whom, under each mechanism.
 func TestDecide(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	pod := "sys/fs/cgroup/kubepods.slice/kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"
 	iocost := map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"}
 	for _, tt := range []struct {
 		what, scheduler string
@@ -80,6 +82,8 @@ func TestDecide(t *testing.T) {
 			[]string{"set-property b.service IOWeight=500", "echo '500' > system.slice/b.service/io.kyber.weight"}},
 		{"unit, one disk", "kyber-fairness", nil, "c.service", "sda", 500, []string{"echo '8:0 500' > system.slice/c.service/io.kyber.weight"}},
 		{"unit, one disk, default", "kyber-fairness", nil, "c.service", "sda", 0, []string{"echo '8:0 default' > system.slice/c.service/io.kyber.weight"}},
+		{"pod's slice", "kyber-fairness", map[string]string{pod + "/io.kyber.weight": "default 100\n", pod + "/crio-" + id + ".scope/io.kyber.weight": "default 100\n"},
+			filepath.Base(pod), "", 500, []string{"echo '500' > " + strings.TrimPrefix(pod, "sys/fs/cgroup/") + "/io.kyber.weight", "set-property --runtime " + filepath.Base(pod) + " IOWeight=500"}},
 		{"unit, bfq", "bfq", nil, "a.service", "", 200, []string{"set-property a.service IOWeight=1200"}},
 		{"unit, io.cost", "none", iocost, "a.service", "", 200, []string{"set-property a.service IOWeight=200"}},
 		{"unit, io.cost, one disk", "none", iocost, "a.service", "sda", 200, []string{"set-property a.service 'IODeviceWeight=/dev/sda 200'"}},
