@@ -106,7 +106,7 @@ func contenderFor(name string) contender {
 	case "mq-deadline":
 		return contender{scheduler: name, times: []timeTunable{{"read_expire", 500}, {"write_expire", 5000}}}
 	case "sfq":
-		return contender{scheduler: name, times: []timeTunable{{"read_expire_ms", 500}, {"write_expire_ms", 5000}, {"quiet_ms", 100}}}
+		return contender{scheduler: name, times: []timeTunable{{"read_expire_ms", 500}, {"write_expire_ms", 5000}, {"quiet_ms", 100}, {"patience_us", 2000}}}
 	case "iocost":
 		return contender{scheduler: "none", weightFile: "io.weight", weightFormat: "default %d", maxWeight: 10000, iocost: true}
 	default: // none

@@ -57,6 +57,7 @@ func options() []option {
 		{name: "thinktime", kind: count, min: 0, max: 3600_000_000},
 		{name: "thinktime_blocks", kind: count, min: 1, max: math.MaxInt32},
 		{name: "number_ios", kind: count, min: 1, max: math.MaxInt32},
+		{name: "invalidate", kind: count, min: 0, max: 1},
 		{name: "fsync", kind: count, min: 0, max: math.MaxInt32},
 		{name: "prio", kind: count, min: 0, max: 7},
 		{name: "prioclass", kind: count, min: 0, max: 3},

@@ -22,7 +22,7 @@ static int sfq_queues_show(void *data, struct seq_file *m)
 	struct sfq_queue *sq;
 
 	spin_lock_irq(&sd->lock);
-	seq_printf(m, "waiting=%u inside=%d depth=%u writes_inside=%d writes_inside_max=%u selections=%u cycle_reads=%u cycle_writes=%u\n",
+	seq_printf(m, "waiting=%u inside=%d depth=%u writes_inside=%d writes_inside_max=%u selections=%u cycle_reads=%llu cycle_writes=%llu\n",
 		   sd->nr_waiting, atomic_read(&sd->nr_inside), sd->depth,
 		   atomic_read(&sd->nr_writes_inside),
 		   sfq_device_writes_max(sd, now_ns), sd->nr_selections,
@@ -50,8 +50,8 @@ static int sfq_decisions_show(void *data, struct seq_file *m)
 		   stats.nr_selected[SFQ_PICK_FIRST],
 		   stats.nr_selected[SFQ_PICK_READER],
 		   stats.nr_selected[SFQ_PICK_ASYNC]);
-	seq_printf(m, "expired_reads %llu\nexpired_writes %llu\norphans %llu\norphaned_requests %llu\n",
-		   stats.nr_expired[SFQ_READ], stats.nr_expired[SFQ_WRITE],
+	seq_printf(m, "expired_reads %llu\nexpired_writes %llu\nheld %llu\norphans %llu\norphaned_requests %llu\n",
+		   stats.nr_expired[SFQ_READ], stats.nr_expired[SFQ_WRITE], stats.nr_held,
 		   stats.nr_orphans, stats.nr_orphaned);
 	return 0;
 }

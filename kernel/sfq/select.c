@@ -21,6 +21,7 @@ void sfq_queue_init(struct sfq_queue *sq, pid_t pid)
 		INIT_LIST_HEAD(&sq->rqs[dir]);
 	INIT_LIST_HEAD(&sq->turn_node);
 	INIT_LIST_HEAD(&sq->reader_node);
+	sq->think_ns = U64_MAX; /* nothing is expected of somebody new */
 	sq->pid = pid;
 }
 
@@ -83,6 +84,25 @@ static void sfq_count_waiting(struct sfq_device *sd, enum sfq_dir dir, int by)
 		WRITE_ONCE(sd->nr_not_writes, sd->nr_not_writes + by);
 }
 
+/* A process reads: how long has it thought? */
+static void sfq_see_read(struct sfq_device *sd, struct sfq_queue *sq, u64 now_ns)
+{
+	u64 done_ns = READ_ONCE(sq->done_ns);
+	u64 think_ns;
+
+	lockdep_assert_held(&sd->lock);
+
+	WRITE_ONCE(sd->last_read_ns, now_ns);
+	WRITE_ONCE(sd->expected_until_ns, 0);
+	if (!done_ns)
+		return;
+	think_ns = sfq_think_next(sq->think_ns,
+				  now_ns > done_ns ? now_ns - done_ns : 0,
+				  READ_ONCE(sd->patience_ns));
+	WRITE_ONCE(sq->think_ns, think_ns);
+	WRITE_ONCE(sq->done_ns, 0);
+}
+
 /* Queue a request (algorithm 1). */
 void sfq_queue_add(struct sfq_device *sd, struct request *rq)
 {
@@ -103,7 +123,7 @@ void sfq_queue_add(struct sfq_device *sd, struct request *rq)
 	}
 
 	if (dir == SFQ_READ && sq != &sd->async)
-		WRITE_ONCE(sd->last_read_ns, now_ns);
+		sfq_see_read(sd, sq, now_ns);
 	sq->nr_waiting[dir]++;
 	sfq_count_waiting(sd, dir, 1);
 	sfq_queue_update(sd, sq);
@@ -231,6 +251,21 @@ static void sfq_count_expired(struct sfq_device *sd, struct request *rq, u64 now
 }
 
 /*
+ * Writes wait though the device has room, as a read is expected. Whoever asks
+ * first after that may have them.
+ */
+static void sfq_hold(struct sfq_device *sd, u64 until_ns)
+{
+	lockdep_assert_held(&sd->lock);
+
+	if (sd->held_until_ns == until_ns)
+		return;
+	WRITE_ONCE(sd->held_until_ns, until_ns);
+	sd->stats.nr_held++;
+	hrtimer_start(&sd->timer, ns_to_ktime(until_ns), HRTIMER_MODE_ABS);
+}
+
+/*
  * The request that goes next, taken out of its queue; NULL if none may. Expired
  * ones go before others of their direction, but not more often than others
  * would: after a stall of the device everything is late.
@@ -240,8 +275,10 @@ struct request *sfq_select(struct sfq_device *sd)
 	u64 now_ns = ktime_get_ns();
 	bool has_room = atomic_read(&sd->nr_writes_inside) <
 			sfq_device_writes_max(sd, now_ns);
+	u64 expected_ns = READ_ONCE(sd->expected_until_ns);
 	bool is_due = sfq_write_is_due(&sd->limits, &sd->cycle,
-				       !list_empty(&sd->readers));
+				       !list_empty(&sd->readers) ||
+				       expected_ns > now_ns);
 	struct sfq_queue *sq = NULL;
 	enum sfq_dir dir = SFQ_WRITE;
 	bool may_write = has_room && (is_due || !READ_ONCE(sd->reads_first));
@@ -255,6 +292,8 @@ struct request *sfq_select(struct sfq_device *sd)
 		if (!sq) {
 			trace_sfq_hold(sd->dev, atomic_read(&sd->nr_writes_inside),
 				       sd->nr_waiting);
+			if (has_room)
+				sfq_hold(sd, expected_ns);
 			return NULL;
 		}
 		dir = sfq_queue_next(sd, sq, may_write);
@@ -265,7 +304,10 @@ struct request *sfq_select(struct sfq_device *sd)
 	if (late)
 		sfq_count_expired(sd, late, now_ns);
 
-	sfq_cycle_add(&sd->limits, &sd->cycle, dir);
+	WRITE_ONCE(sd->held_until_ns, 0);
+	sfq_cycle_add(&sd->limits, &sd->cycle, dir,
+		      sfq_units(bio_has_data(rq->bio) ? blk_rq_bytes(rq) : 0,
+				READ_ONCE(sd->unit_bytes)));
 	if (sq)
 		sfq_turn_add(&sq->turn, dir);
 	sfq_queue_del(sd, rq);

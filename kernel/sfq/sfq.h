@@ -29,6 +29,8 @@ struct sfq_queue {
 	struct list_head turn_node;	/* in sfq_device.turns while any waits */
 	struct list_head reader_node;	/* in .readers while a read may go */
 	struct sfq_turn turn;		/* what has gone in this turn */
+	u64 think_ns;			/* from a read's completion to the next read */
+	u64 done_ns;			/* of the last read, no lock; 0: counted */
 	pid_t pid;			/* 0: no process's */
 	bool is_orphan;			/* its process has ended */
 };
@@ -52,6 +54,7 @@ struct sfq_stats {
 	u64 nr_dispatched;
 	u64 nr_selected[SFQ_PICK_ASYNC + 1];
 	u64 nr_expired[SFQ_NR_DIRS];
+	u64 nr_held;			/* times that writes waited for a read */
 	u64 nr_orphans;			/* processes that ended with requests waiting */
 	u64 nr_orphaned;		/* those requests */
 };
@@ -76,11 +79,15 @@ struct sfq_device {
 	u32 nr_waiting;
 	u32 nr_not_writes;
 	u64 last_read_ns;		/* when one was queued */
+	u64 held_until_ns;		/* writes wait for a read that is expected */
+	u64 expected_until_ns;		/* that it is; written on completion, no lock */
 
 	/* Tunables; no lock. */
 	u32 reads_first;
 	u32 writes_inside_pct;
+	u32 unit_bytes;
 	u64 quiet_ns;
+	u64 patience_ns;
 	u64 expire_ns[SFQ_NR_DIRS];
 
 	spinlock_t lock;		/* all below; with interrupts off */
@@ -91,7 +98,8 @@ struct sfq_device {
 	struct sfq_queue async;
 	struct sfq_queue nobodys;	/* synchronous, of no known process */
 	u32 nr_selections;		/* since the async queue's turn */
-	struct sfq_turn cycle;		/* of the device */
+	struct sfq_cycle cycle;
+	struct hrtimer timer;		/* at held_until_ns; its own lock */
 	struct list_head deadline[SFQ_NR_DIRS];	/* all that wait, by arrival */
 	struct rb_root sorted[SFQ_NR_DIRS];	/* by sector, for front merges */
 	struct sfq_stats stats;

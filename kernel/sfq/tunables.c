@@ -12,6 +12,14 @@
 /* A process that reads again within this time, such as a person's, is reading. */
 #define SFQ_QUIET_NS_DFL	(100 * NSEC_PER_MSEC)
 
+/* Of the document's requests. */
+#define SFQ_UNIT_KIB_DFL	4
+/*
+ * More than a program that starts computes between two reads, less than a person
+ * takes, or a program that reads for one.
+ */
+#define SFQ_PATIENCE_NS_DFL	(2 * NSEC_PER_MSEC)
+
 void sfq_tunables_init(struct sfq_device *sd)
 {
 	sd->limits.sync_selections = 3;
@@ -21,6 +29,8 @@ void sfq_tunables_init(struct sfq_device *sd)
 	sd->reads_first = 1;
 	sd->writes_inside_pct = SFQ_WRITES_INSIDE_PCT_DFL;
 	sd->quiet_ns = SFQ_QUIET_NS_DFL;
+	sd->unit_bytes = SFQ_UNIT_KIB_DFL * 1024;
+	sd->patience_ns = SFQ_PATIENCE_NS_DFL;
 	sd->expire_ns[SFQ_READ] = SFQ_READ_EXPIRE_NS_DFL;
 	sd->expire_ns[SFQ_WRITE] = SFQ_WRITE_EXPIRE_NS_DFL;
 }
@@ -33,51 +43,63 @@ enum sfq_tunable_id {
 	SFQ_TUNABLE_READS_FIRST,
 	SFQ_TUNABLE_WRITES_INSIDE_PCT,
 	SFQ_TUNABLE_QUIET_MS,
+	SFQ_TUNABLE_UNIT_KIB,
+	SFQ_TUNABLE_PATIENCE_US,
 	SFQ_TUNABLE_READ_EXPIRE_MS,
 	SFQ_TUNABLE_WRITE_EXPIRE_MS,
 };
 
 static const struct sfq_tunable {
-	size_t offset;		/* in struct sfq_device: a u32, or a u64 in ns */
-	u64 unit;		/* of the file, in ns; 0 for a u32 */
+	size_t offset;		/* in struct sfq_device: a time of 64 bits, or 32 bits */
+	bool is_time;
+	u32 unit;		/* of the file, in ns, bytes or pieces */
 	u64 least;		/* in that unit */
 	u64 most;
 } sfq_tunables[] = {
 	/* More: asynchronous writes wait longer for processes. */
 	[SFQ_TUNABLE_SYNC_SELECTIONS] = {
-		offsetof(struct sfq_device, limits.sync_selections), 0, 1, 1000
+		offsetof(struct sfq_device, limits.sync_selections), false, 1, 1, 1000
 	},
 	/* Longer turns: fewer changes of process, and a longer wait for a turn. */
 	[SFQ_TUNABLE_TURN_REQUESTS] = {
-		offsetof(struct sfq_device, limits.turn_requests), 0, 2, 1000
+		offsetof(struct sfq_device, limits.turn_requests), false, 1, 2, 1000
 	},
 	[SFQ_TUNABLE_TURN_READS] = {
-		offsetof(struct sfq_device, limits.turn_reads), 0, 1, 1000
+		offsetof(struct sfq_device, limits.turn_reads), false, 1, 1, 1000
 	},
 	/* More: writes sooner, and a read may have to wait for so many. */
 	[SFQ_TUNABLE_TURN_WRITES] = {
-		offsetof(struct sfq_device, limits.turn_writes), 0, 1, 1000
+		offsetof(struct sfq_device, limits.turn_writes), false, 1, 1, 1000
 	},
 	/* 0: strictly in turn, as in the document. */
 	[SFQ_TUNABLE_READS_FIRST] = {
-		offsetof(struct sfq_device, reads_first), 0, 0, 1
+		offsetof(struct sfq_device, reads_first), false, 1, 0, 1
 	},
 	/* Less: shorter waits behind writes that the device has; 100: no limit. */
 	[SFQ_TUNABLE_WRITES_INSIDE_PCT] = {
-		offsetof(struct sfq_device, writes_inside_pct), 0, 1, 100
+		offsetof(struct sfq_device, writes_inside_pct), false, 1, 1, 100
 	},
 	/* So long after a read nobody reads, and writes have the whole device. */
 	[SFQ_TUNABLE_QUIET_MS] = {
-		offsetof(struct sfq_device, quiet_ns), NSEC_PER_MSEC, 0, 600000
+		offsetof(struct sfq_device, quiet_ns), true, NSEC_PER_MSEC, 0, 600000
+	},
+	/* 0: each request counts for one, whatever its size. */
+	[SFQ_TUNABLE_UNIT_KIB] = {
+		offsetof(struct sfq_device, unit_bytes), false, 1024, 0, 1024
+	},
+	/* Longer: slower readers are waited for; 0: nobody is. */
+	[SFQ_TUNABLE_PATIENCE_US] = {
+		offsetof(struct sfq_device, patience_ns),
+		true, NSEC_PER_USEC, 0, USEC_PER_SEC
 	},
 	/* Who has waited so long is next of its direction. */
 	[SFQ_TUNABLE_READ_EXPIRE_MS] = {
 		offsetof(struct sfq_device, expire_ns[SFQ_READ]),
-		NSEC_PER_MSEC, 1, 600000
+		true, NSEC_PER_MSEC, 1, 600000
 	},
 	[SFQ_TUNABLE_WRITE_EXPIRE_MS] = {
 		offsetof(struct sfq_device, expire_ns[SFQ_WRITE]),
-		NSEC_PER_MSEC, 1, 600000
+		true, NSEC_PER_MSEC, 1, 600000
 	},
 };
 
@@ -87,8 +109,9 @@ static ssize_t sfq_tunable_show(struct elevator_queue *e, char *page,
 	const struct sfq_tunable *st = &sfq_tunables[id];
 	void *at = e->elevator_data + st->offset;
 
-	if (!st->unit)
-		return sysfs_emit(page, "%u\n", READ_ONCE(*(u32 *)at));
+	if (!st->is_time)
+		return sysfs_emit(page, "%u\n",
+				  READ_ONCE(*(u32 *)at) / st->unit);
 	return sysfs_emit(page, "%llu\n",
 			  div64_u64(READ_ONCE(*(u64 *)at), st->unit));
 }
@@ -121,10 +144,10 @@ static ssize_t sfq_tunable_store(struct elevator_queue *e, const char *page,
 		return -ERANGE;
 
 	spin_lock_irq(&sd->lock);
-	if (st->unit)
+	if (st->is_time)
 		WRITE_ONCE(*(u64 *)at, number * st->unit);
 	else
-		WRITE_ONCE(*(u32 *)at, number);
+		WRITE_ONCE(*(u32 *)at, number * st->unit);
 	sfq_update_turns(sd);
 	spin_unlock_irq(&sd->lock);
 	return count;
@@ -149,6 +172,8 @@ SFQ_TUNABLE_FNS(turn_writes, TURN_WRITES)
 SFQ_TUNABLE_FNS(reads_first, READS_FIRST)
 SFQ_TUNABLE_FNS(writes_inside_pct, WRITES_INSIDE_PCT)
 SFQ_TUNABLE_FNS(quiet_ms, QUIET_MS)
+SFQ_TUNABLE_FNS(unit_kib, UNIT_KIB)
+SFQ_TUNABLE_FNS(patience_us, PATIENCE_US)
 SFQ_TUNABLE_FNS(read_expire_ms, READ_EXPIRE_MS)
 SFQ_TUNABLE_FNS(write_expire_ms, WRITE_EXPIRE_MS)
 #undef SFQ_TUNABLE_FNS
@@ -174,6 +199,8 @@ isolio_attrs_const struct elv_fs_entry sfq_attrs[] = {
 	SFQ_ATTR(reads_first),
 	SFQ_ATTR(writes_inside_pct),
 	SFQ_ATTR(quiet_ms),
+	SFQ_ATTR(unit_kib),
+	SFQ_ATTR(patience_us),
 	SFQ_ATTR(read_expire_ms),
 	SFQ_ATTR(write_expire_ms),
 	SFQ_ATTR(age_th),

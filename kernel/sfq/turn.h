@@ -22,7 +22,7 @@ struct sfq_limits {
 	u32 turn_writes;	/* of them, at least 1 */
 };
 
-/* What has gone in a turn: of one queue, or of the device. */
+/* What has gone in the turn of a queue. */
 struct sfq_turn {
 	u32 nr_reads;
 	u32 nr_writes;
@@ -64,32 +64,66 @@ static inline void sfq_turn_add(struct sfq_turn *turn, enum sfq_dir dir)
 		turn->nr_writes++;
 }
 
+/* What the device has been given since the first write of a cycle, in units. */
+struct sfq_cycle {
+	u64 nr_reads;
+	u64 nr_writes;
+};
+
+/**
+ * sfq_units - how many requests of the document a request counts for
+ * @nr_bytes: of data
+ * @unit_bytes: size of one; 0: each request is one
+ */
+static inline u64 sfq_units(u32 nr_bytes, u32 unit_bytes)
+{
+	return unit_bytes ? max_t(u64, nr_bytes / unit_bytes, 1) : 1;
+}
+
 /**
  * sfq_write_is_due - whether a write may go before the reads that wait
  * @limits: turn_writes of the device for turn_reads
- * @cycle: what the device has been given since the first write of this cycle
- * @reads_wait: a process waits for a read that may go
+ * @cycle: what it has had
+ * @reads_wait: a process waits for a read that may go, or will in a moment
  *
  * The 2 : 1 of algorithm 3, for the device: of whatever queues.
  */
 static inline bool sfq_write_is_due(const struct sfq_limits *limits,
-				    const struct sfq_turn *cycle, bool reads_wait)
+				    const struct sfq_cycle *cycle, bool reads_wait)
 {
 	return !reads_wait || cycle->nr_writes < limits->turn_writes ||
-	       cycle->nr_reads >= limits->turn_reads;
+	       cycle->nr_reads * limits->turn_writes >=
+	       cycle->nr_writes * limits->turn_reads;
 }
 
-/* The device is given a request. */
+/* The device is given a request. Idle writers save up nothing: a new cycle. */
 static inline void sfq_cycle_add(const struct sfq_limits *limits,
-				 struct sfq_turn *cycle, enum sfq_dir dir)
+				 struct sfq_cycle *cycle, enum sfq_dir dir,
+				 u64 nr_units)
 {
-	if (dir == SFQ_WRITE && cycle->nr_writes >= limits->turn_writes) {
+	if (dir == SFQ_READ) {
+		cycle->nr_reads += nr_units;
+		return;
+	}
+	if (cycle->nr_writes >= limits->turn_writes) {
 		cycle->nr_reads = 0;
 		cycle->nr_writes = 0;
 	}
-	/* More than enough is enough: idle writers save up nothing. */
-	if (dir == SFQ_WRITE || cycle->nr_reads < limits->turn_reads)
-		sfq_turn_add(cycle, dir);
+	cycle->nr_writes += nr_units;
+}
+
+/**
+ * sfq_think_next - how long a process takes from a read to the next, on average
+ * @think_ns: until now
+ * @gap_ns: this time
+ * @patience_ns: how long a device waits for a read at most
+ *
+ * A pause counts as four times that: some quick reads make up for it.
+ */
+static inline u64 sfq_think_next(u64 think_ns, u64 gap_ns, u64 patience_ns)
+{
+	return (3 * min(think_ns, 4 * patience_ns) +
+		min(gap_ns, 4 * patience_ns)) / 4;
 }
 
 /* Of a device's queues, who is next. */

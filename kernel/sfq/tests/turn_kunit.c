@@ -64,7 +64,7 @@ static void turn_of_a_queue(struct kunit *test)
 /* While somebody reads, a write may go after each two reads, whoever's. */
 static void cycle_of_the_device(struct kunit *test)
 {
-	struct sfq_turn cycle = {};
+	struct sfq_cycle cycle = {};
 	u32 nr_writes = 0, run = 0, i;
 
 	for (i = 0; i < 300; i++) {
@@ -74,7 +74,7 @@ static void cycle_of_the_device(struct kunit *test)
 		run = dir == SFQ_WRITE ? run + 1 : 0;
 		nr_writes += dir == SFQ_WRITE;
 		KUNIT_EXPECT_LE(test, run, 1);
-		sfq_cycle_add(&defaults, &cycle, dir);
+		sfq_cycle_add(&defaults, &cycle, dir, 1);
 	}
 	KUNIT_EXPECT_EQ(test, nr_writes, 100);
 }
@@ -82,20 +82,67 @@ static void cycle_of_the_device(struct kunit *test)
 /* Nobody reads: writes go at once, and save up nothing for later. */
 static void cycle_without_readers(struct kunit *test)
 {
-	struct sfq_turn cycle = {};
+	struct sfq_cycle cycle = {};
 	u32 i;
 
 	for (i = 0; i < 1000; i++) {
 		KUNIT_EXPECT_TRUE(test, sfq_write_is_due(&defaults, &cycle, false));
-		sfq_cycle_add(&defaults, &cycle, SFQ_WRITE);
+		sfq_cycle_add(&defaults, &cycle, SFQ_WRITE, 1);
 	}
 	KUNIT_EXPECT_FALSE(test, sfq_write_is_due(&defaults, &cycle, true));
 	for (i = 0; i < 1000; i++)
-		sfq_cycle_add(&defaults, &cycle, SFQ_READ);
+		sfq_cycle_add(&defaults, &cycle, SFQ_READ, 1);
 	/* A thousand reads earn one write, not five hundred. */
 	KUNIT_EXPECT_TRUE(test, sfq_write_is_due(&defaults, &cycle, true));
-	sfq_cycle_add(&defaults, &cycle, SFQ_WRITE);
+	sfq_cycle_add(&defaults, &cycle, SFQ_WRITE, 1);
 	KUNIT_EXPECT_FALSE(test, sfq_write_is_due(&defaults, &cycle, true));
+}
+
+/* A write of 128 KiB counts for 32: 64 reads of 4 KiB go before the next. */
+static void large_writes_count_more(struct kunit *test)
+{
+	struct sfq_cycle cycle = {};
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, sfq_units(128 << 10, 4096), 32ULL);
+	KUNIT_EXPECT_EQ(test, sfq_units(512, 4096), 1ULL);
+	KUNIT_EXPECT_EQ(test, sfq_units(0, 4096), 1ULL);
+	KUNIT_EXPECT_EQ(test, sfq_units(128 << 10, 0), 1ULL);
+
+	sfq_cycle_add(&defaults, &cycle, SFQ_WRITE, 32);
+	for (i = 0; i < 64; i++) {
+		KUNIT_EXPECT_FALSE(test, sfq_write_is_due(&defaults, &cycle, true));
+		sfq_cycle_add(&defaults, &cycle, SFQ_READ, 1);
+	}
+	KUNIT_EXPECT_TRUE(test, sfq_write_is_due(&defaults, &cycle, true));
+	/* A large read counts for as much. */
+	sfq_cycle_add(&defaults, &cycle, SFQ_WRITE, 32);
+	sfq_cycle_add(&defaults, &cycle, SFQ_READ, 64);
+	KUNIT_EXPECT_TRUE(test, sfq_write_is_due(&defaults, &cycle, true));
+}
+
+/* Quick reads are expected after some of them; one pause does not undo that. */
+static void thinking(struct kunit *test)
+{
+	const u64 patience = 2000;
+	u64 think = U64_MAX;
+	u32 i;
+
+	for (i = 0; i < 6 && think > patience; i++)
+		think = sfq_think_next(think, 500, patience);
+	KUNIT_EXPECT_LE(test, think, patience);
+	for (i = 0; i < 100; i++)
+		think = sfq_think_next(think, 500, patience);
+	KUNIT_EXPECT_LE(test, think, 503ULL);
+	think = sfq_think_next(think, 1000000000, patience);
+	KUNIT_EXPECT_GT(test, think, patience);
+	think = sfq_think_next(sfq_think_next(think, 500, patience), 500, patience);
+	KUNIT_EXPECT_LE(test, think, patience);
+	/* Somebody who always pauses never is. */
+	for (i = 0; i < 100; i++) {
+		think = sfq_think_next(think, 20000, patience);
+		KUNIT_EXPECT_GT(test, think, patience);
+	}
 }
 
 /* Algorithm 2: three turns of processes, one of the async queue. */
@@ -161,12 +208,13 @@ static void no_write_starves(struct kunit *test)
 	for (limits.turn_requests = 2; limits.turn_requests < 6; limits.turn_requests++) {
 		for (limits.turn_reads = 1; limits.turn_reads < 6; limits.turn_reads++) {
 			for (limits.turn_writes = 1; limits.turn_writes < 6; limits.turn_writes++) {
-				struct sfq_turn turn = {}, cycle = {};
+				struct sfq_cycle cycle = {};
+				struct sfq_turn turn = {};
 
 				for (i = 0; i <= limits.turn_reads; i++) {
 					if (sfq_write_is_due(&limits, &cycle, true))
 						break;
-					sfq_cycle_add(&limits, &cycle, SFQ_READ);
+					sfq_cycle_add(&limits, &cycle, SFQ_READ, 1);
 				}
 				KUNIT_EXPECT_LE(test, i, limits.turn_reads);
 				while (sfq_turn_next(&limits, &turn, true, true) == SFQ_READ)
@@ -182,6 +230,8 @@ static struct kunit_case turn_test_cases[] = {
 	KUNIT_CASE_PARAM(turn_of_a_queue, turn_gen_params),
 	KUNIT_CASE(cycle_of_the_device),
 	KUNIT_CASE(cycle_without_readers),
+	KUNIT_CASE(large_writes_count_more),
+	KUNIT_CASE(thinking),
 	KUNIT_CASE(async_after_three),
 	KUNIT_CASE(pick_when_some_may_not),
 	KUNIT_CASE(writes_inside),
