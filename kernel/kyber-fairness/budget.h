@@ -40,6 +40,18 @@ static inline u64 kf_share_of(u64 share, u32 weight, u32 weight_sum)
 }
 
 /**
+ * kf_share_among - share of one of several that have less than the device
+ * @share: its share of the device
+ * @shares: the sum of theirs; 0: not known, it has the device
+ */
+static inline u64 kf_share_among(u64 share, u64 shares)
+{
+	if (share >= shares)
+		return KF_SHARE_ONE;
+	return div64_u64(share << KF_SHARE_SHIFT, shares);
+}
+
+/**
  * kf_pool_estimate_bytes - what the device would serve in a full round
  * @used_bytes: dispatched since the last refill, by all cgroups
  * @elapsed_ns: time since the last refill (T_spend of figure 30)
@@ -61,14 +73,42 @@ static inline u64 kf_pool_estimate_bytes(u64 used_bytes, u64 elapsed_ns,
 }
 
 /**
- * kf_pool_next_bytes - total budget of the next round
+ * kf_pool_follow_bytes - an estimate, as far as its round tells
  * @estimate_bytes: from kf_pool_estimate_bytes()
+ * @last_bytes: total budget of the round that ended
+ * @elapsed_ns: time since the last refill
+ * @round_ns: length of a round
+ *
+ * A round that ended early, or is short, is the time between a few requests:
+ * of several in a row the rate is known. A pool that follows each of them is
+ * small by chance, and what cgroups may save (kf_carry_bytes()) with it. Of the
+ * report's 100 ms, half are enough for all of the estimate.
+ */
+#define KF_POOL_ROUNDS	4
+#define KF_POOL_SPAN_NS	(50 * NSEC_PER_MSEC)
+
+static inline u64 kf_pool_follow_bytes(u64 estimate_bytes, u64 last_bytes,
+				       u64 elapsed_ns, u64 round_ns)
+{
+	u64 span_ns = clamp_t(u64, round_ns * KF_POOL_ROUNDS, 1, KF_POOL_SPAN_NS);
+
+	if (elapsed_ns >= span_ns)
+		return estimate_bytes;
+	if (estimate_bytes < last_bytes)
+		return last_bytes - mul_u64_u64_div_u64(last_bytes - estimate_bytes,
+							elapsed_ns, span_ns);
+	return last_bytes + mul_u64_u64_div_u64(estimate_bytes - last_bytes,
+						elapsed_ns, span_ns);
+}
+
+/**
+ * kf_pool_next_bytes - total budget of the next round
+ * @estimate_bytes: from kf_pool_follow_bytes()
  * @last_bytes: total budget of the round that ended
  * @nr_active: cgroups that will share it
  *
- * One round is a short measurement, and the first requests after an idle
- * time go into an empty device at memory speed. So the pool at most doubles
- * or halves from one round to the next.
+ * The first requests after an idle time go into an empty device at memory
+ * speed. So the pool at most doubles or halves from one round to the next.
  */
 static inline u64 kf_pool_next_bytes(u64 estimate_bytes, u64 last_bytes,
 				     u32 nr_active)
@@ -305,44 +345,63 @@ static inline u64 kf_permille(u64 lost_bytes, u64 used_bytes)
 }
 
 /**
- * kf_inside_next - how many requests to let into the device from now on
- * @inside: how many it were; U32_MAX: any
+ * kf_inside_most - requests inside that are never exceeded while shares are missed
  * @own: from kf_inside_for(), for the cgroup with the least
- * @least: from kf_inside_least()
- * @error_permille: by how much the cgroup that is worst off misses its share
- * @most_permille: how much of that is tolerated
+ * @least_cost_bytes: of the cgroup whose requests are charged least
+ * @most_cost_bytes: of the one whose are charged most
  *
  * At @own the cgroup has its share only while all its requests are inside, all
- * the time. With fewer some of them wait, and who waits can be chosen. How many
- * fewer depends on how fast its submitter answers, so it is found out: a
- * thirty-second less at a time while a share is missed by more than is
- * tolerated, twice that if by far more; and more while none is missed by half of
- * that, by as much if by next to nothing, else by half as much; down to half of
- * @own, and never below @least.
- *
- * Not up to @own again: with large requests among small ones there is no way
- * back from there by small steps. The large ones take each place that the small
+ * the time: a little less. With large requests among small ones there is no way
+ * back from there by small steps: the large ones take each place that the small
  * ones leave for a moment, all take longer for it, and small ones come less
- * often. Return: the number, U32_MAX for any.
+ * often. So not as close to it.
  */
-static inline u64 kf_inside_next(u64 inside, u64 own, u64 least,
-				 u64 error_permille, u64 most_permille)
+static inline u64 kf_inside_most(u64 own, u32 least_cost_bytes,
+				 u32 most_cost_bytes)
 {
-	u64 ceiling = own - own / 32;
-	u64 floor = max_t(u64, least, own / 2);
+	return own - own / (most_cost_bytes / 2 > least_cost_bytes ? 8 : 32);
+}
+
+/**
+ * kf_inside_next - how many requests to let into the device from now on
+ * @inside: how many it were; U32_MAX: any
+ * @most: from kf_inside_most()
+ * @least: from kf_inside_least()
+ * @error_permille: by how much the cgroup that is worst off misses its share
+ * @saved_permille: the same, with what it missed before and may still have
+ * @most_permille: how much of that is tolerated
+ *
+ * With fewer than @most some of a cgroup's requests wait, and who waits can be
+ * chosen. How many fewer depends on how fast its submitter answers, so it is
+ * found out: a thirty-second less at a time while a share is missed by more than
+ * is tolerated, twice that if by far more, a quarter if most of it is missed;
+ * and more while none is missed by half of that, by as much if by next to nothing,
+ * else by half as much; down to half of @most, and never below @least. What a
+ * cgroup has missed and gets back is no reason for fewer, nor for more before it
+ * has it.
+ *
+ * Return: the number, U32_MAX for any.
+ */
+static inline u64 kf_inside_next(u64 inside, u64 most, u64 least,
+				 u64 error_permille, u64 saved_permille,
+				 u64 most_permille)
+{
+	u64 floor = max_t(u64, least, most / 2);
 
 	if (error_permille > most_permille) {
-		if (inside > ceiling)
-			inside = ceiling;
+		if (inside > most)
+			inside = most;
+		else if (error_permille > 500)
+			inside -= inside / 4 + 1;
 		else if (error_permille > 4 * most_permille)
 			inside -= inside / 16 + 1;
 		else
 			inside -= inside / 32 + 1;
-	} else if (2 * error_permille < most_permille && inside < ceiling) {
-		u64 more = 8 * error_permille < most_permille ? inside / 32 :
+	} else if (2 * saved_permille < most_permille && inside < most) {
+		u64 more = 8 * saved_permille < most_permille ? inside / 32 :
 								inside / 64;
 
-		inside = min_t(u64, inside + more + 1, ceiling);
+		inside = min_t(u64, inside + more + 1, most);
 	}
 	return clamp_t(u64, inside, floor, U32_MAX);
 }

@@ -73,6 +73,7 @@ void kf_group_update_state(struct kf_group *kg)
 static void kf_update_shares(struct kf_queue *kq)
 {
 	struct kf_group *kg, *up;
+	u64 hungry_share = 0;
 
 	lockdep_assert_held(&kq->lock);
 
@@ -105,7 +106,10 @@ static void kf_update_shares(struct kf_queue *kq)
 			share = kf_share_of(share, READ_ONCE(up->weight),
 					    up->parent->child_weight_sum);
 		WRITE_ONCE(kg->share, share);
+		if (kg->is_hungry)
+			hungry_share += share;
 	}
+	WRITE_ONCE(kq->hungry_share, hungry_share);
 }
 
 /* Return: false if the group got a request meanwhile. */
@@ -130,16 +134,29 @@ static bool kf_group_deactivate(struct kf_group *kg)
 }
 
 /*
- * Whether a group with nothing waiting would take more if others took less:
- * it has requests inside, and not too few of them for its share.
+ * Whether a group with budget left would take more if others took less: it has
+ * requests outstanding or had some just now, and lately not too few of them for
+ * its share. How many at this moment says little, nor whether one of them waits:
+ * a submitter may take back all of its requests before it makes new ones, and a
+ * request that comes alone waits as well.
  */
-static bool kf_group_could_have_more(struct kf_group *kg)
+static bool kf_group_could_have_more(struct kf_group *kg, u64 now_ns)
 {
-	u64 nr_own = atomic_read(&kg->nr_outstanding);
+	struct kf_queue *kq = kg->kq;
+	u64 inside_for;
 
-	return nr_own && kg->share &&
-	       kf_inside_for(nr_own, kg->share) * KF_INSIDE_HOPELESS >=
-	       READ_ONCE(kg->kq->inside_least);
+	if (!kg->share || now_ns - kg->last_busy_ns > READ_ONCE(kq->unloaded_ns))
+		return false;
+	inside_for = kf_inside_for(kg->outstanding_max, kg->share);
+	return inside_for * KF_INSIDE_HOPELESS >= READ_ONCE(kq->inside_least);
+}
+
+/* What a group is granted for a round. */
+static s64 kf_group_grant_bytes(struct kf_group *kg)
+{
+	lockdep_assert_held(&kg->kq->lock);
+
+	return kf_grant_bytes(kg->kq->pool_bytes, kf_group_part(kg));
 }
 
 /*
@@ -156,12 +173,14 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
 		s64 left_bytes = atomic64_read(&kg->budget_bytes);
 		bool waiting = atomic_read(&kg->nr_backlogged);
+		unsigned int nr_outstanding = atomic_read(&kg->nr_outstanding);
 		s64 carry_bytes;
 
-		kg->outstanding_max = max_t(unsigned int, kg->outstanding_max,
-					    atomic_read(&kg->nr_outstanding));
-		WRITE_ONCE(kg->is_hungry, waiting || left_bytes <= 0 ||
-			   kf_group_could_have_more(kg));
+		kg->outstanding_max = max(kg->outstanding_max, nr_outstanding);
+		if (nr_outstanding)
+			kg->last_busy_ns = now_ns;
+		WRITE_ONCE(kg->is_hungry, left_bytes <= 0 ||
+			   kf_group_could_have_more(kg, now_ns));
 		if (left_bytes != kg->refilled_bytes) {
 			used_bytes += kg->refilled_bytes - left_bytes;
 			kg->used_bytes += kg->refilled_bytes - left_bytes;
@@ -172,16 +191,17 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 			continue;
 		}
 
-		carry_bytes = kf_carry_bytes(left_bytes,
-					     kf_grant_bytes(kq->pool_bytes, kg->share));
+		carry_bytes = kf_carry_bytes(left_bytes, kf_group_grant_bytes(kg));
 		/* Others may charge meanwhile: add, never set. */
 		atomic64_add(carry_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = carry_bytes;
 		if (kg->is_hungry) {
 			*carried_bytes += carry_bytes;
 			kg->lost_bytes += left_bytes - carry_bytes;
+			kg->nr_hungry++;
 		}
 	}
+	kq->nr_refills++;
 
 	return used_bytes;
 }
@@ -189,7 +209,7 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 /* Rounds to give those who wait at once: one at least, and one can go on. */
 static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 {
-	u64 rounds = U64_MAX, waiting_share = 0;
+	u64 rounds = U64_MAX;
 	struct kf_group *kg;
 
 	lockdep_assert_held(&kq->lock);
@@ -199,15 +219,14 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 
 		if (!kg->is_hungry)
 			continue;
-		waiting_share += kg->share;
 		rounds = min(rounds, 1 +
 			     kf_rounds_to_spend(kg->refilled_bytes + grant_bytes,
 						grant_bytes));
 	}
 
-	if (!waiting_share)
+	if (!kq->hungry_share)
 		return 1;
-	return max(rounds, kf_rounds_to_fill(waiting_share));
+	return max(rounds, kf_rounds_to_fill(kq->hungry_share));
 }
 
 static void kf_end_hold(struct kf_queue *kq, u64 now_ns)
@@ -239,6 +258,8 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 	kf_update_shares(kq);
 
 	estimate_bytes = kf_pool_estimate_bytes(used_bytes, elapsed_ns, round_ns);
+	estimate_bytes = kf_pool_follow_bytes(estimate_bytes, kq->pool_bytes,
+					      elapsed_ns, round_ns);
 	kq->pool_bytes = kf_pool_next_bytes(estimate_bytes, kq->pool_bytes,
 					    kq->nr_active);
 	spendable_bytes = kf_spendable_bytes(kq->pool_bytes, carried_bytes,
@@ -454,25 +475,46 @@ void kf_group_activate(struct kf_group *kg)
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
 
-/*
- * Which part of what it was to have since the last kf_groups_inside() a group
- * did not get: what it lost, and what it saved up beyond a round.
- */
-static u64 kf_group_error_permille(struct kf_group *kg)
+/* Which part of what it was to have since the last kf_groups_inside(), in permille, */
+struct kf_missed {
+	u64 error;	/* it did not get, */
+	u64 saved;	/* or not before that either, and may still have */
+};
+
+/* The larger of what a group and others missed: what it lost, and saved up beyond a round. */
+static void kf_group_missed(struct kf_group *kg, struct kf_missed *most)
 {
-	s64 saved_bytes = atomic64_read(&kg->budget_bytes) -
-			  kf_grant_bytes(kg->kq->pool_bytes, kg->share);
+	s64 saved_bytes = atomic64_read(&kg->budget_bytes) - kf_group_grant_bytes(kg);
+	s64 more_bytes;
 
 	lockdep_assert_held(&kg->kq->lock);
 
-	return kf_permille(kg->lost_bytes + max_t(s64, saved_bytes, 0),
-			   kg->used_bytes);
+	saved_bytes = max_t(s64, saved_bytes, 0);
+	more_bytes = max_t(s64, saved_bytes - kg->saved_bytes, 0);
+	kg->saved_bytes = saved_bytes;
+	most->error = max(most->error, kf_permille(kg->lost_bytes + more_bytes,
+						   kg->used_bytes));
+	most->saved = max(most->saved, kf_permille(kg->lost_bytes + saved_bytes,
+						   kg->used_bytes));
 }
 
 /* See kf_requests_for(). */
 static u64 kf_group_requests(struct kf_group *kg)
 {
 	return kf_requests_for(kg->share, READ_ONCE(kg->mean_cost_bytes));
+}
+
+/*
+ * Whether a group's share counts among those that the requests inside are shared
+ * among: mostly it would have taken more. One that sends a request now and then
+ * has what it wants. Large requests take longer than from one look to the next.
+ */
+static bool kf_group_counts(struct kf_group *kg)
+{
+	unsigned int nr_refills = kg->kq->nr_refills;
+
+	return kg->outstanding_max && kg->share &&
+	       (nr_refills ? 2 * kg->nr_hungry > nr_refills : kg->is_hungry);
 }
 
 /**
@@ -486,39 +528,54 @@ static u64 kf_group_requests(struct kf_group *kg)
  */
 u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 {
-	u64 own = U32_MAX, error_permille = 0, requests_sum = 0;
+	u32 least_cost_bytes = U32_MAX, most_cost_bytes = 0;
+	u64 own = U32_MAX, requests_sum = 0;
+	struct kf_missed missed = {};
+	unsigned int nr = 0;
 	struct kf_group *kg;
+	bool is_new;
 
 	spin_lock_irq(&kq->lock);
-	list_for_each_entry(kg, &kq->active, active_node)
-		if (kg->outstanding_max)
-			requests_sum += kf_group_requests(kg);
+	list_for_each_entry(kg, &kq->active, active_node) {
+		kg->outstanding_max = max_t(unsigned int, kg->outstanding_max,
+					    atomic_read(&kg->nr_outstanding));
+		if (!kf_group_counts(kg))
+			continue;
+		requests_sum += kf_group_requests(kg);
+		least_cost_bytes = min(least_cost_bytes, READ_ONCE(kg->mean_cost_bytes));
+		most_cost_bytes = max(most_cost_bytes, READ_ONCE(kg->mean_cost_bytes));
+		nr++;
+	}
 
 	list_for_each_entry(kg, &kq->active, active_node) {
-		u64 nr_own = kg->outstanding_max;
-
-		if (nr_own && kg->share) {
-			u64 inside_for = kf_inside_for(nr_own,
-						       kf_request_share(kf_group_requests(kg),
-									requests_sum));
+		if (kf_group_counts(kg)) {
+			u64 share = kf_request_share(kf_group_requests(kg), requests_sum);
+			u64 inside_for = kf_inside_for(kg->outstanding_max, share);
 
 			if (inside_for * KF_INSIDE_HOPELESS >= least) {
 				own = min(own, inside_for);
-				error_permille = max(error_permille,
-						     kf_group_error_permille(kg));
+				kf_group_missed(kg, &missed);
 			}
 		}
-		kg->outstanding_max -= kg->outstanding_max / 4;
+		kg->outstanding_max -= DIV_ROUND_UP(kg->outstanding_max, 4);
+		kg->nr_hungry = 0;
 		kg->lost_bytes = 0;
 		kg->used_bytes = 0;
 	}
-	if (kq->nr_active < 2)
+	/* No refill, nobody seen to be hungry: nothing is known that was not. */
+	is_new = nr >= 2 || kq->nr_refills || kq->nr_active < 2;
+	kq->nr_refills = 0;
+	if (nr < 2)
 		own = U32_MAX;
 	spin_unlock_irq(&kq->lock);
 
+	if (!is_new)
+		return inside;
 	if (own == U32_MAX)
 		return U32_MAX;
-	return kf_inside_next(inside, own, least, error_permille,
+	return kf_inside_next(inside, kf_inside_most(own, least_cost_bytes,
+						     most_cost_bytes),
+			      least, missed.error, missed.saved,
 			      READ_ONCE(kq->share_error_pct) * 10);
 }
 

@@ -149,6 +149,10 @@ struct kf_queue {
 	struct list_head active;
 	unsigned int nr_active;
 	u64 pool_bytes;
+	/* Sum of the shares of the groups that are hungry; read anywhere. */
+	u64 hungry_share;
+	/* Refills since the last kf_groups_inside(). */
+	unsigned int nr_refills;
 	u64 round_start_ns;
 	/* When a refill was due that waits for a group expected back; 0: none. */
 	u64 hold_start_ns;
@@ -279,9 +283,12 @@ struct kf_group {
 	u64 levels_per_byte;
 	/* Since the last kf_groups_inside(): most requests outstanding at a refill, */
 	unsigned int outstanding_max;
+	unsigned int nr_hungry;		/* refills that found it hungry, */
 	u64 used_bytes;			/* dispatched, */
 	u64 lost_bytes;			/* and not saved up any more; see kf_carry_bytes() */
-	u64 last_used_ns;		/* a refill that saw it dispatch */
+	s64 saved_bytes;		/* saved up at the last kf_groups_inside() */
+	u64 last_used_ns;		/* a refill that saw it dispatch, */
+	u64 last_busy_ns;		/* or have requests outstanding */
 	u64 share;			/* of the device, KF_SHARE_ONE for all */
 	unsigned int child_weight_sum;	/* valid in walk child_walk */
 	unsigned int child_walk;
@@ -322,6 +329,19 @@ static inline enum kf_domain_id kf_domain_of(blk_opf_t opf)
 static inline bool kf_group_has_budget(struct kf_group *kg)
 {
 	return atomic64_read(&kg->budget_bytes) > 0 || READ_ONCE(kg->is_dead);
+}
+
+/*
+ * The part of the device that a group may make use of: of those who want more,
+ * each has its share of what the others leave.
+ */
+static inline u64 kf_group_part(struct kf_group *kg)
+{
+	u64 share = READ_ONCE(kg->share);
+
+	if (!READ_ONCE(kg->is_hungry))
+		return share;
+	return kf_share_among(share, READ_ONCE(kg->kq->hungry_share));
 }
 
 /* domain.c */

@@ -49,17 +49,18 @@
  * came back together and its submitter is making new ones. Whoever else has
  * requests would take all places in the device in such a moment, time and
  * again. So the refill is held for a cgroup that has budget and would have taken
- * more at the last refill ("is expected"): it was waiting, or spent, or has
- * enough requests inside. It is held for at most hold_pct percent of all time,
- * saved up to a round's length. Who sends a small request every 90 ms is not
+ * more at the last refill ("is expected"): it was spent, or has lately had
+ * enough requests at once for its share. It is held for at most hold_pct percent
+ * of all time, saved up to a round's length. Who sends a small request every 90 ms is not
  * expected and costs the others nothing, whatever it has left (the report's
- * open problem, section V.2).
+ * open problem, section V.2); nor does its share count where the others' are
+ * compared, with what they may save and how many of their requests are inside.
  *
  * If a runnable cgroup does not get on, say for want of tokens in its domain, a
  * timer ends the round after timeout_us.
  *
  * The refill equation (figure 30) is in budget.h: the total of the next round
- * is what the device would serve in round_us at the measured rate. What
+ * is what the device would serve in round_us at the rate of the last few. What
  * cgroups still have or owe counts towards it, the rest is granted by share.
  * Rounds are short (half of a request's time in the device, at most 0.5 ms, not
  * the report's 100), because a throttled cgroup waits for the rest of a round,
@@ -264,7 +265,7 @@ static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 {
 	return kf_tags_abound(kq, hctx) || !READ_ONCE(kb->kg->is_active) ||
 	       atomic_read(&kb->nr_tags) <
-	       kf_own_tags(kq->q->nr_requests, READ_ONCE(kb->kg->share));
+	       kf_own_tags(kq->q->nr_requests, kf_group_part(kb->kg));
 }
 
 /*

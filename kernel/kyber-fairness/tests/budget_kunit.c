@@ -80,6 +80,18 @@ static void share_of_level(struct kunit *test)
 			c->want);
 }
 
+/* One of weight 1000 wants little: 500, 250 and 100 share what it leaves. */
+static void share_of_what_others_leave(struct kunit *test)
+{
+	const u64 one = KF_SHARE_ONE, rest = one * 850 / 1850;
+
+	KUNIT_EXPECT_EQ(test, kf_share_among(one * 500 / 1850, rest) * 100 / one, 58ULL);
+	KUNIT_EXPECT_EQ(test, kf_share_among(rest, rest), one);
+	KUNIT_EXPECT_EQ(test, kf_share_among(rest, 0), one);
+	KUNIT_EXPECT_EQ(test, kf_share_among(one, one), one);
+	KUNIT_EXPECT_EQ(test, kf_share_among(0, one), 0ULL);
+}
+
 /* The weights of the report's experiments: shares never sum to more than one. */
 static void shares_never_exceed_one(struct kunit *test)
 {
@@ -108,6 +120,13 @@ static void estimate_extremes(struct kunit *test)
 
 static void pool_follows_by_steps(struct kunit *test)
 {
+	/* Figure 14: 67 ms of a round of 100 tell all. */
+	KUNIT_EXPECT_EQ(test, kf_pool_follow_bytes(450, 300, 67 * MS, 100 * MS), 450ULL);
+	/* A millisecond of rounds of one does not, nor no time at all. */
+	KUNIT_EXPECT_EQ(test, kf_pool_follow_bytes(450, 50, MS, MS), 150ULL);
+	KUNIT_EXPECT_EQ(test, kf_pool_follow_bytes(50, 450, MS, MS), 350ULL);
+	KUNIT_EXPECT_EQ(test, kf_pool_follow_bytes(50, 450, 0, MS), 450ULL);
+	KUNIT_EXPECT_EQ(test, kf_pool_follow_bytes(U64_MAX, 1, MS, 4 * MS), U64_MAX / 16 + 1);
 	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(450 * MIB, 300 * MIB, 2), 450 * MIB);
 	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(100 * MIB, MIB, 2), 2 * MIB);
 	KUNIT_EXPECT_EQ(test, kf_pool_next_bytes(0, MIB, 2), MIB / 2);
@@ -178,24 +197,33 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE), 32ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_for(1, KF_SHARE_ONE / 2), 2ULL);
 
-	/* 54 keep the P4500 busy: 59. 8 keep another one busy: 45. */
+	/* Not quite what the cgroup can fill; less of that among large requests. */
+	KUNIT_EXPECT_EQ(test, kf_inside_most(59, 4096, 4096), 58ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_most(59, 4096, 8192), 58ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_most(129, 4096, 131072), 113ULL);
+
+	/* 54 keep the P4500 busy: 58. 8 keep another one busy: 45. */
 	/* A share is missed: at once to what the cgroup can fill, then by steps. */
-	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 11, 10), 58ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 11, 10), 56ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 41, 10), 54ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 58, 8, 11, 11, 10), 58ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 58, 8, 11, 11, 10), 56ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 58, 8, 41, 41, 10), 54ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 58, 8, 501, 501, 10), 43ULL);
 	/* Not below half of it, nor below what keeps the device busy. */
-	KUNIT_EXPECT_EQ(test, kf_inside_next(30, 59, 8, 11, 10), 29ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(29, 59, 8, 999, 10), 29ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(55, 59, 54, 11, 10), 54ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(59, 59, 63, 11, 10), 63ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(30, 58, 8, 11, 11, 10), 29ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(29, 58, 8, 999, 999, 10), 29ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(55, 58, 54, 11, 11, 10), 54ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 58, 63, 11, 11, 10), 63ULL);
 	/* As it is while the error is about what is tolerated, then more. */
-	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 5, 10), 50ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 10, 10), 50ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 4, 10), 51ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 59, 8, 1, 10), 52ULL);
-	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 59, 8, 0, 10), 58ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 58, 8, 5, 5, 10), 50ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 58, 8, 10, 10, 10), 50ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 58, 8, 4, 4, 10), 51ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 58, 8, 1, 1, 10), 52ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(58, 58, 8, 0, 0, 10), 58ULL);
+	/* What was missed before is neither missed again nor forgotten. */
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 58, 8, 0, 99, 10), 50ULL);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(50, 58, 8, 11, 99, 10), 48ULL);
 	/* Nothing is missed: any, as before. */
-	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 59, 8, 4, 10), (u64)U32_MAX);
+	KUNIT_EXPECT_EQ(test, kf_inside_next(U32_MAX, 58, 8, 4, 4, 10), (u64)U32_MAX);
 	KUNIT_EXPECT_EQ(test, kf_permille(1, 99), 10ULL);
 	KUNIT_EXPECT_EQ(test, kf_permille(0, 0), 0ULL);
 	KUNIT_EXPECT_EQ(test, kf_permille(U64_MAX, U64_MAX), 500ULL);
@@ -353,6 +381,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(figure_14),
 	KUNIT_CASE(figure_30_remainders),
 	KUNIT_CASE_PARAM(share_of_level, share_gen_params),
+	KUNIT_CASE(share_of_what_others_leave),
 	KUNIT_CASE(shares_never_exceed_one),
 	KUNIT_CASE(estimate_extremes),
 	KUNIT_CASE(pool_follows_by_steps),
