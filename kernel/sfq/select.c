@@ -21,7 +21,8 @@ void sfq_queue_init(struct sfq_queue *sq, pid_t pid)
 		INIT_LIST_HEAD(&sq->rqs[dir]);
 	INIT_LIST_HEAD(&sq->turn_node);
 	INIT_LIST_HEAD(&sq->reader_node);
-	sq->think_ns = U64_MAX; /* nothing is expected of somebody new */
+	/* Somebody new is expected to read on: his first reads matter as well. */
+	sq->think_ns = 0;
 	sq->pid = pid;
 }
 
