@@ -23,6 +23,7 @@
 
 #include "budget.h"
 #include "cost.h"
+#include "guard.h"
 #include "latency.h"
 
 #define KF_WEIGHT_MIN	1U
@@ -106,6 +107,7 @@ struct kf_queue {
 	/* Which time this is that the scheduler runs a device; never reused. */
 	u64 generation;
 	struct kf_group *root;
+	struct guard *guard;
 
 	/* See kf_cost_bytes(); written under cost_lock, read without. */
 	u64 cost_rate[KF_NR_DIRS];

@@ -88,7 +88,8 @@
  * number is found by trying; see domain.c and kf_inside_next().
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
- * do in Kyber; see domain.c as well.
+ * do in Kyber; see domain.c as well. And with age_th or max_wait_ms set, nothing
+ * goes in while a request starves inside; see ../common/guard.c.
  *
  * Locking
  *
@@ -360,6 +361,7 @@ static void kf_prepare_request(struct request *rq)
 {
 	kf_rq_set_token(rq, -1, 0, 0);
 	rq->elv.priv[1] = NULL;
+	guard_prepare(rq);
 }
 
 /* The request's backlog; the first time it takes references. */
@@ -587,6 +589,10 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq,
 		trace_kf_no_token(kq->dev, hctx_nr, kf_domain_names[id]);
 		return NULL;
 	}
+	if (!guard_dispatch(kq->guard, rq)) {
+		kf_domain_put_token(kq, id, token, rq->mq_ctx->cpu);
+		return NULL;
+	}
 
 	if (kb && kb->eligible_at_ns > rq->start_time_ns)
 		held_ns = kb->eligible_at_ns - rq->start_time_ns;
@@ -655,6 +661,9 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct request *rq;
 	bool refilled = false;
 
+	if (guard_holds(kq->guard, hctx))
+		return NULL;
+
 	spin_lock(&kh->lock);
 	kf_see_refill(kq, kh);
 	rq = kf_dispatch(kq, kh, hctx->queue_num);
@@ -690,6 +699,8 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
 
+	if (guard_holds(kq->guard, hctx))
+		return false;
 	if (kf_is_ready(kh))
 		return true;
 
@@ -740,6 +751,7 @@ static void kf_finish_request(struct request *rq)
 	struct kf_backlog *kb = kf_rq_backlog(rq);
 	struct kf_hctx *kh;
 
+	guard_finish(kf_of(rq->q)->guard, rq);
 	kf_rq_return_token(rq);
 	if (!kb)
 		return;
@@ -765,6 +777,7 @@ static void kf_requeue_request(struct request *rq)
 	struct kf_backlog *kb = kf_rq_backlog(rq);
 	u32 cost_bytes = kf_rq_cost_bytes(rq);
 
+	guard_requeue(kf_of(rq->q)->guard, rq);
 	if (kf_rq_token(rq) < 0 || !kb)
 		return;
 	kf_rq_return_token(rq);
@@ -818,7 +831,9 @@ static void *kf_alloc(struct request_queue *q)
 	kf_cost_init(kq);
 	kf_tunables_init(kq);
 	kf_groups_init(kq);
-	if (kf_domains_init(kq)) {
+	kq->guard = guard_alloc(q);
+	if (!kq->guard || kf_domains_init(kq)) {
+		guard_free(kq->guard);
 		kfree(kq);
 		return NULL;
 	}
@@ -833,6 +848,7 @@ static void kf_free(void *data)
 	if (!kq)
 		return;
 	kf_domains_exit(kq);
+	guard_free(kq->guard);
 	kfree(kq);
 }
 

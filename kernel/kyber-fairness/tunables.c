@@ -154,6 +154,17 @@ KF_TUNABLE_FNS(inside_pct, INSIDE_PCT)
 KF_TUNABLE_FNS(share_error_pct, SHARE_ERROR_PCT)
 #undef KF_TUNABLE_FNS
 
+static struct guard *kf_guard(struct elevator_queue *e)
+{
+	struct kf_queue *kq = e->elevator_data;
+
+	return kq->guard;
+}
+
+GUARD_ATTR_FNS(kf, age_th)
+GUARD_ATTR_FNS(kf, max_wait_ms)
+GUARD_ATTR_FNS(kf, guard_stat)
+
 #define KF_ATTR(name) __ATTR(name, 0644, kf_##name##_show, kf_##name##_store)
 
 isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
@@ -167,6 +178,10 @@ isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
 	KF_ATTR(share_error_pct),
 	KF_ATTR(share_by),
 	KF_ATTR(cost_model),
+	/* How often a request may be overtaken inside, or how long it may take. */
+	KF_ATTR(age_th),
+	KF_ATTR(max_wait_ms),
+	KF_ATTR(guard_stat),
 	__ATTR_NULL
 };
 
