@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 )
 
 // guarded are the schedulers that have the starvation guard.
-var guarded = []string{"rsd"}
+var guarded = []string{"rsd", "sfq", elevator}
 
 // reordering is a disk of 31 tags with a fast arm and a firmware that takes what
 // is near: some requests are passed over a hundred times.
@@ -31,8 +32,10 @@ var reordering = []string{
 func withGuard(t *testing.T) {
 	t.Helper()
 	withModelDisk(t)
-	if !inserted(t, "rsd_iosched") {
-		must(t, insertModule("rsd-iosched.ko"))
+	for _, name := range []string{"rsd", "sfq"} {
+		if !inserted(t, name+"_iosched") {
+			must(t, insertModule(name+"-iosched.ko"))
+		}
 	}
 }
 
@@ -126,14 +129,30 @@ func TestGuardFindsThreshold(t *testing.T) {
 }
 
 // Tunables, tags and schedulers change, and at last the disk goes, while the gate
-// closes and opens; flushes come by.
+// closes and opens; flushes come by. With a hardware queue for each CPU, too.
 func TestGuardUnderLoad(t *testing.T) {
-	withGuard(t)
-	d := newModelDisk(t, reordering)
-	d.use(t, "rsd")
-	d.set(t, "age_th", 1)
-	l := startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=600", "--iodepth=64", "--fsync=32")
-	l.untilBusy(t)
+	for _, queues := range slices.Compact([]int{1, runtime.NumCPU()}) {
+		t.Run(fmt.Sprint(queues, " queues"), func(t *testing.T) {
+			withGuard(t)
+			d := newModelDisk(t, append(slices.Clone(reordering), fmt.Sprint("queues=", queues)))
+			d.use(t, "rsd")
+			d.set(t, "age_th", 1)
+			l := startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=600", "--iodepth=64", "--fsync=32", fmt.Sprint("--numjobs=", queues),
+				fmt.Sprint("--cpus_allowed=0-", runtime.NumCPU()-1), "--cpus_allowed_policy=split")
+			l.untilBusy(t)
+			guardChanges(t, d)
+			must(t, os.Remove(d.config))
+			if err := l.cmd.Wait(); err == nil {
+				t.Error("fio did not notice that its disk is gone")
+			}
+		})
+	}
+}
+
+// guardChanges changes all that can be changed under a load, and sees that the
+// load goes on.
+func guardChanges(t *testing.T, d *disk) {
+	t.Helper()
 	for _, ageTh := range []int{0, 3, 0, 65536, 1} {
 		d.set(t, "age_th", ageTh)
 		untilBusy(t, d)
@@ -150,10 +169,6 @@ func TestGuardUnderLoad(t *testing.T) {
 			d.set(t, "age_th", 1)
 		}
 		untilBusy(t, d)
-	}
-	must(t, os.Remove(d.config))
-	if err := l.cmd.Wait(); err == nil {
-		t.Error("fio did not notice that its disk is gone")
 	}
 }
 
