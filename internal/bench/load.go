@@ -31,10 +31,12 @@ func prerun(container string) string {
 	return "echo ready >" + readyFIFO + "; read go <" + container + ".go"
 }
 
-// memberPrerun is prerun for one of a container's several: its process, the
-// shell's parent, first goes to a cgroup of its own.
+// memberPrerun is prerun for one of a container's several: the shell and its
+// parent, the job's process, first go to a cgroup of their own. Nothing but the
+// fio that started them stays behind, which is frozen: a shell that did would never
+// let its job go.
 func memberPrerun(container, procs string) string {
-	return "echo $PPID >" + procs + " && " + prerun(container)
+	return "echo $$ >" + procs + " && echo $PPID >" + procs + " && " + prerun(container)
 }
 
 // process is one running fio.
