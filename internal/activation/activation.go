@@ -18,6 +18,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/kmod"
 	"isolio/internal/plan"
+	"isolio/internal/weight"
 )
 
 // Schedulers are those that can be chosen.
@@ -110,6 +111,9 @@ func Enable(r Request) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{device: device, Report: Report{Schema: 1, Disk: info.Name, Scheduler: r.Scheduler, Before: info.Scheduler}}
+	if len(weight.Acting(r.Scheduler, false)) == 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s knows no weights of cgroups", r.Scheduler))
+	}
 	loading, err := p.load(sys, info, r)
 	if err != nil {
 		return nil, err

@@ -179,6 +179,16 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// rsd and sfq are no schedulers of weights, and the user is told.
+func TestNoWeights(t *testing.T) {
+	root := machine(t, "[none] rsd bfq", "[none]", nil)
+	for scheduler, notes := range map[string]int{"rsd": 1, "bfq": 0} {
+		if p, err := Enable(Request{Root: root, Device: "sda", Scheduler: scheduler}); err != nil || len(p.Notes) != notes {
+			t.Errorf("%s: notes %q, %v", scheduler, p.Notes, err)
+		}
+	}
+}
+
 // A record that cannot be read is not guessed.
 func TestDamagedRecord(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"run/isolio/enabled/sda.json": "{"})
