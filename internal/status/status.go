@@ -103,6 +103,8 @@ type Options struct {
 	All bool
 	// Only is a target to which cgroups are limited, "" for no limit.
 	Only string
+	// wait is what passes the interval, nil for the clock.
+	wait func(context.Context, time.Duration) error
 }
 
 // Read looks at the machine.
@@ -141,7 +143,10 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 		}
 		groups, o.All = []string{only.Group}, true
 	}
-	if err := m.look(ctx, o.Interval); err != nil {
+	if o.wait == nil {
+		o.wait = sleep
+	}
+	if err := m.look(ctx, o); err != nil {
 		return nil, err
 	}
 	for _, group := range groups {
@@ -217,16 +222,14 @@ func idle(i block.Info) (why, remedy string) {
 }
 
 // look finds out who is active, and reads all weights.
-func (m *machine) look(ctx context.Context, interval time.Duration) (err error) {
+func (m *machine) look(ctx context.Context, o Options) (err error) {
 	if m.before, err = share.Take(m.world.Tree); err != nil {
 		return err
 	}
 	m.after = m.before
-	if interval > 0 {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(interval):
+	if o.Interval > 0 {
+		if err := o.wait(ctx, o.Interval); err != nil {
+			return err
 		}
 		if m.after, err = share.Take(m.world.Tree); err != nil {
 			return err
@@ -254,6 +257,16 @@ func (m *machine) look(ctx context.Context, interval time.Duration) (err error) 
 		}
 	}
 	return nil
+}
+
+// sleep passes time, unless it is interrupted.
+func sleep(ctx context.Context, interval time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(interval):
+		return nil
+	}
 }
 
 // unitOf is what to count a disk's parts in.

@@ -52,12 +52,10 @@ func TestShares(t *testing.T) {
 		put(t, root, map[string]string{"sys/fs/cgroup/io.stat": stat(a + b), "sys/fs/cgroup/a/io.stat": stat(a), "sys/fs/cgroup/b/io.stat": stat(b)})
 	}
 	used(0, 0)
-	const interval = 300 * time.Millisecond
-	go func() {
-		time.Sleep(interval / 3)
+	d, err := Read(context.Background(), Options{Root: root, Interval: time.Second, wait: func(context.Context, time.Duration) error {
 		used(6<<20, 4<<20)
-	}()
-	d, err := Read(context.Background(), Options{Root: root, Interval: interval})
+		return nil
+	}})
 	if err != nil || len(d.Groups) != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
