@@ -78,6 +78,13 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 	go build -o build/vm-run ./tests/vm/run
 	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
 
+test-containers: ## test weights of real containers, of crun and runc, on a booted kernel KERNEL
+	scripts/containers $(KERNEL)
+	@$(MAKE) --no-print-directory modules KERNEL=$(KERNEL)
+	go test -c -tags vm -o build/vm.test ./tests/vm
+	go build -o build/vm-run ./tests/vm/run
+	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
+
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
 	@$(MAKE) --no-print-directory modules KERNEL=debug
@@ -109,4 +116,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-debug lint install man deb clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-containers test-debug lint install man deb clean

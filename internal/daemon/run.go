@@ -68,6 +68,11 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 		case <-reload:
 			d.reload(ctx)
 		case event := <-watch.Events:
+			if event.Has(fsnotify.Remove) {
+				// The kernel keeps a watch on a cgroup that is gone, and one of the same
+				// name that comes has none. A file has none to remove.
+				_ = watch.Remove(event.Name)
+			}
 			if matters(event) && !waits {
 				soon.Reset(max(settle, apart-time.Since(looked)))
 				waits = true
@@ -102,30 +107,38 @@ func matters(event fsnotify.Event) bool {
 	return event.Has(fsnotify.Create) || event.Has(fsnotify.Remove)
 }
 
-// pass looks at everything, and has inotify tell of cgroups that are new.
+// pass looks at everything, and has inotify tell of the cgroups that are there.
 func (d *Daemon) pass(ctx context.Context, watch *fsnotify.Watcher) error {
-	watched := map[string]bool{}
-	for _, dir := range watch.WatchList() {
-		watched[dir] = true
-	}
 	// New ones are watched before they are looked at: nothing is missed between.
 	groups, err := d.tree.Groups()
 	if err != nil {
 		return err
 	}
+	d.watch(ctx, watch, groups)
+	_, err = d.Once(ctx)
+	tell("STATUS=" + d.Status())
+	return err
+}
+
+func (d *Daemon) watch(ctx context.Context, watch *fsnotify.Watcher, groups []string) {
+	stale := map[string]bool{}
+	for _, dir := range watch.WatchList() {
+		stale[dir] = true
+	}
 	for _, group := range append([]string{""}, groups...) {
 		dir := d.tree.Path(group)
-		if watched[dir] {
+		if stale[dir] {
+			delete(stale, dir)
 			continue
 		}
 		if err := watch.Add(dir); err != nil && !gone(err) {
 			d.Log.WarnContext(ctx, "inotify", "cgroup", group, "error", err.Error(), "instead", "looked at every "+d.Every.String())
-			break
+			return
 		}
 	}
-	_, err = d.Once(ctx)
-	tell("STATUS=" + d.Status())
-	return err
+	for dir := range stale {
+		_ = watch.Remove(dir) // it may have gone by itself
+	}
 }
 
 func (d *Daemon) reload(ctx context.Context) {

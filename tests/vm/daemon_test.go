@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -73,6 +74,14 @@ func TestDaemonFollows(t *testing.T) {
 	untilWeights(t, after, "default 50")
 	untilWeights(t, byHand, "default 60")
 	write(t, filepath.Join(byHand, weightFile), "70")
+
+	// A unit that starts again has a group of the same name.
+	must(t, removeGroup(after))
+	must(t, os.Mkdir(after, 0o755))
+	write(t, filepath.Join(after, "io.weight"), "55")
+	untilWeights(t, after, "default 55")
+	write(t, filepath.Join(after, "io.weight"), "50")
+	untilWeights(t, after, "default 50")
 	stop()
 
 	write(t, filepath.Join(before, "io.weight"), "100")

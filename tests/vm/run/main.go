@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -62,6 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 20*time.Minute, "wall-clock limit")
+		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -85,6 +87,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	vm.Init = *command
 	vm.CPUs, vm.Keep, vm.Timeout = *cpus, *keep, *timeout
+	if err := carryFiles(&vm, *carry); err != nil {
+		return err
+	}
 	started := time.Now()
 	passed, err := boots(ctx, vm, *twice, out)
 	if err != nil {
@@ -205,6 +210,24 @@ func guestTests(build, line, binary string, args []string) (lab.VM, error) {
 		WorkMiB: work,
 		Limit:   limit,
 	}, nil
+}
+
+// guestCarried is where the files of --carry lie in the guest.
+const guestCarried = "/tests/containers"
+
+// carryFiles adds the files of a directory, "" for none.
+func carryFiles(vm *lab.VM, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
+	}
+	for _, file := range files {
+		vm.Payload.Files[path.Join(guestCarried, file.Name())] = filepath.Join(dir, file.Name())
+	}
+	return nil
 }
 
 // libapsTests are libaps' test programs by their paths in the guest; none where
