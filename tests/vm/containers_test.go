@@ -123,14 +123,14 @@ func (c *ociContainer) untilReads(t *testing.T, d *disk) {
 	t.Fatalf("%s: container %s reads nothing: %s", c.runtime, c.name, c.out.String())
 }
 
-// expectShares compares what containers have of the disk in two seconds, as
+// expectShares compares what containers have of the disk in some seconds, as
 // `isolio top` shows it, with what was asked for.
 func expectShares(t *testing.T, what string, asked map[string]float64) {
 	t.Helper()
 	sampler := &usage.Sampler{Containers: func(groups []string) ([]container.Container, error) { return container.List("", groups) }}
 	_, err := sampler.Sample()
 	must(t, err)
-	time.Sleep(2 * time.Second)
+	time.Sleep(4 * time.Second)
 	sample, err := sampler.Sample()
 	must(t, err)
 	sum := 0.0
@@ -171,7 +171,7 @@ func TestContainers(t *testing.T) {
 			must(t, os.Symlink(library, link))
 		}
 	}
-	d := newDisk(t, []string{"irqmode=2", "completion_nsec=2000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=10000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
 	d.use(t, elevator)
 	startDaemon(t, time.Hour)
 	for _, bfq := range []string{"with bfq", "without bfq"} {
