@@ -485,14 +485,17 @@ static int sfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	return 0;
 }
 
-/* Requests that the device can hold, in all its hardware queues. */
+/* Requests that the device can hold, in all hardware queues but polled ones. */
 static u32 sfq_device_depth(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = q->tag_set;
 	u32 depth = set->queue_depth - set->reserved_tags;
+	u32 nr_polled = 0;
 
-	if (!(set->flags & BLK_MQ_F_TAG_HCTX_SHARED))
-		depth *= q->nr_hw_queues;
+	if (set->nr_maps > HCTX_TYPE_POLL)
+		nr_polled = set->map[HCTX_TYPE_POLL].nr_queues;
+	if (!(set->flags & BLK_MQ_F_TAG_HCTX_SHARED) && q->nr_hw_queues > nr_polled)
+		depth *= q->nr_hw_queues - nr_polled;
 	return max(depth, 1U);
 }
 

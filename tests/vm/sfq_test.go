@@ -209,11 +209,12 @@ func TestSFQSharesDirections(t *testing.T) {
 	for i, c := range []struct {
 		name    string
 		writer  []string
-		per1000 int // writes to a thousand reads
+		per1000 int  // writes to a thousand reads
+		exact   bool // no more than that
 	}{
-		{"synchronous", []string{"--rw=randwrite", "--iodepth=32"}, 500},
+		{"synchronous", []string{"--rw=randwrite", "--iodepth=32"}, 500, true},
 		// After three turns of the reader, two reads each, one.
-		{"asynchronous", []string{"--rw=randwrite", "--ioengine=psync", "--direct=0", "--sync_file_range=write:64"}, 1000 / 6},
+		{"asynchronous", []string{"--rw=randwrite", "--ioengine=psync", "--direct=0", "--sync_file_range=write:64"}, 1000 / 6, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reader := startFio(t, d, newGroup(t, fmt.Sprint("reader", i)), "--rw=randread", "--iodepth=32", "--time_based", "--runtime=60")
@@ -229,7 +230,8 @@ func TestSFQSharesDirections(t *testing.T) {
 				reads, writes = d.directions(t)
 			}
 			got := (writes - writes0) * 1000 / (reads - reads0)
-			if got < c.per1000*85/100 || got > c.per1000*115/100 {
+			// A reader that does not keep requests waiting leaves more to writes.
+			if got < c.per1000*85/100 || c.exact && got > c.per1000*115/100 {
 				d.logState(t)
 				t.Errorf("%d writes to 1000 reads, want %d", got, c.per1000)
 			}
