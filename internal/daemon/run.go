@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -92,6 +93,11 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 		if err := d.pass(ctx, watch); err != nil {
 			// It is tried again: a tree that changes may be half there.
 			d.Log.ErrorContext(ctx, "look", "error", err.Error())
+		}
+		if !slices.Equal(d.groups, d.searched) {
+			// Containers came so fast that their files were not read yet, and who
+			// they are may change what their weights mean.
+			soon.Reset(listEvery)
 		}
 	}
 }
