@@ -111,11 +111,12 @@ func (c *ociContainer) stop(t *testing.T) {
 	_ = c.command("delete", "--force", c.name).Run()
 }
 
-// untilReads waits until the container has read from the disk.
-func (c *ociContainer) untilReads(t *testing.T, d *disk) {
+// untilReads waits until the container has read more than so many bytes from the
+// disk.
+func (c *ociContainer) untilReads(t *testing.T, d *disk, bytes int) {
 	t.Helper()
 	for range 3000 {
-		if exists(c.group()) && readBytes(t, c.group(), d) > 0 {
+		if exists(c.group()) && readBytes(t, c.group(), d) > bytes {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -194,8 +195,13 @@ func followsContainers(t *testing.T, runtime string, d *disk) {
 	ready := func() {
 		for _, name := range names {
 			c := running[name]
-			c.untilReads(t, d)
+			c.untilReads(t, d, 0)
 			untilWeights(t, c.group(), fmt.Sprint("default ", asked[name]))
+		}
+		// All of them have all their requests outstanding, with these weights.
+		for _, name := range names {
+			c := running[name]
+			c.untilReads(t, d, readBytes(t, c.group(), d)+64*4096)
 		}
 	}
 	ready()

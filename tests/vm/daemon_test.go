@@ -6,7 +6,6 @@ package vm
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"isolio/internal/daemon"
 )
@@ -90,41 +87,4 @@ func TestDaemonFollows(t *testing.T) {
 	untilWeights(t, after, "default 50")
 	untilWeights(t, byHand, "default 70")
 	stop()
-}
-
-// Two hundred groups, with a weight each, cost less than a hundredth of the
-// virtual CPU, which executes one instruction a nanosecond. The daemon looks at
-// everything twice as often as it does by default.
-func TestDaemonIsCheap(t *testing.T) {
-	comparesRates(t)
-	loaded(t)
-	const nr, window, every = 200, 10 * time.Second, 5 * time.Second
-	var groups []string
-	for i := range nr {
-		group := newGroup(t, fmt.Sprint("c", i))
-		write(t, filepath.Join(group, "io.weight"), fmt.Sprint(200+i))
-		groups = append(groups, group)
-	}
-	stop := startDaemon(t, every)
-	for i, group := range groups {
-		untilWeights(t, group, fmt.Sprint("default ", 200+i))
-	}
-	began := cpuTime(t)
-	time.Sleep(window)
-	used := cpuTime(t) - began
-	t.Logf("%d groups: %v of CPU in %v, which is %.2f %%", nr, used, window, 100*used.Seconds()/window.Seconds())
-	if used > window/100 {
-		t.Errorf("%v of CPU in %v, want no more than 1 %%", used, window)
-	}
-	stop()
-}
-
-// cpuTime is what this process has used.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
