@@ -47,20 +47,6 @@ func (d *disk) decision(t *testing.T, name string) int {
 	return 0
 }
 
-// untilDecided waits until sfq has decided so since now.
-func (d *disk) untilDecided(t *testing.T, name string, by int) {
-	t.Helper()
-	before := d.decision(t, name)
-	for range 500 {
-		if d.decision(t, name) >= before+by {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	d.logState(t)
-	t.Fatalf("%s: %s stays at %d", d.name, name, d.decision(t, name))
-}
-
 // directions are how many reads and writes the disk has completed.
 func (d *disk) directions(t *testing.T) (reads, writes int) {
 	t.Helper()
