@@ -119,6 +119,26 @@
  * are told apart by times in which one of them rules. A device that is not
  * full tells nothing but that it is no slower.
  *
+ * What was tried
+ *
+ * Random reads of 4 KiB by weights of 1000, 500, 250 and 100, 32 outstanding each
+ * (experiments/kf-algorithm.toml): total against no scheduler, weighted Jain index.
+ *
+ *				P4500, 1,023 tags	null_blk, 32 tags
+ *	the report's 100 ms	1.00, 0.60		1.00, 0.66
+ *	rounds of 8 ms		1.00, 0.60		1.00, 0.68
+ *	rounds of 2 ms		1.00, 0.60		1.00, 0.65
+ *	rounds of 0.5 ms	1.00, 0.60		1.00, 0.70
+ *	as it is		0.82, 1.00		0.99, 1.00
+ *
+ * The first four are the report's rule with round_us (round_pct 0, hold_pct 0,
+ * nothing limited inside): shorter rounds alone share nothing better. What does is
+ * to limit the requests inside, where all would be; to hold the refill for who is
+ * expected; and to serve first who has had least. On the P4500 exact shares cost 0.16
+ * whoever keeps them: 0.83 is what 59 requests inside make of it. Virtual time with
+ * a bounded lead is what budgets with a carry, served in the order of their levels,
+ * come to; as a law of its own, without rounds, it was not tried.
+ *
  * What it costs
  *
  * For each request: the hctx lock twice, as in Kyber, about five atomic
@@ -126,7 +146,9 @@
  * over cgroups: a throttled one is moved to a list of its hctx once in a
  * round, and that list comes back as a whole. A refill looks at every active
  * cgroup; a round has at least a page for each, so that is a constant for
- * each request as well.
+ * each request as well. With a null_blk that completes at once, all CPU time of a
+ * request is 1.03 of kyber's and 0.85 of bfq's with 4 cgroups, and 1.3 % more with 64
+ * (experiments/kf-scale.toml).
  *
  * What it does not do
  *
@@ -138,7 +160,10 @@
  * Buffered writes are charged to the cgroup that dirtied the pages where the
  * filesystem tells (cgroup v2), and their tags to the flusher. On devices
  * whose scheduler tags are shared by all hardware queues, the tag limit
- * counts per hardware queue.
+ * counts per hardware queue. A submitter that takes back all of its requests
+ * at once, and makes them anew, may stay that way for a while: next to a cgroup that
+ * sends a request every 90 ms, one with half of the disk so lost up to a tenth of
+ * its share on null_blk, and the P4500 up to an eighth of the total.
  */
 #include "kyber-fairness.h"
 
