@@ -162,8 +162,8 @@
  * whose scheduler tags are shared by all hardware queues, the tag limit
  * counts per hardware queue. A submitter that takes back all of its requests
  * at once, and makes them anew, may stay that way for a while: next to a cgroup that
- * sends a request every 90 ms, one with half of the disk so lost up to a tenth of
- * its share on null_blk, and the P4500 up to an eighth of the total.
+ * sends a request every 90 ms, one with half of the disk so lost 6 to 10 % of
+ * its share on null_blk, and the P4500 between 2 % and an eighth of the total.
  */
 #include "kyber-fairness.h"
 

@@ -38,7 +38,7 @@
  * is kept by the device as a whole as well: while a process waits for a read, a
  * write, whoever's, goes only after turn_reads reads (turn.h: the cycle). A process
  * whose write is not due keeps its turn, and others that read go before it
- * meanwhile. reads_first = 0 is the document's way; docs/sfq.md compares them.
+ * meanwhile. reads_first = 0 is the document's way; the two were not compared.
  *
  * Algorithm 3 as printed never ends for a queue of writes alone, while its text
  * has a turn always be of three requests. Here such a queue has its one write;
