@@ -5,13 +5,14 @@
  * has a directory in it with its parameters; only those of the chosen
  * `model` count. The file `models` lists what there is.
  *
- * Nothing can be changed while the power is on. What is refused is named in
+ * Only faults can be changed while the power is on. What is refused is named in
  * the kernel's log, with the values that are allowed.
  */
 #include "modeldisk.h"
 #include "configfs.h"
 
-#define MD_NR_TYPES_MAX	8
+#define MD_NR_TYPES_MAX		8
+#define MD_FAULT_EVERY_MAX	1000000
 
 /* The parameters of one model, for one disk: a directory. */
 struct md_params {
@@ -27,6 +28,7 @@ struct md_config {
 	struct config_group group;
 	struct mutex lock;		/* of everything below */
 	struct md_settings settings;
+	struct md_faults faults;
 	unsigned int type_nr;		/* the chosen one of params */
 	struct md_disk *md;		/* NULL: power is off */
 	struct md_params params[MD_NR_TYPES_MAX];
@@ -92,6 +94,28 @@ static ssize_t md_setting_store(struct config_item *item, const char *page,
 }
 
 MD_SETTINGS(MD_SETTING_FNS)
+
+static ssize_t md_fault_store(struct config_item *item, const char *page,
+			      size_t count, const char *file, size_t offset)
+{
+	struct md_config *mc = md_config_of(item);
+	struct md_faults *faults = &mc->faults;
+	u64 every;
+	int ret;
+
+	mutex_lock(&mc->lock);
+	ret = md_parse(mc, "", file, page, 0, MD_FAULT_EVERY_MAX, &every);
+	if (!ret) {
+		WRITE_ONCE(*(u64 *)((void *)faults + offset), every);
+		WRITE_ONCE(faults->is_on,
+			   faults->refuse_every || faults->lose_every ||
+			   faults->requeue_every || faults->error_every);
+	}
+	mutex_unlock(&mc->lock);
+	return ret ?: count;
+}
+
+MD_FAULTS(MD_FAULT_FNS)
 
 static ssize_t md_model_show(struct config_item *item, char *page)
 {
@@ -203,7 +227,8 @@ static int md_set_power(struct md_config *mc, bool on)
 		md_power_off(md);
 		return 0;
 	}
-	md = md_power_on(md_name(mc), params->type, params->values, &mc->settings);
+	md = md_power_on(md_name(mc), params->type, params->values, &mc->settings,
+			 &mc->faults);
 	if (IS_ERR(md))
 		return PTR_ERR(md);
 	WRITE_ONCE(mc->md, md);
@@ -260,6 +285,7 @@ static struct configfs_attribute *md_config_attrs[] = {
 	&md_config_attr_stat,
 	&md_config_attr_overtaken,
 	MD_SETTINGS(MD_SETTING_REF)
+	MD_FAULTS(MD_FAULT_REF)
 	NULL
 };
 

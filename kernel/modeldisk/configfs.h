@@ -24,6 +24,31 @@
 	X(write_cache, 0, 1)						\
 	X(discard, 0, 1)
 
+/* The faults: each name. */
+#define MD_FAULTS(X)							\
+	X(refuse_every)							\
+	X(lose_every)							\
+	X(requeue_every)						\
+	X(error_every)
+
+#define MD_FAULT_FNS(name)						\
+static ssize_t md_fault_##name##_show(struct config_item *item, char *page) \
+{									\
+	return sysfs_emit(page, "%llu\n",				\
+			  READ_ONCE(md_config_of(item)->faults.name));	\
+}									\
+									\
+static ssize_t md_fault_##name##_store(struct config_item *item,	\
+				       const char *page, size_t count)	\
+{									\
+	return md_fault_store(item, page, count, #name,			\
+			      offsetof(struct md_faults, name));	\
+}									\
+									\
+CONFIGFS_ATTR(md_fault_, name);
+
+#define MD_FAULT_REF(name)	&md_fault_attr_##name,
+
 #define MD_SETTING_FNS(name, least, most)				\
 static ssize_t md_setting_##name##_show(struct config_item *item, char *page) \
 {									\

@@ -40,6 +40,17 @@
  * Requests of polled queues set no timer: like a real device's they complete
  * when somebody looks (md_poll()).
  *
+ * Faults
+ *
+ * A disk can be told to fail, for tests of what is above it (struct md_faults):
+ * of the reads and writes that come, counted while any fault is on, each so
+ * many-th is refused, lost, given back or ends with an error; the first of these
+ * where two fall together. All but the refused take the model's time. A lost one
+ * stays inside until the block layer's time for it is over (queue/io_timeout),
+ * and ends as timed out. Of those given back every other one is marked as a
+ * driver does that has prepared it (SCSI, NVMe): it comes again without
+ * passing the scheduler.
+ *
  * Locking
  *
  * One lock for a disk, taken for each submission, poll and timer: a model is
@@ -57,7 +68,7 @@
  *
  * It does not lose data when power fails: `write_cache` makes the block layer
  * send flushes, which take the model's time, and no write is ever forgotten.
- * No errors, no zoned devices, no FUA, no partial completions. A disk's name is
+ * No zoned devices, no FUA, no partial completions. A disk's name is
  * its directory's name; if another block device has that name, powering on
  * fails, with a complaint of the kernel about the duplicate.
  */
@@ -137,6 +148,8 @@ static void md_account_done(struct md_disk *md, struct md_rq *mr, u64 now_ns)
 	md->overtaken[age_bucket(overtaken)]++;
 	if (mr->status != BLK_STS_OK)
 		stat->nr_errors++;
+	if (mr->fault == MD_FAULT_REQUEUE)
+		stat->nr_requeued++;
 	list_del(&mr->inside);
 	md->nr_inside--;
 	md->nr_completed++;
@@ -161,8 +174,15 @@ static void md_advance(struct md_disk *md, u64 now_ns, struct list_head *done)
 		struct md_rq *mr = container_of(cmd, struct md_rq, cmd);
 		struct request *rq = md_rq_of(mr);
 
-		md_account_done(md, mr, now_ns);
 		list_del(&cmd->node);
+		if (mr->fault == MD_FAULT_LOSE) {
+			/* Stays inside until md_timeout() looks for it. */
+			mr->fault = MD_FAULT_LOST;
+			if (!md_is_polled(rq))
+				md->nr_interrupting--;
+			continue;
+		}
+		md_account_done(md, mr, now_ns);
 		if (md_is_polled(rq)) {
 			struct md_hctx *mh = rq->mq_hctx->driver_data;
 
@@ -264,6 +284,44 @@ static blk_status_t md_transfer(struct md_disk *md, struct request *rq,
 	}
 }
 
+static bool md_is_nth(const u64 *every, u32 nr)
+{
+	u32 divisor = READ_ONCE(*every);
+
+	return divisor && nr % divisor == 0;
+}
+
+/* What goes wrong with a request that comes. */
+static enum md_fault md_next_fault(struct md_disk *md, const struct md_cmd *cmd)
+{
+	const struct md_faults *faults = md->faults;
+	u32 nr;
+
+	if (!READ_ONCE(faults->is_on) ||
+	    (cmd->op != MD_READ && cmd->op != MD_WRITE))
+		return MD_FAULT_NONE;
+
+	nr = atomic_inc_return(&md->nr_asked);
+	if (md_is_nth(&faults->refuse_every, nr))
+		return MD_FAULT_REFUSE;
+	if (md_is_nth(&faults->lose_every, nr))
+		return MD_FAULT_LOSE;
+	if (md_is_nth(&faults->requeue_every, nr))
+		return MD_FAULT_REQUEUE;
+	if (md_is_nth(&faults->error_every, nr))
+		return MD_FAULT_ERROR;
+	return MD_FAULT_NONE;
+}
+
+static void md_count_refused(struct md_disk *md)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&md->lock, flags);
+	md->stat.nr_refused++;
+	spin_unlock_irqrestore(&md->lock, flags);
+}
+
 /* Called by the block layer to give the disk a request. */
 static blk_status_t md_queue_rq(struct blk_mq_hw_ctx *hctx,
 				const struct blk_mq_queue_data *bd)
@@ -279,7 +337,13 @@ static blk_status_t md_queue_rq(struct blk_mq_hw_ctx *hctx,
 		return BLK_STS_IOERR;
 	if (!md_prepare_cmd(&mr->cmd, rq))
 		return BLK_STS_NOTSUPP;
-	mr->status = md_transfer(md, rq, &mr->cmd);
+	mr->fault = md_next_fault(md, &mr->cmd);
+	if (mr->fault == MD_FAULT_REFUSE) {
+		md_count_refused(md);
+		return BLK_STS_RESOURCE;
+	}
+	mr->status = mr->fault == MD_FAULT_ERROR ? BLK_STS_IOERR :
+		     md_transfer(md, rq, &mr->cmd);
 	/* The block layer tries again. */
 	if (mr->status == BLK_STS_RESOURCE)
 		return mr->status;
@@ -306,9 +370,17 @@ static blk_status_t md_queue_rq(struct blk_mq_hw_ctx *hctx,
 /* Called by blk_mq_complete_request(), where the submitter runs. */
 static void md_complete_rq(struct request *rq)
 {
+	struct md_disk *md = rq->q->queuedata;
 	struct md_rq *mr = blk_mq_rq_to_pdu(rq);
 
-	blk_mq_end_request(rq, mr->status);
+	if (mr->fault != MD_FAULT_REQUEUE) {
+		blk_mq_end_request(rq, mr->status);
+		return;
+	}
+	/* A count of any time will do. */
+	if (READ_ONCE(md->stat.nr_requeued) % 2)
+		rq->rq_flags |= RQF_DONTPREP;
+	blk_mq_requeue_request(rq, true);
 }
 
 /* Requests of this queue that are done, taken off it. */
@@ -344,22 +416,49 @@ static int md_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 		struct md_rq *mr = blk_mq_rq_to_pdu(rq);
 
 		list_del_init(&rq->queuelist);
-		if (!blk_mq_add_to_batch(rq, iob, mr->status != BLK_STS_OK,
+		if (mr->fault == MD_FAULT_REQUEUE ||
+		    !blk_mq_add_to_batch(rq, iob, mr->status != BLK_STS_OK,
 					 blk_mq_end_request_batch))
-			blk_mq_end_request(rq, mr->status);
+			md_complete_rq(rq);
 		nr++;
 	}
 
 	return nr;
 }
 
+/* Was the request lost? Then the disk has it no longer. */
+static bool md_give_up(struct md_disk *md, struct md_rq *mr)
+{
+	unsigned long flags;
+	bool is_lost;
+	u64 now_ns;
+
+	spin_lock_irqsave(&md->lock, flags);
+	is_lost = mr->fault == MD_FAULT_LOST;
+	if (is_lost) {
+		now_ns = md_now_ns(md);
+		md_stat_depth(md, now_ns);
+		mr->fault = MD_FAULT_NONE;
+		mr->status = BLK_STS_TIMEOUT;
+		md->stat.nr_lost++;
+		md_account_done(md, mr, now_ns);
+	}
+	spin_unlock_irqrestore(&md->lock, flags);
+
+	return is_lost;
+}
+
 /*
- * Called when a request took longer than the block layer's limit. It is never
- * lost: a large scale makes long times, and a polled one may have nobody left
- * who polls, so look once for him.
+ * Called when a request took longer than the block layer's limit. But for a
+ * fault it is not lost: a large scale makes long times, and a polled one may have
+ * nobody left who polls, so look once for him.
  */
 static enum blk_eh_timer_return md_timeout(struct request *rq)
 {
+	if (md_give_up(rq->q->queuedata, blk_mq_rq_to_pdu(rq))) {
+		blk_mq_complete_request(rq);
+		return BLK_EH_DONE;
+	}
 	if (md_is_polled(rq)) {
 		md_poll(rq->mq_hctx, NULL);
 		if (blk_mq_request_completed(rq))
@@ -496,12 +595,14 @@ static int md_add_disk(struct md_disk *md, const char *name)
  * @type: its model
  * @params: the model's parameters
  * @settings: everything else; both are copied
+ * @faults: what goes wrong; may change, and outlives the disk
  *
  * Return: the disk, or an error; what is wrong with the parameters is in the
  * kernel's log.
  */
 struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
-			    const void *params, const struct md_settings *settings)
+			    const void *params, const struct md_settings *settings,
+			    const struct md_faults *faults)
 {
 	struct md_disk *md;
 	int ret;
@@ -511,6 +612,7 @@ struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
 		return ERR_PTR(-ENOMEM);
 	md->type = type;
 	md->settings = *settings;
+	md->faults = faults;
 	spin_lock_init(&md->lock);
 	INIT_LIST_HEAD(&md->inside);
 	md_store_init(&md->store);
@@ -587,6 +689,7 @@ ssize_t md_stat_show(struct md_disk *md, char *page)
 			  "writes %llu\nwrite_bytes %llu\n"
 			  "discards %llu\ndiscard_bytes %llu\n"
 			  "flushes %llu\nerrors %llu\n"
+			  "refused %llu\nrequeued %llu\nlost %llu\n"
 			  "reordered %llu\novertaken_max %llu\n"
 			  "depth %llu\ndepth_max %llu\ndepth_mean_milli %llu\n"
 			  "gc_runs %llu\ngc_pages %llu\nerases %llu\n"
@@ -598,6 +701,7 @@ ssize_t md_stat_show(struct md_disk *md, char *page)
 			  stat.nr[MD_WRITE], stat.bytes[MD_WRITE],
 			  stat.nr[MD_DISCARD], stat.bytes[MD_DISCARD],
 			  stat.nr[MD_FLUSH], stat.nr_errors,
+			  stat.nr_refused, stat.nr_requeued, stat.nr_lost,
 			  stat.nr_reordered, stat.overtaken_max,
 			  nr_inside, stat.depth_max,
 			  mul_u64_u64_div_u64(stat.depth_ns, 1000, elapsed_ns),

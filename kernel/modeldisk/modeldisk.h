@@ -35,6 +35,28 @@ struct md_settings {
 	u64 discard;		/* 1: the block layer may send discards */
 };
 
+/*
+ * What goes wrong on purpose, of the reads and writes that come: each so many-th
+ * one, 0 for none. Files of the directory; changed at any time, read without lock.
+ */
+struct md_faults {
+	bool is_on;		/* any of them */
+	u64 refuse_every;	/* not taken now: the block layer tries again */
+	u64 lose_every;		/* served, and nobody is told: it times out */
+	u64 requeue_every;	/* served, and given back to be sent again */
+	u64 error_every;	/* served with an error, and no data is moved */
+};
+
+/* Which of them happens to a request. */
+enum md_fault {
+	MD_FAULT_NONE,
+	MD_FAULT_REFUSE,
+	MD_FAULT_LOSE,
+	MD_FAULT_LOST,		/* the same one when the model is done with it */
+	MD_FAULT_REQUEUE,
+	MD_FAULT_ERROR,
+};
+
 /* Data of a memory-backed disk; pages come when they are written. */
 struct md_store {
 	struct xarray pages;
@@ -48,6 +70,9 @@ struct md_stat {
 	u64 nr_reordered;	/* completed before one that came earlier */
 	u64 overtaken_max;	/* most later ones that went before one request */
 	u64 nr_errors;
+	u64 nr_refused;		/* counted nowhere else */
+	u64 nr_requeued;
+	u64 nr_lost;		/* and timed out */
 	u64 depth_max;
 	u64 depth_ns;		/* sum over time of the requests inside */
 	u64 last_ns;		/* when that was last summed */
@@ -60,6 +85,8 @@ struct md_disk {
 	struct gendisk *disk;
 	struct md_settings settings;
 	struct md_store store;
+	const struct md_faults *faults;
+	atomic_t nr_asked;		/* reads and writes offered, while faults are on */
 	u64 start_ns;			/* ktime at device time 0 */
 	bool is_gone;			/* being removed: everything fails */
 
@@ -85,11 +112,13 @@ struct md_rq {
 	struct md_cmd cmd;
 	struct list_head inside;
 	blk_status_t status;
+	enum md_fault fault;
 };
 
 /* main.c */
 struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
-			    const void *params, const struct md_settings *settings);
+			    const void *params, const struct md_settings *settings,
+			    const struct md_faults *faults);
 void md_power_off(struct md_disk *md);
 ssize_t md_stat_show(struct md_disk *md, char *page);
 ssize_t md_overtaken_show(struct md_disk *md, char *page);

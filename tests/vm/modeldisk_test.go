@@ -58,6 +58,15 @@ func (d *disk) stat(t *testing.T, name string) int {
 	return 0
 }
 
+// fail changes how often a model disk does what wrong: settings of its faults.
+func (d *disk) fail(t *testing.T, settings ...string) {
+	t.Helper()
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		write(t, filepath.Join(d.config, key), value)
+	}
+}
+
 // The driver keeps the model's times, and stretches them by the scale.
 func TestModelDiskTimes(t *testing.T) {
 	comparesRates(t)
@@ -199,6 +208,7 @@ func TestModelDiskBadValues(t *testing.T) {
 		{"tags", "-1", "bad/tags: -1 is not allowed; allowed: 1 to 10240"},
 		{"power", "2", "bad/power: 2 is not allowed; allowed: 0 to 1"},
 		{"fixed/parallel", "0", "bad/fixed/parallel: 0 is not allowed; allowed: 1 to 65536"},
+		{"lose_every", "1000001", "bad/lose_every: 1000001 is not allowed; allowed: 0 to 1000000"},
 		{"hdd/ncq_depth", "0", "bad/hdd/ncq_depth: 0 is not allowed; allowed: 1 to 256"},
 		{"model", "tape", "bad/model: tape is not a model; allowed: see the file models"},
 		{"preset", "p9999", "bad/preset: p9999 is no preset of fixed; allowed: see the file models"},

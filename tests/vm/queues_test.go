@@ -135,22 +135,19 @@ func TestQueuesChangedUnderLoad(t *testing.T) {
 // The driver takes a request and gives it back: it is charged once, and has one
 // token, however often.
 func TestRequestsGivenBack(t *testing.T) {
-	loaded(t)
-	d := newDisk(t, fast)
-	inject := filepath.Join(d.config, "requeue_inject")
-	if !exists(inject) {
-		t.Skip("this kernel's null_blk gives no request back")
-	}
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=fixed", "fixed/read_ns=20000", "fixed/write_ns=20000", "tags=32", "size_mib=256"})
 	d.use(t, elevator)
 	loads := startLoads(t, d)
 	untilBusy(t, d)
-	write(t, filepath.Join(inject, "verbose"), "0")
-	write(t, filepath.Join(inject, "times"), "-1")
-	write(t, filepath.Join(inject, "probability"), "30")
+	d.fail(t, "requeue_every=3", "refuse_every=5")
 	for range 10 {
 		untilBusy(t, d)
 	}
-	write(t, filepath.Join(inject, "probability"), "0")
+	d.fail(t, "requeue_every=0", "refuse_every=0")
+	if d.stat(t, "requeued") == 0 || d.stat(t, "refused") == 0 {
+		t.Error("no request was given back")
+	}
 	stopLoads(t, d, loads)
 }
 
