@@ -36,8 +36,10 @@
  * context has no more inside than the device has tags for it: a request
  * that waits for a tag would be counted as one that the device passes over.
  * A request that is given back (requeue) counts as completed, as in the paper: it
- * leaves, and is a new one when it comes again. So do errors and
- * timeouts, whichever way they end. What never comes to a scheduler (flushes,
+ * leaves, and is a new one when it comes again. But one that its driver has
+ * prepared does not come again: the block layer sends it as soon as it can, so
+ * it stays inside, and is as old as it was. Errors and timeouts count as
+ * completed, whichever way they end. What never comes to a scheduler (flushes,
  * passthrough) is neither held nor counted; a closed gate does not stop it.
  *
  * The gate never closes for good: it is closed while a certain request is

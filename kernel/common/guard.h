@@ -7,7 +7,8 @@
  * - has a struct guard for each device, from guard_alloc() to guard_free();
  * - calls guard_prepare() from prepare_request, guard_dispatch() as the last thing
  *   that may keep a request from the device, guard_requeue() from
- *   requeue_request and guard_finish() from finish_request;
+ *   requeue_request where guard_is_left(), and guard_finish() from
+ *   finish_request;
  * - says from has_work that there is none where guard_holds() says so, and may
  *   ask it before it looks for a request to dispatch;
  * - has the files age_th, max_wait_ms and guard_stat, by GUARD_ATTR_FNS().
@@ -116,7 +117,16 @@ static inline void guard_finish(struct guard *guard, struct request *rq)
 		__guard_leave(guard, rq, true);
 }
 
-/* The device gave a request back; it will be dispatched again. */
+/*
+ * Whether a request that the device gave back comes to the scheduler again. One
+ * that its driver has prepared (SCSI, NVMe) is sent again as it is.
+ */
+static inline bool guard_is_left(struct request *rq)
+{
+	return !(rq->rq_flags & RQF_DONTPREP);
+}
+
+/* The device gave a request back, and guard_is_left(). */
 static inline void guard_requeue(struct guard *guard, struct request *rq)
 {
 	if (rq->elv.icq)

@@ -794,14 +794,17 @@ static void kf_finish_request(struct request *rq)
 }
 
 /*
- * Called when the device gave a request back; it will be inserted again. What
- * it was charged goes back as well: it will be charged again.
+ * Called when the device gave a request back. If it will be inserted again, what
+ * it was charged goes back as well: it will be charged again. Else it goes to
+ * the device again as it is, with its charge and its token.
  */
 static void kf_requeue_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
 	u32 cost_bytes = kf_rq_cost_bytes(rq);
 
+	if (!guard_is_left(rq))
+		return;
 	guard_requeue(kf_of(rq->q)->guard, rq);
 	if (kf_rq_token(rq) < 0 || !kb)
 		return;

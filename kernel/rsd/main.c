@@ -156,10 +156,11 @@ static bool rsd_has_work(struct blk_mq_hw_ctx *hctx)
 	       !guard_holds(rsd_guard_of(hctx->queue), hctx);
 }
 
-/* Called when the device gave a request back; it will be inserted again. */
+/* Called when the device gave a request back. */
 static void rsd_requeue_request(struct request *rq)
 {
-	guard_requeue(rsd_guard_of(rq->q), rq);
+	if (guard_is_left(rq))
+		guard_requeue(rsd_guard_of(rq->q), rq);
 }
 
 /* Called when a request is freed, in any context. */

@@ -463,10 +463,14 @@ static void sfq_completed_request(struct request *rq, u64 now_ns)
 		sfq_expect(sd, rq, now_ns);
 }
 
-/* Called when the device gave a request back; it will be inserted again. */
+/*
+ * Called when the device gave a request back. It will be inserted again, or goes
+ * there again as it is: then nothing has changed.
+ */
 static void sfq_requeue_request(struct request *rq)
 {
-	sfq_take_back(sfq_of(rq->q), rq, false);
+	if (guard_is_left(rq))
+		sfq_take_back(sfq_of(rq->q), rq, false);
 }
 
 /* Called when a request is freed, in any context. */

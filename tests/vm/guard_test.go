@@ -6,6 +6,7 @@ package vm
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -172,34 +174,96 @@ func guardChanges(t *testing.T, d *disk) {
 	}
 }
 
-// The driver gives requests back, or loses them until they time out: neither
-// stops the guard.
+// faults are what a model disk can be told to do wrong, each so many-th read or
+// write, by the figure of its stat file that counts it.
+var faults = map[string]string{"refused": "refuse_every=11", "requeued": "requeue_every=13", "errors": "error_every=17", "lost": "lose_every=307"}
+
+// closedByLost waits until the gate is closed and stays so: nothing completes.
+func closedByLost(t *testing.T, d *disk) {
+	t.Helper()
+	last := -1
+	for range 3000 {
+		completed := d.guardStat(t, "completed")
+		if d.guardStat(t, "closed") == 1 && completed == last {
+			return
+		}
+		last = completed
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s: no lost request closes the gate:\n%s", d.name, read(t, d.queue("iosched/guard_stat")))
+}
+
+// A disk that refuses requests, gives them back, ends them with errors and loses
+// them stops no guard: all come to their end, nobody starves, the gate is open
+// at last and the accounts are right. Nor does it matter if the scheduler goes,
+// or the disk, while a lost one keeps the gate closed.
 func TestGuardWithFaults(t *testing.T) {
-	withGuard(t)
-	for _, fault := range []string{"requeue_inject", "timeout_inject"} {
-		d := newDisk(t, fast)
-		inject := filepath.Join(d.config, fault)
-		if !exists(inject) {
-			t.Skip("this kernel's null_blk has no faults")
+	const requests, depth, ageTh = 500, 31, 5
+	const goesOn, ignore = "--continue_on_error=all", "--ignore_error=5:110,5:110" // EIO, ETIMEDOUT
+	for _, scheduler := range guarded {
+		t.Run(scheduler, func(t *testing.T) {
+			withGuard(t)
+			d := newModelDisk(t, reordering)
+			write(t, d.queue("io_timeout"), "100")
+			d.use(t, scheduler)
+			d.set(t, "age_th", ageTh)
+			d.fail(t, slices.Collect(maps.Values(faults))...)
+			l := startFio(t, d, newGroup(t, "a"), goesOn, ignore, "--iodepth=64", fmt.Sprint("--number_ios=", requests))
+			l.wait(t)
+			for figure, fault := range faults {
+				if d.stat(t, figure) == 0 {
+					t.Errorf("%s: nothing was %s", fault, figure)
+				}
+			}
+			guardIsRight(t, d, requests, ageTh+depth-1)
+
+			d.fail(t, "refuse_every=0", "requeue_every=0", "error_every=0", "lose_every=0")
+			startFio(t, d, newGroup(t, "b"), "--number_ios=64").wait(t)
+
+			endless := startFio(t, d, newGroup(t, "c"), goesOn, ignore, "--iodepth=64", "--time_based", "--runtime=600")
+			endless.untilBusy(t)
+			d.fail(t, "lose_every=50")
+			lost := d.stat(t, "lost")
+			closedByLost(t, d)
+			d.use(t, "none") // the scheduler is audited
+			if d.stat(t, "lost") == lost {
+				t.Error("no request was lost when the scheduler went")
+			}
+			if scheduler == "rsd" {
+				d.use(t, scheduler)
+				d.set(t, "age_th", ageTh)
+				closedByLost(t, d)
+				must(t, os.Remove(d.config))
+			}
+			must(t, endless.cmd.Process.Signal(unix.SIGINT))
+			_ = endless.cmd.Wait()
+		})
+	}
+}
+
+// guardIsRight looks at the guard of a disk that has no load any more, after so
+// many requests with faults.
+func guardIsRight(t *testing.T, d *disk, requests, bound int) {
+	t.Helper()
+	if got := d.guardStat(t, "delay_max"); got > bound {
+		t.Errorf("a request was overtaken %d times, want %d at most", got, bound)
+	}
+	// What goes to the disk again without passing the scheduler is new to the disk,
+	// and as old as it was to the guard.
+	requeued := d.guardStat(t, "requeued")
+	again := d.stat(t, "requeued") - requeued
+	if got := d.stat(t, "overtaken_max"); got > bound+again {
+		t.Errorf("a request was overtaken %d times by the disk's count, want %d at most", got, bound+again)
+	}
+	if requeued == 0 || again <= 0 {
+		t.Errorf("%d requests were given back and came to the scheduler again, and %d did not", requeued, again)
+	}
+	if got := d.guardStat(t, "completed"); got < requests {
+		t.Errorf("%d requests completed, want %d at least", got, requests)
+	}
+	for figure, want := range map[string]bool{"inside": false, "closed": false, "closings": true, "held": true} {
+		if got := d.guardStat(t, figure); got > 0 != want {
+			t.Errorf("%s is %d", figure, got)
 		}
-		write(t, d.queue("io_timeout"), "100")
-		d.use(t, "rsd")
-		d.set(t, "age_th", 1)
-		l := startFio(t, d, newGroup(t, fault), "--time_based", "--runtime=600", "--continue_on_error=all")
-		l.untilBusy(t)
-		write(t, filepath.Join(inject, "verbose"), "0")
-		write(t, filepath.Join(inject, "times"), "-1")
-		write(t, filepath.Join(inject, "probability"), "1")
-		for range 5 {
-			untilBusy(t, d)
-		}
-		write(t, filepath.Join(inject, "probability"), "0")
-		untilBusy(t, d)
-		if name := map[string]string{"requeue_inject": "requeued", "timeout_inject": "closings"}[fault]; d.guardStat(t, name) == 0 {
-			t.Errorf("%s: the guard saw no fault", fault)
-		}
-		must(t, l.cmd.Process.Signal(unix.SIGINT))
-		_ = l.cmd.Wait()
-		d.use(t, "none")
 	}
 }
