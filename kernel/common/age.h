@@ -32,7 +32,7 @@
  *
  * And in time: age_th + 1 + (requests inside when it came, D - 1 at most) ended
  * while it was inside and the gate was open, D - 2 at most after that, and then
- * itself: age_th + 2 D - 1 services.
+ * itself: age_th + 2 D - 1 services. service.h says how long those are.
  *
  * Worked: depth 31 and age_th 50. A request that comes to 30 others has the age
  * -30; 81 completions later it is 51, and the gate closes. Its delay count is 80
@@ -174,30 +174,6 @@ static inline u64 age_bucket_least(unsigned int bucket)
 	if (bucket < 16)
 		return bucket;
 	return (u64)(8 + bucket % 8) << (bucket / 8 - 1);
-}
-
-/**
- * age_th_of_wait - how often a request may be overtaken if none is to be long inside
- * @wait_ns: so long at most
- * @service_ns: time from one completion to the next while the device is busy
- * @depth: requests that the device has at most
- *
- * The bound in time, solved for age_th; 1 if even that is too much.
- */
-static inline u32 age_th_of_wait(u64 wait_ns, u64 service_ns, u32 depth)
-{
-	u64 services = div64_u64(wait_ns, max_t(u64, service_ns, 1));
-	u64 others = 2 * (u64)depth;
-
-	if (services < others)
-		return 1;
-	return clamp_t(u64, services + 1 - others, 1, AGE_TH_MAX);
-}
-
-/* How long a request is inside at most, by the same bound. */
-static inline u64 age_wait_ns(u32 age_th, u64 service_ns, u32 depth)
-{
-	return (age_th + 2 * (u64)max_t(u32, depth, 1) - 1) * service_ns;
 }
 
 #endif /* _ISOLIO_AGE_H */

@@ -22,13 +22,17 @@
  * without a counter for each request.
  *
  * Whoever thinks in time gives max_wait_ms. Then age_th is found from the
- * bound, the measured rate of completions and the depth that was reached, and
- * follows both. Until the first GUARD_PERIOD_NR completions it is the largest.
+ * bound, the measured times of services with their spread (service.h) and the
+ * depth that was reached, and follows them. Until the first GUARD_PERIOD_NR
+ * completions it is the largest.
  *
- * That is a bound as far as the device keeps to its rate: while it drains it has
- * less to choose from and is slower, and a stall of the device is nobody's
- * overtaking. Time in the scheduler's queues is not in it: those requests wait
- * for the gate as well.
+ * That cannot be exact. The bound is one on completions; how long those take is
+ * up to the device, and a spread of the past says how seldom it will be longer,
+ * not that it will not: a stall of the device is nobody's overtaking. And it is
+ * about the time inside: a request that comes to a closed gate waits there as
+ * well, for up to depth - 1 completions. To have those in the bound would take as
+ * many off age_th, and for little: who waited at the gate is seldom overtaken to
+ * the last afterwards (docs/rsd.md has figures).
  *
  * What is inside
  *
@@ -129,13 +133,13 @@ static void guard_find_threshold(struct guard *guard)
 
 	lockdep_assert_held(&guard->lock);
 
-	if (guard->service_ns)
+	if (guard->services.mean_ns)
 		age_th = age_th_of_wait((u64)guard->max_wait_ms * NSEC_PER_MSEC,
-					guard->service_ns, depth);
+					&guard->services, depth);
 	if (age_th == guard->age_th)
 		return;
 	WRITE_ONCE(guard->age_th, age_th);
-	trace_guard_threshold(guard->dev, guard->max_wait_ms, guard->service_ns,
+	trace_guard_threshold(guard->dev, guard->max_wait_ms, &guard->services,
 			      depth, age_th);
 }
 
@@ -143,7 +147,7 @@ static void guard_find_threshold(struct guard *guard)
 static void guard_measure(struct guard *guard)
 {
 	bool is_idle = !ages_inside(&guard->ages);
-	u64 now_ns, service_ns;
+	u64 now_ns;
 
 	lockdep_assert_held(&guard->lock);
 
@@ -156,10 +160,7 @@ static void guard_measure(struct guard *guard)
 	if (guard->nr_served < GUARD_PERIOD_NR || guard->busy_ns < GUARD_PERIOD_NS)
 		return;
 
-	service_ns = div_u64(guard->busy_ns, guard->nr_served);
-	/* A quarter of the new one: a period has few requests on a slow disk. */
-	guard->service_ns = guard->service_ns ?
-			    (3 * guard->service_ns + service_ns) / 4 : service_ns;
+	services_observe(&guard->services, guard->busy_ns, guard->nr_served);
 	guard_find_threshold(guard);
 	guard_begin_period(guard, now_ns);
 }
@@ -312,6 +313,16 @@ static void guard_unlock_changed(struct guard *guard)
 		blk_mq_run_hw_queues(guard->q, true);
 }
 
+/* A tunable of 0 to @most. */
+static int guard_parse(const char *page, u32 most, u32 *value)
+{
+	int ret = kstrtou32(page, 10, value);
+
+	if (!ret && *value > most)
+		ret = -ERANGE;
+	return ret;
+}
+
 ssize_t guard_age_th_show(struct guard *guard, char *page)
 {
 	return sysfs_emit(page, "%u\n", READ_ONCE(guard->age_th));
@@ -320,13 +331,10 @@ ssize_t guard_age_th_show(struct guard *guard, char *page)
 ssize_t guard_age_th_store(struct guard *guard, const char *page, size_t count)
 {
 	u32 age_th;
-	int ret;
+	int ret = guard_parse(page, AGE_TH_MAX, &age_th);
 
-	ret = kstrtou32(page, 10, &age_th);
 	if (ret)
 		return ret;
-	if (age_th > AGE_TH_MAX)
-		return -ERANGE;
 
 	spin_lock_irq(&guard->lock);
 	guard->max_wait_ms = 0;
@@ -344,13 +352,10 @@ ssize_t guard_max_wait_ms_show(struct guard *guard, char *page)
 ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t count)
 {
 	u32 max_wait_ms;
-	int ret;
+	int ret = guard_parse(page, GUARD_MAX_WAIT_MS_MAX, &max_wait_ms);
 
-	ret = kstrtou32(page, 10, &max_wait_ms);
 	if (ret)
 		return ret;
-	if (max_wait_ms > GUARD_MAX_WAIT_MS_MAX)
-		return -ERANGE;
 
 	spin_lock_irq(&guard->lock);
 	if (max_wait_ms) {
@@ -369,7 +374,8 @@ ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t co
 /* A line for each figure, name and value; and one for each bucket with requests. */
 ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 {
-	u64 now_ns, closed_ns, wait_ns;
+	u64 now_ns, closed_ns, wait_ns = 0;
+	struct services services;
 	unsigned int bucket;
 	u64 *delays;
 	ssize_t len;
@@ -383,18 +389,22 @@ ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 	closed_ns = guard->closed_ns;
 	if (guard->is_closed)
 		closed_ns += now_ns - guard->closed_at_ns;
-	wait_ns = age_wait_ns(guard->age_th, guard->service_ns,
-			      max(guard->depth, guard->last_depth));
+	services = guard->services;
+	if (services.mean_ns)
+		wait_ns = age_wait_ns(guard->age_th, &services,
+				      max(guard->depth, guard->last_depth));
 	memcpy(delays, guard->delays, sizeof(guard->delays));
 	len = sysfs_emit(page,
 			 "age_th %u\nmax_wait_ms %u\n"
-			 "service_us %llu\nwait_bound_ms %llu\n"
+			 "service_us %llu\nservice_deviation_us %llu\n"
+			 "wait_bound_ms %llu\n"
 			 "closed %d\ninside %llu\ninside_max %u\n"
 			 "completed %llu\nrequeued %llu\nheld %llu\n"
 			 "closings %llu\nclosed_us %llu\ndelay_max %llu\n",
 			 guard->age_th, guard->max_wait_ms,
-			 div_u64(guard->service_ns, NSEC_PER_USEC),
-			 guard->service_ns ? div_u64(wait_ns, NSEC_PER_MSEC) : 0,
+			 div_u64(services.mean_ns, NSEC_PER_USEC),
+			 div_u64(services.deviation_ns, NSEC_PER_USEC),
+			 div_u64(wait_ns, NSEC_PER_MSEC),
 			 guard->is_closed, ages_inside(&guard->ages),
 			 guard->inside_max, guard->nr_completed,
 			 guard->nr_requeued, guard->nr_held, guard->nr_closed,

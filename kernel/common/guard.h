@@ -22,6 +22,7 @@
 #include "compat.h"
 
 #include "age.h"
+#include "service.h"
 
 /* One device. */
 struct guard {
@@ -41,8 +42,8 @@ struct guard {
 	/* What age_th is found from; 0: it was given. */
 	u32 max_wait_ms;
 
-	/* The service rate, while there is a max_wait_ms; see guard_measure(). */
-	u64 service_ns;			/* 0: not known yet */
+	/* How fast the device is, while there is a max_wait_ms; see guard_measure(). */
+	struct services services;
 	u64 busy_ns;			/* in this period, until busy_start_ns */
 	u64 busy_start_ns;
 	u32 nr_served;			/* in this period */

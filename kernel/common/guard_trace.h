@@ -39,26 +39,29 @@ TRACE_EVENT(guard_gate,
 );
 
 TRACE_EVENT(guard_threshold,
-	TP_PROTO(dev_t dev, u32 max_wait_ms, u64 service_ns, u32 depth, u32 age_th),
-	TP_ARGS(dev, max_wait_ms, service_ns, depth, age_th),
+	TP_PROTO(dev_t dev, u32 max_wait_ms, const struct services *services,
+		 u32 depth, u32 age_th),
+	TP_ARGS(dev, max_wait_ms, services, depth, age_th),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u32, max_wait_ms)
 		__field(u64, service_ns)
+		__field(u64, deviation_ns)
 		__field(u32, depth)
 		__field(u32, age_th)
 	),
 	TP_fast_assign(
 		__entry->dev = dev;
 		__entry->max_wait_ms = max_wait_ms;
-		__entry->service_ns = service_ns;
+		__entry->service_ns = services->mean_ns;
+		__entry->deviation_ns = services->deviation_ns;
 		__entry->depth = depth;
 		__entry->age_th = age_th;
 	),
-	TP_printk("%d,%d max_wait_ms=%u service_ns=%llu depth=%u age_th=%u",
+	TP_printk("%d,%d max_wait_ms=%u service_ns=%llu deviation_ns=%llu depth=%u age_th=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __entry->max_wait_ms, __entry->service_ns, __entry->depth,
-		  __entry->age_th)
+		  __entry->max_wait_ms, __entry->service_ns,
+		  __entry->deviation_ns, __entry->depth, __entry->age_th)
 );
 
 #endif /* _GUARD_TRACE_H */

@@ -110,8 +110,12 @@ func TestGuardFindsThreshold(t *testing.T) {
 	l := startFio(t, d, newGroup(t, "a"), "--rw=randread", "--iodepth=64", "--number_ios=800")
 	l.wait(t)
 	ageTh, service, bound := d.guardStat(t, "age_th"), d.guardStat(t, "service_us"), d.guardStat(t, "wait_bound_ms")
-	if ageTh < 2 || ageTh > 2000 || service < 100 || bound > wait || bound < wait-1-service/1000 {
+	// One more would be a service more, and a little for the spread.
+	if ageTh < 2 || ageTh > 2000 || service < 100 || bound > wait || bound < wait-1-2*service/1000 {
 		t.Errorf("age_th %d for %d ms at %d us a request, which bounds %d ms", ageTh, wait, service, bound)
+	}
+	if deviation := d.guardStat(t, "service_deviation_us"); deviation == 0 || deviation > service {
+		t.Errorf("services of %d us deviate by %d us", service, deviation)
 	}
 	d.set(t, "max_wait_ms", 0)
 	if got := d.guardStat(t, "age_th"); got != 0 {

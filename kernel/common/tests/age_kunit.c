@@ -267,50 +267,11 @@ static void buckets_meet(struct kunit *test)
 	KUNIT_EXPECT_GT(test, age_bucket_least(AGE_NR_BUCKETS - 1), (u64)AGE_WINDOW - 1);
 }
 
-struct wait_case {
-	const char *name;
-	u64 wait_ns;
-	u64 service_ns;
-	u32 depth;
-	u32 want;
-};
-
-/* 111 services at 8.2 ms are the header's worked example. */
-static const struct wait_case wait_cases[] = {
-	{ "worked example", 111 * 82 * MS / 10, 82 * MS / 10, 31, 50 },
-	{ "a service less", 111 * 82 * MS / 10 - 1, 82 * MS / 10, 31, 49 },
-	{ "too short for the depth", 62 * 82 * MS / 10 - 1, 82 * MS / 10, 31, 1 },
-	{ "just the depth", 62 * 82 * MS / 10, 82 * MS / 10, 31, 1 },
-	{ "no wait at all", 0, 82 * MS / 10, 31, 1 },
-	{ "a device too fast", 3600 * 1000 * MS, 1, 1023, AGE_TH_MAX },
-	{ "not measured", 100 * MS, 0, 1, AGE_TH_MAX },
-};
-
-static void wait_case_name(const struct wait_case *c, char *name)
-{
-	strscpy(name, c->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(wait, wait_cases, wait_case_name);
-
-static void threshold_of_wait(struct kunit *test)
-{
-	const struct wait_case *c = test->param_value;
-	u32 age_th = age_th_of_wait(c->wait_ns, c->service_ns, c->depth);
-
-	KUNIT_EXPECT_EQ(test, age_th, c->want);
-	/* It keeps what it promises, wherever that can be kept. */
-	if (age_th > 1)
-		KUNIT_EXPECT_LE(test, age_wait_ns(age_th, c->service_ns, c->depth),
-				c->wait_ns);
-}
-
 static struct kunit_case age_cases[] = {
 	KUNIT_CASE_PARAM(closed_form_is_the_paper, trace_gen_params),
 	KUNIT_CASE(bound_is_tight),
 	KUNIT_CASE(window_fills),
 	KUNIT_CASE(buckets_meet),
-	KUNIT_CASE_PARAM(threshold_of_wait, wait_gen_params),
 	{ }
 };
 
