@@ -23,6 +23,11 @@ import (
 // releases a container by writing as many lines as it has processes. So fio's
 // start-up, which is slow and unequal, is over before any clock starts.
 // The engine holds both ends of each FIFO open: nobody sees an end of file.
+//
+// One fio starts after another: each finds out at its start how long a short
+// sleep takes, the longest of ten, and later spins for so long before the end of
+// any thinktime. Started together they found what they make each other wait,
+// milliseconds of CPU for every request of a job that is there to need none.
 const readyFIFO = "ready"
 
 // prerun is a shell command for fio, which runs it in its working directory
@@ -70,17 +75,16 @@ func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (o
 			r.gate.Close()
 		}
 	}()
-	total := 0
+	lines := readyLines(ready, p.processes())
 	for _, j := range p.Jobs {
 		r, err := e.spawn(j, dir)
 		if err != nil {
 			return nil, counted, fmt.Errorf("container %s: %w", j.Name, err)
 		}
 		running = append(running, r)
-		total += j.Processes()
-	}
-	if err = e.awaitReady(ctx, running, ready, total, dir); err != nil {
-		return nil, counted, err
+		if err = e.awaitReady(ctx, running, lines, dir); err != nil {
+			return nil, counted, err
+		}
 	}
 	if err = p.settleFiles(); err != nil {
 		return nil, counted, err
@@ -133,8 +137,8 @@ func (e Env) spawn(j Job, dir string) (*process, error) {
 	return r, nil
 }
 
-// awaitReady waits until total lines came through the FIFO.
-func (e Env) awaitReady(ctx context.Context, running []*process, ready *os.File, total int, dir string) error {
+// readyLines delivers the first total lines that come through the FIFO.
+func readyLines(ready *os.File, total int) <-chan struct{} {
 	lines := make(chan struct{}, total)
 	go func() {
 		in := bufio.NewScanner(ready)
@@ -142,19 +146,26 @@ func (e Env) awaitReady(ctx context.Context, running []*process, ready *os.File,
 			lines <- struct{}{}
 		}
 	}()
+	return lines
+}
+
+// awaitReady waits until the processes of the job that was started last are at
+// the barrier.
+func (e Env) awaitReady(ctx context.Context, running []*process, lines <-chan struct{}, dir string) error {
+	started := running[len(running)-1]
+	total := started.job.Processes()
 	over := time.After(e.limits.ready)
-	ended := firstExit(running)
 	for n := 0; n < total; {
 		select {
 		case <-lines:
 			n++
-		case r := <-ended:
-			return fmt.Errorf("container %s: fio ended before the load: %w", r.job.Name, r.failure(dir))
+		case <-started.exited:
+			return fmt.Errorf("container %s: fio ended before the load: %w", started.job.Name, started.failure(dir))
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
-			return fmt.Errorf("fio is not ready after %s: %d of %d processes are; it says: %s",
-				e.limits.ready, n, total, messages(running, dir))
+			return fmt.Errorf("container %s: fio is not ready after %s: %d of %d processes are; it says: %s",
+				started.job.Name, e.limits.ready, n, total, messages(running, dir))
 		}
 	}
 	return nil

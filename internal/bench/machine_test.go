@@ -152,9 +152,9 @@ for a; do
 	--exec_prerun=*) prerun=${a#*=} ;;
 	esac
 done
-trap : INT
+trap stopped=1 INT
 count() { echo "252:0 rbytes=$1 wbytes=$2 rios=$(($1 / 4096)) wios=$(($2 / 4096)) dbytes=0 dios=0" > $GROUP/io.stat; }
-load() { sleep 60 & wait; }
+load() { for tenth in $(seq 600); do test "$stopped" && return; sleep 0.1; done; }
 barrier() { sh -c "$prerun > $name.prerun.txt 2>&1"; }
 report() { sed "s/w1000/$name/" `+fixture+` > $out; }
 stat() { echo "reads $1\nhost_pages $2\nmedia_pages $3\ndepth_max $4" > `+m.root+`/sys/kernel/config/modeldisk/isolio0/stat; }

@@ -248,6 +248,15 @@ func (j Job) pauses() string {
 	return text.String()
 }
 
+// processes is how many the jobs are in all.
+func (p *Plan) processes() int {
+	total := 0
+	for _, j := range p.Jobs {
+		total += j.Processes()
+	}
+	return total
+}
+
 // Print writes the plan as shell commands with comments.
 func (p *Plan) Print(w io.Writer) error {
 	var b strings.Builder
