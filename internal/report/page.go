@@ -51,6 +51,7 @@ type casePage struct {
 	Share      figure
 	Total      figure
 	Trade      *tradeSection // nil: nothing to compare
+	Sweeps     []sweepSection
 	Legend     []legendEntry // of the curves; none where rows are named
 	LatCaption string
 	Latencies  []latencySection
@@ -245,6 +246,9 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 	}
 	k.Total.Number = b.next()
 	if k.Trade, err = b.trade(); err != nil {
+		return nil, err
+	}
+	if k.Sweeps, err = b.sweeps(); err != nil {
 		return nil, err
 	}
 	k.LatCaption = curvesCaption

@@ -4,10 +4,8 @@ package report
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -69,7 +67,7 @@ func (b *builder) trade() (*tradeSection, error) {
 			ys.add(y)
 			pt := scatterPoint{x: x, y: math.Log10(y), family: slices.Index(b.families(), family(run)), label: run.Scheduler}
 			if v := run.Variant; v != nil {
-				pt.curve = v.Of + " " + strings.Join(slices.Sorted(maps.Keys(v.Changes)), " ")
+				pt.curve = curveOf(v)
 				if v.Label != "" {
 					pt.label = v.Label
 				}
@@ -203,12 +201,7 @@ func (s *scatter) plot(xLabel, yLabel string, xs, ys extent) *plot.Plot {
 	p := newPlot(xLabel, yLabel)
 	lo, hi, step := linearRange(xs.min, xs.max)
 	p.X.Min, p.X.Max = lo, hi
-	var ticks []plot.Tick
-	for i := 0; lo+float64(i)*step <= hi+step/1000; i++ {
-		v := lo + float64(i)*step
-		ticks = append(ticks, plot.Tick{Value: v, Label: fixed(v, stepDecimals(step))})
-	}
-	p.X.Tick.Marker = plot.ConstantTicks(ticks)
+	p.X.Tick.Marker = plot.ConstantTicks(rangeTicks(lo, hi, step))
 	bottom, top := logRange(ys)
 	p.Y.Min, p.Y.Max = math.Log10(bottom), math.Log10(top)
 	p.Y.Tick.Marker = plot.ConstantTicks(logTicks(bottom, top))
@@ -216,6 +209,15 @@ func (s *scatter) plot(xLabel, yLabel string, xs, ys extent) *plot.Plot {
 	p.Y.Padding = 4
 	p.Add(s)
 	return p
+}
+
+// rangeTicks are from lo to hi, each a step from the next.
+func rangeTicks(lo, hi, step float64) (ticks []plot.Tick) {
+	for i := 0; lo+float64(i)*step <= hi+step/1000; i++ {
+		v := lo + float64(i)*step
+		ticks = append(ticks, plot.Tick{Value: v, Label: fixed(v, stepDecimals(step))})
+	}
+	return ticks
 }
 
 // Plot draws the grid, the curves, the points and their labels.
