@@ -184,26 +184,33 @@ func TestSFQTunables(t *testing.T) {
 	_ = l.cmd.Wait()
 }
 
-// An endless reader and an endless writer each have what the turns and places in
-// the disk give them: one of its four tags is for writes while somebody reads.
+// An endless reader and an endless writer each have what the rules give them: as
+// many writes to a thousand reads, within a twentieth. Each has a half of the disk: a
+// read of a page that is dirty in memory writes it first, and waits for that.
 func TestSFQSharesDirections(t *testing.T) {
 	comparesRates(t)
 	withSFQ(t)
 	d := newDisk(t, slowFlash)
 	d.use(t, "sfq")
 	write(t, d.queue("nr_requests"), "256")
+	direct := []string{"--rw=randwrite", "--iodepth=32"}
 	for i, c := range []struct {
-		name    string
-		writer  []string
-		per1000 int // writes to a thousand reads, at least
+		name      string
+		insidePct string
+		writer    []string
+		per1000   int
 	}{
-		{"synchronous", []string{"--rw=randwrite", "--iodepth=32"}, 300},
+		// Two reads to one, when there is room for as many writes in the disk.
+		{"synchronous", "100", direct, 500},
+		// One of the disk's four places is for writes, three for reads.
+		{"synchronous, bounded inside", "25", direct, 333},
 		// After three turns of the reader, two reads each, one.
-		{"asynchronous", []string{"--rw=randwrite", "--ioengine=psync", "--direct=0", "--sync_file_range=write:64"}, 1000 / 7},
+		{"asynchronous", "25", []string{"--rw=randwrite", "--ioengine=psync", "--direct=0", "--sync_file_range=write:64"}, 167},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reader := startFio(t, d, newGroup(t, fmt.Sprint("reader", i)), "--rw=randread", "--iodepth=32", "--time_based", "--runtime=60")
-			writer := startFio(t, d, newGroup(t, fmt.Sprint("writer", i)), append(c.writer, "--time_based", "--runtime=60")...)
+			write(t, d.queue("iosched/writes_inside_pct"), c.insidePct)
+			reader := startFio(t, d, newGroup(t, fmt.Sprint("reader", i)), "--rw=randread", "--iodepth=32", "--size=128m", "--time_based", "--runtime=60")
+			writer := startFio(t, d, newGroup(t, fmt.Sprint("writer", i)), append(c.writer, "--offset=128m", "--size=128m", "--time_based", "--runtime=60")...)
 			_, written := d.directions(t)
 			for _, now := d.directions(t); now < written+200; _, now = d.directions(t) {
 				time.Sleep(10 * time.Millisecond)
@@ -215,10 +222,9 @@ func TestSFQSharesDirections(t *testing.T) {
 				reads, writes = d.directions(t)
 			}
 			got := (writes - writes0) * 1000 / (reads - reads0)
-			// A reader that does not keep requests waiting leaves more to writes.
-			if got < c.per1000 {
+			if got < c.per1000*95/100 || got > c.per1000*105/100 {
 				d.logState(t)
-				t.Errorf("%d writes to 1000 reads, want at least %d", got, c.per1000)
+				t.Errorf("%d writes to 1000 reads, want %d", got, c.per1000)
 			}
 			for _, l := range []*load{reader, writer} {
 				must(t, l.cmd.Process.Signal(unix.SIGINT))
