@@ -346,9 +346,12 @@ static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
 #if ISOLIO_HAVE_QUEUE_ASYNC_DEPTH
 	unsigned int depth = hctx->queue->nr_requests;
 #else
-	/* Of a map with fewer tags than a word has room for, those are all. */
-	unsigned int depth = min_t(unsigned int, hctx->queue->nr_requests,
-				   1U << hctx->sched_tags->bitmap_tags.sb.shift);
+	struct sbitmap *map = &hctx->sched_tags->bitmap_tags.sb;
+	/*
+	 * Of a map with fewer tags than a word has room for, those are all. The
+	 * queue's nr_requests is still the old one when depth_updated is called.
+	 */
+	unsigned int depth = min(map->depth, 1U << map->shift);
 #endif
 	return max(depth * pct / 100, 1U);
 }

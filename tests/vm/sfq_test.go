@@ -275,6 +275,26 @@ func TestSFQOrphans(t *testing.T) {
 		must(t, dropCache(f)) // so that the next one reads again
 	}
 	must(t, f.Close())
+
+	// Nor of one that is killed with writes waiting: it goes when they are done.
+	waiting := func() int { return d.decision(t, "inserted") - d.decision(t, "merged") - d.decision(t, "dispatched") }
+	l := startFio(t, d, newGroup(t, "killed"), "--rw=randwrite", "--thread", "--numjobs=4", "--time_based", "--runtime=60")
+	for range 3000 {
+		if waiting() >= 32 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if waiting() < 32 {
+		d.logState(t)
+		t.Errorf("only %d requests wait when the writers are killed", waiting())
+	}
+	must(t, l.cmd.Process.Kill())
+	_ = l.cmd.Wait()
+	if waiting() != 0 || d.inside(t) != 0 {
+		d.logState(t)
+		t.Errorf("%d requests wait, %d are in the disk", waiting(), d.inside(t))
+	}
 	d.use(t, "none")
 	must(t, unix.DeleteModule(sfqModuleName, unix.O_NONBLOCK))
 }
