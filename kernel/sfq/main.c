@@ -219,16 +219,14 @@ static void sfq_exit_icq(struct io_cq *icq)
 
 /*
  * Called by the block layer before it merges a bio into a request, in the task
- * that submits the bio: only into its own, or asynchronous into asynchronous.
+ * that submits the bio. Whoever's: the request has its turn already, and flash
+ * takes little longer for both than for one. What a process waits for does not go
+ * into what may wait longer.
  */
 static bool sfq_allow_merge(struct request_queue *q, struct request *rq,
 			    struct bio *bio)
 {
-	if (op_is_sync(rq->cmd_flags) != op_is_sync(bio->bi_opf))
-		return false;
-	if (!op_is_sync(bio->bi_opf) || !rq->elv.icq)
-		return true;
-	return rq->elv.icq->ioc == current->io_context;
+	return op_is_sync(rq->cmd_flags) == op_is_sync(bio->bi_opf);
 }
 
 /* Called from blk_mq_sched_try_merge(), for a bio that continues no request. */
