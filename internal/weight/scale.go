@@ -85,10 +85,12 @@ func (e Evidence) Decode() Asked {
 		return e.unit()
 	case bfq:
 		return e.container(BFQ.File(), e.BFQ, e.BFQ)
-	case e.ByCrun && e.SpecRead:
-		return e.unit()
-	case e.ByCrun:
+	case e.ByCrun && (!e.SpecRead || e.IO == SystemdFromBFQ(BFQFromSystemd(e.IO))):
+		// Who changes a container's weight does not change its specification; a
+		// round number, as people give to systemctl, is never one of crun's.
 		return e.container(IOCost.File(), e.IO, BFQFromSystemd(e.IO))
+	case e.ByCrun:
+		return e.unit()
 	}
 	return e.container(IOCost.File(), e.IO, OCIFromIO(e.IO))
 }

@@ -120,6 +120,9 @@ func TestDecode(t *testing.T) {
 		{"systemctl set-property on crun's scope", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, BFQ: 136, IO: 500},
 			Asked{500, "io.weight", 500, "IOWeight=500"}},
 		{"the same without bfq", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: 500}, Asked{500, "io.weight", 500, "IOWeight=500"}},
+		{"podman update of crun's, bfq not loaded", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: 7250},
+			Asked{750, "io.weight", 7250, "--blkio-weight 750"}},
+		{"podman update below 100", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: 50}, Asked{50, "io.weight", 50, "--blkio-weight 50"}},
 		{"docker update after the start", Evidence{Container: true, SpecRead: true, OCI: 200, BFQ: 300, IO: 100}, Asked{300, "io.bfq.weight", 300, "--blkio-weight 300"}},
 	} {
 		if got := tt.e.Decode(); got != tt.want {
