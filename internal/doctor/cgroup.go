@@ -166,3 +166,22 @@ func (m *machine) systemd() []Check {
 	}
 	return warning(name, "does not run: a weight lasts as long as its cgroup", "none is needed where nothing restarts")
 }
+
+// daemonGroup is the cgroup of the daemon's service.
+const daemonGroup = "system.slice/isolio.service"
+
+// daemon tells whether what is asked of runtimes and systemd gets through.
+func (m *machine) daemon() []Check {
+	const name = "daemon"
+	if m.noCgroups != nil {
+		return nil
+	}
+	if slices.Contains(m.world.Groups, daemonGroup) {
+		return ok(name, "runs: it passes on what is asked with --blkio-weight and IOWeight=")
+	}
+	remedy := "run `isolio daemon`"
+	if _, systemd := unit.On(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
+		remedy = "systemctl enable --now isolio"
+	}
+	return warning(name, "does not run: what is asked with --blkio-weight and IOWeight= does nothing with "+scheduler, remedy)
+}
