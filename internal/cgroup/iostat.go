@@ -19,6 +19,25 @@ type IOStat struct {
 	ReadBytes, WriteBytes, ReadIOs, WriteIOs uint64
 }
 
+// IOs are both directions'.
+func (s IOStat) IOs() uint64 { return s.ReadIOs + s.WriteIOs }
+
+// Plus adds what another group did.
+func (s IOStat) Plus(other IOStat) IOStat {
+	return IOStat{
+		s.ReadBytes + other.ReadBytes, s.WriteBytes + other.WriteBytes,
+		s.ReadIOs + other.ReadIOs, s.WriteIOs + other.WriteIOs,
+	}
+}
+
+// Minus is what was counted since it was last.
+func (s IOStat) Minus(last IOStat) IOStat {
+	return IOStat{
+		s.ReadBytes - last.ReadBytes, s.WriteBytes - last.WriteBytes,
+		s.ReadIOs - last.ReadIOs, s.WriteIOs - last.WriteIOs,
+	}
+}
+
 // IOStat reads a group's counters for the disk "MAJ:MIN". They are all 0
 // until the group's first request.
 func (t Tree) IOStat(group, majMin string) (IOStat, error) {
@@ -78,7 +97,7 @@ func (r *IOStatReader) parse(text []byte) (s IOStat, err error) {
 		}
 		for word := range bytes.FieldsSeq(counters) {
 			name, value, _ := bytes.Cut(word, []byte{'='})
-			to := s.counter(name)
+			to := s.Counter(string(name))
 			if to == nil { // discards, and what schedulers and controllers add
 				continue
 			}
@@ -90,9 +109,9 @@ func (r *IOStatReader) parse(text []byte) (s IOStat, err error) {
 	return s, nil
 }
 
-// counter is the member that has the kernel's name.
-func (s *IOStat) counter(name []byte) *uint64 {
-	switch string(name) {
+// Counter is the member that has the kernel's name, nil for none.
+func (s *IOStat) Counter(name string) *uint64 {
+	switch name {
 	case "rbytes":
 		return &s.ReadBytes
 	case "wbytes":

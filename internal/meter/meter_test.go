@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/cgroup"
 	"isolio/internal/failure"
 )
 
@@ -36,7 +37,7 @@ const statLine = "rbytes=4096 wbytes=8192 rios=1 wios=2 throttled_usec=1500 weig
 func TestReadStat(t *testing.T) {
 	want := Stat{
 		MajMin:   "259:0",
-		Counters: Counters{ReadBytes: 4096, WriteBytes: 8192, ReadIOs: 1, WriteIOs: 2, ThrottledUS: 1500},
+		Counters: Counters{IOStat: cgroup.IOStat{ReadBytes: 4096, WriteBytes: 8192, ReadIOs: 1, WriteIOs: 2}, ThrottledUS: 1500},
 		Weight:   800, SharePPM: 540540,
 		Read:  Latency{1, 90, 91, 92, 93},
 		Write: Latency{2, 20, 21, 22, 23},
@@ -94,7 +95,7 @@ func TestUnitCost(t *testing.T) {
 	d := dir(t, files)
 	// 2 reads of 8 KiB and 1 write of 4 KiB. In time: a read of 4 KiB takes 2 ms,
 	// 1 ms of that for its bytes; a write of 4 KiB 4 ms.
-	c := Counters{ReadBytes: 16384, ReadIOs: 2, WriteBytes: 4096, WriteIOs: 1}
+	c := Counters{IOStat: cgroup.IOStat{ReadBytes: 16384, ReadIOs: 2, WriteBytes: 4096, WriteIOs: 1}}
 	for name, want := range map[string]float64{"bytes": 20480, "iops": 3, "time": 2*0.001 + 4*0.001 + 0.004} {
 		u, err := ReadUnit(filepath.Join(d, name))
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"isolio/internal/cgroup"
 	"isolio/internal/failure"
 )
 
@@ -29,7 +30,7 @@ const (
 // Counters only grow while the disk has the scheduler; a change of scheduler
 // begins them again.
 type Counters struct {
-	ReadBytes, WriteBytes, ReadIOs, WriteIOs uint64
+	cgroup.IOStat
 	// ThrottledUS is how long requests waited because the cgroup had had its
 	// share, in microseconds; the sum over hardware queues.
 	ThrottledUS uint64
@@ -37,15 +38,9 @@ type Counters struct {
 
 // Add adds what another cgroup did.
 func (c *Counters) Add(other Counters) {
-	c.ReadBytes += other.ReadBytes
-	c.WriteBytes += other.WriteBytes
-	c.ReadIOs += other.ReadIOs
-	c.WriteIOs += other.WriteIOs
+	c.IOStat = c.Plus(other.IOStat)
 	c.ThrottledUS += other.ThrottledUS
 }
-
-// IOs are both directions'.
-func (c Counters) IOs() uint64 { return c.ReadIOs + c.WriteIOs }
 
 // Stat is one line of io.kyber.stat: what a cgroup's own requests to one disk
 // were, and what they were entitled to.
@@ -75,15 +70,10 @@ func (l Latency) P99() time.Duration { return time.Duration(l.P99US) * time.Micr
 // member is where the number with the kernel's key goes, nil for a key that
 // came after this was written.
 func (s *Stat) member(key string) *uint64 {
+	if to := s.Counter(key); to != nil {
+		return to
+	}
 	switch key {
-	case "rbytes":
-		return &s.ReadBytes
-	case "wbytes":
-		return &s.WriteBytes
-	case "rios":
-		return &s.ReadIOs
-	case "wios":
-		return &s.WriteIOs
 	case "throttled_usec":
 		return &s.ThrottledUS
 	case "share_ppm":

@@ -119,7 +119,7 @@ type counts struct {
 func (c counts) of(group string) float64 {
 	used := c.used[group]
 	if c.unit == IOs {
-		return float64(used.ReadIOs + used.WriteIOs)
+		return float64(used.IOs())
 	}
 	return float64(used.ReadBytes + used.WriteBytes)
 }
@@ -152,10 +152,7 @@ func since(a, b cgroup.IOStat) cgroup.IOStat {
 	if b.ReadBytes < a.ReadBytes || b.WriteBytes < a.WriteBytes || b.ReadIOs < a.ReadIOs || b.WriteIOs < a.WriteIOs {
 		return b
 	}
-	return cgroup.IOStat{
-		ReadBytes: b.ReadBytes - a.ReadBytes, WriteBytes: b.WriteBytes - a.WriteBytes,
-		ReadIOs: b.ReadIOs - a.ReadIOs, WriteIOs: b.WriteIOs - a.WriteIOs,
-	}
+	return b.Minus(a)
 }
 
 // Disks lists the disks, "MAJ:MIN", that anybody used between two samples.

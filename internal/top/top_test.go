@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"isolio/internal/cgroup"
 	"isolio/internal/meter"
 	"isolio/internal/usage"
 )
@@ -20,7 +21,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs
 
 // someRows are two containers and a cgroup that is none's, on one disk.
 func someRows() []usage.Row {
-	did := meter.Counters{ReadIOs: 1}
+	did := meter.Counters{IOStat: cgroup.IOStat{ReadIOs: 1}}
 	return []usage.Row{
 		{Cgroup: "/pod/a", Name: "web", Within: "/pod/a", Disk: "sda", Weight: 100, Actual: 0.25, Entitled: 0.2, Counters: did, Read: usage.Traffic{BytesPS: 1 << 20, IOPS: 256}, History: []float64{1, 2}},
 		{Cgroup: "/pod/b", Name: "db", Within: "/pod/b", Disk: "sda", Weight: 300, Actual: 0.5, Entitled: 0.6, Counters: did, Read: usage.Traffic{BytesPS: 2 << 20, IOPS: 128}, History: []float64{3}},

@@ -223,13 +223,7 @@ func since(now, last meter.Counters) meter.Counters {
 	if now.ReadIOs < last.ReadIOs || now.WriteIOs < last.WriteIOs || now.ThrottledUS < last.ThrottledUS {
 		return now
 	}
-	return meter.Counters{
-		ReadBytes:   now.ReadBytes - last.ReadBytes,
-		WriteBytes:  now.WriteBytes - last.WriteBytes,
-		ReadIOs:     now.ReadIOs - last.ReadIOs,
-		WriteIOs:    now.WriteIOs - last.WriteIOs,
-		ThrottledUS: now.ThrottledUS - last.ThrottledUS,
-	}
+	return meter.Counters{IOStat: now.Minus(last.IOStat), ThrottledUS: now.ThrottledUS - last.ThrottledUS}
 }
 
 // share sets what each row had of its disk.
