@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Container is a container that runs: it has a cgroup.
@@ -72,11 +73,34 @@ var engines = map[string]string{
 	"docker": "docker", "libpod": "podman", "crio": "cri-o", "cri-containerd": "containerd", "nerdctl": "containerd",
 }
 
+// Finder finds containers again and again: it reads a file just once as long as
+// that is the same.
+type Finder struct {
+	// Root is the machine's root directory, "" for /.
+	Root string
+
+	told map[string]told
+}
+
 // List returns the containers that run on the machine below root, "" for /,
 // sorted by cgroup. groups are the paths of all cgroups.
 func List(root string, groups []string) ([]Container, error) {
+	return (&Finder{Root: root}).List(groups)
+}
+
+// List returns the containers that run, sorted by cgroup. groups are the paths of
+// all cgroups.
+func (f *Finder) List(groups []string) ([]Container, error) {
+	if f.told == nil {
+		f.told = map[string]told{}
+	}
 	found := inGroups(groups)
-	d := disk{root: filepath.Join("/", root)}
+	there := make(map[string]bool, len(groups))
+	for _, group := range groups {
+		there[group] = true
+	}
+	d := disk{root: filepath.Join("/", f.Root), told: f.told, now: time.Now()}
+	defer d.forget()
 	for _, read := range []func() ([]Container, error){d.docker, d.storage, d.containerd} {
 		told, err := read()
 		if err != nil {
@@ -87,7 +111,7 @@ func List(root string, groups []string) ([]Container, error) {
 			switch {
 			case ok:
 				found[c.ID] = known.with(c)
-			case c.Cgroup != "" && slices.Contains(groups, c.Cgroup):
+			case there[c.Cgroup]:
 				found[c.ID] = c
 			}
 		}

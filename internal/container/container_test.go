@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func id(digit string) string { return strings.Repeat(digit, 64) }
@@ -130,5 +131,52 @@ func TestGroupOf(t *testing.T) {
 		if got := groupOf(path); got != want {
 			t.Errorf("groupOf(%s) = %s, want %s", path, got, want)
 		}
+	}
+}
+
+// A file is read again when it is another one, and only then.
+func TestFinderSeesWhatChanges(t *testing.T) {
+	const file = "var/lib/docker/containers/a/config.v2.json"
+	group := "docker/" + id("1")
+	root := machine(t, nil)
+	written := time.Unix(1e9, 0)
+	write := func(name string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := `{"ID":"` + id("1") + `","Name":"/` + name + `"}`
+		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		written = written.Add(time.Minute) // long ago, as times of files go
+		if err := os.Chtimes(filepath.Join(root, file), written, written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &Finder{Root: root}
+	for _, want := range []string{"web", "web", "two", "two"} {
+		if len(f.told) == 0 || f.told[filepath.Join(root, file)].containers[0].Name != want {
+			write(want)
+		}
+		all, err := f.List([]string{group})
+		if err != nil || len(all) != 1 || all[0].Name != want {
+			t.Fatalf("List = %+v, %v; want %s", all, err, want)
+		}
+	}
+	kept := f.told[filepath.Join(root, file)]
+	if len(kept.containers) != 1 {
+		t.Fatal("nothing is kept")
+	}
+	kept.containers = []Container{{ID: id("1"), Name: "kept"}}
+	f.told[filepath.Join(root, file)] = kept
+	if all, err := f.List([]string{group}); err != nil || all[0].Name != "kept" {
+		t.Errorf("List = %+v, %v; the file was read again", all, err)
+	}
+	if err := os.Remove(filepath.Join(root, file)); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := f.List([]string{group}); err != nil || all[0].Name != "" || len(f.told) != 0 {
+		t.Errorf("List = %+v, %v, %d kept; want one without a name, and nothing kept", all, err, len(f.told))
 	}
 }

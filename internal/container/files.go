@@ -7,16 +7,75 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/pelletier/go-toml/v2"
 )
 
 // disk is a machine's files below a root.
-type disk struct{ root string }
+type disk struct {
+	root string
+	// told is what files told when they were read, by path; nil to read them anew.
+	told map[string]told
+	now  time.Time
+}
+
+// told is what a file tells of containers, and which file that was.
+type told struct {
+	inode      uint64
+	modified   time.Time
+	size       int64
+	containers []Container
+	at         time.Time // when it was last asked for
+}
+
+// settled is how long ago a file must have been written for another write to
+// show in its times.
+const settled = time.Second
+
+// of returns what a file tells of containers. parse is called if the file is
+// another one than before, with its text; nil is a file that is not there.
+func (d disk) of(file string, parse func(text []byte) []Container) ([]Container, error) {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	next := told{modified: info.ModTime(), size: info.Size(), at: d.now}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		next.inode = stat.Ino
+	}
+	if known, ok := d.told[file]; ok && known.inode == next.inode && known.size == next.size && known.modified.Equal(next.modified) {
+		known.at = d.now
+		d.told[file] = known
+		return known.containers, nil
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	next.containers = parse(text)
+	if d.told != nil && d.now.Sub(next.modified) > settled {
+		d.told[file] = next
+	}
+	return next.containers, nil
+}
+
+// forget drops what is known of files that nobody asked for this time.
+func (d disk) forget() {
+	maps.DeleteFunc(d.told, func(_ string, known told) bool { return known.at != d.now })
+}
 
 func (d disk) path(elem ...string) string {
 	return filepath.Join(append([]string{d.root}, elem...)...)
@@ -48,29 +107,45 @@ func (d disk) docker() ([]Container, error) {
 	}
 	var all []Container
 	for _, dir := range dirs {
-		var config struct {
-			ID, Name string
-			Config   struct{ Labels map[string]string }
-		}
-		ok, err := d.json(&config, filepath.Join(dir, "config.v2.json"))
+		config, err := d.of(filepath.Join(dir, "config.v2.json"), dockerConfig)
 		if err != nil {
 			return nil, err
-		}
-		if !ok {
-			continue
 		}
 		// `docker update` writes this one, and not the OCI specification.
-		var host struct{ BlkioWeight int }
-		read, err := d.json(&host, filepath.Join(dir, "hostconfig.json"))
+		host, err := d.of(filepath.Join(dir, "hostconfig.json"), dockerHost)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Container{
-			ID: config.ID, Name: strings.TrimPrefix(config.Name, "/"), Engine: "docker",
-			Labels: config.Config.Labels, SpecRead: read, Weight: host.BlkioWeight,
-		})
+		for _, c := range config {
+			for _, h := range host {
+				c.SpecRead, c.Weight = true, h.Weight
+			}
+			all = append(all, c)
+		}
 	}
 	return all, nil
+}
+
+// Each of these takes a file's text, and returns nothing for one that is just
+// being written: its container is as good as not there.
+
+func dockerConfig(text []byte) []Container {
+	var config struct {
+		ID, Name string
+		Config   struct{ Labels map[string]string }
+	}
+	if json.Unmarshal(text, &config) != nil {
+		return nil
+	}
+	return []Container{{ID: config.ID, Name: strings.TrimPrefix(config.Name, "/"), Engine: "docker", Labels: config.Config.Labels}}
+}
+
+func dockerHost(text []byte) []Container {
+	var host struct{ BlkioWeight int }
+	if json.Unmarshal(text, &host) != nil {
+		return nil
+	}
+	return []Container{{Weight: host.BlkioWeight}}
 }
 
 // dockerRoot is where Docker keeps its data.
@@ -96,7 +171,7 @@ func (d disk) storage() ([]Container, error) {
 			return nil, err
 		}
 		for _, list := range lists {
-			named, err := d.names(list)
+			named, err := d.of(list, names)
 			if err != nil {
 				return nil, err
 			}
@@ -113,16 +188,15 @@ func (d disk) storage() ([]Container, error) {
 	return all, nil
 }
 
-// names reads a list of containers/storage: containers.json, or
+// names takes a list of containers/storage: containers.json, or
 // volatile-containers.json for those that go with their end.
-func (d disk) names(list string) ([]Container, error) {
+func names(text []byte) []Container {
 	var listed []struct {
 		ID    string
 		Names []string
 	}
-	ok, err := d.json(&listed, list)
-	if !ok || err != nil {
-		return nil, err
+	if json.Unmarshal(text, &listed) != nil {
+		return nil
 	}
 	var all []Container
 	for _, one := range listed {
@@ -132,7 +206,7 @@ func (d disk) names(list string) ([]Container, error) {
 		}
 		all = append(all, c)
 	}
-	return all, nil
+	return all
 }
 
 // storageRoots are the directories of containers/storage.
@@ -175,27 +249,35 @@ func (d disk) specs(pattern string, id func(dir string) string) ([]Container, er
 	}
 	var all []Container
 	for _, dir := range dirs {
-		var spec specs.Spec
-		ok, err := d.json(&spec, filepath.Join(dir, "config.json"))
+		found, err := d.of(filepath.Join(dir, "config.json"), spec)
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
-			continue
+		for _, c := range found {
+			c.ID = id(dir)
+			all = append(all, c)
 		}
-		c := Container{ID: id(dir), Annotations: spec.Annotations, SpecRead: true}
-		// CRI-O has the pod's own labels and annotations as JSON.
-		c.Labels = unpacked(spec.Annotations["io.kubernetes.cri-o.Labels"])
-		c.Annotations = merged(c.Annotations, unpacked(spec.Annotations["io.kubernetes.cri-o.Annotations"]))
-		if linux := spec.Linux; linux != nil {
-			c.Cgroup = groupOf(linux.CgroupsPath)
-			if r := linux.Resources; r != nil && r.BlockIO != nil && r.BlockIO.Weight != nil {
-				c.Weight = int(*r.BlockIO.Weight)
-			}
-		}
-		all = append(all, c)
 	}
 	return all, nil
+}
+
+// spec takes an OCI specification.
+func spec(text []byte) []Container {
+	var spec specs.Spec
+	if json.Unmarshal(text, &spec) != nil {
+		return nil
+	}
+	c := Container{Annotations: spec.Annotations, SpecRead: true}
+	// CRI-O has the pod's own labels and annotations as JSON.
+	c.Labels = unpacked(spec.Annotations["io.kubernetes.cri-o.Labels"])
+	c.Annotations = merged(c.Annotations, unpacked(spec.Annotations["io.kubernetes.cri-o.Annotations"]))
+	if linux := spec.Linux; linux != nil {
+		c.Cgroup = groupOf(linux.CgroupsPath)
+		if r := linux.Resources; r != nil && r.BlockIO != nil && r.BlockIO.Weight != nil {
+			c.Weight = int(*r.BlockIO.Weight)
+		}
+	}
+	return []Container{c}
 }
 
 func unpacked(text string) map[string]string {

@@ -16,10 +16,13 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 
 	"isolio/internal/block"
 	"isolio/internal/cgroup"
@@ -41,10 +44,12 @@ type Daemon struct {
 	Every time.Duration
 	Log   *slog.Logger
 
-	tree   cgroup.Tree
-	config rule.Config
-	marks  marks
-	groups []string // of the last look
+	tree    cgroup.Tree
+	config  rule.Config
+	marks   marks
+	watcher *fsnotify.Watcher // nil for a daemon that looks once
+	groups  []string          // of the last look
+	finder  container.Finder
 	// containers were found among searched, at listed.
 	containers []container.Container
 	searched   []string
@@ -70,6 +75,7 @@ func (d *Daemon) Open() error {
 		return err
 	}
 	d.tree = tree
+	d.finder = container.Finder{Root: d.Root}
 	d.failed = map[string]string{}
 	d.config, err = rule.Load(d.RuleFile)
 	return err
@@ -90,15 +96,18 @@ func (d *Daemon) Reload() error {
 // and go all the time.
 const listEvery = 2 * time.Second
 
-// look looks at every cgroup, and returns what is to be written. marked is
+// look looks at cgroups, and returns what is to be written. marked is
 // called before with each cgroup's mark; nil to change nothing.
-func (d *Daemon) look(marked func(dir string, next mark) error) ([]Change, error) {
-	m, err := d.machine()
+func (d *Daemon) look(at scope, marked func(dir string, next mark) error) ([]Change, error) {
+	m, err := d.machine(&at)
 	if err != nil {
 		return nil, err
 	}
 	var changes []Change
 	for _, group := range d.groups {
+		if !at.has(group) {
+			continue
+		}
 		more, err := d.lookAt(m, group, marked)
 		if err != nil && !gone(err) {
 			return changes, err
@@ -108,31 +117,64 @@ func (d *Daemon) look(marked func(dir string, next mark) error) ([]Change, error
 	return changes, nil
 }
 
-// machine is what is known now.
-func (d *Daemon) machine() (*machine, error) {
-	groups, err := d.tree.Groups()
-	if err != nil {
-		return nil, err
-	}
-	still := make(map[string]bool, len(groups))
-	for _, group := range groups {
-		still[group] = true
-	}
-	for _, group := range d.groups {
-		if !still[group] {
-			d.marks.forget(d.tree.Path(group))
-			delete(d.failed, group)
-		}
-	}
-	d.groups = groups
-	if !slices.Equal(groups, d.searched) && time.Since(d.listed) >= listEvery {
-		if d.containers, err = container.List(d.Root, groups); err != nil {
+// machine is what is known now. It adds to the scope those cgroups of which
+// something else is known than before.
+func (d *Daemon) machine(at *scope) (*machine, error) {
+	if at.all || at.moved {
+		if err := d.list(at); err != nil {
 			return nil, err
 		}
-		d.searched, d.listed = groups, time.Now()
 	}
 	disks, err := kyberDisks(block.System{Root: d.Root})
 	return newMachine(d.config.Rules, disks, d.containers), err
+}
+
+// walks is how often the tree is walked at most for what comes meanwhile.
+const walks = 4
+
+// walk finds out which cgroups there are. New ones are watched before they are
+// looked at, and so is what came in them before they were watched.
+func (d *Daemon) walk() (groups []string, err error) {
+	for range walks {
+		groups, err = d.tree.Groups()
+		if err != nil || d.watch(groups) == 0 {
+			break
+		}
+	}
+	return groups, err
+}
+
+// list finds out which cgroups there are, and whose.
+func (d *Daemon) list(at *scope) error {
+	groups, err := d.walk()
+	if err != nil {
+		return err
+	}
+	before := make(map[string]bool, len(d.groups))
+	for _, group := range d.groups {
+		before[group] = true
+	}
+	for _, group := range groups { // parents come before children
+		if !before[group] || at.has(path.Dir(group)) {
+			at.add(group)
+		}
+		delete(before, group)
+	}
+	for group := range before {
+		d.marks.forget(d.tree.Path(group))
+		delete(d.failed, group)
+	}
+	d.groups = groups
+	if slices.Equal(groups, d.searched) || time.Since(d.listed) < listEvery {
+		return nil
+	}
+	containers, err := d.finder.List(groups)
+	if err != nil {
+		return err
+	}
+	at.addChanged(d.containers, containers)
+	d.containers, d.searched, d.listed = containers, groups, time.Now()
+	return nil
 }
 
 // lookAt decides what is to be written to one cgroup.
@@ -176,16 +218,21 @@ func gone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
-// Preview returns what a look would write, and changes nothing.
+// Preview returns what a look at everything would write, and changes nothing.
 func (d *Daemon) Preview() ([]Change, error) {
-	return d.look(nil)
+	return d.look(scope{all: true}, nil)
 }
 
 // Once looks at every cgroup and writes what is to be written. It returns how
-// many weights it wrote. A weight that cannot be written is logged, and tried
-// again by the next look.
+// many weights it wrote.
 func (d *Daemon) Once(ctx context.Context) (int, error) {
-	changes, err := d.look(d.marks.set)
+	return d.write(ctx, scope{all: true})
+}
+
+// write looks at cgroups and writes what is to be written. A weight that cannot
+// be written is logged, and tried again by the next look.
+func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
+	changes, err := d.look(at, d.marks.set)
 	if err != nil {
 		return 0, err
 	}

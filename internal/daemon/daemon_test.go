@@ -72,28 +72,28 @@ const (
 // and a unit of systemd's, and a daemon for it.
 type host struct {
 	*Daemon
-	t *testing.T
+	t testing.TB
 }
 
-func newHost(t *testing.T, rules string) *host {
+func newHost(t testing.TB, rules string) *host {
 	t.Helper()
 	h := &host{t: t}
 	h.Daemon = &Daemon{Root: t.TempDir(), Every: time.Hour, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	h.RuleFile = filepath.Join(h.Root, "etc/isolio.toml")
-	h.write("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n")
-	h.write("sys/fs/cgroup/cgroup.subtree_control", "cpu io memory\n")
-	h.write("sys/block/sda/dev", "8:0\n")
-	h.write("sys/block/sda/size", "8388608\n")
-	h.write("sys/block/sda/queue/scheduler", "none [kyber-fairness]\n")
-	h.write("sys/block/sda/queue/iosched/share_by", "[bytes] iops time\n")
+	h.put("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n")
+	h.put("sys/fs/cgroup/cgroup.subtree_control", "cpu io memory\n")
+	h.put("sys/block/sda/dev", "8:0\n")
+	h.put("sys/block/sda/size", "8388608\n")
+	h.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]\n")
+	h.put("sys/block/sda/queue/iosched/share_by", "[bytes] iops time\n")
 	h.group("docker/"+idA, 1920) // --blkio-weight 200
 	h.group("docker/"+idB, 910)  // 100
 	h.group("system.slice/backup.service", 250)
 	h.group("idle", 100)
-	h.write("var/lib/docker/containers/"+idA+"/config.v2.json", `{"ID":"`+idA+`","Name":"/web","Config":{"Labels":{"tier":"gold"}}}`)
-	h.write("var/lib/docker/containers/"+idB+"/config.v2.json", `{"ID":"`+idB+`","Name":"/batch"}`)
+	h.put("var/lib/docker/containers/"+idA+"/config.v2.json", `{"ID":"`+idA+`","Name":"/web","Config":{"Labels":{"tier":"gold"}}}`)
+	h.put("var/lib/docker/containers/"+idB+"/config.v2.json", `{"ID":"`+idB+`","Name":"/batch"}`)
 	if rules != "" {
-		h.write("etc/isolio.toml", rules)
+		h.put("etc/isolio.toml", rules)
 	}
 	if err := h.Open(); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func newHost(t *testing.T, rules string) *host {
 	return h
 }
 
-func (h *host) write(name, text string) {
+func (h *host) put(name, text string) {
 	h.t.Helper()
 	file := filepath.Join(h.Root, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -115,8 +115,8 @@ func (h *host) write(name, text string) {
 // group makes a cgroup with an io.weight.
 func (h *host) group(name string, ioWeight int) {
 	h.t.Helper()
-	h.write("sys/fs/cgroup/"+name+"/io.kyber.weight", "default 100\n")
-	h.write("sys/fs/cgroup/"+name+"/io.weight", fmt.Sprintf("default %d\n", ioWeight))
+	h.put("sys/fs/cgroup/"+name+"/io.kyber.weight", "default 100\n")
+	h.put("sys/fs/cgroup/"+name+"/io.weight", fmt.Sprintf("default %d\n", ioWeight))
 }
 
 // weights are the values in the groups' io.kyber.weight. A file keeps what is
@@ -154,7 +154,7 @@ func TestOnce(t *testing.T) {
 	if nr := h.once(); nr != 0 {
 		t.Errorf("%d written again", nr)
 	}
-	h.write("sys/fs/cgroup/system.slice/backup.service/io.weight", "default 100\n")
+	h.put("sys/fs/cgroup/system.slice/backup.service/io.weight", "default 100\n")
 	if nr := h.once(); nr != 1 || h.weights("system.slice/backup.service") != "100" {
 		t.Errorf("IOWeight taken back: %d written: %s", nr, h.weights(everybody...))
 	}
@@ -170,8 +170,8 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 		t.Skip("the file system of the temporary directory has no extended attributes")
 	}
 	h.once()
-	h.write("etc/isolio.toml", "")
-	h.write("sys/fs/cgroup/docker/"+idB+"/io.kyber.weight", "42\n") // by hand
+	h.put("etc/isolio.toml", "")
+	h.put("sys/fs/cgroup/docker/"+idB+"/io.kyber.weight", "42\n") // by hand
 	next := &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every, Log: h.Log}
 	if err := next.Open(); err != nil {
 		t.Fatal(err)
@@ -187,13 +187,13 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 // What a specification asks for holds when systemd resets the files.
 func TestDaemonReload(t *testing.T) {
 	h := newHost(t, "")
-	h.write("var/lib/docker/containers/"+idA+"/hostconfig.json", `{"BlkioWeight":200}`)
+	h.put("var/lib/docker/containers/"+idA+"/hostconfig.json", `{"BlkioWeight":200}`)
 	h.once()
-	h.write("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 100\n")
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 100\n")
 	if nr := h.once(); nr != 0 || h.weights(everybody[0]) != "200" {
 		t.Errorf("%d written: %s", nr, h.weights(everybody[0]))
 	}
-	h.write("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2929\n") // 300
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2929\n") // 300
 	if nr := h.once(); nr != 1 || h.weights(everybody[0]) != "300" {
 		t.Errorf("an update: %d written: %s", nr, h.weights(everybody[0]))
 	}
@@ -243,17 +243,17 @@ func TestPreviewChangesNothing(t *testing.T) {
 func TestReload(t *testing.T) {
 	h := newHost(t, "[[rule]]\nname = \"web\"\nweight = 700\n")
 	h.once()
-	h.write("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweigth = 800\n")
+	h.put("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweigth = 800\n")
 	err := h.Reload()
 	if want := h.RuleFile + ":3: rule.weigth: unknown key; allowed: "; err == nil || !strings.HasPrefix(err.Error(), want) ||
 		!strings.HasSuffix(err.Error(), "; the rules in force stay") {
 		t.Errorf("Reload = %v", err)
 	}
-	h.write("sys/fs/cgroup/docker/"+idA+"/io.kyber.weight", "100\n") // a module loaded again
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.kyber.weight", "100\n") // a module loaded again
 	if h.once(); h.weights(everybody[0]) != "700" {
 		t.Errorf("weight %s after a reload that failed", h.weights(everybody[0]))
 	}
-	h.write("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweight = 800\n")
+	h.put("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweight = 800\n")
 	if err := h.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestWithoutTheModule(t *testing.T) {
 	if nr := h.once(); nr != 0 {
 		t.Errorf("%d written", nr)
 	}
-	h.write("sys/fs/cgroup/"+everybody[0]+"/io.kyber.weight", "default 100\n")
+	h.put("sys/fs/cgroup/"+everybody[0]+"/io.kyber.weight", "default 100\n")
 	if nr := h.once(); nr != 1 {
 		t.Errorf("%d written after it was loaded", nr)
 	}
@@ -301,9 +301,9 @@ func TestRun(t *testing.T) {
 	eventually(t, "weights of who is there", func() bool { return h.weights(everybody...) == "200 100 250 100" })
 	h.group("system.slice/new.service", 600)
 	eventually(t, "the weight of a new unit", func() bool { return h.weights("system.slice/new.service") == "600" })
-	h.write("sys/fs/cgroup/system.slice/new.service/io.weight", "default 650\n")
+	h.put("sys/fs/cgroup/system.slice/new.service/io.weight", "default 650\n")
 	eventually(t, "another weight", func() bool { return h.weights("system.slice/new.service") == "650" })
-	h.write("etc/isolio.toml", "[[rule]]\nunit = \"new.*\"\nweight = 7\n")
+	h.put("etc/isolio.toml", "[[rule]]\nunit = \"new.*\"\nweight = 7\n")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -317,12 +317,12 @@ func TestRun(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	h := newHost(t, "")
 	stat := func(bytes, ios int) {
-		h.write("sys/fs/cgroup/docker/"+idA+"/io.kyber.stat",
+		h.put("sys/fs/cgroup/docker/"+idA+"/io.kyber.stat",
 			fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=%d wios=0 throttled_usec=1500000 weight=200 share_ppm=666666\n", bytes, ios))
 	}
 	stat(0, 0)
-	h.write("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.stat", "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 throttled_usec=500000 weight=100 share_ppm=0\n")
-	h.write("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.latency", "8:0 r16384=1 r20480=1 rmore=1 w2048=1\n")
+	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.stat", "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 throttled_usec=500000 weight=100 share_ppm=0\n")
+	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.latency", "8:0 r16384=1 r20480=1 rmore=1 w2048=1\n")
 	m := NewMetrics(h.Root)
 	scrape := func() string {
 		recorder := httptest.NewRecorder()
@@ -357,5 +357,45 @@ func TestMetrics(t *testing.T) {
 	m.latest.At = m.latest.At.Add(-leastInterval) // as if it had passed
 	if got := scrape(); !strings.Contains(got, "isolio_actual_share_ratio"+of+"} 1\n") {
 		t.Errorf("share of the only one:\n%s", got)
+	}
+}
+
+// Just where something happened is looked at: the weight that was written, what
+// is new and what is in it, and containers of which more is known than before.
+func TestScope(t *testing.T) {
+	h := newHost(t, "")
+	h.once()
+	look := func(at scope) int {
+		t.Helper()
+		nr, err := h.write(context.Background(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nr
+	}
+	h.put("sys/fs/cgroup/system.slice/backup.service/io.weight", "default 300\n")
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2929\n") // 300
+	var at scope
+	at.add("system.slice/backup.service")
+	if nr := look(at); nr != 1 || h.weights(everybody...) != "200 100 300 100" {
+		t.Errorf("one weight was written: %d, weights %s", nr, h.weights(everybody...))
+	}
+	h.group("new.slice/a.service", 500)
+	if nr := look(scope{moved: true}); nr != 1 || h.weights("new.slice/a.service", everybody[0]) != "500 200" {
+		t.Errorf("a new group: %d, weights %s", nr, h.weights("new.slice/a.service", everybody[0]))
+	}
+	h.put("sys/fs/cgroup/new.slice/a.service/io.weight", "default 600\n")
+	at = scope{moved: true}
+	at.add("new.slice") // made again
+	if nr := look(at); nr != 1 || h.weights("new.slice/a.service", everybody[0]) != "600 200" {
+		t.Errorf("made again, with what is in it: %d, weights %s", nr, h.weights("new.slice/a.service", everybody[0]))
+	}
+	h.put("var/lib/docker/containers/"+idA+"/hostconfig.json", `{"BlkioWeight":300}`)
+	h.searched, h.listed = nil, time.Time{}
+	if nr := look(scope{moved: true}); nr != 1 || h.weights(everybody...) != "300 100 300 100" {
+		t.Errorf("more is known of a container: %d, weights %s", nr, h.weights(everybody...))
+	}
+	if nr := look(scope{all: true}); nr != 0 {
+		t.Errorf("then all were looked at: %d written", nr)
 	}
 }

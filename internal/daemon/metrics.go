@@ -36,7 +36,7 @@ func NewMetrics(root string) *Metrics {
 		tree: cgroup.Tree{Root: sys.Path("sys/fs/cgroup")},
 		sampler: &usage.Sampler{
 			System:     sys,
-			Containers: func(groups []string) ([]container.Container, error) { return container.List(root, groups) },
+			Containers: (&container.Finder{Root: root}).List,
 		},
 	}
 }

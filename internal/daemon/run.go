@@ -46,7 +46,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	if err := d.pass(ctx, watch); err != nil {
+	d.watcher = watch
+	if err := d.pass(ctx, scope{all: true}); err != nil {
 		return err
 	}
 	tell(notify.SdNotifyReady)
@@ -61,6 +62,7 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 	defer every.Stop()
 	alive, stop := watchdog()
 	defer stop()
+	var happened scope
 	waits, looked := false, time.Now()
 	for {
 		select {
@@ -68,13 +70,14 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 			return nil
 		case <-reload:
 			d.reload(ctx)
+			happened.all = true
 		case event := <-watch.Events:
 			if event.Has(fsnotify.Remove) {
 				// The kernel keeps a watch on a cgroup that is gone, and one of the same
 				// name that comes has none. A file has none to remove.
 				_ = watch.Remove(event.Name)
 			}
-			if matters(event) && !waits {
+			if d.matters(event, &happened) && !waits {
 				soon.Reset(max(settle, apart-time.Since(looked)))
 				waits = true
 			}
@@ -83,68 +86,85 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return fmt.Errorf("inotify: %w", err)
 			}
+			happened.all = true
 		case <-alive:
 			tell(notify.SdNotifyWatchdog)
 			continue
 		case <-soon.C:
 		case <-every.C:
+			happened.all = true
 		}
-		waits, looked = false, time.Now()
-		if err := d.pass(ctx, watch); err != nil {
+		at := happened
+		happened, waits, looked = scope{}, false, time.Now()
+		if err := d.pass(ctx, at); err != nil {
 			// It is tried again: a tree that changes may be half there.
 			d.Log.ErrorContext(ctx, "look", "error", err.Error())
 		}
 		if !slices.Equal(d.groups, d.searched) {
 			// Containers came so fast that their files were not read yet, and who
 			// they are may change what their weights mean.
+			happened.moved = true
 			soon.Reset(listEvery)
 		}
 	}
 }
 
-// matters reports whether an event may change what is asked for: cgroups come
-// and go, and these files are written.
-func matters(event fsnotify.Event) bool {
+// matters reports whether an event may change what is asked for, and adds where
+// to the scope: cgroups come and go, and these files are written.
+func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
+	group, err := filepath.Rel(d.tree.Root, event.Name)
+	if err != nil {
+		return false // not below what is watched
+	}
 	switch filepath.Base(event.Name) {
 	case weight.BFQ.File(), weight.IOCost.File():
+		at.add(filepath.Dir(group))
 		return true
 	}
 	// The other files of a cgroup are all there from its beginning.
-	return event.Has(fsnotify.Create) || event.Has(fsnotify.Remove)
+	if event.Has(fsnotify.Create) {
+		at.add(group) // it may have the name of one that is known
+	} else if !event.Has(fsnotify.Remove) {
+		return false
+	}
+	at.moved = true
+	return true
 }
 
-// pass looks at everything, and has inotify tell of the cgroups that are there.
-func (d *Daemon) pass(ctx context.Context, watch *fsnotify.Watcher) error {
-	// New ones are watched before they are looked at: nothing is missed between.
-	groups, err := d.tree.Groups()
-	if err != nil {
-		return err
-	}
-	d.watch(ctx, watch, groups)
-	_, err = d.Once(ctx)
+// pass looks at what is in the scope, and writes what is to be written.
+func (d *Daemon) pass(ctx context.Context, at scope) error {
+	_, err := d.write(ctx, at)
 	tell("STATUS=" + d.Status())
 	return err
 }
 
-func (d *Daemon) watch(ctx context.Context, watch *fsnotify.Watcher, groups []string) {
+// watch has inotify tell of the cgroups that are there, and returns how many of
+// them it did not tell of before.
+func (d *Daemon) watch(groups []string) int {
+	if d.watcher == nil {
+		return 0
+	}
 	stale := map[string]bool{}
-	for _, dir := range watch.WatchList() {
+	for _, dir := range d.watcher.WatchList() {
 		stale[dir] = true
 	}
+	added := 0
 	for _, group := range append([]string{""}, groups...) {
 		dir := d.tree.Path(group)
 		if stale[dir] {
 			delete(stale, dir)
 			continue
 		}
-		if err := watch.Add(dir); err != nil && !gone(err) {
-			d.Log.WarnContext(ctx, "inotify", "cgroup", group, "error", err.Error(), "instead", "looked at every "+d.Every.String())
-			return
+		if err := d.watcher.Add(dir); err != nil && !gone(err) {
+			d.Log.Warn("inotify", "cgroup", group, "error", err.Error(), "instead", "looked at every "+d.Every.String())
+			return added
 		}
+		added++
 	}
 	for dir := range stale {
-		_ = watch.Remove(dir) // it may have gone by itself
+		_ = d.watcher.Remove(dir) // it may have gone by itself
 	}
+	return added
 }
 
 func (d *Daemon) reload(ctx context.Context) {
