@@ -38,15 +38,16 @@ func inGuest(root string, pid int, name, engine string) bool {
 // payload is another process, so that init can reap whatever it is left with
 // and survives whatever goes wrong there.
 func GuestMain() int {
-	if os.Getpid() != 1 {
+	asInit := os.Getpid() == 1
+	if !asInit && os.Getenv(engineEnv) != engineTree {
 		return engineMain(os.Args)
 	}
-	ch, err := openChannel("/dev/ttyS1")
+	ch, err := openChannel("/dev/ttyS1", asInit)
 	if err != nil {
 		fmt.Println("isolio: init:", err) // stands in the kernel log's file
 		powerOff()
 	}
-	code, err := initMain(ch)
+	code, err := mainOf(ch, asInit)
 	if err != nil {
 		ch.send(Event{Kind: EventError, Line: err.Error()})
 	} else {
@@ -57,15 +58,14 @@ func GuestMain() int {
 	return 1
 }
 
-// initMain returns the payload's exit status. A panic comes back as an error:
+// mainOf returns the payload's exit status. A panic comes back as an error:
 // init must live to turn the machine off.
-func initMain(ch *channel) (code int, err error) {
+func mainOf(ch *channel, asInit bool) (code int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("init: panic: %v", p)
 		}
 	}()
-	ch.send(Event{Kind: EventBoot, Line: release()})
 	text, err := os.ReadFile(guestManifest)
 	if err != nil {
 		return 0, fmt.Errorf("init: %w", err)
@@ -73,6 +73,19 @@ func initMain(ch *channel) (code int, err error) {
 	var m manifest
 	if err := json.Unmarshal(text, &m); err != nil {
 		return 0, fmt.Errorf("init: %s: %w", guestManifest, err)
+	}
+	if asInit {
+		return initMain(ch, m)
+	}
+	ch.send(Event{Kind: EventStart})
+	return runPayload(ch, m)
+}
+
+// initMain sets the machine up.
+func initMain(ch *channel, m manifest) (code int, err error) {
+	ch.send(Event{Kind: EventBoot, Line: release()})
+	if m.Tree {
+		return 0, bootTree()
 	}
 	if err := mountAll(earlyMounts); err != nil {
 		return 0, err
@@ -172,11 +185,13 @@ type channel struct {
 	fd int
 }
 
-// openChannel opens a serial port and makes it pass bytes as they are. It
-// mounts /dev, which holds the port.
-func openChannel(name string) (*channel, error) {
-	if err := unix.Mount("devtmpfs", "/dev", "devtmpfs", 0, ""); err != nil {
-		return nil, fmt.Errorf("mount /dev: %w", err)
+// openChannel opens a serial port and makes it pass bytes as they are. With
+// mount it mounts /dev, which holds the port, before.
+func openChannel(name string, mount bool) (*channel, error) {
+	if mount {
+		if err := unix.Mount("devtmpfs", "/dev", "devtmpfs", 0, ""); err != nil {
+			return nil, fmt.Errorf("mount /dev: %w", err)
+		}
 	}
 	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -15,8 +15,12 @@ import (
 	"isolio/internal/failure"
 )
 
-// engineEnv marks the process that runs an experiment in the guest.
-const engineEnv = "ISOLIO_GUEST_ENGINE"
+// engineEnv marks the process that runs an experiment in the guest; with the
+// value engineTree the one that runs the payload beside a distribution's init.
+const (
+	engineEnv  = "ISOLIO_GUEST_ENGINE"
+	engineTree = "tree"
+)
 
 // engineMain is the payload of a contender's VM: the experiment in the
 // initramfs, under the scheduler named by the first argument, in the case named

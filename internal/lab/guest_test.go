@@ -3,8 +3,10 @@
 package lab
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -39,5 +41,30 @@ func TestInGuest(t *testing.T) {
 		if got := inGuest(tt.root, tt.pid, tt.name, tt.engine); got != tt.want {
 			t.Errorf("%s: inGuest = %v", tt.what, got)
 		}
+	}
+}
+
+// A distribution's archive follows the lab's own files, which add a unit to it.
+func TestTree(t *testing.T) {
+	vm, _ := fakeQemu(t, `: >"$console"; event '{"event":"exit"}'`)
+	vm.Keep = t.TempDir()
+	vm.Tree = filepath.Join(t.TempDir(), "tree.cpio")
+	must(t, os.WriteFile(vm.Tree, []byte("a distribution as it came"+"   "), 0o644))
+	_, err := Boot(t.Context(), vm, nil)
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(vm.Keep, "initramfs.cpio"))
+	must(t, err)
+	at := 0
+	for _, want := range []string{"ExecStart=/init", "tree/etc/systemd/system/multi-user.target.wants/isolio-lab.service", "../isolio-lab.service",
+		"TRAILER!!!", "a distribution as it came", "070701", `"tree": true`} {
+		next := bytes.Index(text[at:], []byte(want))
+		if next < 0 {
+			t.Fatalf("no %q in its place", want)
+		}
+		at += next
+	}
+	must(t, os.WriteFile(vm.Tree, []byte("cut off"), 0o644))
+	if _, err := Boot(t.Context(), vm, nil); err == nil || !strings.Contains(err.Error(), "7 bytes") {
+		t.Errorf("an archive that is cut off: %v", err)
 	}
 }

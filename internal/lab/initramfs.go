@@ -84,6 +84,7 @@ type contents struct {
 	extra    []string          // host paths of isolio's modules, loaded after the stock ones
 	carry    []string          // host paths of modules that are not loaded
 	files    map[string]string // guest path to host path
+	tree     string            // archive of a distribution, "" for none
 }
 
 // base puts the archive together and returns it with the guest paths of the
@@ -105,6 +106,14 @@ func (c contents) base() (*archive, []module, error) {
 		if err := a.addFile(guest, 0o755, host); err != nil {
 			return nil, nil, err
 		}
+	}
+	if c.tree != "" {
+		if err := addTreeUnit(a); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(c.stock)+len(c.extra)+len(c.carry) == 0 {
+		return a, nil, nil
 	}
 	modules, err := c.addModules(a)
 	return a, modules, err
@@ -195,6 +204,20 @@ func tail(m manifest, files map[string][]byte) (*archive, error) {
 		}
 	}
 	return a, nil
+}
+
+// appendFile appends a file of the host's, which the next archive may follow.
+func appendFile(to *os.File, name string) error {
+	from, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	n, err := io.Copy(to, from)
+	if err == nil && n%4 != 0 {
+		err = fmt.Errorf("%s: has %d bytes, which is no archive: a multiple of 4", name, n)
+	}
+	return err
 }
 
 // writeInitramfs writes base and tail to a file and returns its length.

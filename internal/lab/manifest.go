@@ -14,6 +14,7 @@ const (
 	guestModules    = "/isolio/modules"
 	guestExperiment = "/isolio/experiment.toml"
 	guestEngines    = "/isolio/fio" // libaps' engines
+	guestTree       = "/tree"
 )
 
 // manifest tells the guest's init what to do. It is the only thing besides the
@@ -29,6 +30,8 @@ type manifest struct {
 	LimitMS int64 `json:"limit_ms"`
 	// BeatMS is the time between heartbeats on the guest's clock.
 	BeatMS int64 `json:"beat_ms"`
+	// Tree is true if a distribution in guestTree is to be booted.
+	Tree bool `json:"tree,omitempty"`
 }
 
 // module is one module to load in the guest.

@@ -37,6 +37,9 @@ type VM struct {
 	Extra []string
 	// Carry are module files that are there (in ModuleDir), but not loaded.
 	Carry []string
+	// Tree is a newc archive with a distribution below guestTree, "" for none. With
+	// one, its own init is process 1, and starts the payload when it has booted.
+	Tree string
 	// Payload is what runs.
 	Payload Payload
 	// WorkMiB is the guest's memory besides what the initramfs takes;
@@ -184,7 +187,7 @@ func (vm VM) image(file string) (*image, error) {
 	}
 	c := contents{
 		kernel: vm.Kernel, init: init, programs: vm.Programs, built: vm.Built,
-		stock: vm.Stock, extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files,
+		stock: vm.Stock, extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files, tree: vm.Tree,
 	}
 	a, modules, err := c.base()
 	if err != nil {
@@ -195,6 +198,9 @@ func (vm VM) image(file string) (*image, error) {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	_, err = a.writeTo(f, 4096)
+	if err == nil && vm.Tree != "" {
+		err = appendFile(f, vm.Tree)
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
@@ -206,6 +212,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	m := manifest{
 		Modules: img.modules, Argv: vm.Payload.Argv, Env: vm.Payload.Env,
 		LimitMS: cmp.Or(vm.Limit, defaultLimit).Milliseconds(), BeatMS: beat.Milliseconds(),
+		Tree: vm.Tree != "",
 	}
 	base, err := os.Open(img.file)
 	if err != nil {

@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 20*time.Minute, "wall-clock limit")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
+		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -81,14 +82,21 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *shuffle > 0 {
 		argv = append(argv, fmt.Sprint("-test.shuffle=", *shuffle))
 	}
-	vm, err := guestTests(*build, *line, *binary, argv)
+	vm, err := guestTests(*build, *line, *binary, *tree != "", argv)
 	if err != nil {
 		return err
 	}
 	vm.Init = *command
 	vm.CPUs, vm.Keep, vm.Timeout = *cpus, *keep, *timeout
-	if err := carryFiles(&vm, *carry); err != nil {
-		return err
+	if *carry != "" {
+		if err := carryFiles(&vm, *carry, guestCarried); err != nil {
+			return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
+		}
+	}
+	if *tree != "" {
+		if err := bootTree(&vm, *tree, filepath.Join(*build, "deb")); err != nil {
+			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
+		}
 	}
 	started := time.Now()
 	passed, err := boots(ctx, vm, *twice, out)
@@ -169,8 +177,9 @@ func (t transcript) difference(other transcript) string {
 	return fmt.Sprintf("one has %d lines, the other %d", len(a), len(b))
 }
 
-// guestTests is the VM that runs the test binary with the arguments.
-func guestTests(build, line, binary string, args []string) (lab.VM, error) {
+// guestTests is the VM that runs the test binary with the arguments. One that
+// builds the modules itself gets none.
+func guestTests(build, line, binary string, builds bool, args []string) (lab.VM, error) {
 	kernel, err := lab.OpenKernel(build, line)
 	if err != nil {
 		return lab.VM{}, err
@@ -182,7 +191,7 @@ func guestTests(build, line, binary string, args []string) (lab.VM, error) {
 	if err != nil {
 		return lab.VM{}, err
 	}
-	if len(modules) == 0 {
+	if len(modules) == 0 && !builds {
 		return lab.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
 	limit, work := 10*time.Minute, 448 // data integrity tests keep a disk's contents in memory
@@ -212,22 +221,47 @@ func guestTests(build, line, binary string, args []string) (lab.VM, error) {
 	}, nil
 }
 
-// guestCarried is where the files of --carry lie in the guest.
-const guestCarried = "/tests/containers"
+// Where the files of --carry lie in the guest, and the packages of --tree.
+const (
+	guestCarried  = "/tests/containers"
+	guestPackages = "/tests/packages"
+)
 
-// carryFiles adds the files of a directory, "" for none.
-func carryFiles(vm *lab.VM, dir string) error {
-	if dir == "" {
-		return nil
-	}
+// carryFiles adds the files of a directory.
+func carryFiles(vm *lab.VM, dir, guest string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
+		return err
 	}
 	for _, file := range files {
-		vm.Payload.Files[path.Join(guestCarried, file.Name())] = filepath.Join(dir, file.Name())
+		vm.Payload.Files[path.Join(guest, file.Name())] = filepath.Join(dir, file.Name())
 	}
 	return nil
+}
+
+// A distribution compiles the modules itself, which is the most of what it does,
+// and has all its files in memory. While its kernel unpacks them it shows no sign
+// of life.
+const (
+	treeLimit   = time.Hour
+	treeStall   = 15 * time.Minute
+	treeWorkMiB = 1536
+)
+
+// bootTree makes it a machine with the distribution in a directory, and with the
+// packages.
+func bootTree(vm *lab.VM, dir, packages string) error {
+	release, err := os.ReadFile(filepath.Join(dir, "release"))
+	if err != nil {
+		return err
+	}
+	vm.Tree = filepath.Join(dir, "tree.cpio")
+	vm.Kernel.Vmlinuz, vm.Kernel.Release = filepath.Join(dir, "vmlinuz"), strings.TrimSpace(string(release))
+	vm.Programs, vm.Built, vm.Stock, vm.Carry = nil, nil, nil, nil
+	vm.Payload.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "TERM=dumb"}
+	vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", treeLimit-time.Minute)
+	vm.Limit, vm.Stall, vm.WorkMiB = treeLimit, treeStall, treeWorkMiB
+	return carryFiles(vm, packages, guestPackages)
 }
 
 // libapsTests are libaps' test programs by their paths in the guest; none where
