@@ -33,6 +33,35 @@
 /* A variable: BTF has functions' prototypes only. */
 extern struct blkcg blkcg_root;
 
+/*
+ * Writeback throttling holds buffered writes back before the scheduler sees them, a
+ * few at a time for the whole disk: a scheduler that shares it by cgroup turns that
+ * off while it is there, unless somebody set wbt_lat_usec. Called with the queue frozen.
+ */
+static inline void isolio_wbt_disable(struct request_queue *q)
+{
+#if ISOLIO_HAVE_WBT_QUEUE_FLAG
+	blk_queue_flag_set(QUEUE_FLAG_DISABLE_WBT_DEF, q);
+#endif
+#if ISOLIO_HAVE_WBT_DISK
+	wbt_disable_default(q->disk);
+#elif ISOLIO_HAVE_WBT
+	wbt_disable_default(q);
+#endif
+}
+
+static inline void isolio_wbt_enable(struct request_queue *q)
+{
+#if ISOLIO_HAVE_WBT_QUEUE_FLAG
+	blk_queue_flag_clear(QUEUE_FLAG_DISABLE_WBT_DEF, q);
+#endif
+#if ISOLIO_HAVE_WBT_DISK
+	wbt_enable_default(q->disk);
+#elif ISOLIO_HAVE_WBT
+	wbt_enable_default(q);
+#endif
+}
+
 /* A policy is activated on a disk; before 6.2, on its queue. */
 static inline int isolio_activate_policy(struct request_queue *q,
 					 const struct blkcg_policy *pol)

@@ -115,6 +115,43 @@ func TestDataIntegrity(t *testing.T) {
 	}
 }
 
+// Writeback throttling is off while the scheduler is on, and on again afterwards;
+// what somebody set by hand stays.
+func TestWritebackThrottling(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, fast)
+	file := filepath.Join("/sys/kernel/debug/block", d.name, "rqos/wbt/enabled")
+	if _, err := os.Stat(file); err != nil {
+		t.Skipf("this kernel throttles no writeback of this disk: %v", err)
+	}
+	// The kernel's names: on and off, by default and by hand.
+	const on, byHand, off = "1", "2", "3"
+	state := func() string {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	steps := []struct {
+		scheduler, want string
+	}{{"none", on}, {elevator, off}, {"mq-deadline", on}, {elevator, off}, {"none", on}}
+	for _, step := range steps {
+		d.use(t, step.scheduler)
+		if got := state(); got != step.want {
+			t.Errorf("with %s writeback throttling is %s, want %s", step.scheduler, got, step.want)
+		}
+	}
+	if err := os.WriteFile(d.queue("wbt_lat_usec"), []byte("5000"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.use(t, elevator)
+	if got := state(); got != byHand {
+		t.Errorf("set by hand, writeback throttling is %s, want %s", got, byHand)
+	}
+}
+
 // A load of many short sleeps is where a virtual machine's clock goes wrong
 // first. What it did is printed, so that `vm-run --twice` compares it.
 func TestShortSleeps(t *testing.T) {
