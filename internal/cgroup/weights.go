@@ -53,18 +53,39 @@ func Find(root string) (Tree, error) {
 // before children.
 func (t Tree) Groups() ([]string, error) {
 	var groups []string
-	err := filepath.WalkDir(t.Root, func(path string, entry fs.DirEntry, err error) error {
-		if gone(err) && path != t.Root {
+	var list func(group string) error
+	list = func(group string) error {
+		entries, err := os.ReadDir(t.Path(group))
+		if gone(err) && group != "" {
 			return nil // it went while we looked
 		}
-		if err != nil || !entry.IsDir() || path == t.Root {
+		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(t.Root, path)
-		groups = append(groups, rel)
-		return err
-	})
-	return groups, err
+		for _, entry := range entries {
+			if !entry.IsDir() {
+				continue
+			}
+			child := filepath.Join(group, entry.Name())
+			groups = append(groups, child)
+			if t.isLeaf(child) {
+				continue
+			}
+			if err := list(child); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return groups, list("")
+}
+
+// isLeaf reports whether a group has no children: its directory has two links
+// then, its own and its name. So the fifty files of each need not be listed. File
+// systems that do not count links say 1.
+func (t Tree) isLeaf(group string) bool {
+	var stat syscall.Stat_t
+	return syscall.Lstat(t.Path(group), &stat) == nil && stat.Nlink == 2
 }
 
 // gone reports whether a group or its file has been removed.

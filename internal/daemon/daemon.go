@@ -17,7 +17,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -49,11 +48,9 @@ type Daemon struct {
 	marks   marks
 	watcher *fsnotify.Watcher // nil for a daemon that looks once
 	groups  []string          // of the last look
-	finder  container.Finder
-	// containers were found among searched, at listed.
+	finder  *container.Finder
+	// containers are those that run.
 	containers []container.Container
-	searched   []string
-	listed     time.Time
 	// failed are cgroups whose weight could not be set, by the error, so that it
 	// is logged once.
 	failed map[string]string
@@ -75,7 +72,7 @@ func (d *Daemon) Open() error {
 		return err
 	}
 	d.tree = tree
-	d.finder = container.Finder{Root: d.Root}
+	d.finder = &container.Finder{Root: d.Root}
 	d.failed = map[string]string{}
 	d.config, err = rule.Load(d.RuleFile)
 	return err
@@ -91,10 +88,6 @@ func (d *Daemon) Reload() error {
 	d.config = config
 	return nil
 }
-
-// listEvery is how often files of runtimes are looked at while containers come
-// and go all the time.
-const listEvery = 2 * time.Second
 
 // look looks at cgroups, and returns what is to be written. marked is
 // called before with each cgroup's mark; nil to change nothing.
@@ -165,15 +158,16 @@ func (d *Daemon) list(at *scope) error {
 		delete(d.failed, group)
 	}
 	d.groups = groups
-	if slices.Equal(groups, d.searched) || time.Since(d.listed) < listEvery {
-		return nil
+	find := d.finder.ListNew
+	if at.all {
+		find = d.finder.List
 	}
-	containers, err := d.finder.List(groups)
+	containers, err := find(groups)
 	if err != nil {
 		return err
 	}
 	at.addChanged(d.containers, containers)
-	d.containers, d.searched, d.listed = containers, groups, time.Now()
+	d.containers = containers
 	return nil
 }
 

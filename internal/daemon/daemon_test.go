@@ -323,7 +323,7 @@ func TestMetrics(t *testing.T) {
 	stat(0, 0)
 	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.stat", "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 throttled_usec=500000 weight=100 share_ppm=0\n")
 	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.latency", "8:0 r16384=1 r20480=1 rmore=1 w2048=1\n")
-	m := NewMetrics(h.Root)
+	m := NewMetrics(h.Root, h.finder)
 	scrape := func() string {
 		recorder := httptest.NewRecorder()
 		m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
@@ -391,8 +391,7 @@ func TestScope(t *testing.T) {
 		t.Errorf("made again, with what is in it: %d, weights %s", nr, h.weights("new.slice/a.service", everybody[0]))
 	}
 	h.put("var/lib/docker/containers/"+idA+"/hostconfig.json", `{"BlkioWeight":300}`)
-	h.searched, h.listed = nil, time.Time{}
-	if nr := look(scope{moved: true}); nr != 1 || h.weights(everybody...) != "300 100 300 100" {
+	if nr := look(scope{all: true}); nr != 1 || h.weights(everybody...) != "300 100 300 100" {
 		t.Errorf("more is known of a container: %d, weights %s", nr, h.weights(everybody...))
 	}
 	if nr := look(scope{all: true}); nr != 0 {

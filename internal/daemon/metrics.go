@@ -29,14 +29,15 @@ type Metrics struct {
 	latest  usage.Sample
 }
 
-// NewMetrics are those of the machine below root.
-func NewMetrics(root string) *Metrics {
+// NewMetrics are those of the machine below root, with the containers that are
+// found there.
+func NewMetrics(root string, finder *container.Finder) *Metrics {
 	sys := block.System{Root: root}
 	return &Metrics{
 		tree: cgroup.Tree{Root: sys.Path("sys/fs/cgroup")},
 		sampler: &usage.Sampler{
 			System:     sys,
-			Containers: (&container.Finder{Root: root}).List,
+			Containers: finder.List,
 		},
 	}
 }

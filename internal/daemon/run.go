@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -99,12 +98,6 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 		if err := d.pass(ctx, at); err != nil {
 			// It is tried again: a tree that changes may be half there.
 			d.Log.ErrorContext(ctx, "look", "error", err.Error())
-		}
-		if !slices.Equal(d.groups, d.searched) {
-			// Containers came so fast that their files were not read yet, and who
-			// they are may change what their weights mean.
-			happened.moved = true
-			soon.Reset(listEvery)
 		}
 	}
 }
@@ -208,7 +201,7 @@ func (d *Daemon) serve() (stop func(), err error) {
 		return nil, fmt.Errorf("%s: metrics: %w", d.RuleFile, err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", NewMetrics(d.Root).Handler())
+	mux.Handle("GET /metrics", NewMetrics(d.Root, d.finder).Handler())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
