@@ -85,6 +85,19 @@ test-containers: ## test weights of real containers, of crun and runc, on a boot
 	go build -o build/vm-run ./tests/vm/run
 	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
 
+test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 13): packages, DKMS, doctor, podman, shares; half an hour
+	@$(MAKE) --no-print-directory setup KERNEL=$(KERNEL)
+	scripts/user-root $(KERNEL)
+	@$(MAKE) --no-print-directory deb
+	go test -c -tags vm -o build/vm.test ./tests/vm
+	go build -o build/vm-run ./tests/vm/run
+	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run TestNewUser --timeout 3h
+
+test-packages: ## install, upgrade and remove the packages on the Debian of KERNEL, with another kernel coming and going
+	scripts/user-root $(KERNEL)
+	@$(MAKE) --no-print-directory deb
+	scripts/test-packages $(KERNEL)
+
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
 	@$(MAKE) --no-print-directory modules KERNEL=debug
@@ -116,4 +129,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-containers test-debug lint install man deb clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-containers test-user test-packages test-debug lint install man deb clean
