@@ -398,3 +398,19 @@ func TestScope(t *testing.T) {
 		t.Errorf("then all were looked at: %d written", nr)
 	}
 }
+
+// crun writes a container's weight to a cgroup inside of its scope as well, which
+// has no rivals there.
+func TestCrunsInnerGroup(t *testing.T) {
+	h := newHost(t, "")
+	id := strings.Repeat("3", 64)
+	scope := "machine.slice/libpod-" + id + ".scope"
+	h.group(scope, 1200) // --blkio-weight 200
+	h.group(scope+"/container", 1920)
+	h.group(scope+"/other", 300)
+	h.put("run/crun/"+id+"/status", "{}")
+	h.once()
+	if got := h.weights(scope, scope+"/container", scope+"/other"); got != "200 100 300" {
+		t.Errorf("weights %s", got)
+	}
+}

@@ -49,6 +49,9 @@ func newMachine(rules []rule.Rule, disks map[string]string, all []container.Cont
 // Want decides for one cgroup: a rule's weight, or what was asked for in the
 // files that runtimes and systemd write. No weights: nobody asked.
 func (m *machine) want(tree cgroup.Tree, group string) (Want, error) {
+	if m.isInner(group) {
+		return Want{}, nil
+	}
 	asked, err := m.asked(tree, group)
 	if err != nil {
 		return Want{}, err
@@ -73,6 +76,13 @@ func (m *machine) want(tree cgroup.Tree, group string) (Want, error) {
 		}
 	}
 	return w, nil
+}
+
+// isInner reports whether a group is the one that crun makes inside a container's
+// scope, alone there, and writes the weight to as well, on runc's scale.
+func (m *machine) isInner(group string) bool {
+	dir, name := path.Split(group)
+	return name == "container" && m.containers[path.Clean(dir)].ByCrun
 }
 
 func (m *machine) isFor(r *rule.Rule, group string) bool {
