@@ -32,13 +32,19 @@
  * read waits for up to 128 writes, 180 ms; in turn, for one of each, 11 ms; here,
  * as below, for the one that is in the device.
  *
- * What the document leaves open, and what is done
+ * What the document leaves open, and what was decided by measurement
+ *
+ * On the model of an eMMC, experiments/sfq-choices.toml: "bursts" are eight
+ * processes that read with 20 ms of thought and eight that write 16 requests at a
+ * time, "start" 100 dependent reads while a file is copied. With sfq a read of the
+ * bursts takes 2.8 ms, the longest 17.5, 2.53 MB/s are written, and a start takes 86 ms.
  *
  * Its turns alone let a read wait for a write of each other process. So 2 : 1
  * is kept by the device as a whole as well: while a process waits for a read, a
  * write, whoever's, goes only after turn_reads reads (turn.h: the cycle). A process
  * whose write is not due keeps its turn, and others that read go before it
- * meanwhile. reads_first = 0 is the document's way; the two were not compared.
+ * meanwhile. The document alone (reads_first = 0 and none of what follows): 14.1 ms,
+ * 30.5, and 2.62 MB/s, as a third fewer reads are served; 7739 ms to start.
  *
  * Algorithm 3 as printed never ends for a queue of writes alone, while its text
  * has a turn always be of three requests. Here such a queue has its one write;
@@ -51,26 +57,31 @@
  * keep it for the next free tag, before any read that comes later.
  *
  * Requests larger than unit_kib count for as many of that size in the device's 2 : 1
- * (the document's are all of 4 KiB): a write of 128 KiB, 12 ms on an eMMC, for 32.
+ * (the document's are all of 4 KiB): a write of 1 MiB, 83 ms on an eMMC, for 256. If
+ * each counts for one, a start takes 4258 ms, not 86.
  *
  * An application that starts has one read at a time, each after the last one. When
  * one completes there is none to go before the writes, and each would wait for a write.
  * So for a process that has been quick with its next read, writes that are
  * not due wait a moment (patience_us) for that. It costs the device at most that
- * much each time a process stops reading.
+ * much each time a process stops reading: 12.32 MB/s are copied, not 12.36. Without it
+ * a start takes 7740 ms.
  *
  * Deadlines: each request is also in a queue of its direction, by arrival. One
  * that is past read_expire_ms or write_expire_ms is the next of its direction,
  * whoever's turn it is. It does not change how many of each direction go: after a
  * second of garbage collection everything is late, and nothing would be gained by
  * serving that in order of arrival. The document looks for late requests from time
- * to time; here it is at each dispatch, which costs a comparison.
+ * to time; here it is at each dispatch, which costs a comparison. When they are is of no
+ * matter: a tenth of both times makes 17.6 ms of 17.5, and 2.54 MB/s of 2.53.
  *
  * Who owns a request: the io_context of the task that submits it, which it keeps
  * (rq->elv.icq), not whoever happens to run the queue. Threads have their own, so
  * a process here is what the document's PID is in the kernel, a task. Dirty pages
  * that the kernel writes back are asynchronous and nobody's; those that a task
- * writes itself because it calls fsync() are synchronous and that task's.
+ * writes itself because it calls fsync() are synchronous and that task's. Were they
+ * the writing thread's, which has turns as often as the application, a start would
+ * take 155 ms, its longest read 83, not 14 (a build that did so).
  *
  * Orphans: when a task ends, what it leaves joins the async queue at once, with its
  * deadlines, and the task's queue is gone. It cannot be dropped, as the document
