@@ -180,7 +180,7 @@ func guardChanges(t *testing.T, d *disk) {
 
 // faults are what a model disk can be told to do wrong, each so many-th read or
 // write, by the figure of its stat file that counts it.
-var faults = map[string]string{"refused": "refuse_every=11", "requeued": "requeue_every=13", "errors": "error_every=17", "lost": "lose_every=307"}
+var faults = map[string]string{"refused": "refuse_every=11", "requeued": "requeue_every=13", "errors": "error_every=17", "lost": "lose_every=401"}
 
 // closedByLost waits until the gate is closed and stays so: nothing completes.
 func closedByLost(t *testing.T, d *disk) {
