@@ -49,7 +49,7 @@ until something else is asked for.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, etc and what runtimes keep are looked for there")
 	flags.StringVar(&f.config, "config", "", "read rules from `FILE`, not "+rule.File)
-	flags.DurationVar(&f.every, "every", 10*time.Second, "look at everything again after this `TIME`; what inotify tells is seen at once")
+	flags.DurationVar(&f.every, "every", time.Minute, "look at everything again after this `TIME`; what inotify tells is seen at once, other disks within five seconds")
 	flags.BoolVar(&f.once, "once", false, "set all weights once and end")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "with --once: print what would be written, as shell commands")
 	return cmd
@@ -83,9 +83,9 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 		_, err := d.Once(cmd.Context())
 		return err
 	}
-	// It shares the machine with those whom it serves: little memory is worth
-	// more to them than a collection now and then.
-	debug.SetGCPercent(25)
+	// It shares the machine with those whom it serves: with less, memory is
+	// collected at every look, which costs more than the look.
+	debug.SetGCPercent(75)
 	return d.Run(cmd.Context())
 }
 

@@ -38,8 +38,8 @@ type Daemon struct {
 	// RuleFile is where the rules are.
 	RuleFile string
 	// Every is how often everything is looked at again. What happens between is
-	// noticed by inotify; this is for what it does not tell, such as a module
-	// that was loaded.
+	// noticed by inotify, and disks are looked at on their own; this is for the
+	// rest, such as a container's file that was changed.
 	Every time.Duration
 	Log   *slog.Logger
 
@@ -49,6 +49,7 @@ type Daemon struct {
 	watcher *fsnotify.Watcher // nil for a daemon that looks once
 	groups  []string          // of the last look
 	finder  *container.Finder
+	disks   map[string]string // with the scheduler
 	// containers are those that run.
 	containers []container.Container
 	// failed are cgroups whose weight could not be set, by the error, so that it
@@ -119,6 +120,7 @@ func (d *Daemon) machine(at *scope) (*machine, error) {
 		}
 	}
 	disks, err := kyberDisks(block.System{Root: d.Root})
+	d.disks = disks
 	return newMachine(d.config.Rules, disks, d.containers), err
 }
 

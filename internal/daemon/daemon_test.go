@@ -414,3 +414,19 @@ func TestCrunsInnerGroup(t *testing.T) {
 		t.Errorf("weights %s", got)
 	}
 }
+
+// A disk that gets the scheduler, or loses it, has everything looked at.
+func TestOtherDisks(t *testing.T) {
+	h := newHost(t, "")
+	if !h.otherDisks() {
+		t.Error("the first disk is not seen")
+	}
+	h.once()
+	if h.otherDisks() {
+		t.Error("the same disk is another one")
+	}
+	h.put("sys/block/sda/queue/scheduler", "[none] kyber-fairness\n")
+	if !h.otherDisks() {
+		t.Error("a disk that lost the scheduler is not seen")
+	}
+}

@@ -30,18 +30,18 @@ const markName = "user.isolio.weight"
 type marks struct {
 	mu     sync.Mutex
 	memory map[string]mark
+	room   [4096]byte
 }
 
 func (m *marks) get(dir string) mark {
-	text := make([]byte, 4096)
-	n, err := unix.Getxattr(dir, markName, text)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := unix.Getxattr(dir, markName, m.room[:])
 	if err != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
 		return maps.Clone(m.memory[dir])
 	}
 	var found mark
-	if json.Unmarshal(text[:n], &found) != nil {
+	if json.Unmarshal(m.room[:n], &found) != nil {
 		return nil // somebody else's attribute, or half of one: as good as none
 	}
 	return found

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"isolio/internal/block"
 	"isolio/internal/weight"
 )
 
@@ -29,6 +31,10 @@ const (
 	settle = 100 * time.Millisecond
 	apart  = time.Second
 )
+
+// disksEvery is how often the daemon looks whether other disks have the
+// scheduler, of which inotify tells nothing: that takes no look at any cgroup.
+const disksEvery = 5 * time.Second
 
 // Run keeps weights until ctx ends. It tells systemd, if that started it.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -59,6 +65,8 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 	soon.Stop()
 	every := time.NewTicker(d.Every)
 	defer every.Stop()
+	disks := time.NewTicker(disksEvery)
+	defer disks.Stop()
 	alive, stop := watchdog()
 	defer stop()
 	var happened scope
@@ -90,6 +98,11 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 			tell(notify.SdNotifyWatchdog)
 			continue
 		case <-soon.C:
+		case <-disks.C:
+			if !d.otherDisks() {
+				continue
+			}
+			happened.all = true
 		case <-every.C:
 			happened.all = true
 		}
@@ -122,6 +135,12 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 	}
 	at.moved = true
 	return true
+}
+
+// otherDisks reports whether other disks have the scheduler than before.
+func (d *Daemon) otherDisks() bool {
+	disks, err := kyberDisks(block.System{Root: d.Root})
+	return err == nil && !maps.Equal(disks, d.disks)
 }
 
 // pass looks at what is in the scope, and writes what is to be written.

@@ -5,16 +5,27 @@
 package vm
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
 	"isolio/internal/daemon"
+	"isolio/internal/lab"
 )
 
 // startDaemon runs a daemon for this machine until the test ends or stop is
@@ -87,4 +98,172 @@ func TestDaemonFollows(t *testing.T) {
 	untilWeights(t, after, "default 50")
 	untilWeights(t, byHand, "default 70")
 	stop()
+}
+
+// What the daemon may take of one virtual CPU, which executes an instruction a
+// nanosecond, and of memory, with 200 containers.
+const (
+	manyContainers = 200
+	cpuBound       = 0.01
+	memoryBoundKB  = 40 << 10
+	// quietTime has one look at everything; as a user has it, there is one a minute.
+	quietTime = 40 * time.Second
+)
+
+// crowd are many containers, as Docker has them with runc's cgroupfs driver.
+type crowd struct {
+	t   *testing.T
+	d   *disk
+	top string
+	nr  int // how many there have been
+}
+
+// start makes a container's files and cgroup, and reads once from the disk in it.
+func (c *crowd) start() (group string) {
+	c.t.Helper()
+	c.nr++
+	id := strings.Repeat(fmt.Sprintf("%04x", c.nr), 16)
+	dir := filepath.Join("/var/lib/docker/containers", id)
+	must(c.t, os.MkdirAll(dir, 0o755))
+	c.t.Cleanup(func() { must(c.t, os.RemoveAll(dir)) })
+	put := func(dir, name, text string) {
+		must(c.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	put(dir, "config.v2.json", fmt.Sprintf(`{"ID":%q,"Name":"/c%d"}`, id, c.nr))
+	put(dir, "hostconfig.json", `{"BlkioWeight":200}`)
+	bundle := filepath.Join(filepath.Dir(bundles), "moby", id)
+	must(c.t, os.MkdirAll(bundle, 0o755))
+	c.t.Cleanup(func() { must(c.t, os.RemoveAll(bundle)) })
+	spec := specOf(id, 200, c.d)
+	spec.Linux.CgroupsPath = filepath.Join("/", filepath.Base(c.top), id)
+	spec.Linux.Seccomp = &specs.LinuxSeccomp{Syscalls: []specs.LinuxSyscall{{Names: slices.Repeat([]string{"clock_nanosleep_time64"}, 400)}}}
+	text, err := json.Marshal(spec)
+	must(c.t, err)
+	put(bundle, "config.json", string(text))
+
+	group = filepath.Join(c.top, id)
+	must(c.t, os.Mkdir(group, 0o755))
+	c.t.Cleanup(func() { _ = removeGroup(group) })
+	write(c.t, filepath.Join(group, "io.weight"), "1920") // --blkio-weight 200
+	write(c.t, filepath.Join(group, "cgroup.procs"), "0")
+	defer write(c.t, filepath.Join(cgroupRoot, "cgroup.procs"), "0")
+	readOnce(c.t, c.d)
+	return group
+}
+
+// readOnce reads 4 KiB from a disk.
+func readOnce(t *testing.T, d *disk) {
+	t.Helper()
+	fd, err := unix.Open("/dev/"+d.name, unix.O_RDONLY|unix.O_DIRECT, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned
+	must(t, err)
+	defer func() { must(t, unix.Munmap(page)) }()
+	_, err = unix.Pread(fd, page, 0)
+	must(t, err)
+}
+
+// loopback is for who serves and who asks on one machine.
+func loopback(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	up, err := unix.NewIfreq("lo")
+	must(t, err)
+	up.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	must(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, up))
+}
+
+// cpuOf is the time that all threads of a process have run.
+func cpuOf(t *testing.T, pid int) (total time.Duration) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	must(t, err)
+	for _, file := range files {
+		ran, err := strconv.ParseInt(strings.Fields(read(t, file))[0], 10, 64)
+		must(t, err)
+		total += time.Duration(ran)
+	}
+	return total
+}
+
+// residentKB is what a process has in memory.
+func residentKB(t *testing.T, pid int) int {
+	t.Helper()
+	for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/status", pid))) {
+		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.Atoi(strings.Fields(text)[0])
+			must(t, err)
+			return kb
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
+
+// The daemon as a user runs it, with 200 containers: while nothing happens,
+// while every second one goes and another comes, and when metrics are read.
+func TestDaemonIsCheap(t *testing.T) {
+	loaded(t)
+	loopback(t)
+	d := newDisk(t, fast)
+	d.use(t, elevator)
+	c := &crowd{t: t, d: d, top: newGroup(t, "crowd")}
+	write(t, filepath.Join(c.top, "cgroup.subtree_control"), "+io")
+	var groups []string
+	for range manyContainers {
+		groups = append(groups, c.start())
+	}
+	config := filepath.Join(t.TempDir(), "isolio.toml")
+	must(t, os.WriteFile(config, []byte(`metrics = "127.0.0.1:9188"`), 0o644))
+	cmd := exec.Command(lab.Command, "daemon", "--config", config, "--every", quietTime.String())
+	must(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	for _, group := range groups {
+		untilWeights(t, group, "default 200")
+	}
+	scrape(t)
+	time.Sleep(2 * time.Second) // it has read all files by then, and starts no more threads
+
+	used := func(do func()) time.Duration {
+		before := cpuOf(t, cmd.Process.Pid)
+		do()
+		return cpuOf(t, cmd.Process.Pid) - before
+	}
+	quiet := used(func() { time.Sleep(quietTime) })
+	busy := used(func() {
+		for i := range 3 {
+			must(t, removeGroup(groups[i]))
+			groups[i] = c.start()
+			time.Sleep(time.Second)
+		}
+	})
+	scraped := used(func() { scrape(t) })
+	rss := residentKB(t, cmd.Process.Pid)
+	t.Logf("CPU while nothing happens: %.2f %%; for a container that comes: %v; for a scrape: %v; %d KB in memory",
+		100*quiet.Seconds()/quietTime.Seconds(), busy/3, scraped, rss)
+	if !onDebugKernel(t) && quiet.Seconds() > cpuBound*quietTime.Seconds() {
+		t.Errorf("%v of CPU in %v, more than %g %%", quiet, quietTime, 100*cpuBound)
+	}
+	if rss > memoryBoundKB {
+		t.Errorf("%d KB in memory, more than %d", rss, memoryBoundKB)
+	}
+	for _, group := range groups {
+		untilWeights(t, group, "default 200")
+	}
+}
+
+// scrape reads the metrics, which are of all containers.
+func scrape(t *testing.T) {
+	t.Helper()
+	response, err := http.Get("http://127.0.0.1:9188/metrics")
+	must(t, err)
+	text, err := io.ReadAll(response.Body)
+	must(t, err)
+	must(t, response.Body.Close())
+	if nr := bytes.Count(text, []byte("\nisolio_weight{")); nr < manyContainers {
+		t.Errorf("metrics of %d containers, want %d", nr, manyContainers)
+	}
 }
