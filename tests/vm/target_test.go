@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if exists(packages) {
+		os.Exit(m.Run()) // a distribution, whose systemd sets cgroups up
+	}
 	if os.Getppid() != 1 || !inLab() {
 		println("these tests run in a lab VM only: make test-vm")
 		os.Exit(1)
