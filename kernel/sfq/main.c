@@ -54,8 +54,9 @@
  * while somebody reads (within quiet_ms) only writes_inside_pct percent of its
  * tags are given to writes, and one at least. With 8 tags that makes 3.1 ms a read and
  * 19.1 at most; with all of them for writes as well 10.0 and 25.5, and 0.5 % more
- * written. And the device is never given more than it has tags for: the block layer would take one request more, often a write, and
- * keep it for the next free tag, before any read that comes later.
+ * written. And the device is never given more than it has tags for: the block layer
+ * would take one request more, often a write, and keep it for the next free tag, before
+ * any read that comes later.
  *
  * Requests larger than unit_kib count for as many of that size in the device's 2 : 1
  * (the document's are all of 4 KiB): a write of 1 MiB, 83 ms on an eMMC, for 256. If
@@ -89,7 +90,7 @@
  * has it: others may wait for it, such as for a page that was read ahead.
  *
  * Several hardware queues: sfq dispatches for the whole device from any of them,
- * as mq-deadline and bfq do.
+ * as mq-deadline and bfq do; that was not measured.
  *
  * The starvation guard of document 002 (common/guard.c) has the last word about
  * what goes into the device; age_th = 0, the default, is without it.
