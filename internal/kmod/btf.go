@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/therootcompany/xz"
 
 	"isolio/internal/failure"
 )
@@ -109,25 +110,48 @@ func unpackKernelImage(data []byte) ([]byte, error) {
 		return nil, errors.New("damaged kernel image: its payload lies outside of the file")
 	}
 	payload := data[start:end]
+	var vmlinux []byte
+	var err error
 	switch {
-	case bytes.HasPrefix(payload, []byte{0x1f, 0x8b}):
-		unzip, err := gzip.NewReader(bytes.NewReader(payload))
-		if err != nil {
-			return nil, fmt.Errorf("damaged kernel image: %w", err)
-		}
-		unzip.Multistream(false) // the uncompressed size follows the stream
-		vmlinux, err := io.ReadAll(unzip)
-		if err != nil {
-			return nil, fmt.Errorf("damaged kernel image: %w", err)
-		}
-		return vmlinux, nil
+	case bytes.HasPrefix(payload, gzipMagic):
+		vmlinux, err = unpackGzip(payload)
+	case bytes.HasPrefix(payload, xzMagic):
+		vmlinux, err = unpackXZ(payload)
 	case bytes.HasPrefix(payload, lz4LegacyMagic):
-		vmlinux, err := unpackLZ4Legacy(payload)
-		if err != nil {
-			return nil, fmt.Errorf("damaged kernel image: %w", err)
-		}
-		return vmlinux, nil
+		vmlinux, err = unpackLZ4Legacy(payload)
+	default:
+		return nil, fmt.Errorf("the kernel image is compressed with something else than gzip, xz or lz4 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
+			payload[:min(4, len(payload))], RunningBTF)
 	}
-	return nil, fmt.Errorf("the kernel image is compressed with something else than gzip or lz4 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
-		payload[:min(4, len(payload))], RunningBTF)
+	if err != nil {
+		return nil, fmt.Errorf("damaged kernel image: %w", err)
+	}
+	return vmlinux, nil
+}
+
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
+)
+
+// imageSizeBytes is what the kernel's build appends to a packed payload: its
+// unpacked size.
+const imageSizeBytes = 4
+
+func unpackGzip(payload []byte) ([]byte, error) {
+	unzip, err := gzip.NewReader(bytes.NewReader(payload))
+	if err != nil {
+		return nil, err
+	}
+	unzip.Multistream(false) // the size follows the stream
+	return io.ReadAll(unzip)
+}
+
+func unpackXZ(payload []byte) ([]byte, error) {
+	in := bytes.NewReader(payload[:max(0, len(payload)-imageSizeBytes)])
+	unzip, err := xz.NewReader(in, xz.DefaultDictMax)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(unzip)
 }

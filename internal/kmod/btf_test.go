@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/ulikunitz/xz"
 
 	"isolio/internal/failure"
 )
@@ -69,14 +71,29 @@ func image(payload []byte) []byte {
 func gzipped(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	zip := gzip.NewWriter(&b)
+	return packed(t, &b, gzip.NewWriter(&b), data)
+}
+
+func xzipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip, err := xz.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed(t, &b, zip, data)
+}
+
+// packed is data as zip packs it into b, with the unpacked size that the kernel's
+// build appends.
+func packed(t *testing.T, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
+	t.Helper()
 	if _, err := zip.Write(data); err != nil {
 		t.Fatal(err)
 	}
 	if err := zip.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel's build appends the unpacked size.
 	return binary.LittleEndian.AppendUint32(b.Bytes(), uint32(len(data)))
 }
 
@@ -111,9 +128,11 @@ func TestReadBTF(t *testing.T) {
 		{"raw", raw, ""},
 		{"vmlinux", elf, ""},
 		{"gzip image", image(gzipped(t, elf)), ""},
+		{"xz image", image(xzipped(t, elf)), ""},
+		{"damaged xz image", image(xzipped(t, elf)[:200]), "damaged kernel image"},
 		{"lz4 image", image(lz4Literals(elf, 1000)), ""},
 		{"vmlinux without BTF", vmlinux(t, ".other", raw), "no .BTF section"},
-		{"zstd image", image([]byte{0x28, 0xb5, 0x2f, 0xfd, 0}), "something else than gzip or lz4"},
+		{"zstd image", image([]byte{0x28, 0xb5, 0x2f, 0xfd, 0}), "something else than gzip, xz or lz4"},
 		{"truncated image", truncated[:len(truncated)-100], "payload lies outside"},
 		{"damaged image", image(gzipped(t, elf)[:200]), "damaged kernel image"},
 		{"text", []byte("hello"), "neither raw BTF"},

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/therootcompany/xz"
 )
 
 // Installed finds the file of a module that modprobe would load for a kernel
@@ -60,7 +60,7 @@ func unpackModule(ko string, data []byte) ([]byte, error) {
 	var err error
 	switch filepath.Ext(ko) {
 	case ".xz":
-		in, err = xz.NewReader(bytes.NewReader(data))
+		in, err = xz.NewReader(bytes.NewReader(data), xz.DefaultDictMax)
 	case ".gz":
 		in, err = gzip.NewReader(bytes.NewReader(data))
 	case ".zst":
