@@ -168,8 +168,8 @@
  * Buffered writes are charged to the cgroup that dirtied the pages where the
  * filesystem tells (cgroup v2), and their tags to the flusher. Who flushes when is
  * up to the kernel's writeback, and it fills a device with more requests of 1 MiB
- * than it needs, in turns: two writers of weights 200 and 100 on ext4 got 57 and
- * 43 %, and next to a reader the three of equal weight 35, 32 and 33
+ * than it needs, in turns: two writers of weights 200 and 100 on ext4 got 54 and
+ * 46 %, and next to a reader the three of equal weight 37, 30 and 33
  * (experiments/kf-writeback.toml). On devices
  * whose scheduler tags are shared by all hardware queues, the tag limit
  * counts per hardware queue.
