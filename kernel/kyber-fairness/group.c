@@ -206,11 +206,7 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 	return used_bytes;
 }
 
-/*
- * Rounds to give those who wait at once: one at least, and one can go on. One that has
- * budget but no request waiting does not go on: counted here, a small share next to it
- * took several refills for each request.
- */
+/* Rounds to give those who wait at once: one at least, and one can go on. */
 static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 {
 	u64 rounds = U64_MAX;
@@ -221,7 +217,7 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 	list_for_each_entry(kg, &kq->active, active_node) {
 		s64 grant_bytes = kf_grant_bytes(spendable_bytes, kg->share);
 
-		if (!kg->is_hungry || !atomic_read(&kg->nr_backlogged))
+		if (!kg->is_hungry)
 			continue;
 		rounds = min(rounds, 1 +
 			     kf_rounds_to_spend(kg->refilled_bytes + grant_bytes,
@@ -230,8 +226,6 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 
 	if (!kq->hungry_share)
 		return 1;
-	if (rounds == U64_MAX)
-		rounds = 1;
 	return max(rounds, kf_rounds_to_fill(kq->hungry_share));
 }
 
