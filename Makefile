@@ -23,8 +23,7 @@ export MIRROR PREFIX DESTDIR RELEASE
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;'
-	@echo 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
+	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
 
 setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@scripts/setup-host
@@ -54,10 +53,7 @@ demo: ## set up, build, and show four containers sharing a disk by weight
 	@echo "The page with the plots: build/report-rand-read.html"
 
 lab: modules libaps qemu ## run every experiment in experiments/ and check what it expects
-	@for experiment in experiments/*.toml; do \
-		line=$$(sed -n 's/^# Kernel: //p' $$experiment); echo "== $$experiment"; \
-		[ -e build/modules/$${line:=6.1} ] || { echo "left out: it takes make setup modules libaps KERNEL=$$line"; continue; }; \
-		build/isolio lab $$experiment --kernel $$line --check || exit 1; done
+	scripts/lab
 
 test: test-c test-go test-vm ## run all tests: C, Go and command line, modules on a booted kernel
 	@echo "== all tests passed"
@@ -71,26 +67,22 @@ test-go: ## Go unit tests, and scripts that call the command
 	go test ./...
 
 test-vm: ## tests of the modules on a booted kernel KERNEL
-	@for line in $(lines); do \
-		scripts/setup-kernel $$line && \
-		$(MAKE) --no-print-directory modules KERNEL=$$line || exit 1; done
+	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
+	@$(MAKE) --no-print-directory modules guest-tests
+	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
+
+guest-tests: build
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
-	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
 
 test-containers: ## test weights of real containers, of crun and runc, on a booted kernel KERNEL
 	scripts/containers $(KERNEL)
-	@$(MAKE) --no-print-directory modules KERNEL=$(KERNEL)
-	go test -c -tags vm -o build/vm.test ./tests/vm
-	go build -o build/vm-run ./tests/vm/run
+	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
 
 test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 13): packages, DKMS, doctor, podman, shares; half an hour
-	@$(MAKE) --no-print-directory setup KERNEL=$(KERNEL)
+	@$(MAKE) --no-print-directory setup deb guest-tests
 	scripts/user-root $(KERNEL)
-	@$(MAKE) --no-print-directory deb
-	go test -c -tags vm -o build/vm.test ./tests/vm
-	go build -o build/vm-run ./tests/vm/run
 	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run TestNewUser --timeout 3h
 
 test-packages: ## install, upgrade and remove the packages on the Debian of KERNEL, with another kernel coming and going
@@ -100,16 +92,11 @@ test-packages: ## install, upgrade and remove the packages on the Debian of KERN
 
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
-	@$(MAKE) --no-print-directory modules KERNEL=debug
-	go test -c -tags vm -o build/vm.test ./tests/vm
-	go build -o build/vm-run ./tests/vm/run
+	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
 	build/vm-run --kernel debug --cpus $(CPUS) --timeout 90m
 
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
-	@test -z "$$(gofmt -l cmd internal tests | tee /dev/stderr)"
-	$< run
-	@command -v shellcheck sparse >/dev/null || { echo 'make lint takes: apt-get install shellcheck sparse' >&2; exit 1; }
-	shellcheck -x -P scripts -e SC2016,SC2148 scripts/*
+	scripts/lint $<
 	scripts/lint-kernel
 
 build/tools/golangci-lint-%:
@@ -129,4 +116,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm test-containers test-user test-packages test-debug lint install man deb clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug lint install man deb clean

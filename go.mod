@@ -4,6 +4,9 @@ go 1.26.0
 
 toolchain go1.26.8
 
+// What is made lies there, with whole distributions.
+ignore ./build
+
 require (
 	charm.land/bubbles/v2 v2.2.1
 	charm.land/bubbletea/v2 v2.0.9
