@@ -21,9 +21,9 @@ import (
 
 // daemonFlags are the flags of `isolio daemon`.
 type daemonFlags struct {
-	root, config string
-	every        time.Duration
-	once, dryRun bool
+	root, config        string
+	every               time.Duration
+	check, once, dryRun bool
 }
 
 func newDaemonCommand() *cobra.Command {
@@ -42,6 +42,7 @@ metrics on /metrics. A weight that somebody else writes to io.kyber.weight stays
 until something else is asked for.`,
 		Example: `  systemctl enable --now isolio
   isolio daemon --once --dry-run
+  isolio daemon --check
   systemctl reload isolio`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -50,6 +51,7 @@ until something else is asked for.`,
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, etc and what runtimes keep are looked for there")
 	flags.StringVar(&f.config, "config", "", "read rules from `FILE`, not "+rule.File)
 	flags.DurationVar(&f.every, "every", time.Minute, "look at everything again after this `TIME`; what inotify tells is seen at once, other disks within five seconds")
+	flags.BoolVar(&f.check, "check", false, "read the rules, say how many there are, and end")
 	flags.BoolVar(&f.once, "once", false, "set all weights once and end")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "with --once: print what would be written, as shell commands")
 	return cmd
@@ -61,6 +63,8 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 		return failure.Usagef("--every: %s is too short; allowed: 100ms or more", f.every)
 	case f.dryRun && !f.once:
 		return failure.Usagef("--dry-run: stands without --once; add that")
+	case f.check && f.once:
+		return failure.Usagef("--check: stands beside --once, which reads the rules as well; leave one out")
 	}
 	root, err := absolute(f.root)
 	if err != nil {
@@ -71,6 +75,9 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 		file = filepath.Join("/", root, rule.File)
 	} else if _, err := os.Stat(file); err != nil {
 		return failure.Usagef("--config: %w", err)
+	}
+	if f.check {
+		return checkRules(cmd.OutOrStdout(), file)
 	}
 	d := &daemon.Daemon{Root: root, RuleFile: file, Every: f.every, Log: logger(cmd.ErrOrStderr())}
 	if err := d.Open(); err != nil {
@@ -87,6 +94,16 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 	// collected at every look, which costs more than the look.
 	debug.SetGCPercent(75)
 	return d.Run(cmd.Context())
+}
+
+// checkRules tells whether a daemon would take the rules.
+func checkRules(w io.Writer, file string) error {
+	config, err := rule.Load(file)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s: %d rules\n", file, len(config.Rules))
+	return nil
 }
 
 // preview prints what a daemon would write, with the reasons.
