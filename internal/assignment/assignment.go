@@ -135,7 +135,10 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	r := p.request
 	manager, there := unit.On(r.Root)
 	onlyOurs := slices.Equal(acting, []weight.Mechanism{weight.Kyber})
-	if r.Target.Unit == "" || !there || (onlyOurs && node != "") {
+	// A container's scope is gone when it stops, and nothing takes its io.kyber.weight
+	// back before. Its IOWeight= stands for --blkio-weight, on a scale of the runtime's.
+	isContainer := onlyOurs && r.Target.Kind == target.Container
+	if r.Target.Unit == "" || !there || onlyOurs && node != "" || isContainer && len(p.lacking(acting)) == 0 {
 		// The kernel refuses a disk's weight in a file that acts on no such disk.
 		if lacking := p.lacking(acting); len(lacking) > 0 {
 			return nil, nil, p.noController(lacking[0])
@@ -143,7 +146,10 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 		return acting, nil, nil
 	}
 	// A pod's slice goes with the pod: a drop-in in /etc would stay for nobody.
-	w := unit.Weight{Unit: r.Target.Unit, Device: node, N: r.N, Runtime: r.Runtime || r.Target.Kind == target.Pod}
+	w := unit.Weight{
+		Unit: r.Target.Unit, Device: node, N: r.N, JustController: isContainer,
+		Runtime: r.Runtime || r.Target.Kind == target.Pod,
+	}
 	files = slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool { return by == weight.IOCost })
 	switch {
 	case slices.Contains(acting, weight.IOCost) && slices.Contains(acting, weight.BFQ):

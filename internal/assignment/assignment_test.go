@@ -62,6 +62,7 @@ func decide(t *testing.T, root, name, device string, n int) (*Plan, error) {
 func TestDecide(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	pod := "sys/fs/cgroup/kubepods.slice/kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"
+	scope := "sys/fs/cgroup/system.slice/docker-" + id + ".scope"
 	iocost := map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"}
 	for _, tt := range []struct {
 		what, scheduler string
@@ -84,6 +85,12 @@ func TestDecide(t *testing.T) {
 		{"unit, one disk, default", "kyber-fairness", nil, "c.service", "sda", 0, []string{"echo '8:0 default' > system.slice/c.service/io.kyber.weight"}},
 		{"pod's slice", "kyber-fairness", map[string]string{pod + "/io.kyber.weight": "default 100\n", pod + "/crio-" + id + ".scope/io.kyber.weight": "default 100\n"},
 			filepath.Base(pod), "", 500, []string{"echo '500' > " + strings.TrimPrefix(pod, "sys/fs/cgroup/") + "/io.kyber.weight", "set-property --runtime " + filepath.Base(pod) + " IOWeight=500"}},
+		{"container that has the file", "kyber-fairness", map[string]string{scope + "/io.kyber.weight": "default 100\n"}, id, "", 500,
+			[]string{"echo '500' > system.slice/docker-" + id + ".scope/io.kyber.weight"}},
+		{"container without the io controller", "kyber-fairness", map[string]string{scope + "/cgroup.procs": ""}, id, "", 500,
+			[]string{"set-property --runtime docker-" + id + ".scope IOAccounting=yes", "echo '500' > system.slice/docker-" + id + ".scope/io.kyber.weight"}},
+		{"container, bfq", "bfq", map[string]string{scope + "/io.bfq.weight": "default 100\n"}, id, "", 200,
+			[]string{"set-property --runtime docker-" + id + ".scope IOWeight=1200"}},
 		{"unit, bfq", "bfq", nil, "a.service", "", 200, []string{"set-property a.service IOWeight=1200"}},
 		{"unit, io.cost", "none", iocost, "a.service", "", 200, []string{"set-property a.service IOWeight=200"}},
 		{"unit, io.cost, one disk", "none", iocost, "a.service", "sda", 200, []string{"set-property a.service 'IODeviceWeight=/dev/sda 200'"}},

@@ -32,11 +32,10 @@ a pod (NAME, NAMESPACE/NAME or ID).
 
 N is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
 disk in proportion to its weight among its active siblings: 200 is twice 100. The
-weight is written where the disks' schedulers read it. Where the cgroup is a
-unit of systemd's, systemd is told as well, on its own scale: so it outlasts
-'systemctl daemon-reload', and of a service or slice that is no pod's also its
-restart and, without --runtime, the machine's. Other cgroups keep it as long as
-they are there.
+weight is written where the disks' schedulers read it, and lasts as long as the
+cgroup. Where that is a unit of systemd's but no container's, systemd is told as
+well, on its own scale: so it outlasts, of a service or slice that is no pod's,
+its restart and, without --runtime, the machine's.
 
 Without a disk that shares by weight, this exits 3: the weight would do nothing.`,
 		Example: `  isolio weight web

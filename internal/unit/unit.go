@@ -76,6 +76,8 @@ type Weight struct {
 	Device string
 	// N is the new IOWeight, 0 to take back what was said.
 	N int
+	// JustController leaves weights alone: the unit gets the io controller.
+	JustController bool
 	// Runtime has it last until the next boot only. A scope's always does.
 	Runtime bool
 }
@@ -91,6 +93,8 @@ func (m Manager) SetWeight(w Weight) (plan.Step, error) {
 		property = "IODeviceWeight=" + w.Device + " "
 	}
 	switch {
+	case w.JustController:
+		property = "IOAccounting=yes"
 	case w.N != 0:
 		property += strconv.Itoa(w.N)
 	case w.Device != "":
