@@ -30,21 +30,23 @@ type column struct {
 	text    func(*Row) string
 	compare func(a, b *Row) int
 	isLeft  bool // aligned to the left
+	rank    int  // who goes first from a narrow screen: 1, then 2; 0 stays
+	isSpare bool // goes before all others where it is the same in each line
 }
 
 // columns are those of the table, from left to right.
 func columns() []column {
 	return []column{
-		{"CONTAINER", (*Row).label, func(a, b *Row) int { return cmp.Compare(b.label(), a.label()) }, true},
-		{"DISK", func(r *Row) string { return r.Disk }, func(a, b *Row) int { return cmp.Compare(b.Disk, a.Disk) }, true},
-		{"WEIGHT", (*Row).weight, func(a, b *Row) int { return cmp.Compare(a.Weight, b.Weight) }, false},
-		{"ENTITLED%", func(r *Row) string { return percent(r.Entitled) }, by(func(r *Row) float64 { return r.Entitled }), false},
-		{"ACTUAL%", func(r *Row) string { return percent(r.Actual) }, by(func(r *Row) float64 { return r.Actual }), false},
-		{"MiB/s", func(r *Row) string { return figure(r.BytesPS() / (1 << 20)) }, by(func(r *Row) float64 { return r.BytesPS() }), false},
-		{"IOPS", func(r *Row) string { return figure(r.IOPS()) }, by(func(r *Row) float64 { return r.IOPS() }), false},
-		{"READ p50/p99", func(r *Row) string { return latency(r.Read.Latency) }, by(func(r *Row) float64 { return float64(r.Read.Latency.P99US) }), false},
-		{"WRITE p50/p99", func(r *Row) string { return latency(r.Write.Latency) }, by(func(r *Row) float64 { return float64(r.Write.Latency.P99US) }), false},
-		{"THROTTLED%", func(r *Row) string { return figure(r.ThrottledPct) }, by(func(r *Row) float64 { return r.ThrottledPct }), false},
+		{"CONTAINER", (*Row).label, func(a, b *Row) int { return cmp.Compare(b.label(), a.label()) }, true, 0, false},
+		{"DISK", func(r *Row) string { return r.Disk }, func(a, b *Row) int { return cmp.Compare(b.Disk, a.Disk) }, true, 7, true},
+		{"WEIGHT", (*Row).weight, func(a, b *Row) int { return cmp.Compare(a.Weight, b.Weight) }, false, 3, false},
+		{"ENTITLED%", func(r *Row) string { return percent(r.Entitled) }, by(func(r *Row) float64 { return r.Entitled }), false, 0, false},
+		{"ACTUAL%", func(r *Row) string { return percent(r.Actual) }, by(func(r *Row) float64 { return r.Actual }), false, 0, false},
+		{"MiB/s", func(r *Row) string { return figure(r.BytesPS() / (1 << 20)) }, by(func(r *Row) float64 { return r.BytesPS() }), false, 5, false},
+		{"IOPS", func(r *Row) string { return figure(r.IOPS()) }, by(func(r *Row) float64 { return r.IOPS() }), false, 1, false},
+		{"READ p50/p99", func(r *Row) string { return latency(r.Read.Latency) }, by(func(r *Row) float64 { return float64(r.Read.Latency.P99US) }), false, 4, true},
+		{"WRITE p50/p99", func(r *Row) string { return latency(r.Write.Latency) }, by(func(r *Row) float64 { return float64(r.Write.Latency.P99US) }), false, 2, true},
+		{"THROTTLED%", func(r *Row) string { return figure(r.ThrottledPct) }, by(func(r *Row) float64 { return r.ThrottledPct }), false, 6, false},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/help"
@@ -215,44 +216,38 @@ func (s *screen) resize(width, height int) {
 	s.fill()
 }
 
-// fill gives the table the rows of the view, with columns as wide as they need;
-// what is left goes to the sparkline, what is missing is taken from the name.
+// fill gives the table the rows of the view, in columns as wide as they need.
 func (s *screen) fill() {
 	rows := s.view.Apply(s.latest.Rows)
 	all := columns()
-	lines := make([][]string, len(rows))
-	heads := make([]table.Column, len(all)+1)
+	titles := make([]string, len(all))
 	for i, c := range all {
-		title := c.title
+		titles[i] = c.title
 		if i == s.view.Order {
-			title += map[bool]string{false: "▼", true: "▲"}[s.view.Reverse]
+			titles[i] += map[bool]string{false: "▼", true: "▲"}[s.view.Reverse]
 		}
-		heads[i] = table.Column{Title: title, Width: lipgloss.Width(title)}
 	}
-	heads[len(all)] = table.Column{Title: "LAST", Width: usage.HistoryLen}
+	lines := make([][]string, len(rows))
 	for n := range rows {
-		lines[n] = append(cells(all, &rows[n]), spark(rows[n].History))
-		for i := range all {
-			heads[i].Width = max(heads[i].Width, lipgloss.Width(lines[n][i]))
-		}
+		lines[n] = cells(all, &rows[n])
 	}
-	total := 0
-	for _, h := range heads {
-		total += h.Width + columnGap
+	l := fit(all, titles, lines, s.view.Order, s.width)
+	var heads []table.Column
+	for _, i := range l.shown {
+		heads = append(heads, table.Column{Title: align(titles[i], l.widths[i], all[i].isLeft), Width: l.widths[i]})
 	}
-	if over := total - s.width; s.width > 0 && over > 0 {
-		heads[0].Width = max(minName, heads[0].Width-over)
+	if l.spark > 0 {
+		heads = append(heads, table.Column{Title: "LAST", Width: l.spark})
 	}
 	filled := make([]table.Row, len(rows))
 	for n, line := range lines {
-		for i := range all {
-			line[i] = align(line[i], heads[i].Width, all[i].isLeft)
+		line[0] = shorten(line[0], l.widths[0])
+		for _, i := range l.shown {
+			filled[n] = append(filled[n], align(line[i], l.widths[i], all[i].isLeft))
 		}
-		line[0] = shorten(line[0], heads[0].Width)
-		filled[n] = line
-	}
-	for i := range all {
-		heads[i].Title = align(heads[i].Title, heads[i].Width, all[i].isLeft)
+		if history := rows[n].History; l.spark > 0 {
+			filled[n] = append(filled[n], spark(history[max(0, len(history)-l.spark):]))
+		}
 	}
 	s.table.SetRows(nil) // of as many columns as before
 	s.table.SetColumns(heads)
@@ -260,17 +255,19 @@ func (s *screen) fill() {
 	s.table.SetCursor(max(0, min(s.table.Cursor(), len(filled)-1)))
 }
 
-// shorten keeps the end of a name, which tells more of a path than its begin.
+// shorten keeps the end of a name, which tells more of a path than its begin, and
+// of a path whole parts where it can.
 func shorten(name string, width int) string {
 	runes := []rune(name)
 	if len(runes) <= width {
 		return name
 	}
-	return "…" + string(runes[len(runes)-width+1:])
+	end := string(runes[len(runes)-width+1:])
+	if at := strings.IndexByte(end, '/'); at >= 0 {
+		end = end[at:]
+	}
+	return "…" + end
 }
-
-// minName is what the first column keeps on a narrow terminal.
-const minName = 12
 
 // View draws the screen.
 func (s *screen) View() tea.View {

@@ -115,8 +115,10 @@ func TestFigures(t *testing.T) {
 			t.Errorf("duration(%v) = %s, want %s", d, got, want)
 		}
 	}
-	if got := shorten("/pod/very-long", 6); got != "…-long" {
-		t.Errorf("shorten = %q", got)
+	for name, want := range map[string]string{"/pod/very-long": "…-long", "/pod/a/b": "…/a/b", "/p/web": "/p/web"} {
+		if got := shorten(name, 6); got != want {
+			t.Errorf("shorten(%s) = %q, want %q", name, got, want)
+		}
 	}
 }
 
@@ -174,6 +176,32 @@ func TestScreen(t *testing.T) {
 		}
 		if lines := strings.Count(content, "\n") + 1; lines > 12 {
 			t.Errorf("%v: %d lines on a screen of 12", tt.keys, lines)
+		}
+	}
+}
+
+// On a narrow screen columns go that tell least, and none is cut.
+func TestNarrow(t *testing.T) {
+	for _, tt := range []struct {
+		width int
+		keys  []string
+		want  string
+	}{
+		{120, nil, "CONTAINER DISK WEIGHT ENTITLED% ACTUAL%▼ MiB/s IOPS READ p50/p99 WRITE p50/p99 THROTTLED% LAST"},
+		{100, nil, "CONTAINER DISK WEIGHT ENTITLED% ACTUAL%▼ MiB/s IOPS READ p50/p99 THROTTLED% LAST"},
+		{74, nil, "CONTAINER WEIGHT ENTITLED% ACTUAL%▼ MiB/s IOPS THROTTLED% LAST"},
+		{60, nil, "CONTAINER WEIGHT ENTITLED% ACTUAL%▼ MiB/s THROTTLED%"},
+		{60, []string{"s", "s"}, "CONTAINER ENTITLED% ACTUAL% MiB/s IOPS▼ THROTTLED%"},
+		{30, nil, "CONTAINER ENTITLED% ACTUAL%▼"},
+	} {
+		s := press(t, tt.keys...)
+		s.Update(tea.WindowSizeMsg{Width: tt.width, Height: 12})
+		got := ""
+		for _, c := range s.table.Columns() {
+			got += " " + strings.TrimSpace(c.Title)
+		}
+		if got[1:] != tt.want {
+			t.Errorf("%d wide: %s, want %s", tt.width, got[1:], tt.want)
 		}
 	}
 }
