@@ -83,6 +83,7 @@ test-containers: ## test weights of real containers, of crun and runc, on a boot
 test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 13): packages, DKMS, doctor, podman, shares; half an hour
 	@$(MAKE) --no-print-directory setup deb guest-tests
 	scripts/user-root $(KERNEL)
+	scripts/user-modules $(KERNEL)
 	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run TestNewUser --timeout 3h
 
 test-packages: ## install, upgrade and remove the packages on the Debian of KERNEL, with another kernel coming and going

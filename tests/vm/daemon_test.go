@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -258,12 +257,18 @@ func TestDaemonIsCheap(t *testing.T) {
 // scrape reads the metrics, which are of all containers.
 func scrape(t *testing.T) {
 	t.Helper()
+	if nr := strings.Count(metrics(t), "\nisolio_weight{"); nr < manyContainers {
+		t.Errorf("metrics of %d containers, want %d", nr, manyContainers)
+	}
+}
+
+// metrics is what Prometheus gets.
+func metrics(t *testing.T) string {
+	t.Helper()
 	response, err := http.Get("http://127.0.0.1:9188/metrics")
 	must(t, err)
 	text, err := io.ReadAll(response.Body)
 	must(t, err)
 	must(t, response.Body.Close())
-	if nr := bytes.Count(text, []byte("\nisolio_weight{")); nr < manyContainers {
-		t.Errorf("metrics of %d containers, want %d", nr, manyContainers)
-	}
+	return string(text)
 }

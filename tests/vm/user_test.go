@@ -12,11 +12,17 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // packages is where the Debian packages are, if this machine has any: `make
 // test-user` brings them, in a distribution with podman.
 const packages = "/tests/packages"
+
+// builtModules are the modules as the distribution's DKMS has built them, in an
+// archive that it takes them from: the compiler would take this machine half an
+// hour. Without it, DKMS builds them here.
+const builtModules = packages + "/modules.tar.gz"
 
 // shell runs a user's command, which must succeed, shows what it printed, and
 // returns that.
@@ -116,7 +122,12 @@ func TestNewUser(t *testing.T) {
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
 	shell(t, "cat /etc/os-release | head -1; uname -r; podman --version; crun --version | head -1; runc --version | head -1; isolio --version || true")
 	shell(t, "find /lib/modules /usr/src /var/lib/dkms /etc /usr/bin /usr/lib/systemd -name '*isolio*' | sort >/var/tmp/before")
-	shell(t, "cd "+packages+" && apt-get install -y ./isolio*.deb")
+	if exists(builtModules) {
+		shell(t, "install -D "+builtModules+" /usr/share/isolio-dkms/isolio-$(dpkg-deb -f "+packages+"/isolio-dkms_*.deb Version).dkms.tar.gz")
+	}
+	started := time.Now()
+	shell(t, "cd "+packages+" && apt-get install -y ./isolio*.deb && dkms status")
+	t.Logf("that took %.0f s", time.Since(started).Seconds())
 	shell(t, "systemctl is-active isolio")
 
 	// The disk that the machine should have had.
@@ -132,6 +143,9 @@ tar -c . | podman import - load`)
 	t.Run("crun", func(t *testing.T) { runsContainers(t, "crun") })
 	t.Run("runc", func(t *testing.T) { runsContainers(t, "runc") })
 	t.Run("units", runsUnits)
+	t.Run("weight", weighsContainers)
+	t.Run("rules", keepsRules)
+	t.Run("top", watchesTop)
 
 	shell(t, "isolio status")
 	shell(t, "isolio disable disk1; echo 0 >/sys/kernel/config/modeldisk/disk1/power; rmdir /sys/kernel/config/modeldisk/disk1; modprobe -r modeldisk")
@@ -177,6 +191,111 @@ func runsContainers(t *testing.T, runtime string) {
 	shell(t, podman+" update --blkio-weight 50 batch")
 	asked["batch"] = 50
 	sharesAsAsked(t, "after the daemon was killed", asked)
+}
+
+// twoContainers start two with 600 and 200, which end with the test.
+func twoContainers(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { _, _ = tried(t, "podman rm -f -t 0 --all") })
+	podmanRun(t, "crun", "web", 600)
+	podmanRun(t, "crun", "batch", 200)
+}
+
+// Weights that an operator gives outlast what the daemon and systemd do.
+func weighsContainers(t *testing.T) {
+	twoContainers(t)
+	// What crun asks systemd for where --blkio-weight is 200.
+	shell(t, "isolio weight web 1200")
+	asked := map[string]float64{"web": 1200, "batch": 200}
+	sharesAsAsked(t, "after isolio weight", asked)
+	shell(t, "systemctl daemon-reload; systemctl restart isolio")
+	sharesAsAsked(t, "after daemon-reload and another daemon", asked)
+	shell(t, "isolio weight batch 400 --device disk1")
+	asked["batch"] = 400
+	sharesAsAsked(t, "after isolio weight of one disk", asked)
+}
+
+// Rules win over what was asked for. A file with a mistake changes nothing, and
+// whoever reloads it is told the line and the key.
+func keepsRules(t *testing.T) {
+	const rules, good = "/etc/isolio.toml", "metrics = \"127.0.0.1:9188\"\n\n[[rule]]\nname = \"batch\"\nweight = 400\n"
+	t.Cleanup(func() { _, _ = tried(t, "rm -f "+rules+"; systemctl restart isolio") })
+	twoContainers(t)
+	must(t, os.WriteFile(rules, []byte(good), 0o644))
+	shell(t, "systemctl restart isolio")
+	asked := map[string]float64{"web": 600, "batch": 400}
+	sharesAsAsked(t, "with a rule", asked)
+	for _, want := range []string{`isolio_weight{cgroup="`, `container="batch",device="disk1"} 400`, "isolio_request_duration_seconds_bucket{", "isolio_throttled_seconds_total{"} {
+		if got := metrics(t); !strings.Contains(got, want) {
+			t.Errorf("no %s in the metrics: %s", want, got)
+		}
+	}
+
+	must(t, os.WriteFile(rules, []byte(strings.Replace(good, "weight = 400", "weight = 40000", 1)), 0o644))
+	if out, err := tried(t, "systemctl reload isolio"); err == nil {
+		t.Errorf("a reload with a mistake in the rules succeeds: %s", out)
+	}
+	shell(t, "systemctl kill -s HUP isolio") // who does not ask first
+	sharesAsAsked(t, "after reloads with a mistake", asked)
+	log := shell(t, "systemctl is-active isolio; journalctl --no-pager -u isolio | tail -10")
+	const told = rules + ":5: rule.weight: 40000 is out of range; allowed: an integer 1..10000"
+	for _, want := range []string{"active", "isolio: " + told, told + "; the rules in force stay"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %q in the log", want)
+		}
+	}
+
+	must(t, os.WriteFile(rules, []byte(strings.Replace(good, "weight = 400", "weight = 300", 1)), 0o644))
+	shell(t, "systemctl reload isolio")
+	asked["batch"] = 300
+	sharesAsAsked(t, "after a reload", asked)
+	must(t, os.Remove(rules))
+	shell(t, "systemctl reload isolio")
+	asked["batch"] = 200
+	sharesAsAsked(t, "without rules", asked)
+}
+
+// What somebody sees who keeps `isolio top` open in a terminal, and the keys.
+func watchesTop(t *testing.T) {
+	twoContainers(t)
+	sharesAsAsked(t, "for top", map[string]float64{"web": 600, "batch": 200})
+	shell(t, "tmux new-session -d -x 132 -y 16 -s top isolio top")
+	t.Cleanup(func() { _, _ = tried(t, "tmux kill-server") })
+	shows := func(what string, wants func(screen string) bool) {
+		t.Helper()
+		screen := ""
+		for range 60 {
+			out, err := exec.Command("tmux", "capture-pane", "-p", "-t", "top").Output()
+			must(t, err)
+			if screen = string(out); wants(screen) {
+				t.Logf("%s:\n%s", what, screen)
+				return
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		t.Fatalf("%s: not so within 30 s:\n%s", what, screen)
+	}
+	has := func(all ...string) func(string) bool {
+		return func(screen string) bool {
+			for _, text := range all {
+				if !strings.Contains(screen, text) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	shows("two containers, with a history", has("ACTUAL%▼", "LAST", "web", "batch", "75.0", "25.0", "█"))
+	shell(t, "tmux send-keys -t top t")
+	shows("the tree", has("machine.slice", "    web", "    batch"))
+	shell(t, "tmux send-keys -t top t / b a t Enter")
+	shows("a filter", func(screen string) bool { return has("filter: bat", "batch")(screen) && !has("  web ")(screen) })
+	shell(t, "tmux send-keys -t top Escape Space; tmux resize-window -t top -x 80 -y 12")
+	shows("paused, on 80 columns", has("PAUSED", "web", "batch"))
+	shell(t, "tmux send-keys -t top q")
+	if out, err := tried(t, "while tmux has-session -t top 2>/dev/null; do sleep 0.2; done"); err != nil {
+		t.Errorf("q does not quit: %v: %s", err, out)
+	}
 }
 
 func runsUnits(t *testing.T) {

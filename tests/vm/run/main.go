@@ -239,9 +239,8 @@ func carryFiles(vm *lab.VM, dir, guest string) error {
 	return nil
 }
 
-// A distribution compiles the modules itself, which is the most of what it does,
-// and has all its files in memory. While its kernel unpacks them it shows no sign
-// of life.
+// A distribution starts many programs, and may compile the modules itself; it has
+// all its files in memory. While its kernel unpacks them it shows no sign of life.
 const (
 	treeLimit   = time.Hour
 	treeStall   = 15 * time.Minute
@@ -261,7 +260,15 @@ func bootTree(vm *lab.VM, dir, packages string) error {
 	vm.Payload.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "TERM=dumb"}
 	vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", treeLimit-time.Minute)
 	vm.Limit, vm.Stall, vm.WorkMiB = treeLimit, treeStall, treeWorkMiB
+	if modules := filepath.Join(dir, "modules.tar.gz"); exists(modules) {
+		vm.Payload.Files[path.Join(guestPackages, "modules.tar.gz")] = modules
+	}
 	return carryFiles(vm, packages, guestPackages)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // libapsTests are libaps' test programs by their paths in the guest; none where
