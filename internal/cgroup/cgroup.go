@@ -25,9 +25,15 @@ type Tree struct {
 	Root string
 }
 
+// v1 is where disks are shared on a machine with cgroup v1.
+const v1 = "blkio"
+
 // Check returns nil if the tree is there and has the io controller.
 func (t Tree) Check() error {
 	controllers, err := t.words("cgroup.controllers")
+	if errors.Is(err, fs.ErrNotExist) && t.Has(v1) {
+		return failure.Unsupportedf("%s is of cgroup v1, and isolio works with v2 only; boot with systemd.unified_cgroup_hierarchy=1", t.Path(v1))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return failure.Unsupportedf("%s is not a cgroup v2 tree; boot with systemd.unified_cgroup_hierarchy=1", t.Root)
 	}

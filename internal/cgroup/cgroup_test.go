@@ -40,6 +40,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"good", map[string]string{"cgroup.controllers": "cpuset cpu io memory pids\n"}, ""},
 		{"not cgroup v2", nil, "is not a cgroup v2 tree"},
+		{"cgroup v1", map[string]string{"blkio/blkio.weight": "500\n"}, "blkio is of cgroup v1, and isolio works with v2 only; boot with"},
 		{"io in v1", map[string]string{"cgroup.controllers": "cpuset pids\n"}, "has no io controller (it has: cpuset pids)"},
 		{"not quite io", map[string]string{"cgroup.controllers": "iox rdma\n"}, "has no io controller"},
 	}

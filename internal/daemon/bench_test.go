@@ -90,7 +90,7 @@ func BenchmarkCome(b *testing.B) {
 // BenchmarkScrape is one of the metrics of 200 containers.
 func BenchmarkScrape(b *testing.B) {
 	h := crowded(b)
-	handler := NewMetrics(h.Root, h.finder).Handler()
+	handler := NewMetrics(h.Root, h.tree, h.finder).Handler()
 	b.ReportAllocs()
 	for b.Loop() {
 		recorder := httptest.NewRecorder()

@@ -323,7 +323,7 @@ func TestMetrics(t *testing.T) {
 	stat(0, 0)
 	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.stat", "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 throttled_usec=500000 weight=100 share_ppm=0\n")
 	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.latency", "8:0 r16384=1 r20480=1 rmore=1 w2048=1\n")
-	m := NewMetrics(h.Root, h.finder)
+	m := NewMetrics(h.Root, h.tree, h.finder)
 	scrape := func() string {
 		recorder := httptest.NewRecorder()
 		m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))

@@ -29,14 +29,13 @@ type Metrics struct {
 	latest  usage.Sample
 }
 
-// NewMetrics are those of the machine below root, with the containers that are
-// found there.
-func NewMetrics(root string, finder *container.Finder) *Metrics {
-	sys := block.System{Root: root}
+// NewMetrics are those of the machine below root and its cgroups, with the containers
+// that are found there.
+func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metrics {
 	return &Metrics{
-		tree: cgroup.Tree{Root: sys.Path("sys/fs/cgroup")},
+		tree: tree,
 		sampler: &usage.Sampler{
-			System:     sys,
+			System:     block.System{Root: root},
 			Containers: finder.List,
 		},
 	}

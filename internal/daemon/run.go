@@ -220,7 +220,7 @@ func (d *Daemon) serve() (stop func(), err error) {
 		return nil, fmt.Errorf("%s: metrics: %w", d.RuleFile, err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", NewMetrics(d.Root, d.finder).Handler())
+	mux.Handle("GET /metrics", NewMetrics(d.Root, d.tree, d.finder).Handler())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -18,7 +18,8 @@ func (m *machine) cgroups() []Check {
 	if m.noCgroups == nil {
 		return ok(name, "%s has the io controller", m.shown(m.world.Tree.Root))
 	}
-	return fails(name, m.noCgroups.Error(), "boot with systemd.unified_cgroup_hierarchy=1; on cgroup v1, kyber-fairness reads blkio.kyber.weight, which isolio does not write")
+	finding, remedy, _ := strings.Cut(m.noCgroups.Error(), "; ")
+	return fails(name, finding, remedy+"; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write")
 }
 
 // controller tells which containers and pods have no weight because the io

@@ -6,7 +6,6 @@ package usage
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -92,7 +91,14 @@ type disk struct {
 
 // Check returns nil if there is a disk to look at.
 func (s *Sampler) Check() error {
-	if err := meter.Check(s.tree()); err != nil {
+	tree, err := cgroup.Find(s.System.Root)
+	if err != nil {
+		return err
+	}
+	if err := tree.Check(); err != nil {
+		return err
+	}
+	if err := meter.Check(tree.Root); err != nil {
 		return err
 	}
 	disks, err := s.disks()
@@ -101,8 +107,6 @@ func (s *Sampler) Check() error {
 	}
 	return err
 }
-
-func (s *Sampler) tree() string { return s.System.Path("sys/fs/cgroup") }
 
 // disks finds the disks that have the scheduler, by number.
 func (s *Sampler) disks() (map[string]disk, error) {
@@ -147,7 +151,11 @@ func (s *Sampler) Sample() (Sample, error) {
 	if !s.lastAt.IsZero() {
 		sample.Over = at.Sub(s.lastAt)
 	}
-	groups, err := cgroup.Tree{Root: s.tree()}.Groups()
+	tree, err := cgroup.Find(s.System.Root)
+	if err != nil {
+		return Sample{}, err
+	}
+	groups, err := tree.Groups()
 	if err != nil {
 		return Sample{}, err
 	}
@@ -156,7 +164,7 @@ func (s *Sampler) Sample() (Sample, error) {
 	}
 	counters := map[source]meter.Counters{}
 	for _, group := range append([]string{""}, groups...) {
-		stats, err := meter.ReadStat(filepath.Join(s.tree(), group))
+		stats, err := meter.ReadStat(tree.Path(group))
 		if err != nil {
 			return Sample{}, err
 		}
