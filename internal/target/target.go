@@ -98,6 +98,9 @@ func podName(c container.Container) string {
 // Find returns the one target that name means. A word with a "/" is a cgroup's
 // path if there is such a cgroup.
 func (w World) Find(name string) (Target, error) {
+	if name == "" {
+		return Target{}, failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", name)
+	}
 	if group, ok := w.path(name); ok {
 		return w.Of(group), nil
 	}
@@ -126,8 +129,15 @@ func (w World) Find(name string) (Target, error) {
 	case 1:
 		return w.Of(found[0]), nil
 	}
-	return Target{}, failure.Usagef("target %q: there are %d of this name; give one's cgroup: %s", name, len(found), strings.Join(found, ", "))
+	more := ""
+	if rest := len(found) - mostListed; rest > 0 {
+		found, more = found[:mostListed], fmt.Sprintf(" and %d more", rest)
+	}
+	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: %s%s", name, strings.Join(found, ", "), more)
 }
+
+// mostListed is how many targets of a name a message lists.
+const mostListed = 3
 
 // path is the group that a path means: below the tree's root, or with where
 // the tree is mounted before it.

@@ -50,3 +50,17 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+// An empty name is none, and not everybody's who has none; a message stays short.
+func TestFindNotOne(t *testing.T) {
+	w := World{Tree: cgroup.Tree{Root: "/sys/fs/cgroup"}}
+	for _, n := range []string{"1", "2", "3", "4", "5"} {
+		w.Groups = append(w.Groups, n)
+		w.Containers = append(w.Containers, container.Container{ID: "abcd" + n, Cgroup: n})
+	}
+	for name, want := range map[string]string{"": "it is empty", "abcd": "give one's cgroup: 1, 2, 3 and 2 more"} {
+		if _, err := w.Find(name); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("Find(%q): %v, want %s", name, err, want)
+		}
+	}
+}
