@@ -69,6 +69,7 @@ test-go: ## Go unit tests, and scripts that call the command
 test-vm: ## tests of the modules on a booted kernel KERNEL
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
+	@for line in $(lines); do scripts/libaps $$line tests || exit 1; done
 	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
 
 guest-tests: build

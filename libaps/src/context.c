@@ -42,10 +42,15 @@ void aps_count_waiting(int change)
 	atomic_fetch_add_explicit(&nr_waiting, change, memory_order_relaxed);
 }
 
+/* Those that wait, with this one, whose I/O may be about to be sent. */
+static unsigned int count_with(const struct aps *ctx)
+{
+	return (unsigned int)atomic_load_explicit(&nr_waiting, memory_order_relaxed) + !ctx->nr_sent;
+}
+
 uint32_t aps_need_ppm(const struct aps *ctx)
 {
-	int waiting = atomic_load_explicit(&nr_waiting, memory_order_relaxed);
-	uint64_t need = (uint64_t)waiting * APS_PPM_ONE * APS_PPM_ONE / ctx->cpu.load.capacity_ppm;
+	uint64_t need = (uint64_t)count_with(ctx) * APS_PPM_ONE * APS_PPM_ONE / ctx->cpu.load.capacity_ppm;
 
 	return need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
 }
@@ -285,5 +290,5 @@ void aps_sample(struct aps *ctx, uint64_t now_ns)
 	ctx->stats.nr_samples++;
 	/* A machine that does not tell has the utilisation that it told last. */
 	(void)aps_cpu_read(&ctx->cpu, now_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID),
-			   (unsigned int)atomic_load_explicit(&nr_waiting, memory_order_relaxed));
+			   count_with(ctx));
 }

@@ -223,6 +223,26 @@ static int find_levels(struct aps_cpu *cpu, const char *root)
 	return 0;
 }
 
+/* What a quota leaves of the CPUs, ppm. */
+static uint64_t level_capacity_ppm(const struct aps_cpu_level *level)
+{
+	return level->quota_ppm * QUOTA_NUM / QUOTA_DEN;
+}
+
+/* Before anything is known of others: all CPUs, or the least quota. */
+static void start_load(struct aps_cpu *cpu)
+{
+	unsigned int i;
+
+	cpu->load.capacity_ppm = cpu->nr_cpus * APS_PPM_ONE;
+	for (i = 0; i < cpu->nr_levels; i++) {
+		uint64_t capacity_ppm = level_capacity_ppm(&cpu->levels[i]);
+
+		if (capacity_ppm && capacity_ppm < cpu->load.capacity_ppm)
+			cpu->load.capacity_ppm = capacity_ppm;
+	}
+}
+
 int aps_cpu_open(struct aps_cpu *cpu, const char *root)
 {
 	int err;
@@ -232,7 +252,6 @@ int aps_cpu_open(struct aps_cpu *cpu, const char *root)
 	err = read_allowed(cpu, root);
 	if (err)
 		return err;
-	cpu->load.capacity_ppm = cpu->nr_cpus * APS_PPM_ONE;
 	cpu->text_bytes = TEXT_BYTES + (size_t)sysconf(_SC_NPROCESSORS_CONF) * TEXT_BYTES_PER_CPU;
 	cpu->text = malloc(cpu->text_bytes);
 	if (!cpu->text)
@@ -244,6 +263,7 @@ int aps_cpu_open(struct aps_cpu *cpu, const char *root)
 		aps_cpu_close(cpu);
 		return err;
 	}
+	start_load(cpu);
 	cpu->waits_fd = open_below(root, "/proc/schedstat");
 	cpu->own_waits_fd = open_below(root, "/proc/thread-self/schedstat");
 	return 0;
@@ -329,7 +349,7 @@ static void compare(struct aps_cpu *cpu, const struct aps_cpu_reading *now,
 	account(&load, &left_ppm, cpu->nr_cpus * APS_PPM_ONE,
 		cpus_ppm(since(passed_ns * cpu->nr_cpus, idle_ns + own_ns) + waited_ns, passed_ns));
 	for (i = 0; i < cpu->nr_levels; i++) {
-		uint64_t capacity_ppm = cpu->levels[i].quota_ppm * QUOTA_NUM / QUOTA_DEN;
+		uint64_t capacity_ppm = level_capacity_ppm(&cpu->levels[i]);
 		uint64_t usage_ns = since(now->usage_ns[i], then->usage_ns[i]);
 		uint64_t wanted_ppm = cpus_ppm(since(usage_ns, own_ns), passed_ns);
 

@@ -173,6 +173,7 @@ static void a_quota_is_the_margin(void)
 	quota("200000 100000\n", 0, 0);
 	opened(&cpu);
 	EXPECT_EQ(cpu.nr_levels, 1);
+	EXPECT_EQ(cpu.load.capacity_ppm, 1750000); /* before the first reading, too */
 	reads(&cpu, 0, 0);
 	/* The machine is idle but for this cgroup, which may use 2 CPUs, 1.75 of
 	 * them count, and others in it use 0.875. */

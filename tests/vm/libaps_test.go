@@ -9,9 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -22,7 +25,7 @@ const libapsDir = "/tests/libaps/"
 func withLibaps(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(libapsDir); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("libaps is not built for this kernel: make libaps")
+		t.Skip("libaps is not built for this kernel: make test-vm does that")
 	}
 }
 
@@ -33,7 +36,8 @@ func TestLibaps(t *testing.T) {
 	withModelDisk(t)
 	polled := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "memory_backed=1", "poll_queues=1"})
 	plain := newModelDisk(t, []string{"model=fixed", "size_mib=16"})
-	bad := newDisk(t, []string{"size=16", "blocksize=4096", "irqmode=2", "completion_nsec=20000", "poll_queues=1", "badblocks=+0-255"})
+	bad := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
+	bad.fail(t, "error_every=2")
 	out, err := exec.Command(libapsDir+"ring-test", "/dev/"+polled.name, "/dev/"+plain.name, "/dev/"+bad.name).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -62,5 +66,125 @@ func TestLibapsCost(t *testing.T) {
 	}
 	if ns, err := strconv.Atoi(string(found[1])); err != nil || ns < 20 || ns >= 300 {
 		t.Errorf("%d instructions a decision, want fewer than 300 (%v)", ns, err)
+	}
+}
+
+// pings is what apsping said of its reads.
+type pings struct {
+	polled, halfSlept, deep int // how they were waited for
+}
+
+var pingWaits = regexp.MustCompile(`waits: \d+ interrupt, (\d+) poll, (\d+) hybrid, (\d+) deep;`)
+
+// ping reads the disk so many times, one read after the other, from inside the group.
+func ping(t *testing.T, d *disk, group, mode string, reads int) (p pings) {
+	t.Helper()
+	dir, err := os.Open(group)
+	must(t, err)
+	defer dir.Close()
+	cmd := exec.Command(libapsDir+"apsping", "-q", "-i", "0", "-c", strconv.Itoa(reads), "-m", mode, "/dev/"+d.name)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("apsping: %v\n%s", err, out)
+	}
+	t.Logf("%s: %s", filepath.Base(group), out)
+	found := pingWaits.FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("apsping said nothing of waits:\n%s", out)
+	}
+	for i, to := range []*int{&p.polled, &p.halfSlept, &p.deep} {
+		*to, err = strconv.Atoi(string(found[i+1]))
+		must(t, err)
+	}
+	if sum := p.polled + p.halfSlept + p.deep; sum < reads {
+		t.Errorf("%d waits for %d reads", sum, reads)
+	}
+	return p
+}
+
+// spins checks that a reader took the CPU for its own. At first it may sleep half:
+// what ran just before it counts until the window of readings has passed.
+func spins(t *testing.T, p pings) {
+	t.Helper()
+	if all := p.polled + p.halfSlept + p.deep; p.polled < all/4 || p.deep > all/10 {
+		t.Errorf("nobody else wants the CPU: %d of %d waits were polled, %d slept deep", p.polled, all, p.deep)
+	}
+}
+
+// cpuGroup makes a cgroup, and writes files of the CPU's controllers there.
+func cpuGroup(t *testing.T, name string, settings ...string) string {
+	t.Helper()
+	write(t, filepath.Join(cgroupRoot, "cgroup.subtree_control"), "+cpu +cpuset")
+	t.Cleanup(func() { write(t, filepath.Join(cgroupRoot, "cgroup.subtree_control"), "-cpu -cpuset") })
+	group := newGroup(t, name)
+	for _, s := range settings {
+		file, value, _ := strings.Cut(s, "=")
+		write(t, filepath.Join(group, file), value)
+	}
+	return group
+}
+
+// throttled is how often the group had used up its quota.
+func throttled(t *testing.T, group string) int {
+	t.Helper()
+	for line := range strings.Lines(read(t, filepath.Join(group, "cpu.stat"))) {
+		if n, found := strings.CutPrefix(strings.TrimSpace(line), "nr_throttled "); found {
+			times, err := strconv.Atoi(n)
+			must(t, err)
+			return times
+		}
+	}
+	t.Fatalf("%s/cpu.stat has no nr_throttled", group)
+	return 0
+}
+
+// A container's quota is its margin: who spins through it is throttled, and libaps
+// sleeps where it would; with no quota, and with nobody else there, it spins.
+func TestLibapsQuota(t *testing.T) {
+	comparesRates(t)
+	withLibaps(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
+	const reads = 4000
+	free := cpuGroup(t, "free")
+	spins(t, ping(t, d, free, "aps", 2*reads))
+	const quota = "cpu.max=50000 100000"
+	spun, slept := cpuGroup(t, "spun", quota), cpuGroup(t, "slept", quota)
+	ping(t, d, spun, "poll", reads)
+	if times := throttled(t, spun); times < 2 {
+		t.Errorf("polling was throttled %d times: the quota is not what it runs into", times)
+	}
+	if p := ping(t, d, slept, "aps", reads); p.deep < reads*9/10 {
+		t.Errorf("half a CPU: %d of %d reads slept deep, want nine of ten", p.deep, reads)
+	}
+	if times := throttled(t, slept); times > 0 {
+		t.Errorf("it was throttled %d times", times)
+	}
+}
+
+// In a cpuset only its CPUs count: a neighbour on another is none, one on the same is.
+func TestLibapsCpuset(t *testing.T) {
+	comparesRates(t)
+	withLibaps(t)
+	withModelDisk(t)
+	if runtime.NumCPU() < 2 {
+		t.Skip("one CPU: build/vm-run --cpus 2")
+	}
+	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=32", "size_mib=16", "poll_queues=2", "queues=2"})
+	const reads = 2000
+	neighbours := cpuGroup(t, "neighbours", "cpuset.cpus=1")
+	dir, err := os.Open(neighbours)
+	must(t, err)
+	defer dir.Close()
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	busy.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	must(t, busy.Start())
+	defer func() { _, _ = busy.Process.Kill(), busy.Wait() }()
+	apart := cpuGroup(t, "apart", "cpuset.cpus=0")
+	spins(t, ping(t, d, apart, "aps", 2*reads))
+	together := cpuGroup(t, "together", "cpuset.cpus=1")
+	if p := ping(t, d, together, "aps", reads); p.deep < reads*3/4 {
+		t.Errorf("on the neighbour's CPU: %d of %d reads slept deep, want three of four", p.deep, reads)
 	}
 }

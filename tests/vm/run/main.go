@@ -274,7 +274,7 @@ func exists(file string) bool {
 // libapsTests are libaps' test programs by their paths in the guest; none where
 // they are not built.
 func libapsTests(kernel *lab.Kernel) (map[string]string, error) {
-	names := []string{"ring-test", "cost"}
+	names := []string{"ring-test", "cost", "apsping"}
 	files, err := kernel.Libaps(names...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
