@@ -157,8 +157,11 @@ static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes)
 	return min_t(s64, left_bytes, grant_bytes * KF_CARRY_ROUNDS);
 }
 
+/* No hold with less credit than this part of a round: each takes a timer. */
+#define KF_HOLD_LEAST_PART	2
+
 /**
- * kf_hold_credit_ns - how long refills may be held for cgroups expected back
+ * kf_hold_credit_ns - how long refills may be held in vain for cgroups expected back
  * @credit_ns: what is left of it
  * @elapsed_ns: time since the last refill
  * @round_ns: length of a round

@@ -229,6 +229,7 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 	return max(rounds, kf_rounds_to_fill(kq->hungry_share));
 }
 
+/* Nobody came, or nobody is expected any more. */
 static void kf_end_hold(struct kf_queue *kq, u64 now_ns)
 {
 	u64 held_ns = now_ns - kq->hold_start_ns;
@@ -285,14 +286,15 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 
 	kq->hold_credit_ns = kf_hold_credit_ns(kq->hold_credit_ns, elapsed_ns,
 					       round_ns, READ_ONCE(kq->hold_pct));
+	kq->hold_least_ns = max_t(u64, round_ns / KF_HOLD_LEAST_PART, 1);
 	kq->round_start_ns = now_ns;
 	/* Pairs with kf_wait_for_refill(): budgets before the round's number. */
 	smp_store_release(&kq->round, kq->round + 1);
 }
 
 /*
- * Whether to wait a little longer for a group that is expected. The time this
- * takes is paid from the credit.
+ * Whether to wait a little longer for a group that is expected. What this takes in
+ * vain is paid from the credit.
  */
 static bool kf_hold_refill(struct kf_queue *kq)
 {
@@ -305,7 +307,7 @@ static bool kf_hold_refill(struct kf_queue *kq)
 		return false;
 	}
 	if (!kq->hold_start_ns) {
-		if (!kq->hold_credit_ns)
+		if (kq->hold_credit_ns < kq->hold_least_ns)
 			return false;
 		WRITE_ONCE(kq->hold_start_ns, now_ns);
 		trace_kf_hold(kq->dev, atomic_read(&kq->nr_expected),
@@ -345,13 +347,13 @@ bool kf_refill_if_spent(struct kf_queue *kq)
 	return spent;
 }
 
-/* Somebody dispatched: whoever was expected is back. */
+/* Somebody dispatched: the hold was not in vain, and is not paid for. */
 void kf_stop_holding(struct kf_queue *kq)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&kq->lock, flags);
-	kf_end_hold(kq, ktime_get_ns());
+	WRITE_ONCE(kq->hold_start_ns, 0);
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
 

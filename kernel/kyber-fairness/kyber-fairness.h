@@ -158,8 +158,10 @@ struct kf_queue {
 	u64 round_start_ns;
 	/* When a refill was due that waits for a group expected back; 0: none. */
 	u64 hold_start_ns;
-	/* How long refills may still be held; see kf_hold_credit_ns(). */
+	/* How long refills may still be held in vain; see kf_hold_credit_ns(). */
 	u64 hold_credit_ns;
+	/* With less of that none is held. */
+	u64 hold_least_ns;
 	/* Counts walks over the hierarchy; see kf_update_shares(). */
 	unsigned int walk;
 	struct hrtimer timer;
