@@ -45,7 +45,7 @@ func TestJain(t *testing.T) {
 func run(scheduler string, mibs ...float64) Run {
 	r := Run{
 		Scheduler: scheduler, Device: "null_blk, completion 1000 us, 1 queue of 32 tags, 4096 MiB",
-		Kernel: "6.1.0-56-cloud-amd64", Fio: "fio-3.33",
+		Kernel: "6.1.0-56-cloud-amd64", Fio: "fio-3.33", CPUBusyPct: 52,
 	}
 	for i, weight := range []int{1000, 500, 250, 100} {
 		rate := mibs[i] * (1 << 20)

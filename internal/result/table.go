@@ -151,7 +151,7 @@ func (s section) totals(b *strings.Builder) {
 	for _, r := range s.runs {
 		row := []string{
 			r.Scheduler, fmt.Sprintf("%.1f", r.TotalBytesPS/(1<<20)), fmt.Sprintf("%.0f", r.TotalIOPS),
-			quotient(r.TotalVsNone), fmt.Sprintf("%.4f", r.JainWeighted), fmt.Sprintf("%.0f", r.CPUUserPct+r.CPUSystemPct),
+			quotient(r.TotalVsNone), fmt.Sprintf("%.4f", r.JainWeighted), fmt.Sprintf("%.0f", r.CPUBusyPct),
 		}
 		if referenced {
 			row = slices.Insert(row, versusAt, quotient(r.TotalVsReference))
