@@ -80,18 +80,42 @@ func (b *builder) ofCritical() []acrossPanel {
 			return c.CPUUserPct + c.CPUSystemPct
 		})},
 		{"Others", "bytes per second of all but " + name + " (" + b.bytes.unit + ")", func(r *result.Run) float64 {
-			sum, found := 0.0, false
-			for i := range r.Containers {
-				if c := &r.Containers[i]; c.Name != name {
-					sum, found = sum+c.BytesPS/b.bytes.div, true
-				}
-			}
-			if !found {
-				return math.NaN()
-			}
-			return sum
+			return b.others(r) / b.bytes.div
+		}},
+		{"Others, of what they do alone", "throughput of all but " + name + " (% of that without it)", func(r *result.Run) float64 {
+			return 100 * b.others(r) / b.othersAlone()
 		}},
 	}
+}
+
+// others is what all but the critical container get together; NaN if there are none.
+func (b *builder) others(r *result.Run) float64 {
+	sum, found := 0.0, false
+	for i := range r.Containers {
+		if c := &r.Containers[i]; c.Name != b.doc.Critical {
+			sum, found = sum+c.BytesPS, true
+		}
+	}
+	if !found {
+		return math.NaN()
+	}
+	return sum
+}
+
+// othersAlone is what the others get in the one run that the critical container is
+// not in; NaN if there is none, or more than one.
+func (b *builder) othersAlone() float64 {
+	alone, found := math.NaN(), 0
+	for i := range b.doc.Runs {
+		r := &b.doc.Runs[i]
+		if !slices.ContainsFunc(r.Containers, func(c result.Container) bool { return c.Name == b.doc.Critical }) {
+			alone, found = b.others(r), found+1
+		}
+	}
+	if found != 1 {
+		return math.NaN()
+	}
+	return alone
 }
 
 // across draws, over the cases, the totals, their quotient by that of none in

@@ -448,6 +448,32 @@ func TestAcrossCasesOfACriticalContainer(t *testing.T) {
 	}
 }
 
+// Where the others once ran without it, the page says what they lose to it.
+func TestWhatOthersLose(t *testing.T) {
+	doc := cases(2, 3, "alone", "together")
+	doc.Critical = doc.Runs[0].Containers[0].Name
+	doc.Runs = doc.Runs[2:] // one without it is enough
+	alone := &doc.Runs[0]
+	alone.Containers = alone.Containers[1:]
+	var lost *html.Node
+	for _, f := range all(section(parse(t, render(t, doc)), "across"), "figure") {
+		if strings.Contains(textOf(all(f, "figcaption")[0]), "of what they do alone") {
+			lost = f
+		}
+	}
+	if lost == nil {
+		t.Fatal("no panel of what others lose")
+	}
+	b := newBuilder(doc)
+	if got, want := b.othersAlone(), b.others(alone); got != want || want <= 0 {
+		t.Errorf("alone they get %v, want %v", got, want)
+	}
+	doc.Runs = append(doc.Runs, *alone)
+	if got := newBuilder(doc).othersAlone(); !math.IsNaN(got) {
+		t.Errorf("with two runs without the critical container: %v, want none", got)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	doc := document()
 	doc.Runs = doc.Runs[:1]

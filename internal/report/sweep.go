@@ -32,8 +32,12 @@ type sweep struct {
 	lines [][]float64
 }
 
-// curveOf names what a variant is one of: a scheduler and the tunables it sets.
+// curveOf names what a variant is one of: a scheduler and the tunables it sets. One
+// that sets none is another program, and of nothing.
 func curveOf(v *result.Variant) string {
+	if len(v.Changes) == 0 {
+		return ""
+	}
 	return v.Of + " " + strings.Join(slices.Sorted(maps.Keys(v.Changes)), " ")
 }
 
@@ -47,6 +51,9 @@ func (b *builder) sweeps() ([]sweepSection, error) {
 			continue
 		}
 		name := curveOf(run.Variant)
+		if name == "" {
+			continue
+		}
 		if runs[name] == nil {
 			names = append(names, name)
 		}
