@@ -219,9 +219,10 @@ static struct sfq_queue *sfq_pick_queue(struct sfq_device *sd, bool may_write)
 	}
 
 	if (!sq->turn.nr_reads && !sq->turn.nr_writes) {
-		if (sq == &sd->async)
+		/* A reader that goes before another's write has not had a turn. */
+		if (pick == SFQ_PICK_ASYNC)
 			sd->nr_selections = 0;
-		else
+		else if (pick == SFQ_PICK_FIRST)
 			sd->nr_selections++;
 		sd->stats.nr_selected[pick]++;
 		trace_sfq_turn(sd->dev, sfq_pick_names[pick], sq->pid,

@@ -137,7 +137,8 @@ enum sfq_pick {
 /**
  * sfq_pick - which queue dispatches next (algorithm 2)
  * @limits: sync_selections
- * @nr_selections: turns that processes have begun since the async queue's last
+ * @nr_selections: turns that processes have begun since the async queue's last,
+ *	without those of readers that went before the write of another
  * @async_began: the async queue is in the middle of its turn
  * @async_may: it has a request that may go
  * @first_may: the process whose turn it is has a request that may go

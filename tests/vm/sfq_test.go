@@ -58,6 +58,21 @@ func (d *disk) directions(t *testing.T) (reads, writes int) {
 	return reads, writes
 }
 
+// writesOf is how many writes of a group the disk has completed.
+func writesOf(t *testing.T, group string, d *disk) int {
+	t.Helper()
+	for line := range strings.Lines(read(t, filepath.Join(group, "io.stat"))) {
+		var rbytes, wbytes, rios, wios int
+		if rest, ok := strings.CutPrefix(line, d.number+" "); ok {
+			if _, err := fmt.Sscanf(rest, "rbytes=%d wbytes=%d rios=%d wios=%d", &rbytes, &wbytes, &rios, &wios); err != nil {
+				t.Fatalf("io.stat: %q: %v", line, err)
+			}
+			return wios
+		}
+	}
+	return 0
+}
+
 // slowFlash is a disk of 4,000 requests a second that the load, not the CPU,
 // keeps full.
 var slowFlash = []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=4", "submit_queues=1", "size=256"}
@@ -235,6 +250,52 @@ func TestSFQSharesDirections(t *testing.T) {
 				_ = l.cmd.Wait()
 			}
 		})
+	}
+}
+
+// A process that waits for its writes has three turns before what is written back has
+// one, also where a reader goes before both: those are not turns of processes that
+// the asynchronous queue may count. Written back are pieces of 64 KiB, after each of
+// which 32 reads go.
+func TestSFQSyncWritesBeforeAsync(t *testing.T) {
+	comparesRates(t)
+	withSFQ(t)
+	d := newDisk(t, slowFlash)
+	d.use(t, "sfq")
+	write(t, d.queue("nr_requests"), "256")
+	write(t, d.queue("wbt_lat_usec"), "0")
+	var loads []*load
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"reader", []string{"--rw=randread", "--iodepth=32"}},
+		{"saver", []string{"--rw=randwrite", "--iodepth=8", "--offset=64m"}},
+		{"copy", []string{"--rw=randwrite", "--bs=64k", "--numjobs=4", "--ioengine=psync", "--direct=0", "--sync_file_range=write:16", "--offset=128m"}},
+	} {
+		loads = append(loads, startFio(t, d, newGroup(t, "order-"+c.name), append(c.args, "--size=64m", "--time_based", "--runtime=60")...))
+	}
+	saver := loads[1]
+	saved := func() int { return writesOf(t, saver.group, d) }
+	_, written := d.directions(t)
+	for _, now := d.directions(t); now < written+100 || saved() == 0; _, now = d.directions(t) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	_, written = d.directions(t)
+	before, now := saved(), written
+	for now < written+200 {
+		time.Sleep(10 * time.Millisecond)
+		_, now = d.directions(t)
+	}
+	if got := (saved() - before) * 100 / (now - written); got < 65 || got > 85 {
+		d.logState(t)
+		t.Errorf("%d %% of the writes were those that somebody waits for, want 75", got)
+	}
+	for _, l := range loads {
+		must(t, l.cmd.Process.Signal(unix.SIGINT))
+	}
+	for _, l := range loads {
+		_ = l.cmd.Wait()
 	}
 }
 
