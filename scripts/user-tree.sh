@@ -4,6 +4,7 @@
 # reads it after lib.sh. Sets `tree`, a copy of that of kernel $line, which goes at
 # the end, and `log`.
 
+: "${build:?lib.sh comes first}" "${line:?}"
 user=$build/user/$line
 [ -e "$user/recipe" ] || die "there is no build/user/$line: scripts/user-root $line makes it"
 ls "$build"/deb/isolio-dkms_*.deb >/dev/null || die "no packages: make deb makes them"

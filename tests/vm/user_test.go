@@ -102,8 +102,7 @@ func sharesAsAsked(t *testing.T, when string, asked map[string]float64) {
 		}
 	}
 	t.Logf("%s, asked for %v", when, asked)
-	shell(t, "isolio top --interval 1s")
-	now := topOf(t, "--interval 6s --count 1")
+	now := topOf(t, "--interval 4s --count 1")
 	for name, weight := range asked {
 		got, want := now[name].Share, weight/sum
 		t.Logf("%s: %s has %.2f %%, asked for %.2f %%: %+.2f %%", when, name, 100*got, 100*want, 100*(got/want-1))
@@ -171,6 +170,7 @@ func runsContainers(t *testing.T, runtime string) {
 	podmanRun(t, runtime, "web", 600)
 	podmanRun(t, runtime, "batch", 200)
 	sharesAsAsked(t, "two containers", asked)
+	shell(t, "isolio top")
 
 	podmanRun(t, runtime, "db", 1000)
 	podmanRun(t, runtime, "plain", 0)
