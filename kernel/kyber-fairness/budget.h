@@ -143,18 +143,24 @@ static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns, u64 pct)
  * kf_carry_bytes - what is left of a budget that the next round respects
  * @left_bytes: budget left, negative for a debt
  * @grant_bytes: what the cgroup is granted for a round
+ * @cost_bytes: what a request of it is charged on the mean
  *
  * A debt is always carried: it is service already had. What a cgroup did not
  * spend it was entitled to and may still spend, up to KF_CARRY_ROUNDS: the
  * device and the submitters run in bursts that are longer than a round. It
  * does not grow further, so a cgroup that cannot use its share saves no
- * more than a few milliseconds of it.
+ * more than a few milliseconds of it. With requests that are larger than rounds, such as
+ * the kernel makes of what was left in the page cache, that would be less than one:
+ * up to KF_CARRY_REQUESTS of those.
  */
-#define KF_CARRY_ROUNDS	8
+#define KF_CARRY_ROUNDS		8
+#define KF_CARRY_REQUESTS	4
 
-static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes)
+static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes, u32 cost_bytes)
 {
-	return min_t(s64, left_bytes, grant_bytes * KF_CARRY_ROUNDS);
+	return min_t(s64, left_bytes,
+		     max_t(s64, grant_bytes * KF_CARRY_ROUNDS,
+			   (s64)cost_bytes * KF_CARRY_REQUESTS));
 }
 
 /* No hold with less credit than this part of a round: each takes a timer. */

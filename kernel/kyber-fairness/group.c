@@ -185,13 +185,14 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 			used_bytes += kg->refilled_bytes - left_bytes;
 			kg->used_bytes += kg->refilled_bytes - left_bytes;
 			kg->last_used_ns = now_ns;
-		} else if (!waiting && left_bytes >= 0 &&
+		} else if (!waiting && !nr_outstanding && left_bytes >= 0 &&
 			   now_ns - kg->last_used_ns >= KF_IDLE_NS &&
 			   kf_group_deactivate(kg)) {
 			continue;
 		}
 
-		carry_bytes = kf_carry_bytes(left_bytes, kf_group_grant_bytes(kg));
+		carry_bytes = kf_carry_bytes(left_bytes, kf_group_grant_bytes(kg),
+					     READ_ONCE(kg->mean_cost_bytes));
 		/* Others may charge meanwhile: add, never set. */
 		atomic64_add(carry_bytes - left_bytes, &kg->budget_bytes);
 		kg->refilled_bytes = carry_bytes;

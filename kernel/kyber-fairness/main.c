@@ -80,7 +80,8 @@
  *
  * A share is the weight among active siblings times the share of the parent.
  * A cgroup is active from its first request until a refill finds that it has
- * neither dispatched for 10 ms nor requests waiting nor a debt.
+ * not dispatched for 10 ms, no request waiting or inside, and no debt. (Requests
+ * of 1 MiB may be inside a slow device for seconds: who made them is not gone.)
  *
  * Who may wait where: the scheduler's tags are handed out to whoever asks.
  * Cgroups that are held back would keep all of them, and the cgroup with
@@ -173,9 +174,9 @@
  * to its share, gets less than its share, and the total stays near full.
  * Buffered writes are charged to the cgroup that dirtied the pages where the
  * filesystem tells (cgroup v2), and their tags to the flusher. Who flushes when is
- * up to the kernel's writeback, and it fills a device with more requests of 1 MiB
- * than it needs, in turns: two writers of weights 200 and 100 on ext4 got 54 and
- * 46 %, and next to a reader the three of equal weight 37, 30 and 33
+ * up to the kernel's writeback, which makes requests of 1 MiB and pauses, and fills a
+ * device with more of them than it needs: two writers of weights 200 and 100 on ext4
+ * get 69 and 31 %. Next to a reader the three of equal weight get 34, 33 and 33
  * (experiments/kf-writeback.toml). On devices
  * whose scheduler tags are shared by all hardware queues, the tag limit
  * counts per hardware queue.

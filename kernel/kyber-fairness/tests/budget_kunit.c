@@ -146,7 +146,7 @@ static void unused_budget_is_bounded(struct kunit *test)
 	int round;
 
 	for (round = 0; round < 100; round++) {
-		s64 carry = kf_carry_bytes(lazy, kf_grant_bytes(pool, share));
+		s64 carry = kf_carry_bytes(lazy, kf_grant_bytes(pool, share), 4096);
 		/* It does not wait: what it carries is not counted. */
 		u64 spendable = kf_spendable_bytes(pool, 0, 2);
 
@@ -159,9 +159,11 @@ static void unused_budget_is_bounded(struct kunit *test)
 
 static void carry_keeps_debts(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_carry_bytes(-(s64)MIB, 4096), -(s64)MIB);
-	KUNIT_EXPECT_EQ(test, kf_carry_bytes(5000, 4096), 5000);
-	KUNIT_EXPECT_EQ(test, kf_carry_bytes(1 << 20, 4096), 8 * 4096);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(-(s64)MIB, 4096, 4096), -(s64)MIB);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(5000, 4096, 4096), 5000);
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(1 << 20, 4096, 4096), 8 * 4096);
+	/* Requests of 128 KiB do not fit into eight rounds of 4. */
+	KUNIT_EXPECT_EQ(test, kf_carry_bytes(1 << 20, 4096, 131072), 4 * 131072);
 }
 
 /* A tenth of the time, and never more than a round is saved up. */
