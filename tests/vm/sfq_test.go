@@ -262,7 +262,8 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	withSFQ(t)
 	d := newDisk(t, slowFlash)
 	d.use(t, "sfq")
-	write(t, d.queue("nr_requests"), "256")
+	// More than all three have: nobody waits for a place in the scheduler.
+	write(t, d.queue("nr_requests"), "1024")
 	write(t, d.queue("wbt_lat_usec"), "0")
 	var loads []*load
 	for _, c := range []struct {
@@ -271,9 +272,9 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	}{
 		{"reader", []string{"--rw=randread", "--iodepth=32"}},
 		{"saver", []string{"--rw=randwrite", "--iodepth=8", "--offset=64m"}},
-		{"copy", []string{"--rw=randwrite", "--bs=64k", "--numjobs=4", "--ioengine=psync", "--direct=0", "--sync_file_range=write:16", "--offset=128m"}},
+		{"copy", []string{"--rw=randwrite", "--bs=64k", "--numjobs=4", "--ioengine=psync", "--direct=0", "--sync_file_range=write:16", "--offset=128m", "--size=16m"}},
 	} {
-		loads = append(loads, startFio(t, d, newGroup(t, "order-"+c.name), append(c.args, "--size=64m", "--time_based", "--runtime=60")...))
+		loads = append(loads, startFio(t, d, newGroup(t, "order-"+c.name), append([]string{"--size=64m", "--time_based", "--runtime=60"}, c.args...)...))
 	}
 	saver := loads[1]
 	saved := func() int { return writesOf(t, saver.group, d) }
