@@ -294,6 +294,22 @@ static inline u64 kf_inside_least(u64 nr_done, u64 elapsed_ns, u64 unloaded_ns,
 }
 
 /**
+ * kf_inside_useful - requests inside beyond which more only wait for each other
+ * @least: from kf_inside_least()
+ *
+ * Where cgroups keep hundreds of requests outstanding, sharing allows as many inside. By
+ * default @least is 1.5 times what a device of independent parts needs, and twice that
+ * is all it can do; KF_INSIDE_REORDER more are for one that is serial and
+ * chooses its order, such as a disk with NCQ.
+ */
+#define KF_INSIDE_REORDER	32
+
+static inline u64 kf_inside_useful(u64 least)
+{
+	return 2 * least + KF_INSIDE_REORDER;
+}
+
+/**
  * kf_inside_for - requests inside the device at which a cgroup has its share
  * @nr_own: requests it has outstanding
  * @share: its share, not 0

@@ -532,7 +532,7 @@ static bool kf_group_counts(struct kf_group *kg)
 u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 {
 	u32 least_cost_bytes = U32_MAX, most_cost_bytes = 0;
-	u64 own = U32_MAX, requests_sum = 0;
+	u64 own = U32_MAX, requests_sum = 0, useful, most;
 	struct kf_missed missed = {};
 	unsigned int nr = 0;
 	struct kf_group *kg;
@@ -576,10 +576,10 @@ u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 		return inside;
 	if (own == U32_MAX)
 		return U32_MAX;
-	return kf_inside_next(inside, kf_inside_most(own, least_cost_bytes,
-						     most_cost_bytes),
-			      least, missed.error, missed.saved,
-			      READ_ONCE(kq->share_error_pct) * 10);
+	useful = kf_inside_useful(least);
+	most = min(kf_inside_most(own, least_cost_bytes, most_cost_bytes), useful);
+	return min(kf_inside_next(inside, most, least, missed.error, missed.saved,
+				  READ_ONCE(kq->share_error_pct) * 10), useful);
 }
 
 /* Called from kf_pd_init(), under queue_lock and blkcg->lock. */

@@ -25,8 +25,8 @@
  */
 #define KF_HOLD_PCT_DFL		20
 /*
- * The device is not emptied further than this for the sake of shares; see
- * kf_inside_least().
+ * The device is not emptied further than this for the sake of shares, nor filled much
+ * beyond twice this; see kf_inside_least() and kf_inside_useful().
  */
 #define KF_INSIDE_PCT_DFL	150
 /*
@@ -92,7 +92,7 @@ static const struct kf_tunable {
 	[KF_TUNABLE_HOLD_PCT] = {
 		offsetof(struct kf_queue, hold_pct), 1, 0, 50
 	},
-	/* Less: more exact shares on a device of many tags; more: more total. */
+	/* Less: shorter waits inside, shares more exact with many tags; more: more total. */
 	[KF_TUNABLE_INSIDE_PCT] = {
 		offsetof(struct kf_queue, inside_pct), 1, 100, 1000
 	},

@@ -195,6 +195,10 @@ static void inside_by_share(struct kunit *test)
 	/* Nonsense gives a number, not a fault. */
 	KUNIT_EXPECT_GT(test, kf_inside_least(U64_MAX, 1, U64_MAX / 2, 1000), 0ULL);
 
+	/* The P4500 does all it can with 128 inside; a disk with NCQ uses its 31 tags. */
+	KUNIT_EXPECT_EQ(test, kf_inside_useful(63), 158ULL);
+	KUNIT_EXPECT_GE(test, kf_inside_useful(kf_inside_least(110, sec, 9000000, 150)), 31ULL);
+
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE * 1000 / 1850), 59ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE), 32ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_for(1, KF_SHARE_ONE / 2), 2ULL);
