@@ -244,7 +244,7 @@ func carryFiles(vm *lab.VM, dir, guest string) error {
 const (
 	treeLimit   = time.Hour
 	treeStall   = 15 * time.Minute
-	treeWorkMiB = 1536
+	treeWorkMiB = 2560
 )
 
 // bootTree makes it a machine with the distribution in a directory, and with the
