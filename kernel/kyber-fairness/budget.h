@@ -164,10 +164,10 @@ static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes, u32 cost_bytes
 }
 
 /* No hold with less credit than this part of a round: each takes a timer. */
-#define KF_HOLD_LEAST_PART	2
+#define KF_HOLD_LEAST_PART	8
 
 /**
- * kf_hold_credit_ns - how long refills may be held in vain for cgroups expected back
+ * kf_hold_credit_ns - how long refills may be held for cgroups expected back
  * @credit_ns: what is left of it
  * @elapsed_ns: time since the last refill
  * @round_ns: length of a round
@@ -182,6 +182,52 @@ static inline u64 kf_hold_credit_ns(u64 credit_ns, u64 elapsed_ns, u64 round_ns,
 	elapsed_ns = min_t(u64, elapsed_ns, NSEC_PER_SEC);
 	return min_t(u64, credit_ns + div_u64(elapsed_ns * hold_pct, 100),
 		     hold_pct ? round_ns : 0);
+}
+
+/*
+ * Whether holds in which somebody comes back cost nothing: of one device, found out by
+ * trying.
+ */
+struct kf_hold_trial {
+	bool is_free;
+	u32 left;		/* looks until they are tried again, if they are not */
+	u32 pause;		/* of how many looks the next such time is */
+	u64 best_rate;		/* of completions while this lasts, forgotten slowly */
+};
+
+#define KF_HOLD_PAUSE_MIN	4U
+#define KF_HOLD_PAUSE_MAX	512U
+#define KF_HOLD_FORGET_SHIFT	6
+
+/**
+ * kf_hold_try - whether holds are free from now on
+ * @ht: all zeroes at first
+ * @rate: requests completed since the last look, in any unit of time
+ *
+ * Where the CPU is what is short, holding back who has had its share loses nothing.
+ * Where a cgroup comes back often but has too few requests for its share, the device is
+ * emptied for it. Both look the same but for the rate. So holds are paid for at
+ * first, then they are free; when the rate falls by more than a tenth, they are not
+ * for twice as long as the last time. A rate that falls for another reason does the same.
+ */
+static inline void kf_hold_try(struct kf_hold_trial *ht, u64 rate)
+{
+	bool fell = rate < ht->best_rate - ht->best_rate / 10;
+
+	ht->best_rate = max_t(u64, rate, ht->best_rate -
+			      (ht->best_rate >> KF_HOLD_FORGET_SHIFT));
+	if (!ht->pause) {
+		ht->pause = KF_HOLD_PAUSE_MIN;
+		ht->left = ht->pause;
+	}
+	if (ht->is_free && fell) {
+		ht->is_free = false;
+		ht->pause = min_t(u32, 2 * ht->pause, KF_HOLD_PAUSE_MAX);
+		ht->left = ht->pause;
+	} else if (!ht->is_free && !--ht->left) {
+		ht->is_free = true;
+		ht->best_rate = rate;
+	}
 }
 
 /**

@@ -226,7 +226,10 @@ static void kf_limit_inside(struct kf_queue *kq)
 		WRITE_ONCE(kq->unloaded_ns, unloaded_ns);
 	least = max_t(u64, least, KF_INSIDE_MIN);
 	WRITE_ONCE(kq->inside_least, least);
-	/* The rate would be that of the idle time as well. */
+	/* After an idle time the rate would be that of it as well. */
+	if (nr_done && !was_idle)
+		kf_look_at_holds(kq, div64_u64(nr_done * NSEC_PER_SEC,
+					       max_t(u64, elapsed_ns, 1)));
 	inside = kf_groups_inside(kq, kq->inside, least);
 	/* What was saved up takes a while to be spent: do not act on it twice. */
 	if (kq->inside_is_new)

@@ -230,7 +230,6 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 	return max(rounds, kf_rounds_to_fill(kq->hungry_share));
 }
 
-/* Nobody came, or nobody is expected any more. */
 static void kf_end_hold(struct kf_queue *kq, u64 now_ns)
 {
 	u64 held_ns = now_ns - kq->hold_start_ns;
@@ -287,15 +286,15 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 
 	kq->hold_credit_ns = kf_hold_credit_ns(kq->hold_credit_ns, elapsed_ns,
 					       round_ns, READ_ONCE(kq->hold_pct));
-	kq->hold_least_ns = max_t(u64, round_ns / KF_HOLD_LEAST_PART, 1);
+	kq->hold_least_ns = kq->hold_trial.is_free ? round_ns / KF_HOLD_LEAST_PART : 1;
 	kq->round_start_ns = now_ns;
 	/* Pairs with kf_wait_for_refill(): budgets before the round's number. */
 	smp_store_release(&kq->round, kq->round + 1);
 }
 
 /*
- * Whether to wait a little longer for a group that is expected. What this takes in
- * vain is paid from the credit.
+ * Whether to wait a little longer for a group that is expected. The time this takes is
+ * paid from the credit, but see kf_stop_holding().
  */
 static bool kf_hold_refill(struct kf_queue *kq)
 {
@@ -348,13 +347,16 @@ bool kf_refill_if_spent(struct kf_queue *kq)
 	return spent;
 }
 
-/* Somebody dispatched: the hold was not in vain, and is not paid for. */
+/* Somebody dispatched: the hold was not in vain. See kf_hold_try(). */
 void kf_stop_holding(struct kf_queue *kq)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&kq->lock, flags);
-	WRITE_ONCE(kq->hold_start_ns, 0);
+	if (kq->hold_trial.is_free)
+		WRITE_ONCE(kq->hold_start_ns, 0);
+	else
+		kf_end_hold(kq, ktime_get_ns());
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
 
@@ -476,6 +478,21 @@ void kf_group_activate(struct kf_group *kg)
 		kf_group_update_state(kg);
 	}
 	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/* The device completed so many requests a second; from kf_limit_inside(). */
+void kf_look_at_holds(struct kf_queue *kq, u64 rate)
+{
+	struct kf_hold_trial *ht = &kq->hold_trial;
+	u64 best_rate = ht->best_rate;
+	bool was_free;
+
+	spin_lock_irq(&kq->lock);
+	was_free = ht->is_free;
+	kf_hold_try(ht, rate);
+	if (ht->is_free != was_free)
+		trace_kf_hold_free(kq->dev, ht->is_free, rate, best_rate);
+	spin_unlock_irq(&kq->lock);
 }
 
 /* Which part of what it was to have since the last kf_groups_inside(), in permille, */

@@ -158,10 +158,11 @@ struct kf_queue {
 	u64 round_start_ns;
 	/* When a refill was due that waits for a group expected back; 0: none. */
 	u64 hold_start_ns;
-	/* How long refills may still be held in vain; see kf_hold_credit_ns(). */
+	/* How long refills may still be held; see kf_hold_credit_ns(). */
 	u64 hold_credit_ns;
 	/* With less of that none is held. */
 	u64 hold_least_ns;
+	struct kf_hold_trial hold_trial;
 	/* Counts walks over the hierarchy; see kf_update_shares(). */
 	unsigned int walk;
 	struct hrtimer timer;
@@ -396,6 +397,7 @@ void kf_stop_holding(struct kf_queue *kq);
 void kf_kick_throttled(struct kf_queue *kq);
 void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
 void kf_hctx_stop_waiting(struct kf_queue *kq);
+void kf_look_at_holds(struct kf_queue *kq, u64 rate);
 u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);

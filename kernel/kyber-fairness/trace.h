@@ -126,6 +126,26 @@ TRACE_EVENT(kf_hold,
 		  MINOR(__entry->dev), __entry->nr_expected, __entry->credit_ns)
 );
 
+TRACE_EVENT(kf_hold_free,
+	TP_PROTO(dev_t dev, bool is_free, u64 rate, u64 best_rate),
+	TP_ARGS(dev, is_free, rate, best_rate),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(bool, is_free)
+		__field(u64, rate)
+		__field(u64, best_rate)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->is_free = is_free;
+		__entry->rate = rate;
+		__entry->best_rate = best_rate;
+	),
+	TP_printk("%d,%d free=%d rate=%llu best_rate=%llu", MAJOR(__entry->dev),
+		  MINOR(__entry->dev), __entry->is_free, __entry->rate,
+		  __entry->best_rate)
+);
+
 TRACE_EVENT(kf_domain_depth,
 	TP_PROTO(dev_t dev, const char *domain, int p99_bucket,
 		 bool congested, unsigned int depth),

@@ -136,6 +136,7 @@ func TestSharesInEachUnit(t *testing.T) {
 		before := []int{readBytes(t, small, d), readBytes(t, large, d)}
 		time.Sleep(time.Second)
 		ratio := float64(readBytes(t, large, d)-before[1]) / float64(readBytes(t, small, d)-before[0])
+		t.Logf("share_by %s: %.3f bytes in large requests for one in small ones", s.unit, ratio)
 		if math.Abs(ratio/s.want-1) > 0.05 {
 			t.Errorf("share_by %s: %.2f bytes in large requests for one in small ones, want %.0f", s.unit, ratio, s.want)
 		}

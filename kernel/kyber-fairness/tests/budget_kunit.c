@@ -178,6 +178,43 @@ static void holding_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_hold_credit_ns(round, round, round, 0), 0);
 }
 
+/* Paid for at first; free while the rate stays; given up for longer each time it falls. */
+static void holds_are_tried(struct kunit *test)
+{
+	struct kf_hold_trial ht = {};
+	unsigned int i, nr_free = 0;
+
+	for (i = 0; i < KF_HOLD_PAUSE_MIN; i++) {
+		KUNIT_EXPECT_FALSE(test, ht.is_free);
+		kf_hold_try(&ht, 1000);
+	}
+	KUNIT_EXPECT_TRUE(test, ht.is_free);
+	kf_hold_try(&ht, 901);
+	KUNIT_EXPECT_TRUE(test, ht.is_free);
+	kf_hold_try(&ht, 885);	/* of 985: a little of the 1,000 is forgotten */
+	KUNIT_EXPECT_FALSE(test, ht.is_free);
+	for (i = 0; i < 2 * KF_HOLD_PAUSE_MIN; i++) {
+		KUNIT_EXPECT_FALSE(test, ht.is_free);
+		kf_hold_try(&ht, 1000);
+	}
+	KUNIT_EXPECT_TRUE(test, ht.is_free);
+
+	/* A device on which free holds halve the rate: tried less than once in 100. */
+	for (i = 0; i < 10000; i++) {
+		kf_hold_try(&ht, ht.is_free ? 500 : 1000);
+		nr_free += ht.is_free;
+	}
+	KUNIT_EXPECT_LT(test, nr_free, 100U);
+	KUNIT_EXPECT_EQ(test, ht.pause, KF_HOLD_PAUSE_MAX);
+
+	/* What was the best is forgotten: a load that became lighter is no loss. */
+	ht.is_free = true;
+	ht.best_rate = 1000;
+	for (i = 0; i < 100; i++)
+		kf_hold_try(&ht, 990 - i * 5);
+	KUNIT_EXPECT_TRUE(test, ht.is_free);
+}
+
 /*
  * The P4500's figures: 12K reads a second of 85 us at depth 1, 490K at 128.
  * Weights 1000, 500, 250, 100 and 32 requests each allow 59 inside.
@@ -394,6 +431,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(unused_budget_is_bounded),
 	KUNIT_CASE(carry_keeps_debts),
 	KUNIT_CASE(holding_is_bounded),
+	KUNIT_CASE(holds_are_tried),
 	KUNIT_CASE(inside_by_share),
 	KUNIT_CASE(requests_by_share),
 	KUNIT_CASE(round_follows_the_device),
