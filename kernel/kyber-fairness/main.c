@@ -68,7 +68,7 @@
  * compared, with what they may save and how many of their requests are inside.
  * With one of weight 1000, three of 500, 250 and 100 that keep 32 reads outstanding
  * have their shares within 0.1 % and all of the total they have without it, and it
- * waits 1.8 ms on a null_blk of 1 ms, at p99 (experiments/kf-open-problem.toml).
+ * waits 1.6 ms on a null_blk of 1 ms, at p99 (experiments/kf-open-problem.toml).
  *
  * If a runnable cgroup does not get on, say for want of tokens in its domain, a
  * timer ends the round after timeout_us.
@@ -101,11 +101,13 @@
  * nobody could be held back. So tokens are limited to the number of requests
  * inside at which every cgroup has its share, but for share_error_pct; that
  * number is found by trying; see domain.c and kf_inside_next().
- * Nor are there more than the device can use at once (kf_inside_useful()): where
+ * Nor are there many more than the device can use at once (kf_inside_useful()): where
  * cgroups keep hundreds outstanding, more would only wait inside, where nobody chooses
- * who goes first. So one that sends a request at a time next to four that keep 128
- * reads each outstanding waits 4.4 ms at p50 on the slowed P4500, at kyber's total, where
- * kyber has 7.6; with inside_pct 100 3.2 (experiments/kf-latency.toml).
+ * who goes first. What a request takes that is alone is hard to see while the device is
+ * full, so this lets in too many by default: one that sends a request at a time
+ * next to four that keep 128 reads each outstanding waits 15.1 ms at p99 on the slowed
+ * P4500, kyber has 16.6; with inside_pct 100 12.1, all at the same total
+ * (experiments/kf-latency.toml).
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
  * do in Kyber; see domain.c as well. And with age_th or max_wait_ms set, nothing
