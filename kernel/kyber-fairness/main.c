@@ -174,7 +174,7 @@
  * round, and that list comes back as a whole. A refill looks at every active
  * cgroup; a round has at least a page for each, so that is a constant for
  * each request as well. With a null_blk that completes at once, all CPU time of a
- * request is 1.03 of kyber's and 0.85 of bfq's with 4 cgroups, and 1.3 % more with 64
+ * request is 0.99 of kyber's and 0.82 of bfq's with 4 cgroups, and 7 % more with 64
  * (experiments/kf-scale.toml).
  *
  * What it does not do
