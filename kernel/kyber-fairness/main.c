@@ -188,7 +188,7 @@
  * filesystem tells (cgroup v2), and their tags to the flusher. Who flushes when is
  * up to the kernel's writeback, which makes requests of 1 MiB and pauses, and fills a
  * device with more of them than it needs: two writers of weights 200 and 100 on ext4
- * get 69 and 31 %. Next to a reader the three of equal weight get 34, 33 and 33
+ * get 70 and 30 %. Next to a reader the three of equal weight get 34, 33 and 33
  * (experiments/kf-writeback.toml). On devices
  * whose scheduler tags are shared by all hardware queues, the tag limit
  * counts per hardware queue.
