@@ -25,11 +25,10 @@
  * Every cgroup has a budget of bytes on every device. A request is charged
  * to its cgroup's budget when it is dispatched (its bytes; or, if the device's
  * time or requests are what is shared, as many bytes as its part of them is
- * worth), and is dispatched as long as
- * the budget is positive; a budget may so end negative, by less than a
- * request. A cgroup without budget is held back (throttled) until the next
- * refill. Budgets are in proportion to weights, so over a round of refill to
- * refill the cgroups that want more than they get have had exactly their
+ * worth), and is dispatched as long as the budget is positive; a budget may so end
+ * negative, by less than a request. A cgroup without budget is held back (throttled)
+ * until the next refill. Budgets are in proportion to weights, so over a round of
+ * refill to refill the cgroups that want more than they get have had exactly their
  * shares, in whatever order and on whatever CPUs it happened.
  *
  * Figure 14 of the report, worked: cgroups of weight 200 and 100 have 200 and
@@ -44,79 +43,75 @@
  * runnable"): nobody is entitled to go before those who are held back, so the
  * next round begins at once and the device does not run dry.
  *
- * With one exception. A cgroup that wants more than its share still has
- * nothing waiting for moments: its requests are all inside the device, or they
- * came back together and its submitter is making new ones. Whoever else has
- * requests would take all places in the device in such a moment, time and
- * again. So the refill is held for a cgroup that has budget and would have taken
- * more at the last refill ("is expected"): it was spent, or has lately had
- * enough requests at once for its share. It is held for at most hold_pct percent
- * of all time, saved up to a round's length.
+ * With one exception. A cgroup that wants more than its share still has nothing
+ * waiting for moments: its requests are all inside the device, or they came back
+ * together and its submitter is making new ones. Whoever else has requests would
+ * take all places in the device in such a moment, time and again. So the refill is
+ * held for a cgroup that has budget and would have taken more at the last refill
+ * ("is expected"): it was spent, or has lately had enough requests at once for its
+ * share. It is held for at most hold_pct percent of all time, saved up to a round's
+ * length.
  *
- * Holds that somebody ends who had budget are not counted in that, if they lose nothing.
- * Where the CPU is the limit they do not: the submitters of large shares are behind, and
- * get the CPU that those of small ones would have taken. With the P4500 8 times slower
- * than it is, kyber has 45,800 requests a second; 44,000 with exact shares come of it, and
- * 29,500 with hardly a share kept when all holds are counted: a timer and a wake-up for
- * each request, of microseconds. But next to a cgroup of 8 requests, worth more than
- * half of the device, which comes back as often, the device does 0.39 of what it can. So
- * it is tried: free holds last until the rate falls by a tenth (kf_hold_try()).
+ * Holds that somebody ends who had budget are not counted in that, if they lose
+ * nothing. Where the CPU is the limit they do not: the submitters of large shares are
+ * behind, and get the CPU that those of small ones would have taken. With the P4500 8
+ * times slower than it is, kyber has 45,800 requests a second; 44,000 with exact shares
+ * come of it, and 29,500 with hardly a share kept when all holds are counted: a timer
+ * and a wake-up for each request, of microseconds. But next to a cgroup of 8 requests,
+ * worth more than half of the device, which comes back as often, the total would be
+ * 0.39 of that without it. So it is tried: free holds last until the rate falls by a
+ * tenth (kf_hold_try()), and the total there is 0.85.
  *
- * Who sends a small request every 90 ms is not
- * expected and costs the others nothing, whatever it has left (the report's
- * open problem, section V.2); nor does its share count where the others' are
- * compared, with what they may save and how many of their requests are inside.
- * With one of weight 1000, three of 500, 250 and 100 that keep 32 reads outstanding
- * have their shares within 0.1 % and all of the total they have without it, and it
- * waits 1.6 ms on a null_blk of 1 ms, at p99 (experiments/kf-open-problem.toml).
+ * Who sends a small request every 90 ms is not expected and costs the others nothing,
+ * whatever it has left (the report's open problem, section V.2); nor does its share
+ * count where the others' are compared, with what they may save and how many of their
+ * requests are inside. With one of weight 1000, three of 500, 250 and 100 that keep 32
+ * reads outstanding have their shares within 0.1 % and all of the total they have
+ * without it, but for 0.4 % on the P4500, and it waits 1.6 ms on a null_blk of 1 ms, at
+ * p99 (experiments/kf-open-problem.toml).
  *
  * If a runnable cgroup does not get on, say for want of tokens in its domain, a
  * timer ends the round after timeout_us.
  *
- * The refill equation (figure 30) is in budget.h: the total of the next round
- * is what the device would serve in round_us at the rate of the last few. What
- * cgroups still have or owe counts towards it, the rest is granted by share.
- * Rounds are short (half of a request's time in the device, at most 0.5 ms, not
- * the report's 100), because a throttled cgroup waits for the rest of a round,
- * which is most of its latency. Debts are
- * carried from round to round, so short rounds share no less exactly: with
- * requests that are larger than a round's budget it takes turns of several
- * rounds, given in one refill.
+ * The refill equation (figure 30) is in budget.h: the total of the next round is what the
+ * device would serve in round_us at the rate of the last few. What cgroups still have or
+ * owe counts towards it, the rest is granted by share. Rounds are short (half of a
+ * request's time in the device, at most 0.5 ms, not the report's 100), because a throttled
+ * cgroup waits for the rest of a round, which is most of its latency. Debts are carried
+ * from round to round, so short rounds share no less exactly: with requests that are
+ * larger than a round's budget it takes turns of several rounds, given in one refill.
  *
  * A share is the weight among active siblings times the share of the parent.
  * A cgroup is active from its first request until a refill finds that it has
  * not dispatched for 10 ms, no request waiting or inside, and no debt. (Requests
  * of 1 MiB may be inside a slow device for seconds: who made them is not gone.)
  *
- * Who may wait where: the scheduler's tags are handed out to whoever asks.
- * Cgroups that are held back would keep all of them, and the cgroup with
- * budget would have no request to dispatch. So a cgroup may hold its share of
- * the tags, and more only while half of them are free; beyond that its
- * next submitter sleeps until one of its own requests completes.
+ * Who may wait where: the scheduler's tags are handed out to whoever asks. Cgroups that
+ * are held back would keep all of them, and the cgroup with budget would have no request
+ * to dispatch. So a cgroup may hold its share of the tags, and more only while half of
+ * them are free; beyond that its next submitter sleeps until one of its own completes.
  *
  * Who goes first: the cgroup that has had the least of its share, counted in
  * quarters of a round; see ready.c.
  *
- * How many may be inside: on a device of many tags all requests would be, and
- * nobody could be held back. So tokens are limited to the number of requests
- * inside at which every cgroup has its share, but for share_error_pct; that
- * number is found by trying; see domain.c and kf_inside_next().
- * Nor are there many more than the device can use at once (kf_inside_useful()): where
- * cgroups keep hundreds outstanding, more would only wait inside, where nobody chooses
- * who goes first. What a request takes that is alone is hard to see while the device is
- * full, so this lets in too many by default: one that sends a request at a time
- * next to four that keep 128 reads each outstanding waits 15.1 ms at p99 on the slowed
- * P4500, kyber has 16.6; with inside_pct 100 12.1, all at the same total
- * (experiments/kf-latency.toml).
+ * How many may be inside: on a device of many tags all requests would be, and nobody
+ * could be held back. So tokens are limited to the number of requests inside at which
+ * every cgroup has its share, but for share_error_pct; that number is found by trying;
+ * see domain.c and kf_inside_next(). Nor are there many more than the device can use at
+ * once (kf_inside_useful()): they would only wait inside, where nobody chooses who goes
+ * first. What a lone request takes is hard to see while the device is full, so this lets
+ * in too many by default: one that sends a request at a time next to four that keep 128
+ * reads each outstanding waits 15.1 ms at p99 on the slowed P4500, kyber has 16.6; with
+ * inside_pct 100 12.1, all at the same total (experiments/kf-latency.toml).
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
  * do in Kyber; see domain.c as well. And with age_th or max_wait_ms set, nothing
  * goes in while a request starves inside; see ../common/guard.c.
  *
  * What stands before it: the block layer's writeback throttling lets a few buffered
- * writes of the whole device through at a time, and what it holds back is not seen
- * here. So it is off while the scheduler is on, as under BFQ: with it, a reader had
- * 61 % next to two writers of the same weight.
+ * writes of the whole device through at a time, unseen here. So it is off while the
+ * scheduler is on, as under BFQ: with it, a reader had 61 % next to two writers of the
+ * same weight.
  *
  * Locking
  *
@@ -172,10 +167,9 @@
  * operations on lines of its own cgroup, two list operations. Nothing loops
  * over cgroups: a throttled one is moved to a list of its hctx once in a
  * round, and that list comes back as a whole. A refill looks at every active
- * cgroup; a round has at least a page for each, so that is a constant for
- * each request as well. With a null_blk that completes at once, all CPU time of a
- * request is 0.99 of kyber's and 0.82 of bfq's with 4 cgroups, and 7 % more with 64
- * (experiments/kf-scale.toml).
+ * cgroup; a round has at least a page for each, so that is a constant for each request
+ * as well. With a null_blk that completes at once, all CPU time of a request is 0.99 of
+ * kyber's and 0.82 of bfq's with 4 cgroups, and 7 % more with 64 (experiments/kf-scale.toml).
  *
  * What it does not do
  *
@@ -183,15 +177,14 @@
  * sequence, nor that one kind may slow down another: time is shared no
  * better than its linear model tells. It keeps little back for a cgroup that has no
  * request waiting: who cannot keep requests waiting, or inside in proportion
- * to its share, gets less than its share, and the total stays near full.
- * Buffered writes are charged to the cgroup that dirtied the pages where the
- * filesystem tells (cgroup v2), and their tags to the flusher. Who flushes when is
- * up to the kernel's writeback, which makes requests of 1 MiB and pauses, and fills a
- * device with more of them than it needs: two writers of weights 200 and 100 on ext4
- * get 70 and 30 %. Next to a reader the three of equal weight get 34, 33 and 33
- * (experiments/kf-writeback.toml). On devices
- * whose scheduler tags are shared by all hardware queues, the tag limit
- * counts per hardware queue.
+ * to its share, gets less than its share, and the total stays near full, or at 0.8
+ * of it where the cgroup comes back often. Buffered writes are charged to the cgroup
+ * that dirtied the pages where the filesystem tells (cgroup v2), and their tags to the
+ * flusher. Who flushes when is up to the kernel's writeback, which makes requests of
+ * 1 MiB and pauses, and fills a device with more of them than it needs: two writers of
+ * weights 200 and 100 on ext4 get 70 and 30 %. Next to a reader the three of equal
+ * weight get 34, 33 and 33 (experiments/kf-writeback.toml). On devices whose scheduler
+ * tags are shared by all hardware queues, the tag limit counts per hardware queue.
  */
 #include "kyber-fairness.h"
 
