@@ -8,6 +8,7 @@ package container
 import (
 	"cmp"
 	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,6 +43,29 @@ type Container struct {
 	// ByCrun is true if crun started it in a systemd scope: then systemd writes
 	// its weight.
 	ByCrun bool
+}
+
+// innerName is what crun calls the cgroup that it makes inside a container's scope.
+const innerName = "container"
+
+// InnerGroup is the cgroup inside of the container's own that crun puts its
+// processes in, alone there; "" for other runtimes. It is given the container's
+// weight as well; an older crun, such as 1.8, gives it alone a weight that is changed later.
+func (c Container) InnerGroup() string {
+	if !c.ByCrun {
+		return ""
+	}
+	return path.Join(c.Cgroup, innerName)
+}
+
+// ScopeOf is the cgroup of the container that a cgroup may be inside of, by its
+// name; "" if it is none of crun's.
+func ScopeOf(group string) string {
+	dir, name := path.Split(group)
+	if name != innerName {
+		return ""
+	}
+	return path.Clean(dir)
 }
 
 // DisplayName is the best name there is.

@@ -415,6 +415,28 @@ func TestCrunsInnerGroup(t *testing.T) {
 	}
 }
 
+// An older crun gives a weight that is changed later to that cgroup alone, of which
+// inotify tells.
+func TestInnerGroupIsUpdated(t *testing.T) {
+	h := newHost(t, "")
+	id := strings.Repeat("3", 64)
+	scope := "machine.slice/libpod-" + id + ".scope"
+	h.group(scope, 1200)
+	h.group(scope+"/container", 1920)
+	h.put("run/crun/"+id+"/status", "{}")
+	h.put("var/lib/containers/storage/overlay-containers/"+id+"/userdata/config.json", `{"linux":{"resources":{"blockIO":{"weight":200}}}}`)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	eventually(t, "the weight at the start", func() bool { return h.weights(scope) == "200" })
+	h.put("sys/fs/cgroup/"+scope+"/container/io.weight", "default 2930\n")
+	eventually(t, "another weight", func() bool { return h.weights(scope, scope+"/container") == "300 100" })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // A disk that gets the scheduler, or loses it, has everything looked at.
 func TestOtherDisks(t *testing.T) {
 	h := newHost(t, "")

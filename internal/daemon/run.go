@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/block"
+	"isolio/internal/container"
 	"isolio/internal/weight"
 )
 
@@ -124,7 +125,11 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 	}
 	switch filepath.Base(event.Name) {
 	case weight.BFQ.File(), weight.IOCost.File():
-		at.add(filepath.Dir(group))
+		group = filepath.Dir(group)
+		at.add(group)
+		if scope := container.ScopeOf(group); scope != "" {
+			at.add(scope)
+		}
 		return true
 	}
 	// The other files of a cgroup are all there from its beginning.

@@ -81,8 +81,8 @@ func (m *machine) want(tree cgroup.Tree, group string) (Want, error) {
 // isInner reports whether a group is the one that crun makes inside a container's
 // scope, alone there, and writes the weight to as well, on runc's scale.
 func (m *machine) isInner(group string) bool {
-	dir, name := path.Split(group)
-	return name == "container" && m.containers[path.Clean(dir)].ByCrun
+	scope := container.ScopeOf(group)
+	return scope != "" && m.containers[scope].ByCrun
 }
 
 func (m *machine) isFor(r *rule.Rule, group string) bool {
@@ -99,11 +99,18 @@ func (m *machine) isFor(r *rule.Rule, group string) bool {
 func (m *machine) asked(tree cgroup.Tree, group string) (weight.Asked, error) {
 	c, isContainer := m.containers[group]
 	e := weight.Evidence{Container: isContainer, ByCrun: c.ByCrun, SpecRead: c.SpecRead, OCI: c.Weight}
+	inner := c.InnerGroup()
 	for _, from := range []struct {
-		file string
-		to   *int
-	}{{weight.BFQ.File(), &e.BFQ}, {weight.IOCost.File(), &e.IO}} {
-		v, there, err := tree.Weights(group, from.file)
+		group, file string
+		to          *int
+	}{
+		{group, weight.BFQ.File(), &e.BFQ}, {group, weight.IOCost.File(), &e.IO},
+		{inner, weight.BFQ.File(), &e.InnerBFQ}, {inner, weight.IOCost.File(), &e.InnerIO},
+	} {
+		if from.group == "" {
+			continue
+		}
+		v, there, err := tree.Weights(from.group, from.file)
 		if err != nil {
 			return weight.Asked{}, err
 		}

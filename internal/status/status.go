@@ -325,8 +325,13 @@ func (m *machine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
 
 // asked is what there is to tell from what was asked for.
 func (m *machine) asked(group string) weight.Evidence {
-	e := weight.Evidence{BFQ: m.weights[weight.BFQ.File()][group].Default, IO: m.weights[weight.IOCost.File()][group].Default}
-	return WithContainer(e, m.world.Containers, group)
+	bfq, io := m.weights[weight.BFQ.File()], m.weights[weight.IOCost.File()]
+	e := WithContainer(weight.Evidence{BFQ: bfq[group].Default, IO: io[group].Default}, m.world.Containers, group)
+	if e.ByCrun {
+		inner := container.Container{Cgroup: group, ByCrun: true}.InnerGroup()
+		e.InnerBFQ, e.InnerIO = bfq[inner].Default, io[inner].Default
+	}
+	return e
 }
 
 // WithContainer adds what is known of the container whose cgroup it is.

@@ -46,6 +46,9 @@ type Evidence struct {
 	// BFQ and IO are what io.bfq.weight and io.weight hold; 0 where there is
 	// no such file.
 	BFQ, IO int
+	// InnerBFQ and InnerIO are what they hold in the cgroup that crun makes inside
+	// of the container's; 0 where there is none.
+	InnerBFQ, InnerIO int
 	// Container is true for the cgroup that a container runtime made.
 	Container bool
 	// ByCrun is true if the runtime leaves weights to systemd, as crun does.
@@ -70,6 +73,34 @@ type Asked struct {
 
 // Decode tells what was asked for from what runtimes and systemd made of it.
 func (e Evidence) Decode() Asked {
+	asked := e.outer()
+	// An older crun gives a weight that is changed later to the inner cgroup alone. So
+	// that tells of it as long as the container's own says what it was started with.
+	if inner := e.inner(); inner.File != "" && e.SpecRead && inner.Weight != e.OCI && (asked.File == "" || asked.Weight == e.OCI) {
+		return inner
+	}
+	return asked
+}
+
+// inner is what the inner cgroup was given, on the scale of runc, as crun does
+// not ask systemd for it.
+func (e Evidence) inner() Asked {
+	switch {
+	case said(e.InnerBFQ):
+		return e.container(inside(BFQ), e.InnerBFQ, e.InnerBFQ)
+	case said(e.InnerIO):
+		return e.container(inside(IOCost), e.InnerIO, OCIFromIO(e.InnerIO))
+	}
+	return Asked{}
+}
+
+// inside is where the file of the inner cgroup is, seen from the container's.
+func inside(m Mechanism) string {
+	return "container/" + m.File()
+}
+
+// outer is what the cgroup itself tells.
+func (e Evidence) outer() Asked {
 	bfq, io := said(e.BFQ), said(e.IO)
 	switch {
 	case !bfq && !io:

@@ -96,6 +96,12 @@ func TestScales(t *testing.T) {
 	}
 }
 
+// crun18 is what is found of a container that crun 1.8 started with
+// --blkio-weight 200, without bfq's files.
+func crun18(io, inner int) Evidence {
+	return Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: io, InnerIO: inner}
+}
+
 func TestDecode(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -123,6 +129,16 @@ func TestDecode(t *testing.T) {
 		{"podman update of crun's, bfq not loaded", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: 7250},
 			Asked{750, "io.weight", 7250, "--blkio-weight 750"}},
 		{"podman update below 100", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, IO: 50}, Asked{50, "io.weight", 50, "--blkio-weight 50"}},
+		{"crun 1.8 when it starts", crun18(1200, 1920), Asked{200, "io.weight", 1200, "--blkio-weight 200"}},
+		{"podman update with it", crun18(1200, 2930), Asked{300, "container/io.weight", 2930, "--blkio-weight 300"}},
+		{"the same, with bfq's file", Evidence{Container: true, ByCrun: true, SpecRead: true, OCI: 200, BFQ: 200, IO: 1200, InnerBFQ: 300, InnerIO: 100},
+			Asked{300, "container/io.bfq.weight", 300, "--blkio-weight 300"}},
+		{"the same, started without a weight", Evidence{Container: true, ByCrun: true, SpecRead: true, IO: 100, InnerIO: 2930},
+			Asked{300, "container/io.weight", 2930, "--blkio-weight 300"}},
+		{"podman update with it, then daemon-reload that resets the scope", crun18(100, 2930), Asked{300, "container/io.weight", 2930, "--blkio-weight 300"}},
+		{"podman update with it, then systemctl set-property", crun18(500, 2930), Asked{500, "io.weight", 500, "IOWeight=500"}},
+		{"podman update with newer ones, that give it to both", crun18(2300, 2930), Asked{300, "io.weight", 2300, "--blkio-weight 300"}},
+		{"crun 1.8, specification not found", Evidence{Container: true, ByCrun: true, IO: 1200, InnerIO: 2930}, Asked{200, "io.weight", 1200, "--blkio-weight 200"}},
 		{"docker update after the start", Evidence{Container: true, SpecRead: true, OCI: 200, BFQ: 300, IO: 100}, Asked{300, "io.bfq.weight", 300, "--blkio-weight 300"}},
 	} {
 		if got := tt.e.Decode(); got != tt.want {
