@@ -198,12 +198,12 @@ func others(sys block.System) string {
 // name then.
 func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error) {
 	if slices.Contains(info.Available, r.Scheduler) {
+		if r.Module != "" {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is there already: %s is not loaded", r.Scheduler, r.Module))
+		}
 		return "", nil
 	}
-	name := r.Scheduler + "-iosched"
-	if r.Scheduler == "bfq" {
-		name = r.Scheduler
-	}
+	name := moduleOf(r.Scheduler)
 	file := r.Module
 	if file == "" {
 		var err error
@@ -234,6 +234,14 @@ func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error
 	return name, nil
 }
 
+// moduleOf is the name of a scheduler's module.
+func moduleOf(scheduler string) string {
+	if scheduler == "bfq" || scheduler == "mq-deadline" { // whose file has no more than that
+		return scheduler
+	}
+	return scheduler + "-iosched"
+}
+
 // modprobe is the program, below root in a tree for tests.
 func modprobe(r Request) string {
 	if r.Root == "" {
@@ -262,6 +270,9 @@ func Disable(r Request) (*Plan, error) {
 		rec = &record{Scheduler: info.Scheduler, Before: before}
 	}
 	if r.Scheduler != "" {
+		if err := known(sys, info, r.Scheduler); err != nil {
+			return nil, err
+		}
 		rec.Before = r.Scheduler
 	}
 	if rec.Before == "" {
@@ -285,6 +296,18 @@ func Disable(r Request) (*Plan, error) {
 	}
 	p.Report.Changed = len(p.Steps) > 0
 	return p, nil
+}
+
+// known refuses what is no scheduler of the disk's, nor a module's that the kernel
+// would load.
+func known(sys block.System, info block.Info, scheduler string) error {
+	if slices.Contains(info.Available, scheduler) {
+		return nil
+	}
+	if file, err := kmod.Installed(sys.Root, sys.Release(), moduleOf(scheduler)); err != nil || file != "" {
+		return err
+	}
+	return failure.Usagef("scheduler %q: device %s has no such; allowed: %s", scheduler, info.Name, strings.Join(info.Available, ", "))
 }
 
 // usual is the kernel's own choice: mq-deadline for one hardware queue, nothing

@@ -117,6 +117,8 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	switch {
 	case len(acting) > 0:
 		return majMin, node, acting, nil
+	case majMin != "" && !infos[0].TakesScheduler && len(infos[0].Below) > 0:
+		return "", "", nil, failure.Unsupportedf("device %s: passes requests on to others, where weights act: --device %s", infos[0].Name, strings.Join(infos[0].Below, ", or --device "))
 	case majMin != "":
 		return "", "", nil, failure.Unsupportedf("device %s: its scheduler %s knows no weights; first: isolio enable %s", infos[0].Name, infos[0].Scheduler, infos[0].Name)
 	}

@@ -90,7 +90,7 @@ func TestFindRefuses(t *testing.T) {
 	for name, want := range map[string]string{
 		"/dev/none":      "device /dev/none: there is no such disk; allowed: nullb0, nvme0n1",
 		"none":           "device none: there is no such disk; allowed: nullb0, nvme0n1",
-		"":               "device : there is no such disk; allowed: nullb0, nvme0n1",
+		"":               "device \"\": it is empty; allowed: nullb0, nvme0n1",
 		"/dev/nvme0n1p1": "device /dev/nvme0n1p1: is a partition; a scheduler works on the whole disk: use nvme0n1",
 		"/etc/passwd":    "device /etc/passwd: not below /dev; allowed: nullb0, nvme0n1",
 		"/dev/../etc/x":  "device /dev/../etc/x: not below /dev; allowed: nullb0, nvme0n1",

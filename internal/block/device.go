@@ -61,6 +61,9 @@ func (s System) List() ([]string, error) {
 // Find returns the disk that name means: "sdb", "/dev/sdb", or a link such as
 // /dev/disk/by-id/... to it.
 func (s System) Find(name string) (*Device, error) {
+	if name == "" {
+		return nil, failure.Usagef("device %q: it is empty; %s", name, s.allowed())
+	}
 	node := name
 	if !strings.Contains(name, "/") {
 		node = "/dev/" + name

@@ -65,7 +65,7 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	if f.device == "" {
 		return failure.Usagef("%s: --device is missing; give the disk to measure, such as --device /dev/nvme1n1", cmd.CommandPath())
 	}
-	root, err := absolute(f.root)
+	root, err := rootDir(f.root)
 	if err != nil {
 		return err
 	}

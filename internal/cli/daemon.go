@@ -66,7 +66,7 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 	case f.check && f.once:
 		return failure.Usagef("--check: stands beside --once, which reads the rules as well; leave one out")
 	}
-	root, err := absolute(f.root)
+	root, err := rootDir(f.root)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ A check that fails makes this exit 3; with warnings only, it is 0.`,
   isolio doctor --json | jq '.checks[] | select(.state != "ok")'`,
 		Args: exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if root, err = absolute(root); err != nil {
+			if root, err = rootDir(root); err != nil {
 				return err
 			}
 			doc, err := doctor.Examine(root)

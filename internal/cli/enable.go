@@ -86,7 +86,7 @@ func (f *enableFlags) addFlags(cmd *cobra.Command) {
 
 func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activation.Request) (*activation.Plan, error)) (err error) {
 	f.request.Device = device
-	if f.request.Root, err = absolute(f.request.Root); err != nil {
+	if f.request.Root, err = rootDir(f.request.Root); err != nil {
 		return err
 	}
 	if f.request.Module, err = absolute(f.request.Module); err != nil {
@@ -115,18 +115,28 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	return nil
 }
 
-// complete lets a shell complete disks.
-func (f *enableFlags) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	root, err := absolute(f.request.Root)
-	if err != nil || len(args) > 0 {
+// completeDisks lets a shell complete disks, for one argument or a flag.
+func completeDisks(dir *string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root, err := absolute(*dir)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		all, _ := block.System{Root: root}.All() // nothing to complete is no error
+		var names []string
+		for _, i := range all {
+			if i.TakesScheduler {
+				names = append(names, i.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// complete lets a shell complete the one argument.
+func (f *enableFlags) complete(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, _ := block.System{Root: root}.All() // nothing to complete is no error
-	var names []string
-	for _, i := range all {
-		if i.TakesScheduler {
-			names = append(names, i.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return completeDisks(&f.request.Root)(cmd, args, begin)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"isolio/internal/failure"
 	"isolio/internal/lab"
@@ -26,6 +27,7 @@ const Version = "0.1.0"
 // line on stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := Command()
+	refuseUnknown(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -67,10 +69,50 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		newLabCommand(),
 		newKmodCommand(),
 	)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	return root
+}
+
+// allowedOf says what a flag takes, by the type of its value.
+var allowedOf = map[string]string{
+	"duration": "a number with its unit, such as 500ms, 10s or 1m",
+	"int":      "a whole number",
+	"bool":     "true or false",
+}
+
+// flagError says in this command's words what is wrong with a flag.
+func flagError(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if allowed := allowedOf[wrong.GetFlag().Value.Type()]; allowed != "" {
+			return failure.Usagef("--%s: %q; allowed: %s", wrong.GetFlag().Name, wrong.GetValue(), allowed)
+		}
+	}
+	return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
+}
+
+// refuseUnknown has the commands that cobra brings refuse what they do not know,
+// as this one's do.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, topic []string) error {
+				about, rest, _ := root.Find(topic) // what it does not find is the rest
+				switch {
+				case about == root:
+					return noCommand(root, rest)
+				case about.HasSubCommands():
+					return subcommand(about, rest)
+				}
+				return nil
+			}
+		case "completion":
+			c.Args = subcommand
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // noCommand refuses what is not the name of a subcommand.

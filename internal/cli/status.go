@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ by their systemd unit or path. Weights that are the default are not shown.`,
 			if o.Interval < 0 {
 				return failure.Usagef("--interval: %s is negative; allowed: 0 and more", o.Interval)
 			}
-			if o.Root, err = absolute(o.Root); err != nil {
+			if o.Root, err = rootDir(o.Root); err != nil {
 				return err
 			}
 			doc, err := status.Read(cmd.Context(), o)
@@ -57,4 +58,15 @@ by their systemd unit or path. Weights that are the default are not shown.`,
 // rootFlag is for commands that can work on a tree of files.
 func rootFlag(cmd *cobra.Command, root *string) {
 	cmd.Flags().StringVar(root, "root", "", "work below `DIR` instead of /: sys, proc, dev, etc and var are looked for there")
+}
+
+// rootDir is what is meant by --root: "" stands for / itself.
+func rootDir(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", failure.Usagef("--root: %q is no directory; allowed: one that has sys and the like", dir)
+	}
+	return absolute(dir)
 }

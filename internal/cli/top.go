@@ -67,7 +67,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	if f.count < 0 {
 		return failure.Usagef("--count: %d is negative; allowed: 1 or more, or 0 for no end", f.count)
 	}
-	root, err := absolute(f.root)
+	root, err := rootDir(f.root)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"isolio/internal/assignment"
 	"isolio/internal/failure"
@@ -46,22 +48,45 @@ Without a disk that shares by weight, this exits 3: the weight would do nothing.
 		Args:              between(1, 2),
 		ValidArgsFunction: f.complete,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.root, err = absolute(f.root); err != nil {
+			if f.root, err = rootDir(f.root); err != nil {
 				return err
+			}
+			if args[0] == "" {
+				return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", args[0])
+			}
+			if f.device == "" && cmd.Flags().Changed("device") {
+				return failure.Usagef("--device: is empty; leave it out for all disks")
 			}
 			if len(args) == 2 {
 				return f.set(cmd, args[0], args[1])
+			}
+			if f.dryRun || f.runtime {
+				return failure.Usagef("--dry-run, --runtime: stand without a weight; add N")
 			}
 			return f.show(cmd, args[0])
 		},
 	}
 	flags := cmd.Flags()
+	cmd.SetFlagErrorFunc(numberError)
 	flags.StringVar(&f.device, "device", "", "the weight on the disk `DEV` only")
 	flags.BoolVar(&f.runtime, "runtime", false, "have systemd forget it with the next boot")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a table")
 	rootFlag(cmd, &f.root)
+	_ = cmd.RegisterFlagCompletionFunc("device", completeDisks(&f.root)) // the flag is there
 	return cmd
+}
+
+// numberError is flagError, but takes -1 for the weight that it was meant as.
+func numberError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		number := "-" + unknown.GetSpecifiedShortnames()
+		if _, err := strconv.Atoi(number); err == nil {
+			_, err := weightNumber(number)
+			return err
+		}
+	}
+	return flagError(cmd, err)
 }
 
 func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
@@ -123,7 +148,7 @@ func weightNumber(text string) (int, error) {
 }
 
 func (f *weightFlags) show(cmd *cobra.Command, name string) error {
-	doc, err := status.Read(cmd.Context(), status.Options{Root: f.root, Only: name})
+	doc, err := status.Read(cmd.Context(), status.Options{Root: f.root, Only: name, Device: f.device})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,8 @@ type Options struct {
 	All bool
 	// Only is a target to which cgroups are limited, "" for no limit.
 	Only string
+	// Device is a disk to which what is told is limited, "" for no limit.
+	Device string
 	// wait is what passes the interval, nil for the clock.
 	wait func(context.Context, time.Duration) error
 }
@@ -114,6 +117,12 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	infos, err := sys.All()
 	if err != nil {
 		return nil, err
+	}
+	var only *block.Device
+	if o.Device != "" {
+		if only, err = sys.Find(o.Device); err != nil {
+			return nil, err
+		}
 	}
 	world, err := target.Read(o.Root)
 	switch {
@@ -158,7 +167,26 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 			d.Groups = append(d.Groups, g)
 		}
 	}
+	if only != nil {
+		d.limit(only)
+	}
 	return d, nil
+}
+
+// limit leaves what is told of one disk.
+func (d *Document) limit(only *block.Device) {
+	d.Disks = slices.DeleteFunc(d.Disks, func(other Disk) bool { return other.Name != only.Name })
+	for i := range d.Groups {
+		g := &d.Groups[i]
+		g.Shares = slices.DeleteFunc(g.Shares, func(s Share) bool { return s.Disk != only.Name })
+		for j := range g.Weights {
+			w := &g.Weights[j]
+			w.ActsOn = slices.DeleteFunc(w.ActsOn, func(disk string) bool { return disk != only.Name })
+			w.Devices = maps.Clone(w.Devices)
+			maps.DeleteFunc(w.Devices, func(majMin string, _ int) bool { return majMin != only.MajMin })
+			w.Inert = slices.DeleteFunc(w.Inert, func(x Inert) bool { return x.On != "" && x.On != only.Name })
+		}
+	}
 }
 
 // WriteJSON writes the document as indented JSON.

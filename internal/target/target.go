@@ -101,8 +101,12 @@ func (w World) Find(name string) (Target, error) {
 	if name == "" {
 		return Target{}, failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", name)
 	}
-	if group, ok := w.path(name); ok {
+	group, ok := w.path(name)
+	switch {
+	case ok:
 		return w.Of(group), nil
+	case group == "." || group == "":
+		return Target{}, failure.Usagef("target %q: is the root of all cgroups, which has no weight; `isolio status --all` lists those in it", name)
 	}
 	var found []string
 	add := func(group string) {
@@ -142,14 +146,14 @@ const mostListed = 3
 // path is the group that a path means: below the tree's root, or with where
 // the tree is mounted before it.
 func (w World) path(name string) (string, bool) {
-	path := filepath.Clean(name)
+	path := filepath.Clean(name) + "/"
 	if rel, ok := strings.CutPrefix(path, w.Tree.Root+"/"); ok {
 		path = rel
 	}
 	if rel, ok := strings.CutPrefix(path, "/sys/fs/cgroup/"); ok {
 		path = rel
 	}
-	path = strings.TrimPrefix(path, "/")
+	path = strings.Trim(path, "/")
 	return path, slices.Contains(w.Groups, path)
 }
 
