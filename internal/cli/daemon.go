@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"isolio/internal/block"
 	"isolio/internal/daemon"
 	"isolio/internal/failure"
 	"isolio/internal/plan"
@@ -77,7 +78,7 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 		return failure.Usagef("--config: %w", err)
 	}
 	if f.check {
-		return checkRules(cmd.OutOrStdout(), file)
+		return checkRules(cmd.OutOrStdout(), block.System{Root: root}, file)
 	}
 	d := &daemon.Daemon{Root: root, RuleFile: file, Every: f.every, Log: logger(cmd.ErrOrStderr())}
 	if err := d.Open(); err != nil {
@@ -96,13 +97,22 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 	return d.Run(cmd.Context())
 }
 
-// checkRules tells whether a daemon would take the rules.
-func checkRules(w io.Writer, file string) error {
+// checkRules tells whether a daemon would take the rules, and which of them are
+// for a disk that is not there now: it may come.
+func checkRules(w io.Writer, sys block.System, file string) error {
 	config, err := rule.Load(file)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%s: %d rules\n", file, len(config.Rules))
+	for i, r := range config.Rules {
+		if r.Device == "" {
+			continue
+		}
+		if _, err := sys.Find(r.Device); err != nil {
+			fmt.Fprintf(w, "rule %d does nothing now: %v\n", i+1, err)
+		}
+	}
 	return nil
 }
 

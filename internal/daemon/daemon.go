@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"path"
 	"strconv"
@@ -52,6 +53,8 @@ type Daemon struct {
 	disks   map[string]string // with the scheduler
 	// containers are those that run.
 	containers []container.Container
+	server     *http.Server // of metrics, nil for none
+	serving    string       // the address that they are served on
 	// failed are cgroups whose weight could not be set, by the error, so that it
 	// is logged once.
 	failed map[string]string

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -357,6 +359,54 @@ func TestMetrics(t *testing.T) {
 	m.latest.At = m.latest.At.Add(-leastInterval) // as if it had passed
 	if got := scrape(); !strings.Contains(got, "isolio_actual_share_ratio"+of+"} 1\n") {
 		t.Errorf("share of the only one:\n%s", got)
+	}
+}
+
+// Metrics are served where the rules say, also after a reload. An address that is
+// taken keeps nobody from a weight.
+func TestServes(t *testing.T) {
+	listen := func() net.Listener {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	taken, free := listen(), listen()
+	first, second := taken.Addr().String(), free.Addr().String()
+	serves := func(address string) bool {
+		response, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		return err == nil && strings.Contains(string(text), "process_resident_memory_bytes")
+	}
+	h := newHost(t, "metrics = \""+first+"\"\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	eventually(t, "weights, with the address taken", func() bool { return h.weights(everybody...) == "200 100 250 100" })
+	reload := func(address string) {
+		t.Helper()
+		h.put("etc/isolio.toml", "metrics = \""+address+"\"\n")
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken.Close()
+	reload(first)
+	eventually(t, "metrics, with the address free", func() bool { return serves(first) })
+	free.Close()
+	reload(second)
+	eventually(t, "metrics elsewhere", func() bool { return serves(second) && !serves(first) })
+	reload("")
+	eventually(t, "no metrics", func() bool { return !serves(second) })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -47,11 +47,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return fmt.Errorf("inotify: %w", err)
 	}
 	defer watch.Close()
-	stop, err := d.serve()
-	if err != nil {
-		return err
-	}
-	defer stop()
+	d.serve(ctx)
+	defer d.stopServing()
 	d.watcher = watch
 	if err := d.pass(ctx, scope{all: true}); err != nil {
 		return err
@@ -105,6 +102,7 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 			}
 			happened.all = true
 		case <-every.C:
+			d.serve(ctx)
 			happened.all = true
 		}
 		at := happened
@@ -189,14 +187,11 @@ func (d *Daemon) reload(ctx context.Context) {
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {
 		tell(notify.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10))
 	}
-	metrics := d.config.Metrics
 	if err := d.Reload(); err != nil {
 		d.Log.ErrorContext(ctx, "reload", "error", err.Error())
 	} else {
 		d.Log.InfoContext(ctx, "reload", "rules", len(d.config.Rules), "file", d.RuleFile)
-		if d.config.Metrics != metrics {
-			d.Log.WarnContext(ctx, "reload", "metrics", d.config.Metrics, "in force", metrics, "remedy", "restart the daemon for another address")
-		}
+		d.serve(ctx)
 	}
 	tell(notify.SdNotifyReady)
 }
@@ -215,22 +210,36 @@ func watchdog() (<-chan time.Time, func()) {
 	return ticker.C, ticker.Stop
 }
 
-// serve serves metrics where the rules say.
-func (d *Daemon) serve() (stop func(), err error) {
-	if d.config.Metrics == "" {
-		return func() {}, nil
+// serve serves metrics where the rules say, and no more where they said before.
+// An address that cannot be had, such as one that is taken, must not keep
+// containers from their weights: it is logged, and tried again.
+func (d *Daemon) serve(ctx context.Context) {
+	address := d.config.Metrics
+	if address == d.serving {
+		return
 	}
-	listener, err := net.Listen("tcp", d.config.Metrics)
+	d.stopServing()
+	if address == "" {
+		return
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: metrics: %w", d.RuleFile, err)
+		d.Log.ErrorContext(ctx, "metrics", "error", err.Error(), "instead", "tried again every "+d.Every.String())
+		return
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", NewMetrics(d.Root, d.tree, d.finder).Handler())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
+	d.server, d.serving = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, address
+	go func(server *http.Server) {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			d.Log.Error("metrics", "error", err.Error())
 		}
-	}()
-	return func() { server.Close() }, nil
+	}(d.server)
+}
+
+func (d *Daemon) stopServing() {
+	if d.server != nil {
+		d.server.Close()
+	}
+	d.server, d.serving = nil, ""
 }

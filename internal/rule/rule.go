@@ -77,8 +77,9 @@ func Parse(name string, text []byte) (Config, error) {
 	c := checker{lines: tomlfile.Lines(text)}
 	config := Config{Metrics: c.address("metrics", f.Metrics)}
 	for i := range f.Rule {
-		config.Rules = append(config.Rules, c.rule(fmt.Sprintf("rule[%d]", i), &f.Rule[i]))
+		config.Rules = append(config.Rules, c.rule(tableOf(i), &f.Rule[i]))
 	}
+	c.each(config.Rules)
 	if c.first != nil {
 		return Config{}, c.first.In(name)
 	}
@@ -106,11 +107,35 @@ func (c *checker) fail(table, member, what, allowed string) {
 	}
 }
 
+// tableOf is what the i-th rule is called among the lines.
+func tableOf(i int) string { return fmt.Sprintf("rule[%d]", i) }
+
+// each refuses rules that do nothing because of how the file is made.
+func (c *checker) each(rules []Rule) {
+	if _, there := c.lines[tableOf(0)]; len(rules) > 0 && !there {
+		c.fail("rule", "", "is one table", "[[rule]], of which there may be more")
+		return
+	}
+	first := map[Rule]int{}
+	for i, r := range rules {
+		r.Weight = 0
+		if before, ok := first[r]; ok {
+			c.fail(tableOf(i), "", fmt.Sprintf("is for the same as that in line %d, which wins", c.lines[tableOf(before)]), "one rule for each")
+			continue
+		}
+		first[r] = i
+	}
+}
+
 func (c *checker) address(key string, v *string) string {
 	if v == nil || *v == "" {
 		return ""
 	}
-	if _, _, err := net.SplitHostPort(*v); err != nil {
+	_, port, err := net.SplitHostPort(*v)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || port == "" {
 		c.fail("", key, fmt.Sprintf("%q is no address", *v), `HOST:PORT, such as "127.0.0.1:9188"`)
 	}
 	return *v
@@ -173,15 +198,16 @@ func (c *checker) pair(table, key string, v *string) string {
 	return *v
 }
 
-// ForUnit reports whether the rule is for a systemd unit.
+// ForUnit reports whether the rule is for a systemd unit, whose ".service" may
+// be left out, as systemctl has it.
 func (r Rule) ForUnit(unit string) bool {
-	return r.Unit != "" && matches(r.Unit, unit)
+	return r.Unit != "" && (matches(r.Unit, unit) || matches(r.Unit+".service", unit))
 }
 
 // ForPod reports whether the rule is for the pod itself, whose containers share
 // what it has, and not for one of them.
 func (r Rule) ForPod(c container.Container) bool {
-	return r.Pod != "" && r.Name == "" && c.Pod != "" && r.all(c)
+	return r.Pod != "" && r.Name == "" && r.all(c)
 }
 
 // ForContainer reports whether the rule is for a container.
@@ -190,7 +216,14 @@ func (r Rule) ForContainer(c container.Container) bool {
 }
 
 func (r Rule) all(c container.Container) bool {
-	return matches(r.Name, c.Name) && matches(r.Class, Class(c)) && matches(r.Pod, c.Namespace+"/"+c.Pod) &&
+	if r.Pod != "" && c.Pod == "" {
+		return false
+	}
+	pod := c.Namespace + "/" + c.Pod
+	if !strings.Contains(r.Pod, "/") { // of any namespace
+		pod = c.Pod
+	}
+	return matches(r.Name, c.Name) && matches(r.Class, Class(c)) && matches(r.Pod, pod) &&
 		matchesPair(r.Label, c.Labels) && matchesPair(r.Annotation, c.Annotations)
 }
 

@@ -22,11 +22,16 @@ device = "/dev/nvme0n1"
 weight = 800
 
 [[rule]]
+name = "db-*"
+weight = 700
+
+[[rule]]
 unit = "backup.service"
 weight = 20
 `))
 	want := Config{Metrics: "127.0.0.1:9188", Rules: []Rule{
 		{Name: "db-*", Device: "nvme0n1", Weight: 800},
+		{Name: "db-*", Weight: 700},
 		{Unit: "backup.service", Weight: 20},
 	}}
 	if err != nil || !reflect.DeepEqual(config, want) {
@@ -36,7 +41,11 @@ weight = 20
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"metrics = \"9188\"\n":                                "r.toml:1: metrics: \"9188\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"metrics = \"9188\"\n":               "r.toml:1: metrics: \"9188\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"metrics = \"127.0.0.1:99999\"\n":    "r.toml:1: metrics: \"127.0.0.1:99999\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"metrics = \":\"\n":                  "r.toml:1: metrics: \":\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"[rule]\nname = \"a\"\nweight = 7\n": "r.toml:1: rule: is one table; allowed: [[rule]], of which there may be more",
+		"[[rule]]\nname=\"a\"\nweight=1\n[[rule]]\nname=\"b\"\nweight=1\n[[rule]]\nname=\"a\"\nweight=2\n": "r.toml:7: rule: is for the same as that in line 1, which wins; allowed: one rule for each",
 		"\n[[rule]]\nname = \"a\"\n":                          "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000",
 		"[[rule]]\nname = \"a\"\nweight = 0\n":                "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000",
 		"[[rule]]\nname = \"a\"\nweight = 10001\n":            "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000",
@@ -97,6 +106,11 @@ func TestMatch(t *testing.T) {
 		{Rule{Annotation: "owner=me"}, cart, true, false},
 		{Rule{Pod: "prod/*"}, cart, false, true},
 		{Rule{Pod: "test/*"}, cart, false, false},
+		{Rule{Pod: "shop"}, cart, false, true},
+		{Rule{Pod: "sho?", Name: "cart"}, cart, true, false},
+		{Rule{Pod: "prod"}, cart, false, false},
+		{Rule{Pod: "*"}, web, false, false},
+		{Rule{Pod: "*/*", Name: "*"}, web, false, false},
 		{Rule{Pod: "prod/shop", Name: "cart"}, cart, true, false},
 		{Rule{Class: "low"}, pause, false, false},
 		{Rule{Pod: "prod/shop"}, pause, false, true},
@@ -104,6 +118,9 @@ func TestMatch(t *testing.T) {
 		if c, p := tt.rule.ForContainer(tt.c), tt.rule.ForPod(tt.c); c != tt.container || p != tt.pod {
 			t.Errorf("%+v for %s: container %v, pod %v", tt.rule, tt.c.DisplayName(), c, p)
 		}
+	}
+	if r := (Rule{Unit: "nginx"}); !r.ForUnit("nginx.service") || r.ForUnit("nginx.slice") || r.ForUnit("nginx-1.service") {
+		t.Error("units without .service")
 	}
 	if r := (Rule{Unit: "back*.service"}); !r.ForUnit("backup.service") || r.ForUnit("backup.timer") || (Rule{Name: "x"}).ForUnit("x") {
 		t.Error("units")
