@@ -108,8 +108,8 @@ build/tools/golangci-lint-%:
 install: build ## build for the kernel that runs here; install modules and command
 	@scripts/install
 
-man: ## write the manual pages, one for each subcommand, into build/man/
-	@rm -rf build/man && mkdir -p build/man
+man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into build/man/
+	@rm -rf build/man
 	go run ./packaging/man build/man
 
 deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/

@@ -40,7 +40,7 @@ It is made to be run by systemd, and can be killed at any moment: all that it
 knows is in the kernel. SIGHUP has it read the rules again; a file with a mistake
 changes nothing. With metrics = "HOST:PORT" in the rules it serves Prometheus
 metrics on /metrics. A weight that somebody else writes to io.kyber.weight stays,
-until something else is asked for.`,
+until something else is asked for. isolio.toml(5) has the keys of rules.`,
 		Example: `  systemctl enable --now isolio
   isolio daemon --once --dry-run
   isolio daemon --check

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"isolio/internal/cli"
+	"isolio/internal/rule"
+)
+
+// Each command has a page of its name, and that of the rules has all their keys.
+func TestPages(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	dir := t.TempDir()
+	if err := write("../../docs/daemon.md", dir); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, cmd := range cli.Command().Commands() {
+		page := read("man1/isolio-" + cmd.Name() + ".1")
+		for _, want := range []string{`.TH "ISOLIO-` + strings.ToUpper(cmd.Name()) + `" "1" "Nov 2023"`, cmd.Short} {
+			if !strings.Contains(page, want) {
+				t.Errorf("isolio-%s.1: no %q", cmd.Name(), want)
+			}
+		}
+	}
+	page := read("man5/isolio.toml.5")
+	for table, shown := range map[string]string{"": "%s", "[[rule]]\n": `\fB%s\fR`} {
+		_, err := rule.Parse("", []byte(table+"unheard = 1\n"))
+		_, keys, there := strings.Cut(err.Error(), "; allowed: ")
+		if !there {
+			t.Fatal(err)
+		}
+		for key := range strings.SplitSeq(keys, ", ") {
+			if want := fmt.Sprintf(shown, key); !strings.Contains(page, want) {
+				t.Errorf("isolio.toml.5: no key %s", want)
+			}
+		}
+	}
+	if strings.Contains(page, ".TS") || !strings.Contains(page, "HOST:PORT") {
+		t.Errorf("isolio.toml.5 has a table, or has lost its text:\n%s", page)
+	}
+	if _, err := rulesPage("## Rules\n"); err == nil {
+		t.Error("a document without the parts makes a page")
+	}
+}
