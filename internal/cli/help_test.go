@@ -3,6 +3,10 @@
 package cli
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,4 +34,65 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	visit(Command())
+}
+
+// code is what a document has as a command: a span, or an indented line.
+var code = regexp.MustCompile("(?m)`([^`\n]+)`|^(?: {4}|\t)(.+)$")
+
+// call is a call of this command in it, up to what a shell takes for its end.
+var call = regexp.MustCompile(`(?:^|[ /])isolio ([a-z]+[^#|;&>]*)`)
+
+// placeholder is a word for any.
+var placeholder = regexp.MustCompile(`[A-Z]{2,}`)
+
+// Documents call commands that there are, with flags and files that there are.
+func TestDocuments(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, file := range append(files, "../../README.md", "../../packaging/isolio.service") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, span := range code.FindAllStringSubmatch(strings.ReplaceAll(string(text), "ExecReload=", "    ExecReload="), -1) {
+			for _, found := range call.FindAllStringSubmatch(span[1]+span[2], -1) {
+				calls++
+				if err := checkCall(strings.Fields(found[1])); err != nil {
+					t.Errorf("%s: isolio %s: %v", filepath.Base(file), found[1], err)
+				}
+			}
+		}
+	}
+	if calls < 30 {
+		t.Errorf("%d calls found: the documents have more", calls)
+	}
+}
+
+// checkCall checks the command, its flags, and that experiments are there.
+func checkCall(words []string) error {
+	root := Command()
+	refuseUnknown(root)
+	cmd, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return subcommand(cmd, rest)
+	}
+	for _, word := range rest {
+		name, long := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if long && name != "help" && cmd.Flags().Lookup(name) == nil {
+			return fmt.Errorf("no flag --%s", name)
+		}
+		if strings.HasPrefix(word, "experiments/") {
+			if files, err := filepath.Glob("../../" + placeholder.ReplaceAllString(word, "*")); err != nil || len(files) == 0 {
+				return fmt.Errorf("there is no %s", word)
+			}
+		}
+	}
+	return nil
 }

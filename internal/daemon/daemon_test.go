@@ -13,10 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"isolio/internal/weight"
 )
@@ -359,6 +362,33 @@ func TestMetrics(t *testing.T) {
 	m.latest.At = m.latest.At.Add(-leastInterval) // as if it had passed
 	if got := scrape(); !strings.Contains(got, "isolio_actual_share_ratio"+of+"} 1\n") {
 		t.Errorf("share of the only one:\n%s", got)
+	}
+}
+
+// docs/daemon.md has each metric, and none that there is not.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/daemon.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile("isolio_[a-z_]+").FindAllString(string(text), -1) {
+		named[name] = true
+	}
+	h := newHost(t, "")
+	descs := make(chan *prometheus.Desc, 100)
+	NewMetrics(h.Root, h.tree, h.finder).Describe(descs)
+	close(descs)
+	fqName := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for desc := range descs {
+		name := fqName.FindStringSubmatch(desc.String())[1]
+		if !named[name] {
+			t.Errorf("no %s in docs/daemon.md", name)
+		}
+		delete(named, name)
+	}
+	if len(named) > 0 {
+		t.Errorf("in docs/daemon.md, but no metrics: %v", named)
 	}
 }
 
