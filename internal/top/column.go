@@ -71,7 +71,7 @@ func (r *Row) label() string {
 }
 
 func (r *Row) weight() string {
-	if r.Cgroup == "/" {
+	if r.Cgroup == "/" || r.Weight == 0 { // one that sent nothing to the disk has none there
 		return "-"
 	}
 	return strconv.Itoa(r.Weight)

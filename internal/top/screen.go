@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"charm.land/bubbles/v2/help"
 	"charm.land/bubbles/v2/key"
@@ -29,7 +30,7 @@ func newKeys() keys {
 		return key.NewBinding(key.WithKeys(all...), key.WithHelp(name, does))
 	}
 	return keys{
-		order:   bind("s/S", "sort by next/previous", "s", "right"),
+		order:   bind("s/S", "sort", "s", "right"),
 		back:    bind("S", "", "S", "left"),
 		reverse: bind("r", "reverse", "r"),
 		filter:  bind("/", "filter", "/"),
@@ -91,9 +92,14 @@ func newScreen(sampler *usage.Sampler, interval time.Duration, view View) *scree
 	styles.Header = lipgloss.NewStyle().Bold(true).Reverse(true).PaddingRight(columnGap)
 	styles.Cell = lipgloss.NewStyle().PaddingRight(columnGap)
 	styles.Selected = lipgloss.NewStyle().Bold(true)
+	foot := help.New()
+	// Not help's own shades of grey: of the terminal's colors only it is known that
+	// text can be read in them.
+	foot.Styles.ShortKey, foot.Styles.ShortDesc = lipgloss.NewStyle().Bold(true), lipgloss.NewStyle()
+	foot.Styles.ShortSeparator, foot.Styles.Ellipsis = lipgloss.NewStyle(), lipgloss.NewStyle()
 	return &screen{
 		sampler: sampler, interval: interval, view: view,
-		keys: newKeys(), help: help.New(), filter: filter,
+		keys: newKeys(), help: foot, filter: filter,
 		table: table.New(table.WithFocused(true), table.WithStyles(styles), table.WithKeyMap(moves())),
 	}
 }
@@ -256,8 +262,21 @@ func (s *screen) fill() {
 }
 
 // shorten keeps the end of a name, which tells more of a path than its begin, and
-// of a path whole parts where it can.
+// of a path whole parts where it can. What shows a tree stays as long as there is
+// room.
 func shorten(name string, width int) string {
+	if utf8.RuneCountInString(name) <= width {
+		return name
+	}
+	bare := strings.TrimLeft(name, " ")
+	indent := min(len(name)-len(bare), max(0, width-minTail))
+	return name[:indent] + shortenBare(bare, width-indent)
+}
+
+// minTail is what is kept of a name below others.
+const minTail = 8
+
+func shortenBare(name string, width int) string {
 	runes := []rune(name)
 	if len(runes) <= width {
 		return name

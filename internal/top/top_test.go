@@ -5,11 +5,15 @@ package top
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"charm.land/bubbles/v2/table"
 	tea "charm.land/bubbletea/v2"
 
 	"isolio/internal/cgroup"
@@ -115,10 +119,13 @@ func TestFigures(t *testing.T) {
 			t.Errorf("duration(%v) = %s, want %s", d, got, want)
 		}
 	}
-	for name, want := range map[string]string{"/pod/very-long": "…-long", "/pod/a/b": "…/a/b", "/p/web": "/p/web"} {
+	for name, want := range map[string]string{"/pod/very-long": "…-long", "    /pod/very-long": "…-long", "/pod/a/b": "…/a/b", "/p/web": "/p/web"} {
 		if got := shorten(name, 6); got != want {
 			t.Errorf("shorten(%s) = %q, want %q", name, got, want)
 		}
+	}
+	if got := shorten("    /pod/very-long-name", 12); got != "    …ng-name" {
+		t.Errorf("shorten in a tree = %q", got)
 	}
 }
 
@@ -149,13 +156,13 @@ func TestScreen(t *testing.T) {
 		want []string // in this order
 		not  string
 	}{
-		{nil, []string{"3.00 MiB/s", "384 IOPS", "ACTUAL%▼", "LAST", "db", "web", "/user", "sort by"}, "PAUSED"},
+		{nil, []string{"3.00 MiB/s", "384 IOPS", "ACTUAL%▼", "LAST", "db", "web", "/user", "sort", "quit"}, "PAUSED"},
 		{[]string{"s"}, []string{"MiB/s▼", "db", "web"}, "ACTUAL%▼"},
 		{[]string{"S", "r"}, []string{"ENTITLED%▲", "/user", "web", "db"}, "▼"},
 		{[]string{"t"}, []string{"  pod", "    db", "    web", "  user"}, "/pod"},
 		{[]string{"i"}, []string{"db", "web"}, "/user"},
 		{[]string{"/", "w", "e"}, []string{"filter: we", "web"}, "/user"},
-		{[]string{"/", "w", "enter", "i"}, []string{"filter: w", "web", "sort by"}, " db"},
+		{[]string{"/", "w", "enter", "i"}, []string{"filter: w", "web", "sort", "quit"}, " db"},
 		{[]string{"/", "w", "esc"}, []string{"db", "web", "/user"}, "filter:"},
 		{[]string{"/", "w", "enter", "esc"}, []string{"db", "web", "/user"}, "filter:"},
 		{[]string{"space"}, []string{"PAUSED", "db"}, "filter:"},
@@ -204,6 +211,48 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%d wide: %s, want %s", tt.width, got[1:], tt.want)
 		}
 	}
+}
+
+// Each figure ends where its head does, and the foot has all keys, whatever the
+// width.
+func TestAligned(t *testing.T) {
+	styles := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for _, width := range []int{80, 100, 160} {
+		for _, keys := range [][]string{nil, {"t"}} {
+			s := press(t, keys...)
+			s.Update(tea.WindowSizeMsg{Width: width, Height: 12})
+			lines := strings.Split(styles.ReplaceAllString(s.View().Content, ""), "\n")
+			if foot := lines[len(lines)-1]; !strings.Contains(foot, "q quit") || utf8.RuneCountInString(foot) > width {
+				t.Errorf("%d wide: foot %q", width, foot)
+			}
+			rows := len(s.table.Rows())
+			if rows < 3 {
+				t.Fatalf("%d wide, %v: %d rows", width, keys, rows)
+			}
+			for _, line := range lines[1 : 2+rows] {
+				if err := aligned(s.table.Columns(), []rune(line)); err != nil {
+					t.Errorf("%d wide, %v: %v in\n%s\n%s", width, keys, err, lines[1], line)
+				}
+			}
+		}
+	}
+}
+
+// aligned checks the places of a line's cells.
+func aligned(columns []table.Column, line []rune) error {
+	start := 0
+	for _, c := range columns {
+		end := start + c.Width
+		if len(line) < end {
+			return fmt.Errorf("%s is cut", c.Title)
+		}
+		isName := strings.TrimSpace(c.Title) == "CONTAINER" || strings.TrimSpace(c.Title) == "DISK" || c.Title == "LAST"
+		if gap := string(line[end:min(end+columnGap, len(line))]); strings.TrimSpace(gap) != "" || !isName && line[end-1] == ' ' {
+			return fmt.Errorf("%s does not end at %d", strings.TrimSpace(c.Title), end)
+		}
+		start = end + columnGap
+	}
+	return nil
 }
 
 func TestPauseKeepsWhatIsShown(t *testing.T) {
