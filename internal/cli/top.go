@@ -41,7 +41,7 @@ is possible).
 Keys: s and S choose the column to sort by, r reverses, / filters, t shows the
 tree of cgroups with sums, i hides who is idle, space pauses, q quits.
 
-Where standard output is not a terminal, one plain table of one interval is
+Where standard input or output is no terminal, one plain table of one interval is
 printed. With --json it is a line for each container and disk and interval,
 without end unless --count says how many intervals.`,
 		Example: `  isolio top
@@ -89,13 +89,19 @@ func newSampler(root string) *usage.Sampler {
 	}
 }
 
-// screen is the terminal to show a live table on, nil if there is none.
+// screen is the terminal to show a live table on, nil if there is none, or none
+// whose keys can be read.
 func (f *topFlags) screen(cmd *cobra.Command) io.Writer {
-	out, ok := cmd.OutOrStdout().(*os.File)
-	if f.json || f.count > 0 || !ok || !term.IsTerminal(int(out.Fd())) {
+	if f.json || f.count > 0 || !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.OutOrStdout()) {
 		return nil
 	}
-	return out
+	return cmd.OutOrStdout()
+}
+
+// isTerminal reports whether a stream is one.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // print prints intervals, each after it has passed.

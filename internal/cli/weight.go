@@ -30,7 +30,7 @@ func newWeightCommand() *cobra.Command {
 		Short: "Show or set the weight of a container, unit, pod or cgroup",
 		Long: `Show a target's weight, or set it to N. A target is a cgroup's path, a systemd
 unit, the name or ID of a container of Docker, podman, containerd or CRI-O, or
-a pod (NAME, NAMESPACE/NAME or ID).
+a pod (NAME, NAMESPACE/NAME or ID; podman's by ID).
 
 N is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
 disk in proportion to its weight among its active siblings: 200 is twice 100. The
@@ -115,7 +115,7 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if err := apply(p.Steps, p.Verify); err != nil {
 		return err
 	}
-	return f.show(cmd, found.Group)
+	return f.show(cmd, "/"+found.Group)
 }
 
 // apply applies steps, all or none: what does not look afterwards as it should

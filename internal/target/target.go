@@ -96,14 +96,14 @@ func podName(c container.Container) string {
 }
 
 // Find returns the one target that name means. A word with a "/" is a cgroup's
-// path if there is such a cgroup.
+// path if there is such a cgroup; another may be the name of more than that.
 func (w World) Find(name string) (Target, error) {
 	if name == "" {
 		return Target{}, failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", name)
 	}
 	group, ok := w.path(name)
 	switch {
-	case ok:
+	case ok && strings.Contains(name, "/"):
 		return w.Of(group), nil
 	case group == "." || group == "":
 		return Target{}, failure.Usagef("target %q: is the root of all cgroups, which has no weight; `isolio status --all` lists those in it", name)
@@ -113,6 +113,9 @@ func (w World) Find(name string) (Target, error) {
 		if !slices.Contains(found, group) {
 			found = append(found, group)
 		}
+	}
+	if ok {
+		add(group)
 	}
 	for _, group := range w.Groups {
 		if of := unit.Of(group); of != "" && (of == name || of == name+".service") {
@@ -137,7 +140,7 @@ func (w World) Find(name string) (Target, error) {
 	if rest := len(found) - mostListed; rest > 0 {
 		found, more = found[:mostListed], fmt.Sprintf(" and %d more", rest)
 	}
-	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: %s%s", name, strings.Join(found, ", "), more)
+	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: /%s%s", name, strings.Join(found, ", /"), more)
 }
 
 // mostListed is how many targets of a name a message lists.

@@ -58,9 +58,13 @@ func TestFindNotOne(t *testing.T) {
 		w.Groups = append(w.Groups, n)
 		w.Containers = append(w.Containers, container.Container{ID: "abcd" + n, Cgroup: n})
 	}
-	for name, want := range map[string]string{"": "it is empty", "abcd": "give one's cgroup: 1, 2, 3 and 2 more"} {
+	w.Containers[4].Name = "2"
+	for name, want := range map[string]string{"": "it is empty", "abcd": "give one's cgroup: /1, /2, /3 and 2 more", "2": "give one's cgroup: /2, /5"} {
 		if _, err := w.Find(name); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("Find(%q): %v, want %s", name, err, want)
 		}
+	}
+	if got, err := w.Find("/2"); err != nil || got.Group != "2" {
+		t.Errorf("Find(/2) = %+v, %v", got, err)
 	}
 }
