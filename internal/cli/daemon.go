@@ -105,13 +105,8 @@ func checkRules(w io.Writer, sys block.System, file string) error {
 		return err
 	}
 	fmt.Fprintf(w, "%s: %d rules\n", file, len(config.Rules))
-	for i, r := range config.Rules {
-		if r.Device == "" {
-			continue
-		}
-		if _, err := sys.Find(r.Device); err != nil {
-			fmt.Fprintf(w, "rule %d does nothing now: %v\n", i+1, err)
-		}
+	for _, idle := range config.Idle(sys) {
+		fmt.Fprintln(w, idle)
 	}
 	return nil
 }

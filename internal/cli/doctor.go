@@ -16,8 +16,9 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Find out whether this machine can share its disks, with remedies",
 		Long: `Look at all that sharing by weight takes: the kernel and its BTF, the module
 and whether it fits, Secure Boot, cgroup v2 with the io controller down to
-containers, a free slot for the policy, disks that take a scheduler, and udev
-rules or tuned profiles that choose another one. Nothing is changed.
+containers, a free slot for the policy, disks that take a scheduler, udev rules
+or tuned profiles that choose another one, and the daemon and its rules. Nothing is
+changed.
 
 A check that fails makes this exit 3; with warnings only, it is 0.`,
 		Example: `  isolio doctor

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/rule"
 	"isolio/internal/share"
 	"isolio/internal/target"
 	"isolio/internal/unit"
@@ -185,4 +186,21 @@ func (m *machine) daemon() []Check {
 		remedy = "systemctl enable --now isolio"
 	}
 	return warning(name, "does not run: what is asked with --blkio-weight and IOWeight= does nothing with "+scheduler, remedy)
+}
+
+// weightRules tells whether a daemon takes /etc/isolio.toml: with a mistake in it
+// none starts.
+func (m *machine) weightRules() []Check {
+	const name = "weight rules"
+	if !m.exists(rule.File) {
+		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
+	}
+	config, err := rule.Load(m.sys.Path(rule.File))
+	if err != nil {
+		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path(rule.File), rule.File), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
+	}
+	if idle := config.Idle(m.sys); len(idle) > 0 {
+		return warning(name, strings.Join(idle, "; "), "name a disk that there is in "+rule.File+", or have it come")
+	}
+	return ok(name, "%s has %d", rule.File, len(config.Rules))
 }

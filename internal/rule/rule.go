@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"isolio/internal/block"
 	"isolio/internal/container"
 	"isolio/internal/failure"
 	"isolio/internal/tomlfile"
@@ -196,6 +197,20 @@ func (c *checker) pair(table, key string, v *string) string {
 		c.fail(table, key, fmt.Sprintf("%q is no key and pattern", *v), "KEY=PATTERN, or KEY for any value")
 	}
 	return *v
+}
+
+// Idle tells of each rule that is for a disk that is not there now: it may come.
+func (c Config) Idle(sys block.System) []string {
+	var idle []string
+	for i, r := range c.Rules {
+		if r.Device == "" {
+			continue
+		}
+		if _, err := sys.Find(r.Device); err != nil {
+			idle = append(idle, fmt.Sprintf("rule %d does nothing now: %v", i+1, err))
+		}
+	}
+	return idle
 }
 
 // ForUnit reports whether the rule is for a systemd unit, whose ".service" may
