@@ -58,6 +58,8 @@ type Daemon struct {
 	// failed are cgroups whose weight could not be set, by the error, so that it
 	// is logged once.
 	failed map[string]string
+	// blind is what was told of rules that cannot know their containers.
+	blind map[string]bool
 }
 
 // Change is one weight that was written, or would be.
@@ -77,7 +79,7 @@ func (d *Daemon) Open() error {
 	}
 	d.tree = tree
 	d.finder = &container.Finder{Root: d.Root}
-	d.failed = map[string]string{}
+	d.failed, d.blind = map[string]string{}, map[string]bool{}
 	d.config, err = rule.Load(d.RuleFile)
 	return err
 }
@@ -89,7 +91,7 @@ func (d *Daemon) Reload() error {
 	if err != nil {
 		return fmt.Errorf("%w; the rules in force stay", err)
 	}
-	d.config = config
+	d.config, d.blind = config, map[string]bool{}
 	return nil
 }
 
@@ -170,6 +172,12 @@ func (d *Daemon) list(at *scope) error {
 	containers, err := find(groups)
 	if err != nil {
 		return err
+	}
+	for _, blind := range d.config.Blind(containers) {
+		if !d.blind[blind] {
+			d.blind[blind] = true
+			d.Log.Warn("rules", "file", d.RuleFile, "warning", blind)
+		}
 	}
 	at.addChanged(d.containers, containers)
 	d.containers = containers

@@ -199,8 +199,15 @@ func (m *machine) weightRules() []Check {
 	if err != nil {
 		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path(rule.File), rule.File), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
 	}
-	if idle := config.Idle(m.sys); len(idle) > 0 {
-		return warning(name, strings.Join(idle, "; "), "name a disk that there is in "+rule.File+", or have it come")
+	var checks []Check
+	for _, idle := range config.Idle(m.sys) {
+		checks = append(checks, warning(name, idle, "name a disk that there is, or have it come")...)
+	}
+	for _, blind := range config.Blind(m.world.Containers) {
+		checks = append(checks, warning(name, blind, "podman run --annotation KEY=VALUE and annotation = \"KEY=VALUE\"; isolio.toml(5) has containerd's way")...)
+	}
+	if len(checks) > 0 {
+		return checks
 	}
 	return ok(name, "%s has %d", rule.File, len(config.Rules))
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"isolio/internal/block"
@@ -211,6 +212,28 @@ func (c Config) Idle(sys block.System) []string {
 		}
 	}
 	return idle
+}
+
+// secretive are engines that keep labels where no other program reads them.
+var secretive = []string{"podman", "containerd"}
+
+// Blind tells of each rule that may be for containers whose labels are not known.
+func (c Config) Blind(containers []container.Container) []string {
+	var blind []string
+	for i, r := range c.Rules {
+		if r.Label == "" {
+			continue
+		}
+		r.Label = ""
+		for _, engine := range secretive {
+			if slices.ContainsFunc(containers, func(x container.Container) bool {
+				return x.Engine == engine && x.Labels == nil && r.ForContainer(x)
+			}) {
+				blind = append(blind, fmt.Sprintf("rule %d does nothing for containers of %s, which keeps labels to itself: match by annotation, or name", i+1, engine))
+			}
+		}
+	}
+	return blind
 }
 
 // ForUnit reports whether the rule is for a systemd unit, whose ".service" may

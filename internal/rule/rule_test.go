@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"isolio/internal/container"
@@ -124,6 +125,23 @@ func TestMatch(t *testing.T) {
 	}
 	if r := (Rule{Unit: "back*.service"}); !r.ForUnit("backup.service") || r.ForUnit("backup.timer") || (Rule{Name: "x"}).ForUnit("x") {
 		t.Error("units")
+	}
+}
+
+// podman's labels are in no file; Docker's are.
+func TestBlind(t *testing.T) {
+	c := Config{Rules: []Rule{{Name: "web"}, {Label: "tier=gold"}, {Label: "tier", Name: "db-*"}}}
+	for engine, want := range map[string]int{"docker": 0, "cri-o": 0, "podman": 1, "containerd": 1} {
+		got := c.Blind([]container.Container{{Name: "web", Engine: engine}, {Name: "batch", Engine: engine}})
+		if len(got) != want || want > 0 && !strings.HasPrefix(got[0], "rule 2 does nothing for containers of "+engine+",") {
+			t.Errorf("%s: %q", engine, got)
+		}
+	}
+	if got := c.Blind([]container.Container{{Name: "db-1", Engine: "podman"}}); len(got) != 2 {
+		t.Errorf("both rules: %q", got)
+	}
+	if got := c.Blind([]container.Container{{Engine: "podman", Sandbox: true}}); got != nil {
+		t.Errorf("a pod's own container: %q", got)
 	}
 }
 
