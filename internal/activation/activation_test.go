@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
+
+	"isolio/internal/failure"
 	"isolio/internal/plan"
 )
 
@@ -195,6 +198,37 @@ func TestDamagedRecord(t *testing.T) {
 	for _, decide := range []func(Request) (*Plan, error){Enable, Disable} {
 		if _, err := decide(Request{Root: root, Device: "sda", Scheduler: Default}); err == nil || !strings.Contains(err.Error(), "sda.json: damaged; remove it") {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A module that cannot be compared with the kernel is not loaded: nothing is planned.
+func TestModuleIsNotLoaded(t *testing.T) {
+	builder, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernelBTF, err := builder.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		btf, module, want string
+		code              int
+	}{
+		{"", "text.ko", "vmlinux is missing", failure.Unsupported},
+		{"not BTF", "text.ko", "neither raw BTF, nor", failure.Usage},
+		{string(kernelBTF), "absent.ko", "absent.ko: no such file", failure.Usage},
+		{string(kernelBTF), "text.ko", "text.ko: not a kernel module", failure.Usage},
+	} {
+		files := map[string]string{"text.ko": "this is no ELF, and has more than sixteen bytes\n"}
+		if tt.btf != "" {
+			files["sys/kernel/btf/vmlinux"] = tt.btf
+		}
+		root := machine(t, "[none]", "none", files)
+		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: Default, Module: filepath.Join(root, tt.module)})
+		if p != nil || err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != tt.code {
+			t.Errorf("%s, %.7q: %v, code %d, want %s, %d", tt.module, tt.btf, err, failure.Code(err), tt.want, tt.code)
 		}
 	}
 }

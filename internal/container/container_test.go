@@ -38,6 +38,7 @@ func TestList(t *testing.T) {
 		crio       = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice/crio-" + id("4") + ".scope"
 		containerd = "kubepods/besteffort/pod0a0a0a0a-1b1b-2c2c-3d3d-4e4e4e4e4e4e/" + id("5")
 		ctr        = "default/redis"
+		nerdctl    = "system.slice/nerdctl-" + id("7") + ".scope"
 		unknown    = "machine.slice/libpod-" + id("6") + ".scope"
 	)
 	root := machine(t, map[string]string{
@@ -54,12 +55,13 @@ func TestList(t *testing.T) {
 			`"io.kubernetes.container.name":"cart","io.kubernetes.cri-o.Annotations":"{\"blockio.resources.beta.kubernetes.io/pod\":\"low\"}"}}`,
 		tasks + "k8s.io/" + id("5") + "/config.json": `{"annotations":{"io.kubernetes.cri.container-type":"sandbox","io.kubernetes.cri.sandbox-name":"shop",` +
 			`"io.kubernetes.cri.sandbox-namespace":"test"}}`,
-		tasks + "default/redis/config.json": `{"linux":{"cgroupsPath":"/default/redis"}}`,
-		tasks + "default/gone/config.json":  `{"linux":{"cgroupsPath":"/default/gone"}}`,
-		tasks + "default/half/config.json":  `{"linux":{"cgroups`,
+		tasks + "default/redis/config.json":           `{"linux":{"cgroupsPath":"/default/redis"}}`,
+		tasks + "default/" + id("7") + "/config.json": `{"annotations":{"nerdctl/name":"cache"},"linux":{"cgroupsPath":"system.slice:nerdctl:` + id("7") + `"}}`,
+		tasks + "default/gone/config.json":            `{"linux":{"cgroupsPath":"/default/gone"}}`,
+		tasks + "default/half/config.json":            `{"linux":{"cgroups`,
 	})
 	groups := []string{docker, dockerFS, dockerFS + "/inner", podman, podman + "/container", "machine.slice/libpod-conmon-" + id("3") + ".scope",
-		crio, containerd, ctr, "default/half", unknown, "kubepods/" + id("5")}
+		crio, containerd, ctr, "default/half", unknown, nerdctl, "kubepods/" + id("5")}
 	all, err := List(root, groups)
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +78,7 @@ func TestList(t *testing.T) {
 		{Cgroup: containerd, Engine: "containerd", SpecRead: true, Pod: "shop", Namespace: "test", Sandbox: true},
 		{Cgroup: ctr, Engine: "containerd", SpecRead: true},
 		{Cgroup: unknown, Engine: "podman"},
+		{Cgroup: nerdctl, Name: "cache", Engine: "containerd", SpecRead: true},
 	} {
 		c, ok := got[want.Cgroup]
 		switch {
@@ -86,8 +89,8 @@ func TestList(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", want.Cgroup, c, want)
 		}
 	}
-	if len(all) != 7 {
-		t.Errorf("%d containers, want 7: %v", len(all), all)
+	if len(all) != 8 {
+		t.Errorf("%d containers, want 8: %v", len(all), all)
 	}
 	if got[docker].Labels["tier"] != "gold" || got[crio].Annotations["blockio.resources.beta.kubernetes.io/pod"] != "low" {
 		t.Errorf("labels %v, annotations %v", got[docker].Labels, got[crio].Annotations)
