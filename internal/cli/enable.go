@@ -12,6 +12,7 @@ import (
 
 	"isolio/internal/activation"
 	"isolio/internal/block"
+	"isolio/internal/failure"
 	"isolio/internal/plan"
 )
 
@@ -85,6 +86,9 @@ func (f *enableFlags) addFlags(cmd *cobra.Command) {
 }
 
 func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activation.Request) (*activation.Plan, error)) (err error) {
+	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
+		return err
+	}
 	f.request.Device = device
 	if f.request.Root, err = rootDir(f.request.Root); err != nil {
 		return err
@@ -112,6 +116,14 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(p.Report)
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), p.Report)
+	return nil
+}
+
+// oneOutput refuses two kinds of output at a time.
+func oneOutput(dryRun, asJSON bool) error {
+	if dryRun && asJSON {
+		return failure.Usagef("--dry-run: prints shell commands, and --json JSON; leave one out")
+	}
 	return nil
 }
 

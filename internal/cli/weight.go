@@ -57,6 +57,9 @@ Without a disk that shares by weight, this exits 3: the weight would do nothing.
 			if f.device == "" && cmd.Flags().Changed("device") {
 				return failure.Usagef("--device: is empty; leave it out for all disks")
 			}
+			if err := oneOutput(f.dryRun, f.asJSON); err != nil {
+				return err
+			}
 			if len(args) == 2 {
 				return f.set(cmd, args[0], args[1])
 			}

@@ -313,6 +313,15 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the weight of a rule", func() bool { return h.weights("system.slice/new.service") == "7" })
+	if err := os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/system.slice/new.service")); err != nil {
+		t.Fatal(err)
+	}
+	h.group("system.slice/other.service", 800)
+	eventually(t, "another one's weight, after it went", func() bool { return h.weights("system.slice/other.service") == "800" })
+	h.group("system.slice/new.service", 600)
+	eventually(t, "its weight when it comes again", func() bool { return h.weights("system.slice/new.service") == "7" })
+	h.put("sys/fs/cgroup/system.slice/other.service/io.weight", "default 850\n")
+	eventually(t, "the other's, which is still watched", func() bool { return h.weights("system.slice/other.service") == "850" })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
