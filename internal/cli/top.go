@@ -38,8 +38,9 @@ second, latencies of the last seconds, and how much of the time it was held back
 because it had had its share (the sum over hardware queues: more than 100 %
 is possible).
 
-Keys: s and S choose the column to sort by, r reverses, / filters, t shows the
-tree of cgroups with sums, i hides who is idle, space pauses, q quits.
+Keys: s and S choose the column to sort by, r reverses, / filters and escape no
+more, t shows the tree of cgroups with sums, i hides who is idle, arrows and page
+keys scroll, space pauses, q quits.
 
 Where standard input or output is no terminal, one plain table of one interval is
 printed. With --json it is a line for each container and disk and interval,

@@ -8,7 +8,8 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"charm.land/lipgloss/v2"
 
 	"isolio/internal/usage"
 )
@@ -26,7 +27,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	widths := make([]int, len(all))
 	for _, line := range table {
 		for i, text := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+			widths[i] = max(widths[i], lipgloss.Width(text))
 		}
 	}
 	var b strings.Builder
@@ -49,7 +50,7 @@ func cells(all []column, r *Row) []string {
 }
 
 func align(text string, width int, isLeft bool) string {
-	room := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+	room := strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
 	if isLeft {
 		return text + room
 	}

@@ -255,10 +255,20 @@ func (s *screen) fill() {
 			filled[n] = append(filled[n], spark(history[max(0, len(history)-l.spark):]))
 		}
 	}
-	s.table.SetRows(nil) // of as many columns as before
-	s.table.SetColumns(heads)
-	s.table.SetRows(filled)
-	s.table.SetCursor(max(0, min(s.table.Cursor(), len(filled)-1)))
+	s.replace(heads, filled)
+}
+
+// replace gives the table other columns and rows, and keeps the place that was
+// scrolled to. In between no row may have more cells than there are columns.
+func (s *screen) replace(heads []table.Column, rows []table.Row) {
+	if len(heads) < len(s.table.Columns()) {
+		s.table.SetRows(rows)
+		s.table.SetColumns(heads)
+	} else {
+		s.table.SetColumns(heads)
+		s.table.SetRows(rows)
+	}
+	s.table.SetCursor(max(0, min(s.table.Cursor(), len(rows)-1)))
 }
 
 // shorten keeps the end of a name, which tells more of a path than its begin, and

@@ -124,6 +124,9 @@ func TestFigures(t *testing.T) {
 			t.Errorf("shorten(%s) = %q, want %q", name, got, want)
 		}
 	}
+	if got := align("名前", 6, true); got != "名前  " {
+		t.Errorf("align of characters that are two wide = %q", got)
+	}
 	if got := shorten("    /pod/very-long-name", 12); got != "    …ng-name" {
 		t.Errorf("shorten in a tree = %q", got)
 	}
@@ -253,6 +256,32 @@ func aligned(columns []table.Column, line []rune) error {
 		start = end + columnGap
 	}
 	return nil
+}
+
+// Who has scrolled down stays there when the next sample comes.
+func TestScrolls(t *testing.T) {
+	var rows []usage.Row
+	for i := range 60 {
+		r := someRows()[0]
+		r.Name, r.Cgroup, r.Within = fmt.Sprintf("c%02d", i), fmt.Sprintf("/c%02d", i), ""
+		rows = append(rows, r)
+	}
+	sample := sampled{sample: usage.Sample{At: time.Unix(0, 0), Over: time.Second, Rows: rows}}
+	s := press(t)
+	s.Update(sample)
+	for _, tt := range []struct{ key, first, last string }{{"G", "c51", "c59"}, {"g", "c00", "c08"}} {
+		s.Update(tea.KeyPressMsg{Code: []rune(tt.key)[0], Text: tt.key})
+		for range 2 {
+			s.Update(sample)
+			if content := s.View().Content; !strings.Contains(content, tt.first) || !strings.Contains(content, tt.last) {
+				t.Errorf("%s: not from %s to %s:\n%s", tt.key, tt.first, tt.last, content)
+			}
+		}
+	}
+	s.Update(sampled{sample: usage.Sample{At: time.Unix(0, 0), Over: time.Second, Rows: rows[:3]}})
+	if content := s.View().Content; !strings.Contains(content, "c02") {
+		t.Errorf("fewer rows:\n%s", content)
+	}
 }
 
 func TestPauseKeepsWhatIsShown(t *testing.T) {
