@@ -139,9 +139,12 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	onlyOurs := slices.Equal(acting, []weight.Mechanism{weight.Kyber})
 	// A container's scope is gone when it stops, and nothing takes its io.kyber.weight
 	// back before. Its IOWeight= stands for --blkio-weight, on a scale of the runtime's.
-	isContainer := onlyOurs && r.Target.Kind == target.Container
-	if r.Target.Unit == "" || !there || onlyOurs && node != "" || isContainer && len(p.lacking(acting)) == 0 {
-		// The kernel refuses a disk's weight in a file that acts on no such disk.
+	// And the kernel refuses a disk's weight in a file that acts on no such disk.
+	justController := onlyOurs && (r.Target.Kind == target.Container || node != "")
+	if justController && r.Target.Kind == target.Unit && r.N != 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("the weight on one disk lasts until %s stops: a rule with unit and device in /etc/isolio.toml keeps it", r.Target.Unit))
+	}
+	if r.Target.Unit == "" || !there || justController && len(p.lacking(acting)) == 0 {
 		if lacking := p.lacking(acting); len(lacking) > 0 {
 			return nil, nil, p.noController(lacking[0])
 		}
@@ -149,8 +152,8 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	}
 	// A pod's slice goes with the pod: a drop-in in /etc would stay for nobody.
 	w := unit.Weight{
-		Unit: r.Target.Unit, Device: node, N: r.N, JustController: isContainer,
-		Runtime: r.Runtime || r.Target.Kind == target.Pod,
+		Unit: r.Target.Unit, Device: node, N: r.N, JustController: justController,
+		Runtime: r.Runtime || r.Target.Kind == target.Pod || justController,
 	}
 	files = slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool { return by == weight.IOCost })
 	switch {
@@ -167,7 +170,7 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.N == 0 && node != "" {
+	if r.N == 0 && node != "" && !justController {
 		p.Notes = append(p.Notes, "systemd cannot forget one disk's weight: those of all disks are taken back")
 	}
 	return files, []plan.Step{step}, nil

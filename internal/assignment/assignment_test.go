@@ -82,6 +82,8 @@ func TestDecide(t *testing.T) {
 		{"unit without the io controller, which systemd gives", "kyber-fairness", nil, "b.service", "", 500,
 			[]string{"set-property b.service IOWeight=500", "echo '500' > system.slice/b.service/io.kyber.weight"}},
 		{"unit, one disk", "kyber-fairness", nil, "c.service", "sda", 500, []string{"echo '8:0 500' > system.slice/c.service/io.kyber.weight"}},
+		{"unit without the io controller, one disk", "kyber-fairness", nil, "b.service", "sda", 500,
+			[]string{"set-property --runtime b.service IOAccounting=yes", "echo '8:0 500' > system.slice/b.service/io.kyber.weight"}},
 		{"unit, one disk, default", "kyber-fairness", nil, "c.service", "sda", 0, []string{"echo '8:0 default' > system.slice/c.service/io.kyber.weight"}},
 		{"pod's slice", "kyber-fairness", map[string]string{pod + "/io.kyber.weight": "default 100\n", pod + "/crio-" + id + ".scope/io.kyber.weight": "default 100\n"},
 			filepath.Base(pod), "", 500, []string{"echo '500' > " + strings.TrimPrefix(pod, "sys/fs/cgroup/") + "/io.kyber.weight", "set-property --runtime " + filepath.Base(pod) + " IOWeight=500"}},
@@ -114,11 +116,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Who has no sibling is told so.
-func TestLonely(t *testing.T) {
+// Who has no sibling is told so, and whose weight goes with the unit.
+func TestNotes(t *testing.T) {
 	root := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n"})
 	p, err := decide(t, root, "pod/only", "", 500)
 	if err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "give pod the weight") {
+		t.Errorf("notes %q, %v", p.Notes, err)
+	}
+	if p, err = decide(t, root, "c.service", "sda", 500); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "lasts until c.service stops") {
 		t.Errorf("notes %q, %v", p.Notes, err)
 	}
 	if p, err = decide(t, root, "plain", "", 500); err != nil || len(p.Notes) != 0 {
