@@ -283,6 +283,20 @@ func (g *group) contenders() []contender {
 	return all
 }
 
+// boot boots the VM, and once more if it hung before its init began: QEMU 10.0 with
+// 8 CPUs does that, now and then, where the kernel is about to start the second. There
+// is nothing of a result yet, and one VM is like another.
+func (g *group) boot(ctx context.Context, vm VM, dir string, on func(Event)) (out *Outcome, err error) {
+	for range 2 {
+		out, err = g.image.boot(ctx, vm, dir, on)
+		var fail *Failure
+		if !errors.As(err, &fail) || !fail.Unborn {
+			break
+		}
+	}
+	return out, err
+}
+
 // one runs one contender in its own VM.
 func (g *group) one(ctx context.Context, c contender) (run result.Run, err error) {
 	if err = ctx.Err(); err != nil {
@@ -309,7 +323,7 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	begin := bench.Progress{Case: c.of.Name, Scheduler: c.scheduler, Phase: PhaseBoot}
 	g.report(begin)
 	var got report
-	out, err := g.image.boot(ctx, vm, dir, func(ev Event) {
+	out, err := g.boot(ctx, vm, dir, func(ev Event) {
 		if ev.Kind == EventData {
 			g.report(got.take(ev.Data, begin))
 		}

@@ -178,6 +178,43 @@ func TestRunStopsAtFailure(t *testing.T) {
 	}
 }
 
+// A guest that hung before it began is booted again, once; one that began is not.
+func TestRunBootsAgain(t *testing.T) {
+	for _, c := range []struct {
+		name, hang, before, after, reason string
+	}{
+		{"once", `:`, "1", "0", ""},
+		{"always", `:`, "9", "7", "the guest hangs"},
+		{"later", `event '{"event":"boot"}'`, "9", "8", "the guest hangs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			left := filepath.Join(t.TempDir(), "left")
+			must(t, os.WriteFile(left, []byte(c.before), 0o644))
+			opts, x := fakeLab(t, `
+				n=$(cat `+left+`)
+				if [ "$n" -gt 0 ]; then
+					echo $((n - 1)) >`+left+`
+					`+c.hang+`
+					exec sleep 60
+				fi`+goodRun)
+			opts.Jobs, opts.Stall = 1, 2*time.Second
+			_, err := Run(context.Background(), opts, x, nil)
+			var fail *Failure
+			switch {
+			case c.reason == "" && err != nil:
+				t.Error(err)
+			case c.reason != "" && (!errors.As(err, &fail) || !strings.Contains(fail.Reason, c.reason)):
+				t.Errorf("error %v, want one that says %q", err, c.reason)
+			}
+			rest, err := os.ReadFile(left)
+			must(t, err)
+			if got := strings.TrimSpace(string(rest)); got != c.after {
+				t.Errorf("%s hangs are left, want %s", got, c.after)
+			}
+		})
+	}
+}
+
 // What the engine refuses in the guest has the same exit code on the host.
 func TestRunPassesEngineErrors(t *testing.T) {
 	opts, x := fakeLab(t, `

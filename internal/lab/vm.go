@@ -111,6 +111,8 @@ type Failure struct {
 	Command string
 	// Kept is the directory with the artifacts, "" if they are gone.
 	Kept string
+	// Unborn is whether the guest hung before its init said anything.
+	Unborn bool
 }
 
 func (f *Failure) Error() string {

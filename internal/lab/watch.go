@@ -200,6 +200,7 @@ func (f *follower) judge(stop, err error, stderr string) (*Outcome, error) {
 		fail.Lines = append(complaints, f.output...)
 	case errors.Is(stop, errStall):
 		fail.Reason = fmt.Sprintf("the guest hangs: no sign of life for %s", f.stall)
+		fail.Unborn = f.read == 0
 		fail.Lines = append(complaints, f.output...)
 	case stop != nil:
 		fail.Reason = stop.Error()
