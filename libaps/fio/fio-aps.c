@@ -59,7 +59,7 @@ static struct fio_option options[] = {
 		.help = "Interrupts where the disk has no poll queues", .def = "0",
 		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID,
 	},
-	PPM_OPTION(poll_margin_ppm, "100000", "Margin from which on to poll"),
+	PPM_OPTION(poll_margin_ppm, "200000", "Margin from which on to poll"),
 	PPM_OPTION(hybrid_margin_ppm, "30000", "Margin from which on to sleep half"),
 	PPM_OPTION(hybrid_sleep_ppm, "500000", "Part of the mean that hybrid sleeps"),
 	PPM_OPTION(deep_sleep_ppm, "900000", "Part of the mean of a deep sleep"),

@@ -62,10 +62,11 @@ struct aps_options {
 	unsigned int flags;		/* 0, or of aps_flags */
 	/* I/Os that may be outstanding, 1..4096; 64. */
 	unsigned int depth;
-	/* Margin from which on to poll, 0..1000000; 100000. */
+	/* Margin that others are to have besides while all threads here poll,
+	 * 0..1000000; 200000. Half of what they use is enough if it is less. */
 	uint32_t poll_margin_ppm;
-	/* Margin from which on to sleep half and poll, up to poll_margin_ppm;
-	 * 30000. Below it, sleep deep. */
+	/* Margin from which on to sleep up to half and poll, up to
+	 * poll_margin_ppm; 30000. Below it, sleep deep. */
 	uint32_t hybrid_margin_ppm;
 	/* Part of the mean service time for which hybrid sleeps, up to 1000000;
 	 * 500000. */

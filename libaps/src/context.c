@@ -93,7 +93,7 @@ void aps_options_init(struct aps_options *o)
 	*o = (struct aps_options){
 		.mode = APS_ADAPTIVE,
 		.depth = 64,
-		.poll_margin_ppm = 100000,
+		.poll_margin_ppm = 200000,
 		.hybrid_margin_ppm = 30000,
 		.hybrid_sleep_ppm = 500000,
 		.deep_sleep_ppm = 900000,

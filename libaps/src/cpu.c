@@ -174,6 +174,17 @@ static int parse_waits(const struct aps_cpu *cpu, const char *text, uint64_t *wa
 	return 0;
 }
 
+/* Whether the process may use every CPU there is: then all tasks are its rivals. */
+static bool may_use_all(const struct aps_cpu *cpu, const char *root)
+{
+	char text[1024];
+	struct aps_cpu online = { 0 };
+
+	return read_file(root, "/sys/devices/system/cpu/online", text, sizeof(text)) > 0 &&
+	       !parse_allowed(&online, text) &&
+	       !memcmp(online.allowed, cpu->allowed, sizeof(online.allowed));
+}
+
 /* Add the cgroup if it has a quota. Return: 0, or -errno. */
 static int add_level(struct aps_cpu *cpu, const char *root, const char *group)
 {
@@ -248,7 +259,7 @@ int aps_cpu_open(struct aps_cpu *cpu, const char *root)
 	int err;
 
 	memset(cpu, 0, sizeof(*cpu));
-	cpu->stat_fd = cpu->waits_fd = cpu->own_waits_fd = -1;
+	cpu->loadavg_fd = cpu->stat_fd = cpu->waits_fd = cpu->own_waits_fd = -1;
 	err = read_allowed(cpu, root);
 	if (err)
 		return err;
@@ -264,6 +275,8 @@ int aps_cpu_open(struct aps_cpu *cpu, const char *root)
 		return err;
 	}
 	start_load(cpu);
+	if (may_use_all(cpu, root))
+		cpu->loadavg_fd = open_below(root, "/proc/loadavg");
 	cpu->waits_fd = open_below(root, "/proc/schedstat");
 	cpu->own_waits_fd = open_below(root, "/proc/thread-self/schedstat");
 	return 0;
@@ -280,6 +293,7 @@ void aps_cpu_close(struct aps_cpu *cpu)
 {
 	while (cpu->nr_levels)
 		close_fd(&cpu->levels[--cpu->nr_levels].stat_fd);
+	close_fd(&cpu->loadavg_fd);
 	close_fd(&cpu->stat_fd);
 	close_fd(&cpu->waits_fd);
 	close_fd(&cpu->own_waits_fd);
@@ -332,22 +346,53 @@ static void account(struct aps_cpu_load *load, uint64_t *left_ppm,
 	load->util_ppm = (uint32_t)(APS_PPM_ONE - left * APS_PPM_ONE / capacity_ppm);
 }
 
+/* CPUs that others wanted since then: those that were not idle, and the waiting. */
+static uint64_t wanted_by_time(const struct aps_cpu *cpu, const struct aps_cpu_reading *now,
+			       const struct aps_cpu_reading *then, uint64_t own_waited_ns)
+{
+	uint64_t passed_ns = since(now->at_ns, then->at_ns);
+	uint64_t idle_ns = since(now->idle_ns, then->idle_ns);
+	uint64_t own_ns = since(now->own_ns, then->own_ns);
+	uint64_t waited_ns = since(since(now->all_waited_ns, then->all_waited_ns), own_waited_ns);
+
+	return cpus_ppm(since(passed_ns * cpu->nr_cpus, idle_ns + own_ns) + waited_ns, passed_ns);
+}
+
+/*
+ * Likewise, from the tasks that ran or waited to run at each reading: without the
+ * one that reads, and without the part of the time that its nr_waiting - 1 siblings
+ * did.
+ */
+static uint64_t wanted_by_tasks(const struct aps_cpu *cpu, const struct aps_cpu_reading *now,
+				const struct aps_cpu_reading *then, unsigned int nr_waiting,
+				uint64_t own_waited_ns)
+{
+	uint64_t own_ns = since(now->own_ns, then->own_ns) + own_waited_ns;
+	uint64_t own_ppm = cpus_ppm(own_ns, since(now->at_ns, then->at_ns));
+	uint64_t nr_tasks = now->nr_tasks;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr; i++)
+		nr_tasks += cpu->readings[i].nr_tasks;
+	return since(nr_tasks * APS_PPM_ONE / (cpu->nr + 1),
+		     APS_PPM_ONE + own_ppm * (nr_waiting - 1) / nr_waiting);
+}
+
 /* What others wanted since then, of the machine and of each cgroup. */
 static void compare(struct aps_cpu *cpu, const struct aps_cpu_reading *now,
 		    const struct aps_cpu_reading *then, unsigned int nr_waiting)
 {
 	uint64_t passed_ns = since(now->at_ns, then->at_ns), left_ppm = UINT64_MAX;
-	uint64_t idle_ns = since(now->idle_ns, then->idle_ns);
 	uint64_t own_ns = since(now->own_ns, then->own_ns);
-	uint64_t waited_ns = since(since(now->all_waited_ns, then->all_waited_ns),
-				   nr_waiting * since(now->own_waited_ns, then->own_waited_ns));
+	uint64_t own_waited_ns = nr_waiting * since(now->own_waited_ns, then->own_waited_ns);
 	struct aps_cpu_load load = cpu->load;
 	unsigned int i;
 
 	if (!passed_ns)
 		return;
-	account(&load, &left_ppm, cpu->nr_cpus * APS_PPM_ONE,
-		cpus_ppm(since(passed_ns * cpu->nr_cpus, idle_ns + own_ns) + waited_ns, passed_ns));
+	account(&load, &left_ppm, cpu->nr_cpus * APS_PPM_ONE, cpu->loadavg_fd >= 0 ?
+		wanted_by_tasks(cpu, now, then, nr_waiting, own_waited_ns) :
+		wanted_by_time(cpu, now, then, own_waited_ns));
 	for (i = 0; i < cpu->nr_levels; i++) {
 		uint64_t capacity_ppm = level_capacity_ppm(&cpu->levels[i]);
 		uint64_t usage_ns = since(now->usage_ns[i], then->usage_ns[i]);
@@ -374,20 +419,13 @@ static void add(struct aps_cpu *cpu, const struct aps_cpu_reading *now, unsigned
 	cpu->next = (cpu->next + 1) % APS_CPU_READINGS;
 }
 
-static int read_waits(struct aps_cpu *cpu, struct aps_cpu_reading *r)
+static int read_own_waits(struct aps_cpu *cpu, struct aps_cpu_reading *r)
 {
 	unsigned long long waited;
 	ssize_t n;
-	int err;
 
-	if (cpu->waits_fd < 0 || cpu->own_waits_fd < 0)
+	if (cpu->own_waits_fd < 0)
 		return 0;
-	n = read_text(cpu->waits_fd, cpu->text, cpu->text_bytes);
-	if (n < 0)
-		return (int)n;
-	err = parse_waits(cpu, cpu->text, &r->all_waited_ns);
-	if (err)
-		return err;
 	n = read_text(cpu->own_waits_fd, cpu->text, cpu->text_bytes);
 	if (n < 0)
 		return (int)n;
@@ -397,17 +435,36 @@ static int read_waits(struct aps_cpu *cpu, struct aps_cpu_reading *r)
 	return 0;
 }
 
-int aps_cpu_read(struct aps_cpu *cpu, uint64_t now_ns, uint64_t own_ns, unsigned int nr_waiting)
+static int read_tasks(struct aps_cpu *cpu, struct aps_cpu_reading *r)
 {
-	struct aps_cpu_reading r = { .at_ns = now_ns, .own_ns = own_ns };
+	ssize_t n = read_text(cpu->loadavg_fd, cpu->text, cpu->text_bytes);
+
+	if (n < 0)
+		return (int)n;
+	return sscanf(cpu->text, "%*s %*s %*s %u/", &r->nr_tasks) == 1 ? 0 : -EINVAL;
+}
+
+static int read_times(struct aps_cpu *cpu, struct aps_cpu_reading *r)
+{
 	ssize_t n = read_text(cpu->stat_fd, cpu->text, cpu->text_bytes);
 	int err;
 
 	if (n < 0)
 		return (int)n;
-	err = parse_idle(cpu, cpu->text, &r.idle_ns);
+	err = parse_idle(cpu, cpu->text, &r->idle_ns);
+	if (err || cpu->waits_fd < 0 || cpu->own_waits_fd < 0)
+		return err;
+	n = read_text(cpu->waits_fd, cpu->text, cpu->text_bytes);
+	return n < 0 ? (int)n : parse_waits(cpu, cpu->text, &r->all_waited_ns);
+}
+
+int aps_cpu_read(struct aps_cpu *cpu, uint64_t now_ns, uint64_t own_ns, unsigned int nr_waiting)
+{
+	struct aps_cpu_reading r = { .at_ns = now_ns, .own_ns = own_ns };
+	int err = cpu->loadavg_fd >= 0 ? read_tasks(cpu, &r) : read_times(cpu, &r);
+
 	if (!err)
-		err = read_waits(cpu, &r);
+		err = read_own_waits(cpu, &r);
 	if (!err)
 		err = read_levels(cpu, &r);
 	if (!err)

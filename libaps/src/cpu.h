@@ -2,20 +2,29 @@
 /*
  * What others use of the CPUs that this process may use.
  *
- * Read at most every sample_ns, and compared with what was read 16 readings
- * before: the kernel tells idle time in steps of 10 ms. Files below a root
- * directory, so that tests have trees of their own:
+ * Read at most every sample_ns; what counts is the mean of 17 readings. Files below a
+ * root directory, so that tests have trees of their own:
  *
- *	/proc/stat			idle time of the allowed CPUs
  *	/proc/thread-self/status	which CPUs are allowed (cpusets, affinity)
- *	/proc/schedstat			how long all tasks waited for these CPUs
- *	/proc/thread-self/schedstat	how long this thread did
+ *	/sys/devices/system/cpu/online	which there are
+ *	/proc/thread-self/schedstat	how long this thread waited for a CPU
+ *	/proc/loadavg			if all are allowed: tasks that run or wait to run
+ *	/proc/stat, /proc/schedstat	if not: idle time of the allowed CPUs, and how
+ *					long all tasks waited for them
  *	/proc/self/cgroup, and cpu.max and cpu.stat of the cgroups above it
  *
- * On N CPUs, of which `busy` were in use, and of those `own` by this process:
- * others got busy - own, and wanted as much more as they waited. A thread that
- * spins takes CPUs from those who wait, so what they got alone would seem to leave
- * it room. All that waited, without this process's threads: those that have I/Os
+ * A reading is paid for by the reads that are outstanding. /proc/stat and
+ * /proc/schedstat have every interrupt and every domain of every CPU: on 8 CPUs
+ * together 50,000 to 500,000 instructions, as long as tens of reads take, every 20 ms
+ * in each thread. That alone was the tail at a medium load. /proc/loadavg takes some
+ * thousand. It tells of a moment, which 17 of them make up for, and includes those who
+ * wait behind a thread that spins: what others want, not what they get. Of them this
+ * process is subtracted: one for the thread that reads, and for its siblings the time
+ * that they ran or waited.
+ *
+ * Where only some CPUs are allowed, nothing cheap tells of those. Others got what was
+ * neither idle nor used by this process, and wanted as much more as they waited.
+ * All that waited, without this process's threads: those that have I/Os
  * in flight are taken to wait as long as this one. A kernel without
  * CONFIG_SCHEDSTATS does not tell: then nobody waits.
  *
@@ -38,6 +47,7 @@
 /* All since some time in the past. */
 struct aps_cpu_reading {
 	uint64_t at_ns;
+	unsigned int nr_tasks;	/* that run or wait to run, with the one that reads */
 	uint64_t idle_ns;	/* all allowed CPUs together */
 	uint64_t own_ns;	/* this process */
 	uint64_t all_waited_ns;	/* all tasks, for allowed CPUs */
@@ -58,6 +68,7 @@ struct aps_cpu_load {
 };
 
 struct aps_cpu {
+	int loadavg_fd;		/* -1: not there, or not all CPUs are allowed */
 	int stat_fd, waits_fd, own_waits_fd; /* the last two: -1 if not there */
 	uint64_t nr_cpus;
 	uint64_t allowed[APS_CPU_MAX / 64];

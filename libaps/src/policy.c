@@ -12,6 +12,9 @@
  * told in steps of 10 ms, and a kernel thread now and then is no neighbour. */
 #define FIT_SHIFT 4
 
+/* Others are to have the margin for polling besides, or 1/2 of what they use. */
+#define RESERVE_SHIFT 1
+
 /* Deep: while the completion is not there, look again after 1/8 of the mean. */
 #define NAP_SHIFT 3
 
@@ -28,13 +31,26 @@ unsigned int aps_size_class(size_t bytes)
 	return class;
 }
 
+static void start_times(struct aps_times *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < APS_NR_SAMPLES; i++)
+		t->ns[i] = UINT64_MAX;
+}
+
 int aps_policy_init(struct aps_policy *policy, const struct aps_options *o)
 {
+	unsigned int dir, size;
+
 	if (o->poll_margin_ppm > APS_PPM_ONE || o->hybrid_margin_ppm > o->poll_margin_ppm ||
 	    o->hybrid_sleep_ppm > APS_PPM_ONE || o->deep_sleep_ppm > APS_PPM_ONE ||
 	    o->min_sleep_ns > o->max_sleep_ns)
 		return -EINVAL;
 	memset(policy, 0, sizeof(*policy));
+	for (dir = 0; dir < APS_NR_DIRS; dir++)
+		for (size = 0; size < APS_NR_SIZES; size++)
+			start_times(&policy->times[dir][size]);
 	policy->opts = *o;
 	return 0;
 }
@@ -54,21 +70,24 @@ void aps_policy_load(struct aps_policy *policy, uint32_t util_ppm)
 	l->next = (l->next + 1) % APS_NR_SAMPLES;
 }
 
-uint64_t aps_policy_mean_ns(const struct aps_policy *policy, enum aps_direction dir,
-			    unsigned int size)
+static uint64_t mean_of(const struct aps_times *t)
 {
-	const struct aps_times *t = &policy->times[dir][size];
-
 	if (t->nr == APS_NR_SAMPLES)
 		return t->sum_ns / APS_NR_SAMPLES;
 	return t->nr ? t->sum_ns / t->nr : 0;
+}
+
+uint64_t aps_policy_mean_ns(const struct aps_policy *policy, enum aps_direction dir,
+			    unsigned int size)
+{
+	return mean_of(&policy->times[dir][size]);
 }
 
 void aps_policy_time(struct aps_policy *policy, enum aps_direction dir,
 		     unsigned int size, uint64_t service_ns)
 {
 	struct aps_times *t = &policy->times[dir][size];
-	uint64_t mean_ns = aps_policy_mean_ns(policy, dir, size);
+	uint64_t mean_ns = mean_of(t);
 
 	/* The first few say nothing of what is usual. */
 	if (t->nr >= 4 && service_ns > OUTLIER_MEANS * mean_ns)
@@ -93,14 +112,15 @@ uint32_t aps_policy_margin_ppm(const struct aps_policy *policy, uint32_t util_pp
 	return APS_PPM_ONE - (l->sum_ppm + util_ppm) / (l->nr + 1);
 }
 
+/* Of all places: those that are not filled yet are UINT64_MAX. */
 static uint64_t shortest_ns(const struct aps_times *t)
 {
-	uint64_t ns = UINT64_MAX;
+	uint64_t ns = t->ns[0];
 	unsigned int i;
 
-	for (i = 0; i < t->nr; i++)
-		if (t->ns[i] < ns)
-			ns = t->ns[i];
+#pragma GCC unroll 16
+	for (i = 1; i < APS_NR_SAMPLES; i++)
+		ns = t->ns[i] < ns ? t->ns[i] : ns;
 	return ns;
 }
 
@@ -112,15 +132,37 @@ static uint64_t worth_ns(const struct aps_options *o, uint64_t ns)
 	return ns < o->max_sleep_ns ? ns : o->max_sleep_ns;
 }
 
+/* No time is longer for the arithmetic: hours, whose product with a part fits. */
+#define LONGEST_NS (1ull << 43)
+
 static uint64_t part_ns(uint64_t ns, uint32_t ppm)
 {
-	return (uint64_t)((unsigned __int128)ns * ppm / APS_PPM_ONE);
+	return (ns < LONGEST_NS ? ns : LONGEST_NS) * ppm / APS_PPM_ONE;
 }
 
-/* Whether the margin is above a threshold, and all who wait fit into it. */
-static bool fits(uint32_t margin_ppm, uint32_t threshold_ppm, uint32_t need_ppm)
+/* Whether all who wait fit into the margin. */
+static bool fits(uint32_t margin_ppm, uint32_t need_ppm)
 {
-	return margin_ppm >= threshold_ppm && margin_ppm >= need_ppm - (need_ppm >> FIT_SHIFT);
+	return margin_ppm >= need_ppm - (need_ppm >> FIT_SHIFT);
+}
+
+/*
+ * What part of hybrid's sleep: none while others have a reserve besides what they
+ * use and what all who wait here need, all of it when there is no such reserve.
+ */
+static uint32_t lack_ppm(const struct aps_options *o, uint32_t margin_ppm, uint32_t need_ppm)
+{
+	uint64_t reserve_ppm = (APS_PPM_ONE - margin_ppm) >> RESERVE_SHIFT;
+	uint64_t wanted_ppm = need_ppm - (need_ppm >> FIT_SHIFT);
+
+	if (reserve_ppm > o->poll_margin_ppm)
+		reserve_ppm = o->poll_margin_ppm;
+	wanted_ppm += reserve_ppm;
+	if (margin_ppm >= wanted_ppm)
+		return 0;
+	if (wanted_ppm - margin_ppm >= reserve_ppm)
+		return APS_PPM_ONE;
+	return (uint32_t)((wanted_ppm - margin_ppm) * APS_PPM_ONE / reserve_ppm);
 }
 
 static void choose_deep(const struct aps_policy *policy, const struct aps_times *t,
@@ -140,8 +182,8 @@ struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_di
 {
 	const struct aps_options *o = &policy->opts;
 	const struct aps_times *t = &policy->times[dir][size];
-	uint64_t mean_ns = aps_policy_mean_ns(policy, dir, size);
 	struct aps_choice c = { .kind = APS_WAIT_POLL };
+	uint32_t lack = APS_PPM_ONE;
 
 	switch (o->mode) {
 	case APS_INTERRUPT:
@@ -156,16 +198,17 @@ struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_di
 		break;
 	case APS_ADAPTIVE:
 		c.margin_ppm = aps_policy_margin_ppm(policy, util_ppm);
-		if (fits(c.margin_ppm, o->poll_margin_ppm, need_ppm))
-			return c;
-		if (!fits(c.margin_ppm, o->hybrid_margin_ppm,
-			  (uint32_t)part_ns(need_ppm, APS_PPM_ONE - o->hybrid_sleep_ppm))) {
-			choose_deep(policy, t, mean_ns, &c);
+		if (c.margin_ppm < o->hybrid_margin_ppm ||
+		    !fits(c.margin_ppm, (uint32_t)part_ns(need_ppm, APS_PPM_ONE - o->hybrid_sleep_ppm))) {
+			choose_deep(policy, t, mean_of(t), &c);
 			return c;
 		}
+		lack = lack_ppm(o, c.margin_ppm, need_ppm);
+		if (!lack)
+			return c;
 		break;
 	}
 	c.kind = APS_WAIT_HYBRID;
-	c.sleep_ns = worth_ns(o, part_ns(mean_ns, o->hybrid_sleep_ppm));
+	c.sleep_ns = worth_ns(o, part_ns(part_ns(mean_of(t), o->hybrid_sleep_ppm), lack));
 	return c;
 }

@@ -7,19 +7,27 @@
  *
  * What others leave of the CPUs: 1 minus the mean of CPU utilisation now and at
  * the last 16 completions. `others` are all but this process: a thread that spins
- * would otherwise see itself, stop, see idle CPUs, and spin again. So a margin
- * is enough for polling if all threads of this process that wait fit into it:
- * `need` is their number over the number of CPUs. Hybrid needs the part of it in
- * which it spins.
+ * would otherwise see itself, stop, see idle CPUs, and spin again. `need` is what
+ * this process would use if all its threads that wait spun: their number over the
+ * number of CPUs. `reserve` is what others are to find free when something of theirs
+ * wakes up: half of what they use, at most poll_margin.
  *
- *	margin >= poll_margin and need			poll
- *	margin >= hybrid_margin and need / 2		sleep mean / 2, then poll
+ *	margin >= need + reserve			poll
+ *	margin >= hybrid_margin and need / 2		sleep up to mean / 2, then poll
  *	else						sleep nearly all of it
+ *
+ * In the middle the sleep grows with what lacks of the reserve: none of it there,
+ * half of the mean. So between CPUs that are free and CPUs that are not there is
+ * no step at which threads change to and fro, and the CPU time that is used is
+ * between polling's and hybrid's.
  *
  * Worked: 4 CPUs, 4 threads that read, 1 that computes. Others use 1 of 4, the
  * margin is 750,000, need is 1,000,000: they sleep half. With 4 that compute the
  * margin is 0: they sleep as long as they can, use little of their CPU time, and
- * so are preferred by the CPU scheduler when they wake.
+ * so are preferred by the CPU scheduler when they wake. 8 CPUs, 4 threads that read,
+ * 4 that compute seven eighths of the time: the margin is 562,500, need 468,750
+ * (without a sixteenth, see policy.c), the reserve 200,000, of which 53 % lack: they
+ * sleep 27 % of the mean.
  *
  * Estimates
  *

@@ -43,6 +43,24 @@ static void waits(unsigned long long all_ns, unsigned long long own_ns)
 	put("/proc/thread-self/schedstat", text);
 }
 
+static void no(const char *path)
+{
+	char name[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s%s", root, path);
+	unlink(name);
+}
+
+/* So many tasks run or wait to run, on as many CPUs as are online. */
+static void tasks(const char *online, unsigned int nr)
+{
+	char text[64];
+
+	put("/sys/devices/system/cpu/online", online);
+	snprintf(text, sizeof(text), "0.50 17/3 0.12 %u/345 6789\n", nr);
+	put("/proc/loadavg", text);
+}
+
 /* A machine of 4 CPUs; all ticks are of 10 ms. */
 static void machine(const char *allowed, const unsigned int idle_ticks[4])
 {
@@ -137,6 +155,82 @@ static void those_who_only_wait_count(void)
 	aps_cpu_close(&cpu);
 }
 
+static void tasks_tell_what_others_want(void)
+{
+	struct aps_cpu cpu;
+	unsigned int i;
+
+	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
+	tasks("0-3\n", 1);
+	opened(&cpu);
+	reads(&cpu, 0, 0);
+	/* We alone run, and idle ticks that stand still are not looked at. */
+	reads(&cpu, SEC, SEC);
+	EXPECT_EQ(cpu.load.util_ppm, 0);
+	/* Two others run or wait, at one of three readings, then at 16 of 17. */
+	tasks("0-3\n", 3);
+	reads(&cpu, 2 * SEC, 2 * SEC);
+	EXPECT_BETWEEN(cpu.load.util_ppm, 166600, 166700);
+	for (i = 3; i < 18; i++)
+		reads(&cpu, i * SEC, i * SEC);
+	EXPECT_BETWEEN(cpu.load.util_ppm, 470500, 470600);
+	reads(&cpu, i * SEC, i * SEC);
+	EXPECT_EQ(cpu.load.util_ppm, 500000);
+	aps_cpu_close(&cpu);
+}
+
+static void siblings_are_no_others(void)
+{
+	struct aps_cpu cpu;
+
+	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
+	tasks("0-3\n", 5);
+	opened(&cpu);
+	nr_waiting = 4;
+	reads(&cpu, 0, 0);
+	/* 4 of us and 1 other: each of us runs for 0.8 s and waits for 0.2. */
+	waits(0, SEC / 5);
+	reads(&cpu, SEC, 32 * SEC / 10);
+	EXPECT_EQ(cpu.load.util_ppm, 250000);
+	/* We slept but for this moment: 4 others. */
+	waits(0, 0);
+	cpu.nr = cpu.next = 0;
+	reads(&cpu, 2 * SEC, 4 * SEC);
+	reads(&cpu, 3 * SEC, 4 * SEC);
+	EXPECT_EQ(cpu.load.util_ppm, 1000000);
+	nr_waiting = 1;
+	aps_cpu_close(&cpu);
+}
+
+static void tasks_of_other_cpus_are_not_counted(void)
+{
+	struct aps_cpu cpu;
+
+	machine("0,2-3", (unsigned int[]){ 0, 0, 0, 0 });
+	tasks("0-3\n", 9);
+	opened(&cpu);
+	reads(&cpu, 0, 0);
+	machine("0,2-3", (unsigned int[]){ 100, 100, 100, 100 });
+	reads(&cpu, SEC, 0);
+	EXPECT_EQ(cpu.load.util_ppm, 0);
+	aps_cpu_close(&cpu);
+	/* A torn file. */
+	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
+	opened(&cpu);
+	put("/proc/loadavg", "0.50 0.40\n");
+	EXPECT_EQ(aps_cpu_read(&cpu, SEC, 0, 1), -EINVAL);
+	aps_cpu_close(&cpu);
+	/* Without it, time tells. */
+	no("/proc/loadavg");
+	opened(&cpu);
+	reads(&cpu, 0, 0);
+	machine("0-3", (unsigned int[]){ 100, 100, 0, 0 });
+	reads(&cpu, SEC, 0);
+	EXPECT_EQ(cpu.load.util_ppm, 500000);
+	aps_cpu_close(&cpu);
+	no("/sys/devices/system/cpu/online");
+}
+
 static void only_allowed_cpus_count(void)
 {
 	struct aps_cpu cpu;
@@ -223,7 +317,6 @@ static void the_window_moves(void)
 static void what_is_missing_is_an_error(void)
 {
 	struct aps_cpu cpu;
-	char name[PATH_MAX];
 
 	EXPECT_EQ(aps_cpu_open(&cpu, "/nonexistent"), -ENOENT);
 	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
@@ -233,8 +326,7 @@ static void what_is_missing_is_an_error(void)
 	EXPECT_EQ(aps_cpu_open(&cpu, root), -EINVAL);
 	/* Without schedstat nobody is seen to wait. */
 	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
-	snprintf(name, sizeof(name), "%s/proc/schedstat", root);
-	unlink(name);
+	no("/proc/schedstat");
 	opened(&cpu);
 	reads(&cpu, 0, 0);
 	machine("0-3", (unsigned int[]){ 100, 100, 0, 0 });
@@ -259,6 +351,9 @@ int main(void)
 		TEST(own_time_does_not_count),
 		TEST(waiting_tells_what_others_want),
 		TEST(those_who_only_wait_count),
+		TEST(tasks_tell_what_others_want),
+		TEST(siblings_are_no_others),
+		TEST(tasks_of_other_cpus_are_not_counted),
 		TEST(only_allowed_cpus_count),
 		TEST(a_quota_is_the_margin),
 		TEST(no_quota_is_no_level),

@@ -10,7 +10,7 @@
 
 static const struct aps_options defaults = {
 	.mode = APS_ADAPTIVE, .depth = 64,
-	.poll_margin_ppm = 100000, .hybrid_margin_ppm = 30000,
+	.poll_margin_ppm = 200000, .hybrid_margin_ppm = 30000,
 	.hybrid_sleep_ppm = 500000, .deep_sleep_ppm = 900000,
 	.min_sleep_ns = 2000, .max_sleep_ns = 10000000, .sample_ns = 20000000,
 };
@@ -113,8 +113,8 @@ static void margin_is_of_now_and_of_16_completions(void)
 static void thresholds_choose_the_wait(void)
 {
 	static const struct { uint32_t margin; enum aps_wait_kind kind; } cases[] = {
-		{ 1000000, APS_WAIT_POLL }, { 100000, APS_WAIT_POLL },
-		{ 99999, APS_WAIT_HYBRID }, { 30000, APS_WAIT_HYBRID },
+		{ 1000000, APS_WAIT_POLL }, { 200000, APS_WAIT_POLL },
+		{ 199000, APS_WAIT_HYBRID }, { 30000, APS_WAIT_HYBRID },
 		{ 29999, APS_WAIT_DEEP }, { 0, APS_WAIT_DEEP },
 	};
 	size_t i;
@@ -137,14 +137,38 @@ static void polls_only_where_all_pollers_fit(void)
 	EXPECT_EQ(choose(&p, 250000, 500000).kind, APS_WAIT_POLL);
 	/* 4 of 4 needed: all left, all but a trace of others, 3 left. */
 	EXPECT_EQ(choose(&p, 0, FULL).kind, APS_WAIT_POLL);
-	EXPECT_EQ(choose(&p, 60000, FULL).kind, APS_WAIT_POLL);
+	EXPECT_EQ(choose(&p, 41000, FULL).kind, APS_WAIT_POLL);
 	EXPECT_EQ(choose(&p, 250000, FULL).kind, APS_WAIT_HYBRID);
+	EXPECT_EQ(choose(&p, 250000, FULL).sleep_ns, 5000);
 	/* Half of it for each: 2 left, and less. */
 	EXPECT_EQ(choose(&p, 500000, FULL).kind, APS_WAIT_HYBRID);
 	EXPECT_EQ(choose(&p, 600000, FULL).kind, APS_WAIT_DEEP);
 	/* 4 pollers on one CPU. */
 	EXPECT_EQ(choose(&p, 0, 4 * FULL).kind, APS_WAIT_DEEP);
 	EXPECT_EQ(choose(&p, 0, UINT32_MAX).kind, APS_WAIT_DEEP);
+}
+
+static void sleeps_as_much_as_the_reserve_lacks(void)
+{
+	struct aps_policy p = fresh(APS_ADAPTIVE);
+	struct aps_choice c;
+
+	times(&p, 16, 1600000);
+	/* 8 CPUs of which others use 4: they are to have 8/5 more. */
+	EXPECT_EQ(choose(&p, 500000, 2 * FULL / 8).kind, APS_WAIT_POLL);
+	/* 3 needed, of which 1/16 does not count: 51,563 of 200,000 lack. */
+	c = choose(&p, 500000, 3 * FULL / 8);
+	EXPECT_EQ(c.kind, APS_WAIT_HYBRID);
+	EXPECT_EQ(c.sleep_ns, 206252);
+	/* 4 needed: most of hybrid's sleep; 5 and 7: all of it, and no more. */
+	EXPECT_EQ(choose(&p, 500000, 4 * FULL / 8).sleep_ns, 675000);
+	EXPECT_EQ(choose(&p, 500000, 5 * FULL / 8).sleep_ns, 800000);
+	EXPECT_EQ(choose(&p, 500000, 7 * FULL / 8).sleep_ns, 800000);
+	/* Who uses one CPU is to have half of one besides. */
+	EXPECT_EQ(choose(&p, 125000, 6 * FULL / 8).kind, APS_WAIT_POLL);
+	EXPECT_EQ(choose(&p, 125000, FULL).sleep_ns, 800000);
+	/* A few on many CPUs: the reserve alone counts. */
+	EXPECT_EQ(choose(&p, 900000, NO_NEED).sleep_ns, 400000);
 }
 
 static void sleeps_are_parts_of_the_mean(void)
@@ -256,6 +280,7 @@ int main(void)
 		TEST(margin_is_of_now_and_of_16_completions),
 		TEST(thresholds_choose_the_wait),
 		TEST(polls_only_where_all_pollers_fit),
+		TEST(sleeps_as_much_as_the_reserve_lacks),
 		TEST(sleeps_are_parts_of_the_mean),
 		TEST(short_sleeps_are_spun_and_long_ones_cut),
 		TEST(an_outlier_moves_little_and_is_forgotten),
