@@ -30,7 +30,8 @@ func newWeightCommand() *cobra.Command {
 		Short: "Show or set the weight of a container, unit, pod or cgroup",
 		Long: `Show a target's weight, or set it to N. A target is a cgroup's path, a systemd
 unit, the name or ID of a container of Docker, podman, containerd or CRI-O, or
-a pod (NAME, NAMESPACE/NAME or ID; podman's by ID).
+a pod (NAME, NAMESPACE/NAME or ID). Podman's pods, and containers that are
+rootless, have just their IDs.
 
 N is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
 disk in proportion to its weight among its active siblings: 200 is twice 100. The

@@ -153,10 +153,22 @@ func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
 	all := slices.Collect(maps.Values(found))
 	for i := range all {
 		all[i].name()
-		all[i].ByCrun = strings.HasSuffix(all[i].Cgroup, ".scope") && d.exists("run/crun", all[i].ID)
+		all[i].ByCrun = strings.HasSuffix(all[i].Cgroup, ".scope") && d.isCruns(all[i])
 	}
 	slices.SortFunc(all, func(a, b Container) int { return strings.Compare(a.Cgroup, b.Cgroup) })
 	return all, nil
+}
+
+// userSlice is the cgroup of all that a user has started.
+var userSlice = regexp.MustCompile(`^user\.slice/user-([0-9]+)\.slice/`)
+
+// isCruns reports whether crun keeps something about a container: root's, or that
+// of the user in whose slice it is.
+func (d disk) isCruns(c Container) bool {
+	if m := userSlice.FindStringSubmatch(c.Cgroup); m != nil && d.exists("run/user", m[1], "crun", c.ID) {
+		return true
+	}
+	return d.exists("run/crun", c.ID)
 }
 
 // inGroups finds containers by the names of their cgroups.

@@ -38,6 +38,7 @@ func TestList(t *testing.T) {
 		crio       = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice/crio-" + id("4") + ".scope"
 		containerd = "kubepods/besteffort/pod0a0a0a0a-1b1b-2c2c-3d3d-4e4e4e4e4e4e/" + id("5")
 		ctr        = "default/redis"
+		rootless   = "user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id("8") + ".scope"
 		nerdctl    = "system.slice/nerdctl-" + id("7") + ".scope"
 		unknown    = "machine.slice/libpod-" + id("6") + ".scope"
 	)
@@ -50,7 +51,8 @@ func TestList(t *testing.T) {
 		"var/lib/containers/storage/overlay-containers/volatile-containers.json": `[{"id":"` + id("3") + `","names":["db"]}]`,
 		"var/lib/containers/storage/overlay-containers/" + id("3") + "/userdata/config.json": `{"linux":{"cgroupsPath":"machine.slice:libpod:` + id("3") +
 			`","resources":{"blockIO":{"weight":500}}}}`,
-		"run/crun/" + id("3") + "/status": "{}",
+		"run/crun/" + id("3") + "/status":           "{}",
+		"run/user/1000/crun/" + id("8") + "/status": "{}",
 		"var/lib/containers/storage/overlay-containers/" + id("4") + "/userdata/config.json": `{"annotations":{"io.kubernetes.pod.name":"shop","io.kubernetes.pod.namespace":"prod",` +
 			`"io.kubernetes.container.name":"cart","io.kubernetes.cri-o.Annotations":"{\"blockio.resources.beta.kubernetes.io/pod\":\"low\"}"}}`,
 		tasks + "k8s.io/" + id("5") + "/config.json": `{"annotations":{"io.kubernetes.cri.container-type":"sandbox","io.kubernetes.cri.sandbox-name":"shop",` +
@@ -61,7 +63,7 @@ func TestList(t *testing.T) {
 		tasks + "default/half/config.json":            `{"linux":{"cgroups`,
 	})
 	groups := []string{docker, dockerFS, dockerFS + "/inner", podman, podman + "/container", "machine.slice/libpod-conmon-" + id("3") + ".scope",
-		crio, containerd, ctr, "default/half", unknown, nerdctl, "kubepods/" + id("5")}
+		crio, containerd, ctr, "default/half", unknown, nerdctl, rootless, "kubepods/" + id("5")}
 	all, err := List(root, groups)
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +80,7 @@ func TestList(t *testing.T) {
 		{Cgroup: containerd, Engine: "containerd", SpecRead: true, Pod: "shop", Namespace: "test", Sandbox: true},
 		{Cgroup: ctr, Engine: "containerd", SpecRead: true},
 		{Cgroup: unknown, Engine: "podman"},
+		{Cgroup: rootless, Engine: "podman", ByCrun: true},
 		{Cgroup: nerdctl, Name: "cache", Engine: "containerd", SpecRead: true},
 	} {
 		c, ok := got[want.Cgroup]
@@ -89,8 +92,8 @@ func TestList(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", want.Cgroup, c, want)
 		}
 	}
-	if len(all) != 8 {
-		t.Errorf("%d containers, want 8: %v", len(all), all)
+	if len(all) != 9 {
+		t.Errorf("%d containers, want 9: %v", len(all), all)
 	}
 	if got[docker].Labels["tier"] != "gold" || got[crio].Annotations["blockio.resources.beta.kubernetes.io/pod"] != "low" {
 		t.Errorf("labels %v, annotations %v", got[docker].Labels, got[crio].Annotations)

@@ -504,6 +504,19 @@ func TestCrunsInnerGroup(t *testing.T) {
 	}
 }
 
+// A user's own containers have their weights by the same scales.
+func TestRootless(t *testing.T) {
+	h := newHost(t, "")
+	id := strings.Repeat("3", 64)
+	scope := "user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope"
+	h.group(scope, 1200) // --blkio-weight 200
+	h.put("run/user/1000/crun/"+id+"/status", "{}")
+	h.once()
+	if got := h.weights(scope); got != "200" {
+		t.Errorf("weight %s", got)
+	}
+}
+
 // An older crun gives a weight that is changed later to that cgroup alone, of which
 // inotify tells.
 func TestInnerGroupIsUpdated(t *testing.T) {
