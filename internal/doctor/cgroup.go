@@ -3,7 +3,9 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -196,6 +198,9 @@ func (m *machine) weightRules() []Check {
 		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
 	}
 	config, err := rule.Load(m.sys.Path(rule.File))
+	if errors.Is(err, fs.ErrPermission) {
+		return warning(name, rule.File+" is not for everybody to read", "sudo isolio doctor")
+	}
 	if err != nil {
 		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path(rule.File), rule.File), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
 	}

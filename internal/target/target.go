@@ -6,6 +6,7 @@ package target
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,7 +133,7 @@ func (w World) Find(name string) (Target, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name; `isolio status --all` lists them", name)
+		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name; `isolio status --all` lists them%s", name, hint())
 	case 1:
 		return w.Of(found[0]), nil
 	}
@@ -141,6 +142,14 @@ func (w World) Find(name string) (Target, error) {
 		found, more = found[:mostListed], fmt.Sprintf(" and %d more", rest)
 	}
 	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: /%s%s", name, strings.Join(found, ", /"), more)
+}
+
+// hint is for who does not see all names.
+func hint() string {
+	if os.Geteuid() == 0 {
+		return ""
+	}
+	return " (root may be needed: engines show nobody else their containers' names)"
 }
 
 // mostListed is how many targets of a name a message lists.
