@@ -339,20 +339,126 @@ static inline u64 kf_inside_least(u64 nr_done, u64 elapsed_ns, u64 unloaded_ns,
 	return mul_u64_u64_div_u64(busy_ns, inside_pct, elapsed_ns * 100) + 1;
 }
 
-/**
- * kf_inside_useful - requests inside beyond which more only wait for each other
- * @least: from kf_inside_least()
- *
- * Where cgroups keep hundreds of requests outstanding, sharing allows as many inside. By
- * default @least is 1.5 times what a device of independent parts needs, and twice that
- * is all it can do; KF_INSIDE_REORDER more are for one that is serial and
- * chooses its order, such as a disk with NCQ.
+/*
+ * How many requests inside are of use on one device: found out by trying. More than
+ * the device works on at a time only wait inside, where nobody chooses who goes first.
  */
-#define KF_INSIDE_REORDER	32
+struct kf_inside_trial {
+	u64 most;		/* not more inside than this; 0: any number */
+	u64 before;		/* @most before what is being tried; 0: any number */
+	u64 best_rate;		/* of completions, while nothing is tried */
+	u64 rate_sum;		/* of the looks since the last step or judgement ... */
+	u32 nr;			/* ... which are so many */
+	u32 pause;		/* looks until the next step; 0: a new trial */
+	s8 step;		/* being tried: -1 fewer, 1 more, 0 nothing */
+	s8 next_step;		/* to be tried next */
+	bool began;		/* the last look began it: what comes now is of before */
+};
 
-static inline u64 kf_inside_useful(u64 least)
+/* A step is judged by so many looks. */
+#define KF_INSIDE_LOOKS		2U
+#define KF_INSIDE_PAUSE_MIN	4U
+#define KF_INSIDE_PAUSE_MAX	512U
+/* A rate that differs by so small a part is the same, ... */
+#define KF_INSIDE_SAME_SHIFT	7
+/* ... one that is less by this is clear at the first look, ... */
+#define KF_INSIDE_LOST_SHIFT	5
+/* ... and one that differs by so large a part is another load's, or another device's by now. */
+#define KF_INSIDE_OTHER_SHIFT	3
+
+/* Nothing is known: any number may be inside. */
+static inline void kf_inside_forget(struct kf_inside_trial *it, u64 rate)
 {
-	return 2 * least + KF_INSIDE_REORDER;
+	*it = (struct kf_inside_trial) {
+		.best_rate = rate,
+		.pause = KF_INSIDE_PAUSE_MIN,
+		.next_step = -1,
+	};
+}
+
+/* How the step went in which requests completed at @rate. */
+static inline void kf_inside_judge(struct kf_inside_trial *it, u64 rate)
+{
+	u64 same = it->best_rate >> KF_INSIDE_SAME_SHIFT;
+	bool is_better = it->step < 0 ? rate + same >= it->best_rate :
+					rate > it->best_rate + same;
+
+	/* With more inside it is no less than the best that can be had. */
+	if (it->step > 0)
+		it->best_rate = rate;
+	if (is_better) {
+		it->pause = KF_INSIDE_LOOKS;
+		it->next_step = it->step;
+	} else {
+		it->most = it->before;
+		it->pause = clamp_t(u32, 2 * it->pause, KF_INSIDE_PAUSE_MIN,
+				    KF_INSIDE_PAUSE_MAX);
+		it->next_step = it->most ? -it->step : -1;
+	}
+	it->step = 0;
+}
+
+/*
+ * Fewer or more than @inside, or neither if there can be no fewer: where twice the
+ * requests that @least is 1.5 times of are needed, on the dies of an SSD, each such try
+ * costs.
+ */
+static inline void kf_inside_step(struct kf_inside_trial *it, u64 inside, u64 least)
+{
+	if (it->most)
+		inside = it->most;
+	if (it->next_step < 0 && inside - inside / 4 < least + least / 3) {
+		if (!it->most)
+			return;
+		it->next_step = 1;
+	}
+	it->step = it->next_step;
+	it->began = true;
+	it->before = it->most;
+	it->most = it->step < 0 ? inside - inside / 4 : inside + inside / 3;
+}
+
+/**
+ * kf_inside_try - how many requests are let into the device from now on
+ * @it: all zeroes at first
+ * @inside: requests that are inside
+ * @least: from kf_inside_least(); not fewer than that and a third are tried
+ * @rate: requests completed since the last look, in any unit of time
+ *
+ * A quarter fewer, as long as the rate stays the same; then a third more, in case the
+ * device, or what it is asked to do, has changed. What did not help is tried again
+ * after twice as long. To be called only while as many are inside as may be.
+ */
+static inline void kf_inside_try(struct kf_inside_trial *it, u64 inside, u64 least,
+				 u64 rate)
+{
+	u64 other = it->best_rate >> KF_INSIDE_OTHER_SHIFT;
+	u64 lost = it->best_rate >> KF_INSIDE_LOST_SHIFT;
+
+	if (!it->pause || rate > it->best_rate + other ||
+	    (!it->step && rate + other < it->best_rate)) {
+		kf_inside_forget(it, rate);
+		return;
+	}
+	if (it->began) {
+		it->began = false;
+		return;
+	}
+	it->rate_sum += rate;
+	it->nr++;
+	if (it->step ? it->nr < KF_INSIDE_LOOKS && rate + lost >= it->best_rate :
+		       it->nr < it->pause)
+		return;
+	rate = div64_u64(it->rate_sum, it->nr);
+	it->rate_sum = 0;
+	it->nr = 0;
+	if (it->step) {
+		kf_inside_judge(it, rate);
+	} else {
+		/* The first rate of all, or the mean of some of the same number inside. */
+		it->best_rate = it->most ? max(it->best_rate, rate) : rate;
+		kf_inside_step(it, inside, least);
+	}
 }
 
 /**

@@ -45,6 +45,9 @@ static int kf_domains_show(void *data, struct seq_file *m)
 			   sbitmap_weight(&kq->domain[id].tokens.sb),
 			   READ_ONCE(kq->domain[id].target_ns),
 			   kq->domain[id].unloaded_ns);
+	seq_printf(m, "inside least=%llu by_share=%llu of_use=%llu trying=%d best_per_s=%llu\n",
+		   kq->inside_least, kq->inside, kq->inside_trial.most,
+		   kq->inside_trial.step, kq->inside_trial.best_rate);
 	return 0;
 }
 

@@ -15,7 +15,8 @@
  * is entitled to 54 %: with more than 32 / 0.54 = 59 inside, it cannot have it.
  * On a device with 1,023 tags all 128 would be. So the tokens are limited to
  * the number that sharing allows, but not to less than keeps the device
- * reasonably busy: see kf_inside_least() and kf_groups_inside().
+ * reasonably busy: see kf_inside_least() and kf_groups_inside(). Nor to more than
+ * it can use: see kf_inside_try().
  *
  * One thing differs from Kyber. A request's total latency counts from the
  * moment its cgroup had budget for it, not from its submission: otherwise
@@ -60,6 +61,8 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 #define KF_UNLOADED_GROWTH	32
 /* Requests that are let in whatever else is said; of a domain, a quarter of it. */
 #define KF_INSIDE_MIN		8
+/* Rates are compared if they are of so many completions. */
+#define KF_TRIAL_REQUESTS	1000
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
 #define KF_SAMPLES_MIN		500
 #define KF_SAMPLE_TIME		HZ
@@ -198,6 +201,44 @@ static void kf_forget_spread(struct kf_queue *kq, u64 now_ns)
 	}
 }
 
+/* Requests inside the device, of the domains that have targets. */
+static unsigned int kf_nr_inside(struct kf_queue *kq)
+{
+	unsigned int inside = 0;
+	int id;
+
+	for (id = 0; id < KF_NR_TARGETS; id++)
+		inside += sbitmap_weight(&kq->domain[id].tokens.sb);
+	return inside;
+}
+
+/*
+ * What the rate tells of holds, and of how many should be inside; one at a time, as either
+ * changes the rate.
+ */
+static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 rate, u64 now_ns)
+{
+	struct kf_inside_trial *it = &kq->inside_trial;
+	u64 most = it->most, inside = kf_nr_inside(kq);
+
+	if (!it->step)
+		kf_look_at_holds(kq, rate);
+	/* Nobody to choose among: as many as there are. */
+	if (!kf_groups_share(kq, now_ns)) {
+		kf_inside_forget(it, rate);
+		return;
+	}
+	/* With fewer completions it changes by more for no reason. */
+	if (nr_done < KF_TRIAL_REQUESTS)
+		return;
+	/* Not as many are inside as may be: others decide, sharing or those who send. */
+	if (!it->step && most && inside < most - most / 8)
+		return;
+	kf_inside_try(it, inside, kq->inside_least, rate);
+	if (it->most != most)
+		trace_kf_inside_most(kq->dev, it->most, it->step, rate, it->best_rate);
+}
+
 /*
  * Let no more requests into the device than sharing allows. Each domain gets
  * tokens in proportion to what it completed, and a few to begin with.
@@ -206,7 +247,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 {
 	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->inside_start_ns;
 	u64 inside_pct = READ_ONCE(kq->inside_pct);
-	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside;
+	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside, rate;
 	bool forget = now_ns - kq->spread_start_ns >= KF_SPREAD_PERIOD_NS;
 	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
@@ -226,10 +267,12 @@ static void kf_limit_inside(struct kf_queue *kq)
 		WRITE_ONCE(kq->unloaded_ns, unloaded_ns);
 	least = max_t(u64, least, KF_INSIDE_MIN);
 	WRITE_ONCE(kq->inside_least, least);
+	rate = div64_u64(nr_done * NSEC_PER_SEC, max_t(u64, elapsed_ns, 1));
 	/* After an idle time the rate would be that of it as well. */
-	if (nr_done && !was_idle)
-		kf_look_at_holds(kq, div64_u64(nr_done * NSEC_PER_SEC,
-					       max_t(u64, elapsed_ns, 1)));
+	if (was_idle)
+		kf_inside_forget(&kq->inside_trial, rate);
+	else if (nr_done)
+		kf_look_at_rate(kq, nr_done, rate, now_ns);
 	inside = kf_groups_inside(kq, kq->inside, least);
 	/* What was saved up takes a while to be spent: do not act on it twice. */
 	if (kq->inside_is_new)
@@ -238,6 +281,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 		inside = U32_MAX;
 	kq->inside_is_new = inside < kq->inside;
 	kq->inside = inside;
+	inside = min(inside, kq->inside_trial.most ?: inside);
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
@@ -264,12 +308,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 /* As many requests are inside as keep the device reasonably busy. */
 static bool kf_is_full(struct kf_queue *kq)
 {
-	unsigned int inside = 0;
-	int id;
-
-	for (id = 0; id < KF_NR_TARGETS; id++)
-		inside += sbitmap_weight(&kq->domain[id].tokens.sb);
-	return inside >= kq->inside_least;
+	return kf_nr_inside(kq) >= kq->inside_least;
 }
 
 static void kf_latency_work(struct work_struct *work)

@@ -475,12 +475,35 @@ void kf_group_activate(struct kf_group *kg)
 		kg->refilled_bytes = grant_bytes;
 		WRITE_ONCE(kg->levels_per_byte, kf_levels_per_byte(grant_bytes));
 		kg->last_used_ns = ktime_get_ns();
+		if (kq->nr_active > 1)
+			kq->shared_ns = kg->last_used_ns;
 		kf_group_update_state(kg);
 	}
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
 
-/* The device completed so many requests a second; from kf_limit_inside(). */
+/**
+ * kf_groups_share - whether there is anybody to choose among
+ * @kq: device
+ * @now_ns: ktime_get_ns()
+ *
+ * One that sends a request now and then is active for a moment only.
+ */
+#define KF_SHARED_NS	NSEC_PER_SEC
+
+bool kf_groups_share(struct kf_queue *kq, u64 now_ns)
+{
+	bool shared;
+
+	spin_lock_irq(&kq->lock);
+	if (kq->nr_active > 1)
+		kq->shared_ns = now_ns;
+	shared = kq->shared_ns && now_ns - kq->shared_ns < KF_SHARED_NS;
+	spin_unlock_irq(&kq->lock);
+	return shared;
+}
+
+/* The device completed so many requests a second; from kf_look_at_rate(). */
 void kf_look_at_holds(struct kf_queue *kq, u64 rate)
 {
 	struct kf_hold_trial *ht = &kq->hold_trial;
@@ -549,7 +572,7 @@ static bool kf_group_counts(struct kf_group *kg)
 u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 {
 	u32 least_cost_bytes = U32_MAX, most_cost_bytes = 0;
-	u64 own = U32_MAX, requests_sum = 0, useful, most;
+	u64 own = U32_MAX, requests_sum = 0, most;
 	struct kf_missed missed = {};
 	unsigned int nr = 0;
 	struct kf_group *kg;
@@ -593,10 +616,9 @@ u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least)
 		return inside;
 	if (own == U32_MAX)
 		return U32_MAX;
-	useful = kf_inside_useful(least);
-	most = min(kf_inside_most(own, least_cost_bytes, most_cost_bytes), useful);
-	return min(kf_inside_next(inside, most, least, missed.error, missed.saved,
-				  READ_ONCE(kq->share_error_pct) * 10), useful);
+	most = kf_inside_most(own, least_cost_bytes, most_cost_bytes);
+	return kf_inside_next(inside, most, least, missed.error, missed.saved,
+			      READ_ONCE(kq->share_error_pct) * 10);
 }
 
 /* Called from kf_pd_init(), under queue_lock and blkcg->lock. */

@@ -130,6 +130,8 @@ struct kf_queue {
 	bool inside_is_new;
 	/* The last result of kf_inside_least(); written by latency_work. */
 	u64 inside_least;
+	/* How many inside are of use; private to latency_work. */
+	struct kf_inside_trial inside_trial;
 	/* Of the domain whose requests take the least; written by latency_work. */
 	u64 unloaded_ns;
 	u64 spread_start_ns;
@@ -150,6 +152,8 @@ struct kf_queue {
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct list_head active;
 	unsigned int nr_active;
+	/* When two groups or more were last seen to be active at once. */
+	u64 shared_ns;
 	u64 pool_bytes;
 	/* Sum of the shares of the groups that are hungry; read anywhere. */
 	u64 hungry_share;
@@ -398,6 +402,7 @@ void kf_kick_throttled(struct kf_queue *kq);
 void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
 void kf_hctx_stop_waiting(struct kf_queue *kq);
 void kf_look_at_holds(struct kf_queue *kq, u64 rate);
+bool kf_groups_share(struct kf_queue *kq, u64 now_ns);
 u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);

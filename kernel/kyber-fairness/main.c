@@ -97,12 +97,12 @@
  * How many may be inside: on a device of many tags all requests would be, and nobody
  * could be held back. So tokens are limited to the number of requests inside at which
  * every cgroup has its share, but for share_error_pct; that number is found by trying;
- * see domain.c and kf_inside_next(). Nor are there many more than the device can use at
- * once (kf_inside_useful()): they would only wait inside, where nobody chooses who goes
- * first. What a lone request takes is hard to see while the device is full, so this lets
- * in too many by default: one that sends a request at a time next to four that keep 128
- * reads each outstanding waits 15.1 ms at p99 on the slowed P4500, kyber has 16.6; with
- * inside_pct 100 12.1, all at the same total (experiments/kf-latency.toml).
+ * see domain.c and kf_inside_next(). Nor are there many more than the device works on at a
+ * time, which is tried as well: a quarter fewer, as long as not even a hundredth of the
+ * rate is lost (kf_inside_try()). More would only wait inside, where nobody chooses who
+ * goes first. One that sends a request at a time next to four that keep 128 reads each
+ * outstanding waits 6.3 ms on the slowed P4500, 14.0 at p99; with kyber 7.6 and 16.2, with
+ * inside_pct 100 3.8 and 10.4, all at the same total (experiments/kf-latency.toml).
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
  * do in Kyber; see domain.c as well. And with age_th or max_wait_ms set, nothing

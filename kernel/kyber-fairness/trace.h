@@ -146,6 +146,28 @@ TRACE_EVENT(kf_hold_free,
 		  __entry->best_rate)
 );
 
+TRACE_EVENT(kf_inside_most,
+	TP_PROTO(dev_t dev, u64 most, int step, u64 rate, u64 best_rate),
+	TP_ARGS(dev, most, step, rate, best_rate),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, most)
+		__field(int, step)
+		__field(u64, rate)
+		__field(u64, best_rate)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->most = most;
+		__entry->step = step;
+		__entry->rate = rate;
+		__entry->best_rate = best_rate;
+	),
+	TP_printk("%d,%d most=%llu trying=%d rate=%llu best_rate=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->most,
+		  __entry->step, __entry->rate, __entry->best_rate)
+);
+
 TRACE_EVENT(kf_domain_depth,
 	TP_PROTO(dev_t dev, const char *domain, int p99_bucket,
 		 bool congested, unsigned int depth),

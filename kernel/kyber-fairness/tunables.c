@@ -25,8 +25,8 @@
  */
 #define KF_HOLD_PCT_DFL		20
 /*
- * The device is not emptied further than this for the sake of shares, nor filled much
- * beyond twice this; see kf_inside_least() and kf_inside_useful().
+ * The device is not emptied further than this for the sake of shares, nor of those who
+ * wait in it; see kf_inside_least().
  */
 #define KF_INSIDE_PCT_DFL	150
 /*

@@ -216,6 +216,70 @@ static void holds_are_tried(struct kunit *test)
 }
 
 /*
+ * Completions in a look of a device that works on so many at a time, of which up to
+ * @load are sent; @dice is how much chance there is in it, in permille.
+ */
+static u64 rate_of(u64 load, u64 most, u64 at_once, u64 dice)
+{
+	u64 inside = most ? min(load, most) : load;
+
+	return 100 * min(inside, at_once) * (1000 - dice) / 1000;
+}
+
+/* What is inside when it is settled. */
+static u64 inside_of_use(struct kf_inside_trial *it, u64 load, u64 least, u64 at_once)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2000; i++)
+		kf_inside_try(it, min(load, it->most ?: load), least,
+			      rate_of(load, it->most, at_once, i * 7 % 10));
+	while (it->step)
+		kf_inside_try(it, min(load, it->most ?: load), least,
+			      rate_of(load, it->most, at_once, 5));
+	return min(load, it->most ?: load);
+}
+
+static void inside_by_rate(struct kunit *test)
+{
+	struct kf_inside_trial it = {};
+	unsigned int i, nr_lost = 0;
+
+	/* At first any number; then as many as the device works on, and up to a third more. */
+	kf_inside_try(&it, 248, 40, 12000);
+	KUNIT_EXPECT_EQ(test, it.most, 0ULL);
+	KUNIT_EXPECT_GE(test, inside_of_use(&it, 248, 40, 120), 119ULL);
+	KUNIT_EXPECT_LE(test, it.most, 160ULL);
+	/* Tries that lose something become few. */
+	for (i = 0; i < 10000; i++) {
+		u64 rate = rate_of(248, it.most, 120, 0);
+
+		nr_lost += rate < 11800;
+		kf_inside_try(&it, it.most ?: 248, 40, rate);
+	}
+	KUNIT_EXPECT_LT(test, nr_lost, 50U);
+	KUNIT_EXPECT_GE(test, it.most, 119ULL);
+
+	/* Not fewer than are needed by what is known, and a third, whatever the rate says. */
+	KUNIT_EXPECT_GE(test, inside_of_use(&it, 248, 110, 20), 146ULL);
+
+	/* A device that can do twice as much: what was found does not hold it down. */
+	kf_inside_forget(&it, 4000);
+	KUNIT_EXPECT_LE(test, inside_of_use(&it, 248, 8, 40), 54ULL);
+	KUNIT_EXPECT_GE(test, inside_of_use(&it, 248, 8, 80), 79ULL);
+	KUNIT_EXPECT_GE(test, inside_of_use(&it, 248, 8, 200), 198ULL);
+
+	/* Another load has another rate: from the beginning. */
+	kf_inside_try(&it, it.most, 8, it.best_rate / 2);
+	KUNIT_EXPECT_EQ(test, it.most, 0ULL);
+	KUNIT_EXPECT_EQ(test, it.step, 0);
+
+	/* A serial device that does no more with two than with one. */
+	KUNIT_EXPECT_LE(test, inside_of_use(&it, 248, 8, 1), 13ULL);
+	KUNIT_EXPECT_GE(test, it.most, 10ULL);
+}
+
+/*
  * The P4500's figures: 12K reads a second of 85 us at depth 1, 490K at 128.
  * Weights 1000, 500, 250, 100 and 32 requests each allow 59 inside.
  */
@@ -231,10 +295,6 @@ static void inside_by_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_inside_least(0, sec, 85000, 150), 1ULL);
 	/* Nonsense gives a number, not a fault. */
 	KUNIT_EXPECT_GT(test, kf_inside_least(U64_MAX, 1, U64_MAX / 2, 1000), 0ULL);
-
-	/* The P4500 does all it can with 128 inside; a disk with NCQ uses its 31 tags. */
-	KUNIT_EXPECT_EQ(test, kf_inside_useful(63), 158ULL);
-	KUNIT_EXPECT_GE(test, kf_inside_useful(kf_inside_least(110, sec, 9000000, 150)), 31ULL);
 
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE * 1000 / 1850), 59ULL);
 	KUNIT_EXPECT_EQ(test, kf_inside_for(32, KF_SHARE_ONE), 32ULL);
@@ -432,6 +492,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(carry_keeps_debts),
 	KUNIT_CASE(holding_is_bounded),
 	KUNIT_CASE(holds_are_tried),
+	KUNIT_CASE(inside_by_rate),
 	KUNIT_CASE(inside_by_share),
 	KUNIT_CASE(requests_by_share),
 	KUNIT_CASE(round_follows_the_device),
