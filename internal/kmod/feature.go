@@ -35,6 +35,7 @@ var macroName = regexp.MustCompile("^" + FeaturePrefix + "[A-Z0-9_]+$")
 //	member STRUCT.MEMBER TYPE     and it is of this type
 //	result FUNCTION TYPE          the function returns this type
 //	param FUNCTION N TYPE         the function's Nth parameter, from 1, is of this type
+//	paramname FUNCTION N NAME     and has this name
 //	params FUNCTION N             the function has N parameters
 //
 // A FUNCTION is a name, or STRUCT.MEMBER for a function pointer. When the
@@ -47,11 +48,11 @@ func parseFeature(words []string) (Feature, error) {
 	if !macroName.MatchString(f.Macro) {
 		return Feature{}, fmt.Errorf("feature: %s: want a name that starts with %s, in capitals", f.Macro, FeaturePrefix)
 	}
-	arity := map[string][]int{"func": {1}, "export": {1}, "struct": {1}, "enumerator": {1}, "member": {1, 2}, "result": {2}, "param": {3}, "params": {2}}
+	arity := map[string][]int{"func": {1}, "export": {1}, "struct": {1}, "enumerator": {1}, "member": {1, 2}, "result": {2}, "param": {3}, "paramname": {3}, "params": {2}}
 	kind, args := words[1], words[2:]
 	counts, ok := arity[kind]
 	if !ok {
-		return Feature{}, fmt.Errorf("feature: %s: unknown question; allowed: func, export, struct, enumerator, member, result, param, params", kind)
+		return Feature{}, fmt.Errorf("feature: %s: unknown question; allowed: func, export, struct, enumerator, member, result, param, paramname, params", kind)
 	}
 	if !slices.Contains(counts, len(args)) {
 		return Feature{}, fmt.Errorf("feature: %s: got %d arguments, want %d", kind, len(args), counts[0])
@@ -59,7 +60,7 @@ func parseFeature(words []string) (Feature, error) {
 	number := 0
 	if strings.HasPrefix(kind, "param") {
 		var err error
-		if number, err = strconv.Atoi(args[1]); err != nil || number < 0 || (kind == "param" && number == 0) {
+		if number, err = strconv.Atoi(args[1]); err != nil || number < 0 || (kind != "params" && number == 0) {
 			return Feature{}, fmt.Errorf("feature: %s: %s: want a number of parameters", kind, args[1])
 		}
 	}
@@ -101,6 +102,8 @@ func answer(spec *btf.Spec, kind string, args []string, number int) (bool, error
 		return cType(proto.Return, "") == args[1], nil
 	case "params":
 		return len(proto.Params) == number, nil
+	case "paramname":
+		return len(proto.Params) >= number && proto.Params[number-1].Name == args[2], nil
 	default:
 		return len(proto.Params) >= number && cType(proto.Params[number-1].Type, "") == args[2], nil
 	}

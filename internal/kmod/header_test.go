@@ -152,6 +152,10 @@ func TestFeatures(t *testing.T) {
 		{`param elevator_mq_ops.init 2 "const char *"`, true},
 		{`param elevator_mq_ops.init 3 "const char *"`, false},
 		{`param elevator_mq_ops.merged 2 "enum elv_merge"`, true},
+		{"paramname elevator_mq_ops.init 2 p1", true},
+		{"paramname elevator_mq_ops.init 2 p0", false},
+		{"paramname elevator_mq_ops.init 3 p2", false},
+		{"paramname gone 1 p0", false},
 		{"params elevator_mq_ops.init 2", true},
 		{"params elevator_mq_ops.init 1", false},
 		{"params gone 0", false},
@@ -185,6 +189,7 @@ func TestListErrors(t *testing.T) {
 		{"feature ISOLIO_HAVE_X member y", "STRUCT.MEMBER"},
 		{"feature ISOLIO_HAVE_X param y 0 int", "number of parameters"},
 		{"feature ISOLIO_HAVE_X param y 1", "got 2 arguments, want 3"},
+		{"feature ISOLIO_HAVE_X paramname y 0 z", "number of parameters"},
 		{`feature ISOLIO_HAVE_X result y "int`, "quotation mark"},
 	} {
 		name := filepath.Join(t.TempDir(), "list.txt")

@@ -357,11 +357,10 @@ static inline void isolio_elevator_end(void *data, void (*free)(void *data))
 #endif
 
 /*
- * Depth of the scheduler's tags that an allocation may use. Since
- * async_depth became the queue's (7.0), limit_depth counts in tags of the
- * whole map; before, in bits of each of its words. @min is the smallest
- * depth that limit_depth will ever ask for: sbitmap needs to know it, or
- * sleepers are not woken.
+ * Depth of the scheduler's tags that an allocation may use. limit_depth counts
+ * in tags of the whole map (6.18, stable 6.12); before, in bits of each of
+ * its words. @min is the smallest depth that limit_depth will ever ask for:
+ * sbitmap needs to know it, or sleepers are not woken.
  */
 static inline void isolio_set_min_depth(struct blk_mq_hw_ctx *hctx,
 					unsigned int min)
@@ -375,12 +374,13 @@ static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
 #if ISOLIO_HAVE_QUEUE_ASYNC_DEPTH
 	unsigned int depth = hctx->queue->nr_requests;
 #else
+	/* The queue's nr_requests is still the old one when depth_updated is called. */
 	struct sbitmap *map = &hctx->sched_tags->bitmap_tags.sb;
-	/*
-	 * Of a map with fewer tags than a word has room for, those are all. The
-	 * queue's nr_requests is still the old one when depth_updated is called.
-	 */
-	unsigned int depth = min(map->depth, 1U << map->shift);
+	unsigned int depth = map->depth;
+
+	/* Of a map with fewer tags than a word has room for, those are all. */
+	if (!ISOLIO_HAVE_DEPTH_OF_MAP)
+		depth = min(depth, 1U << map->shift);
 #endif
 	return max(depth * pct / 100, 1U);
 }

@@ -302,6 +302,40 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	}
 }
 
+// Of the scheduler's requests, few or many, writes get three quarters: a read that
+// comes to more writes than there are requests finds one, and goes before them.
+func TestSFQKeepsRoomForReads(t *testing.T) {
+	withSFQ(t)
+	d := newDisk(t, []string{"irqmode=2", "completion_nsec=5000000", "hw_queue_depth=2", "submit_queues=1", "size=256"})
+	d.use(t, "sfq")
+	readAt := directRead(t, d)
+	for _, requests := range []int{64, 256} {
+		write(t, d.queue("nr_requests"), strconv.Itoa(requests))
+		waiting := func() int { return d.decision(t, "inserted") - d.decision(t, "merged") - d.decision(t, "dispatched") }
+		l := startFio(t, d, newGroup(t, fmt.Sprint("writer", requests)), "--rw=randwrite", "--iodepth=300", "--time_based", "--runtime=60")
+		most := requests * 3 / 4
+		for range 3000 {
+			if waiting() >= most*9/10 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		n := waiting()
+		if n < most*9/10 || n > most {
+			d.logState(t)
+			t.Errorf("of %d requests %d writes wait, want %d, less the two in the disk", requests, n, most)
+		}
+		_, before := d.directions(t)
+		must(t, readAt(0))
+		if _, now := d.directions(t); now-before > n/2 {
+			d.logState(t)
+			t.Errorf("%d writes, of %d that were there before it, went before a read", now-before, n)
+		}
+		must(t, l.cmd.Process.Signal(unix.SIGINT))
+		_ = l.cmd.Wait()
+	}
+}
+
 // A process has the disk read ahead and ends. What it asked for is read all the
 // same, and nothing of it is left: the module's caches are empty when it goes.
 func TestSFQOrphans(t *testing.T) {
