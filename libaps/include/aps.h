@@ -65,8 +65,8 @@ struct aps_options {
 	/* Margin that others are to have besides while all threads here poll,
 	 * 0..1000000; 200000. Half of what they use is enough if it is less. */
 	uint32_t poll_margin_ppm;
-	/* Margin from which on to sleep up to half and poll, up to
-	 * poll_margin_ppm; 30000. Below it, sleep deep. */
+	/* Margin from which on to sleep up to half and poll, where all threads fit
+	 * into it, up to poll_margin_ppm; 30000. Below it, sleep deep. */
 	uint32_t hybrid_margin_ppm;
 	/* Part of the mean service time for which hybrid sleeps, up to 1000000;
 	 * 500000. */

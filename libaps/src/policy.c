@@ -147,8 +147,8 @@ static bool fits(uint32_t margin_ppm, uint32_t need_ppm)
 }
 
 /*
- * What part of hybrid's sleep: none while others have a reserve besides what they
- * use and what all who wait here need, all of it when there is no such reserve.
+ * What part of hybrid's sleep, where all who wait fit: none while others have a
+ * reserve besides what they use and what those need, all of it when there is none.
  */
 static uint32_t lack_ppm(const struct aps_options *o, uint32_t margin_ppm, uint32_t need_ppm)
 {
@@ -160,8 +160,6 @@ static uint32_t lack_ppm(const struct aps_options *o, uint32_t margin_ppm, uint3
 	wanted_ppm += reserve_ppm;
 	if (margin_ppm >= wanted_ppm)
 		return 0;
-	if (wanted_ppm - margin_ppm >= reserve_ppm)
-		return APS_PPM_ONE;
 	return (uint32_t)((wanted_ppm - margin_ppm) * APS_PPM_ONE / reserve_ppm);
 }
 
@@ -198,8 +196,7 @@ struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_di
 		break;
 	case APS_ADAPTIVE:
 		c.margin_ppm = aps_policy_margin_ppm(policy, util_ppm);
-		if (c.margin_ppm < o->hybrid_margin_ppm ||
-		    !fits(c.margin_ppm, (uint32_t)part_ns(need_ppm, APS_PPM_ONE - o->hybrid_sleep_ppm))) {
+		if (c.margin_ppm < o->hybrid_margin_ppm || !fits(c.margin_ppm, need_ppm)) {
 			choose_deep(policy, t, mean_of(t), &c);
 			return c;
 		}

@@ -13,21 +13,23 @@
  * wakes up: half of what they use, at most poll_margin.
  *
  *	margin >= need + reserve			poll
- *	margin >= hybrid_margin and need / 2		sleep up to mean / 2, then poll
+ *	margin >= need and hybrid_margin		sleep up to mean / 2, then poll
  *	else						sleep nearly all of it
  *
  * In the middle the sleep grows with what lacks of the reserve: none of it there,
- * half of the mean. So between CPUs that are free and CPUs that are not there is
- * no step at which threads change to and fro, and the CPU time that is used is
- * between polling's and hybrid's.
+ * half of the mean. So there is no step there at which threads change to and fro, and
+ * the CPU time that is used is between polling's and hybrid's.
+ *
+ * Where they do not fit, whatever spins takes CPU time that others want, and is
+ * preempted in the middle of an I/O when it has used up its share. Who sleeps nearly
+ * all the time has not, so the CPU scheduler prefers him when he wakes. Sleeping
+ * half is neither.
  *
  * Worked: 4 CPUs, 4 threads that read, 1 that computes. Others use 1 of 4, the
- * margin is 750,000, need is 1,000,000: they sleep half. With 4 that compute the
- * margin is 0: they sleep as long as they can, use little of their CPU time, and
- * so are preferred by the CPU scheduler when they wake. 8 CPUs, 4 threads that read,
- * 4 that compute seven eighths of the time: the margin is 562,500, need 468,750
- * (without a sixteenth, see policy.c), the reserve 200,000, of which 53 % lack: they
- * sleep 27 % of the mean.
+ * margin is 750,000, need is 1,000,000: they sleep as long as they can. 8 CPUs, 4
+ * threads that read, 4 that compute seven eighths of the time: the margin is 562,500,
+ * need 468,750 (without a sixteenth, see policy.c), the reserve 200,000, of which 53 %
+ * lack: they sleep 27 % of the mean.
  *
  * Estimates
  *

@@ -138,11 +138,10 @@ static void polls_only_where_all_pollers_fit(void)
 	/* 4 of 4 needed: all left, all but a trace of others, 3 left. */
 	EXPECT_EQ(choose(&p, 0, FULL).kind, APS_WAIT_POLL);
 	EXPECT_EQ(choose(&p, 41000, FULL).kind, APS_WAIT_POLL);
-	EXPECT_EQ(choose(&p, 250000, FULL).kind, APS_WAIT_HYBRID);
-	EXPECT_EQ(choose(&p, 250000, FULL).sleep_ns, 5000);
-	/* Half of it for each: 2 left, and less. */
-	EXPECT_EQ(choose(&p, 500000, FULL).kind, APS_WAIT_HYBRID);
-	EXPECT_EQ(choose(&p, 600000, FULL).kind, APS_WAIT_DEEP);
+	EXPECT_EQ(choose(&p, 250000, FULL).kind, APS_WAIT_DEEP);
+	/* 3 of 4 needed, of which 1/16 does not count. */
+	EXPECT_EQ(choose(&p, 290000, 3 * FULL / 4).kind, APS_WAIT_HYBRID);
+	EXPECT_EQ(choose(&p, 300000, 3 * FULL / 4).kind, APS_WAIT_DEEP);
 	/* 4 pollers on one CPU. */
 	EXPECT_EQ(choose(&p, 0, 4 * FULL).kind, APS_WAIT_DEEP);
 	EXPECT_EQ(choose(&p, 0, UINT32_MAX).kind, APS_WAIT_DEEP);
@@ -160,13 +159,12 @@ static void sleeps_as_much_as_the_reserve_lacks(void)
 	c = choose(&p, 500000, 3 * FULL / 8);
 	EXPECT_EQ(c.kind, APS_WAIT_HYBRID);
 	EXPECT_EQ(c.sleep_ns, 206252);
-	/* 4 needed: most of hybrid's sleep; 5 and 7: all of it, and no more. */
+	/* 4 needed: most of hybrid's sleep; nearly all that there are: nearly all of it. */
 	EXPECT_EQ(choose(&p, 500000, 4 * FULL / 8).sleep_ns, 675000);
-	EXPECT_EQ(choose(&p, 500000, 5 * FULL / 8).sleep_ns, 800000);
-	EXPECT_EQ(choose(&p, 500000, 7 * FULL / 8).sleep_ns, 800000);
+	EXPECT_EQ(choose(&p, 531000, 4 * FULL / 8).sleep_ns, 799000);
 	/* Who uses one CPU is to have half of one besides. */
 	EXPECT_EQ(choose(&p, 125000, 6 * FULL / 8).kind, APS_WAIT_POLL);
-	EXPECT_EQ(choose(&p, 125000, FULL).sleep_ns, 800000);
+	EXPECT_EQ(choose(&p, 125000, 7 * FULL / 8).sleep_ns, 100006);
 	/* A few on many CPUs: the reserve alone counts. */
 	EXPECT_EQ(choose(&p, 900000, NO_NEED).sleep_ns, 400000);
 }
