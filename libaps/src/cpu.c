@@ -361,7 +361,8 @@ static uint64_t wanted_by_time(const struct aps_cpu *cpu, const struct aps_cpu_r
 /*
  * Likewise, from the tasks that ran or waited to run at each reading: without the
  * one that reads, and without the part of the time that its nr_waiting - 1 siblings
- * did.
+ * did. Readings that are not there yet count as if nobody wanted any: who started this
+ * process may still run at the first one.
  */
 static uint64_t wanted_by_tasks(const struct aps_cpu *cpu, const struct aps_cpu_reading *now,
 				const struct aps_cpu_reading *then, unsigned int nr_waiting,
@@ -369,13 +370,13 @@ static uint64_t wanted_by_tasks(const struct aps_cpu *cpu, const struct aps_cpu_
 {
 	uint64_t own_ns = since(now->own_ns, then->own_ns) + own_waited_ns;
 	uint64_t own_ppm = cpus_ppm(own_ns, since(now->at_ns, then->at_ns));
+	uint64_t mine_ppm = APS_PPM_ONE + own_ppm * (nr_waiting - 1) / nr_waiting;
 	uint64_t nr_tasks = now->nr_tasks;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr; i++)
 		nr_tasks += cpu->readings[i].nr_tasks;
-	return since(nr_tasks * APS_PPM_ONE / (cpu->nr + 1),
-		     APS_PPM_ONE + own_ppm * (nr_waiting - 1) / nr_waiting);
+	return since(nr_tasks * APS_PPM_ONE, (cpu->nr + 1) * mine_ppm) / (APS_CPU_READINGS + 1);
 }
 
 /* What others wanted since then, of the machine and of each cgroup. */

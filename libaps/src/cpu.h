@@ -17,10 +17,10 @@
  * /proc/schedstat have every interrupt and every domain of every CPU: on 8 CPUs
  * together 50,000 to 500,000 instructions, as long as tens of reads take, every 20 ms
  * in each thread. That alone was the tail at a medium load. /proc/loadavg takes some
- * thousand. It tells of a moment, which 17 of them make up for, and includes those who
- * wait behind a thread that spins: what others want, not what they get. Of them this
- * process is subtracted: one for the thread that reads, and for its siblings the time
- * that they ran or waited.
+ * thousand. It tells of a moment, which 17 of them make up for (until there are as many,
+ * the others count as if nobody wanted any), and includes those who wait behind a thread
+ * that spins: what others want, not what they get. Of them this process is subtracted:
+ * one for the thread that reads, and for its siblings the time that they ran or waited.
  *
  * Where only some CPUs are allowed, nothing cheap tells of those. Others got what was
  * neither idle nor used by this process, and wanted as much more as they waited.

@@ -167,10 +167,11 @@ static void tasks_tell_what_others_want(void)
 	/* We alone run, and idle ticks that stand still are not looked at. */
 	reads(&cpu, SEC, SEC);
 	EXPECT_EQ(cpu.load.util_ppm, 0);
-	/* Two others run or wait, at one of three readings, then at 16 of 17. */
+	/* Two others run or wait, at one of 17 readings, most of which are still to come, */
 	tasks("0-3\n", 3);
 	reads(&cpu, 2 * SEC, 2 * SEC);
-	EXPECT_BETWEEN(cpu.load.util_ppm, 166600, 166700);
+	EXPECT_BETWEEN(cpu.load.util_ppm, 29400, 29420);
+	/* then at 16, and at all of them. */
 	for (i = 3; i < 18; i++)
 		reads(&cpu, i * SEC, i * SEC);
 	EXPECT_BETWEEN(cpu.load.util_ppm, 470500, 470600);
@@ -179,24 +180,40 @@ static void tasks_tell_what_others_want(void)
 	aps_cpu_close(&cpu);
 }
 
-static void siblings_are_no_others(void)
+/* Who started us still runs at the first reading, and is no neighbour. */
+static void a_moment_at_the_start_is_little(void)
 {
 	struct aps_cpu cpu;
 
 	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
 	tasks("0-3\n", 5);
 	opened(&cpu);
+	reads(&cpu, 0, 0);
+	tasks("0-3\n", 1);
+	reads(&cpu, SEC, SEC);
+	EXPECT_BETWEEN(cpu.load.util_ppm, 58800, 58900);
+	aps_cpu_close(&cpu);
+}
+
+static void siblings_are_no_others(void)
+{
+	struct aps_cpu cpu;
+	unsigned int i;
+
+	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
+	tasks("0-3\n", 5);
+	opened(&cpu);
 	nr_waiting = 4;
 	reads(&cpu, 0, 0);
-	/* 4 of us and 1 other: each of us runs for 0.8 s and waits for 0.2. */
-	waits(0, SEC / 5);
-	reads(&cpu, SEC, 32 * SEC / 10);
+	/* 4 of us and 1 other: each of us runs for 0.8 s of one and waits for 0.2. */
+	for (i = 1; i <= APS_CPU_READINGS; i++) {
+		waits(0, i * SEC / 5);
+		reads(&cpu, i * SEC, i * 32 * SEC / 10);
+	}
 	EXPECT_EQ(cpu.load.util_ppm, 250000);
-	/* We slept but for this moment: 4 others. */
-	waits(0, 0);
-	cpu.nr = cpu.next = 0;
-	reads(&cpu, 2 * SEC, 4 * SEC);
-	reads(&cpu, 3 * SEC, 4 * SEC);
+	/* We slept but for these moments: 4 others. */
+	for (; i <= 2 * APS_CPU_READINGS; i++)
+		reads(&cpu, i * SEC, APS_CPU_READINGS * 32 * SEC / 10);
 	EXPECT_EQ(cpu.load.util_ppm, 1000000);
 	nr_waiting = 1;
 	aps_cpu_close(&cpu);
@@ -352,6 +369,7 @@ int main(void)
 		TEST(waiting_tells_what_others_want),
 		TEST(those_who_only_wait_count),
 		TEST(tasks_tell_what_others_want),
+		TEST(a_moment_at_the_start_is_little),
 		TEST(siblings_are_no_others),
 		TEST(tasks_of_other_cpus_are_not_counted),
 		TEST(only_allowed_cpus_count),
