@@ -35,6 +35,9 @@ const (
 
 const tib = 1 << 40
 
+// MaxRealtime is the highest real-time priority of a load: the engine has the next one.
+const MaxRealtime = 98
+
 // options are the fio options that a [job] may set. What the engine decides
 // itself (filename, runtime, output, cgroup, ...) is not among them.
 func options() []option {
@@ -68,7 +71,7 @@ func options() []option {
 		{name: "hybrid_margin_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
 		{name: "hybrid_sleep_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
 		{name: "deep_sleep_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
-		{name: "sched_rr", kind: count, engine: engineAPS, min: 0, max: 99},
+		{name: "sched_rr", kind: count, engine: engineAPS, min: 0, max: MaxRealtime},
 		{name: "show_stats", kind: count, engine: engineAPS, min: 0, max: 1},
 		{name: "work", kind: count, engine: engineCompute, min: 0, max: 1_000_000},
 	}

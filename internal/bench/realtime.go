@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/experiment"
+)
+
+// Loads with a real-time priority leave what has none a twentieth of the CPU, in one
+// piece a second. The engine opens and closes its window on time all the same: while
+// such loads run its threads have the highest priority of all, which no load may have.
+const enginePriority = experiment.MaxRealtime + 1
+
+// hasRealtime reports whether a job of the plan has a real-time priority.
+func (p *Plan) hasRealtime() bool {
+	for _, j := range p.Jobs {
+		if j.Container.Job.Count("sched_rr", 0) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// outrank gives the engine's threads their priority, and undo takes it away.
+// Whatever they start has none.
+func outrank() (undo func() error, err error) {
+	undo = func() error { return setPolicy(&unix.SchedAttr{Policy: unix.SCHED_NORMAL}) }
+	err = setPolicy(&unix.SchedAttr{
+		Policy:   unix.SCHED_FIFO,
+		Priority: enginePriority,
+		Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
+	})
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+// setPolicy changes how each thread of this process is scheduled.
+func setPolicy(attr *unix.SchedAttr) error {
+	const tasks = "/proc/self/task"
+	attr.Size = unix.SizeofSchedAttr
+	threads, err := os.ReadDir(tasks)
+	if err != nil {
+		return err
+	}
+	for _, t := range threads {
+		id, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return fmt.Errorf("%s: %w", tasks, err)
+		}
+		if err = unix.SchedSetAttr(id, attr, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("give the engine a priority above loads with sched_rr (thread %d): %w; it takes root", id, err)
+		}
+	}
+	return nil
+}
