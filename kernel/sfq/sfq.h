@@ -80,7 +80,10 @@ struct sfq_device {
 	u32 nr_not_writes;
 	u64 last_read_ns;		/* when one was queued */
 	u64 held_until_ns;		/* writes wait for a read that is expected */
-	u64 expected_until_ns;		/* that it is; written on completion, no lock */
+
+	/* Written on completion, no lock: guesses. */
+	u64 expected_until_ns;		/* a read is */
+	struct sfq_reads reads;
 
 	/* Tunables; no lock. */
 	u32 reads_first;
@@ -107,8 +110,8 @@ struct sfq_device {
 
 /*
  * A request's words. While it waits, priv[] links it in sfq_device.deadline. In
- * the device priv[0] says in which direction it counts, priv[1] keeps its icq and
- * icq is the guard's. Else priv[] is NULL.
+ * the device priv[0] says in which direction it counts and among how many writes
+ * it came there, priv[1] keeps its icq and icq is the guard's. Else priv[] is NULL.
  */
 static inline struct list_head *sfq_rq_deadline(struct request *rq)
 {
@@ -119,6 +122,23 @@ static inline struct list_head *sfq_rq_deadline(struct request *rq)
 static inline struct request *sfq_deadline_rq(struct list_head *node)
 {
 	return container_of((void *)node, struct request, elv.priv);
+}
+
+/* 0 is for a request that is not inside. */
+static inline void sfq_rq_set_inside(struct request *rq, enum sfq_dir dir,
+				     enum sfq_among among)
+{
+	rq->elv.priv[0] = (void *)(4UL * among + dir + 1);
+}
+
+static inline enum sfq_dir sfq_rq_dir(struct request *rq)
+{
+	return (unsigned long)rq->elv.priv[0] % 4 - 1;
+}
+
+static inline enum sfq_among sfq_rq_among(struct request *rq)
+{
+	return (unsigned long)rq->elv.priv[0] / 4;
 }
 
 static inline struct sfq_device *sfq_of(struct request_queue *q)

@@ -87,7 +87,7 @@ static const struct sfq_tunable {
 	[SFQ_TUNABLE_UNIT_KIB] = {
 		offsetof(struct sfq_device, unit_bytes), false, 1024, 0, 1024
 	},
-	/* Longer: slower readers are waited for; 0: nobody is. */
+	/* Longer: slower readers are waited for, as far as they gain; 0: nobody is. */
 	[SFQ_TUNABLE_PATIENCE_US] = {
 		offsetof(struct sfq_device, patience_ns),
 		true, NSEC_PER_USEC, 0, USEC_PER_SEC

@@ -126,6 +126,69 @@ static inline u64 sfq_think_next(u64 think_ns, u64 gap_ns, u64 patience_ns)
 		min(gap_ns, 4 * patience_ns)) / 4;
 }
 
+#define SFQ_MEAN_NR		32U	/* samples of a mean */
+#define SFQ_READS_KNOWN_NR	16U	/* fewer tell nothing */
+#define SFQ_READS_OLD_NR	512U	/* so many reads later, nor does a mean */
+
+/* Of about the last SFQ_MEAN_NR. */
+struct sfq_mean {
+	u64 ns;
+	u32 nr;			/* samples, at most SFQ_MEAN_NR */
+};
+
+/* Among what a read came into the device. */
+enum sfq_among { SFQ_AMONG_SOME, SFQ_AMONG_NONE, SFQ_AMONG_MOST };
+
+/* How long the device takes for reads, by how many writes it has. */
+struct sfq_reads {
+	struct sfq_mean none;	/* no write inside */
+	struct sfq_mean most;	/* as many as may be */
+	u32 nr_since_none;	/* reads, since the last one with no write inside */
+};
+
+static inline void sfq_mean_add(struct sfq_mean *mean, u64 ns)
+{
+	mean->nr = min(mean->nr + 1, SFQ_MEAN_NR);
+	if (ns > mean->ns)
+		mean->ns += div_u64(ns - mean->ns, mean->nr);
+	else
+		mean->ns -= div_u64(mean->ns - ns, mean->nr);
+}
+
+/* The device is done with a read. */
+static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
+				 u64 ns)
+{
+	if (among == SFQ_AMONG_MOST)
+		sfq_mean_add(&reads->most, ns);
+	if (among != SFQ_AMONG_NONE) {
+		/* Where nobody is waited for, there are no others. */
+		if (++reads->nr_since_none >= SFQ_READS_OLD_NR)
+			*reads = (struct sfq_reads){ .most = reads->most };
+		return;
+	}
+	sfq_mean_add(&reads->none, ns);
+	reads->nr_since_none = 0;
+}
+
+/**
+ * sfq_patience_ns - how long a read is worth waiting for
+ * @reads: how long the device takes for them
+ * @patience_ns: at most
+ *
+ * No longer than the read gains by it: by how much longer it takes among writes.
+ * As long as that is not known, it may be a lot.
+ */
+static inline u64 sfq_patience_ns(const struct sfq_reads *reads, u64 patience_ns)
+{
+	u64 none_ns = reads->none.ns;
+	u64 most_ns = reads->most.ns;
+
+	if (reads->none.nr < SFQ_READS_KNOWN_NR || reads->most.nr < SFQ_READS_KNOWN_NR)
+		return patience_ns;
+	return most_ns > none_ns ? min(patience_ns, most_ns - none_ns) : 0;
+}
+
 /* Of a device's queues, who is next. */
 enum sfq_pick {
 	SFQ_PICK_NOBODY,

@@ -302,6 +302,57 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	}
 }
 
+// sfq waits for a read as long as the read gains by it: not where writes are in
+// nobody's way, whatever patience_us allows, and up to that where they are.
+func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
+	withModelDisk(t)
+	withSFQ(t)
+	const most = 4 * time.Millisecond
+	// Two reads, after which a write may go, take longer with their thought than that
+	// write: where writes wait for the reader, it has none inside in between.
+	for _, c := range []struct {
+		name               string
+		parallel           string
+		leastMin, leastMax time.Duration
+	}{
+		{"in nobody's way", "8", 0, most / 20},
+		{"one request after the other", "1", most / 4, most},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=" + c.parallel, "fixed/read_ns=200000", "fixed/write_ns=2000000", "size_mib=256", "tags=8"})
+			d.use(t, "sfq")
+			write(t, d.queue("iosched/patience_us"), strconv.Itoa(int(most.Microseconds())))
+			patience := func() time.Duration {
+				_, rest, _ := strings.Cut(read(t, filepath.Join("/sys/kernel/debug/block", d.name, "sched/queues")), " patience_us=")
+				us, err := strconv.Atoi(strings.Fields(rest)[0])
+				must(t, err)
+				return time.Duration(us) * time.Microsecond
+			}
+			if got := patience(); got != most {
+				t.Errorf("where nothing is known it waits for %v, want %v", got, most)
+			}
+			reader := startFio(t, d, newGroup(t, "reader"+c.parallel), "--rw=randread", "--ioengine=psync", "--thinktime=1500", "--size=64m", "--time_based", "--runtime=60")
+			writer := startFio(t, d, newGroup(t, "writer"+c.parallel), "--rw=randwrite", "--iodepth=64", "--offset=128m", "--size=64m", "--time_based", "--runtime=60")
+			least := most
+			reads, _ := d.directions(t)
+			for now := reads; now < reads+400; now, _ = d.directions(t) {
+				least = min(least, patience())
+				time.Sleep(20 * time.Millisecond)
+			}
+			if least < c.leastMin || least > c.leastMax {
+				d.logState(t)
+				t.Errorf("it waits for %v at least, want %v to %v", least, c.leastMin, c.leastMax)
+			}
+			for _, l := range []*load{reader, writer} {
+				must(t, l.cmd.Process.Signal(unix.SIGINT))
+			}
+			for _, l := range []*load{reader, writer} {
+				_ = l.cmd.Wait()
+			}
+		})
+	}
+}
+
 // Of the scheduler's requests, few or many, writes get three quarters: a read that
 // comes to more writes than there are requests finds one, and goes before them.
 func TestSFQKeepsRoomForReads(t *testing.T) {

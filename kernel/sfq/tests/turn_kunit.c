@@ -145,6 +145,62 @@ static void thinking(struct kunit *test)
 	}
 }
 
+static void reads_add(struct sfq_reads *reads, enum sfq_among among, u64 ns, u32 nr)
+{
+	while (nr--)
+		sfq_reads_add(reads, among, ns);
+}
+
+/* A read is worth as long a wait as it gains by it. */
+static void patience_is_what_a_read_gains(struct kunit *test)
+{
+	struct sfq_reads reads = {};
+
+	/* Nothing is known until enough have been seen of both. */
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 2000ULL);
+	reads_add(&reads, SFQ_AMONG_MOST, 900, 100);
+	reads_add(&reads, SFQ_AMONG_NONE, 600, SFQ_READS_KNOWN_NR - 1);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 2000ULL);
+	reads_add(&reads, SFQ_AMONG_NONE, 600, 1);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 300ULL);
+	/* The tunable is the most. */
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 200), 200ULL);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 0), 0ULL);
+	/* Among some writes tells nothing about either. */
+	reads_add(&reads, SFQ_AMONG_SOME, 1000000, 100);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 300ULL);
+
+	/* Both follow the device. */
+	reads_add(&reads, SFQ_AMONG_MOST, 5600, 1000);
+	reads_add(&reads, SFQ_AMONG_NONE, 600, SFQ_READS_KNOWN_NR);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 2000ULL);
+	reads_add(&reads, SFQ_AMONG_MOST, 500, 500);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 0ULL);
+}
+
+/* Who waits for nobody sees no read alone, and must look again. */
+static void patience_is_looked_for_again(struct kunit *test)
+{
+	struct sfq_reads reads = {};
+	u32 nr;
+
+	reads_add(&reads, SFQ_AMONG_MOST, 600, 100);
+	reads_add(&reads, SFQ_AMONG_NONE, 600, 100);
+	for (nr = 0; !sfq_patience_ns(&reads, 2000); nr++)
+		sfq_reads_add(&reads, SFQ_AMONG_MOST, 600);
+	KUNIT_EXPECT_EQ(test, nr, SFQ_READS_OLD_NR);
+	/* That takes few reads of all. */
+	for (nr = 0; sfq_patience_ns(&reads, 2000); nr++)
+		sfq_reads_add(&reads, SFQ_AMONG_NONE, 600);
+	KUNIT_EXPECT_LE(test, nr, SFQ_READS_OLD_NR / 16);
+
+	/* A mean is of the last ones: an outlier is forgotten. */
+	sfq_mean_add(&reads.none, 600 + 32000);
+	KUNIT_EXPECT_LE(test, reads.none.ns, 600 + 32000 / SFQ_READS_KNOWN_NR);
+	reads_add(&reads, SFQ_AMONG_NONE, 600, 300);
+	KUNIT_EXPECT_LE(test, reads.none.ns, 640ULL);
+}
+
 /* Algorithm 2: three turns of processes, one of the async queue. */
 static void async_after_three(struct kunit *test)
 {
@@ -232,6 +288,8 @@ static struct kunit_case turn_test_cases[] = {
 	KUNIT_CASE(cycle_without_readers),
 	KUNIT_CASE(large_writes_count_more),
 	KUNIT_CASE(thinking),
+	KUNIT_CASE(patience_is_what_a_read_gains),
+	KUNIT_CASE(patience_is_looked_for_again),
 	KUNIT_CASE(async_after_three),
 	KUNIT_CASE(pick_when_some_may_not),
 	KUNIT_CASE(writes_inside),
