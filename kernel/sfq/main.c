@@ -44,8 +44,8 @@
  * is kept by the device as a whole as well: while a process waits for a read, a
  * write, whoever's, goes only after turn_reads reads (turn.h: the cycle). A process
  * whose write is not due keeps its turn, and others that read go before it
- * meanwhile. The document alone (reads_first = 0 and none of what follows): 14.0 ms,
- * 30.5, and 2.61 MB/s, as a third fewer reads are served; 8120 ms to start.
+ * meanwhile. The document alone (reads_first = 0 and none of what follows): 13.9 ms,
+ * 30.5, and 2.61 MB/s, as a third fewer reads are served; 7530 ms to start.
  *
  * Those readers' turns are not counted as turns before the async queue's: else, where
  * large requests are written back, so many readers go between two of them that the
@@ -60,7 +60,7 @@
  * Devices with more than one tag: what is in the device no scheduler orders. So
  * while somebody reads (within quiet_ms) only writes_inside_pct percent of its
  * tags are given to writes, and one at least. With 8 tags that makes 3.1 ms a read and
- * 19.0 at most; with all of them for writes as well 9.8 and 25.5, and 0.6 % more
+ * 19.0 at most; with all of them for writes as well 9.7 and 26.8, and 0.2 % more
  * written. A SATA SSD (experiments/sfq-sata.toml) keeps writes, and their tags, while
  * it collects garbage: there the longest read is 10 ms, 0.9 s with all tags for writes,
  * and as many are written. And the device is never given more than it has tags for: the
@@ -69,23 +69,23 @@
  *
  * Requests larger than unit_kib count for as many of that size in the device's 2 : 1
  * (the document's are all of 4 KiB): a write of 1 MiB, 83 ms on an eMMC, for 256. If
- * each counts for one, a start takes 4218 ms.
+ * each counts for one, a start takes 4260 ms.
  *
  * An application that starts has one read at a time, each after the last one. When
  * one completes there is none to go before the writes, and each would wait for a write.
  * So for a process that has been quick with its next read, writes that are
  * not due wait a moment (patience_us) for that. It costs the device at most that
- * much each time a process stops reading: 12.36 MB/s are copied with it and without.
- * Without it a start takes 7867 ms.
+ * much each time a process stops reading: 12.36 MB/s are copied with it, 12.32
+ * without; and without it a start takes 7570 ms.
  *
  * A read gains by that what it would take longer among writes, and it is not waited
  * for longer than that: sfq compares what the device takes for reads that came there
  * when no write was inside and when as many were as may be. As long as it does not know
  * both it waits, as on a device of one command, in which a read never comes among
  * writes. On a SATA SSD, at 1/32 of its speed, they take 27 ms and 36: readers that
- * think for 20 are not waited for. Waiting for them cost writes 11 %, and their reads
- * were no quicker. Who does not wait sees no reads without writes; so after 512 of the
- * others it waits again until it has seen 16.
+ * think for 20 are not waited for. Waiting for them cost 11 % of the writes and gained 3
+ * of 40 ms. Who does not wait sees no reads without writes; so after 512 of the others it
+ * waits again until it has seen 16.
  *
  * Deadlines: each request is also in a queue of its direction, by arrival. One
  * that is past read_expire_ms or write_expire_ms is the next of its direction,
@@ -118,7 +118,8 @@
  * Several hardware queues: sfq dispatches for the whole device from any of them,
  * as mq-deadline and bfq do: turns and 2 : 1 are the device's. On four CPUs four queues
  * of 8 tags do as one of 32 does (experiments/sfq-queues.toml): the longest read takes
- * 76 ms and 78, mq-deadline's 96 and 98; 2304 and 2315 writes a second.
+ * 77 ms and 76, with the best other scheduler 88 and 95, and as many are written. With four
+ * of 32 tags, more than the device works on, 87 ms and 106.
  *
  * The starvation guard of document 002 (common/guard.c) has the last word about
  * what goes into the device; age_th = 0, the default, is without it.
