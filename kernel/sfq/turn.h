@@ -8,6 +8,7 @@
 #ifndef _SFQ_TURN_H
 #define _SFQ_TURN_H
 
+#include <linux/compiler.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
@@ -146,13 +147,18 @@ struct sfq_reads {
 	u32 nr_since_none;	/* reads, since the last one with no write inside */
 };
 
+/* Others may do it at the same time: then one of the samples is lost. */
 static inline void sfq_mean_add(struct sfq_mean *mean, u64 ns)
 {
-	mean->nr = min(mean->nr + 1, SFQ_MEAN_NR);
-	if (ns > mean->ns)
-		mean->ns += div_u64(ns - mean->ns, mean->nr);
+	u64 mean_ns = READ_ONCE(mean->ns);
+	u32 nr = min(READ_ONCE(mean->nr) + 1, SFQ_MEAN_NR);
+
+	if (ns > mean_ns)
+		mean_ns += div_u64(ns - mean_ns, nr);
 	else
-		mean->ns -= div_u64(mean->ns - ns, mean->nr);
+		mean_ns -= div_u64(mean_ns - ns, nr);
+	WRITE_ONCE(mean->ns, mean_ns);
+	WRITE_ONCE(mean->nr, nr);
 }
 
 /* The device is done with a read. */
@@ -163,12 +169,17 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
 		sfq_mean_add(&reads->most, ns);
 	if (among != SFQ_AMONG_NONE) {
 		/* Where nobody is waited for, there are no others. */
-		if (++reads->nr_since_none >= SFQ_READS_OLD_NR)
-			*reads = (struct sfq_reads){ .most = reads->most };
+		u32 nr = READ_ONCE(reads->nr_since_none) + 1;
+
+		if (nr >= SFQ_READS_OLD_NR) {
+			WRITE_ONCE(reads->none.nr, 0);
+			nr = 0;
+		}
+		WRITE_ONCE(reads->nr_since_none, nr);
 		return;
 	}
 	sfq_mean_add(&reads->none, ns);
-	reads->nr_since_none = 0;
+	WRITE_ONCE(reads->nr_since_none, 0);
 }
 
 /**
@@ -181,10 +192,11 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
  */
 static inline u64 sfq_patience_ns(const struct sfq_reads *reads, u64 patience_ns)
 {
-	u64 none_ns = reads->none.ns;
-	u64 most_ns = reads->most.ns;
+	u64 none_ns = READ_ONCE(reads->none.ns);
+	u64 most_ns = READ_ONCE(reads->most.ns);
 
-	if (reads->none.nr < SFQ_READS_KNOWN_NR || reads->most.nr < SFQ_READS_KNOWN_NR)
+	if (READ_ONCE(reads->none.nr) < SFQ_READS_KNOWN_NR ||
+	    READ_ONCE(reads->most.nr) < SFQ_READS_KNOWN_NR)
 		return patience_ns;
 	return most_ns > none_ns ? min(patience_ns, most_ns - none_ns) : 0;
 }
