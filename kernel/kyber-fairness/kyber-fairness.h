@@ -390,6 +390,9 @@ void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
 void kf_ready_release(struct kf_hctx *kh);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
 
+/* tags.c */
+void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
+
 /* group.c */
 void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 		   struct kf_group *parent);
@@ -423,6 +426,11 @@ int kf_latency_show(struct seq_file *sf, void *unused);
 /* debugfs.c */
 extern const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[];
 extern const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[];
+
+static inline struct kf_queue *kf_of(struct request_queue *q)
+{
+	return q->elevator->elevator_data;
+}
 
 static inline struct kf_group *pd_to_kg(struct blkg_policy_data *pd)
 {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who may have one of the scheduler's tags, and who sleeps until it may: see "Who
+ * may wait where" in main.c's essay.
+ */
+#include "kyber-fairness.h"
+
+/* Where the submitting task's next request will be queued, with a reference. */
+static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
+						 unsigned int hctx_nr)
+{
+	struct blkcg_gq *blkg;
+	struct kf_group *kg;
+
+	rcu_read_lock();
+	blkg = isolio_blkg_lookup(isolio_css_to_blkcg(task_css(current, io_cgrp_id)),
+				  kq->q);
+	kg = kf_group_of(kq, blkg);
+	if (!kg || kg == kq->root || !isolio_blkg_tryget(blkg))
+		kg = NULL;
+	rcu_read_unlock();
+
+	return kg ? &kg->backlog[hctx_nr] : NULL;
+}
+
+/* Half of the scheduler's tags are free; see kf_own_tags(). */
+static bool kf_tags_abound(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx)
+{
+	struct kf_hctx *kh = hctx->sched_data;
+
+	return atomic_read(&kh->nr_tags) < kq->q->nr_requests / 2;
+}
+
+static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
+			    struct blk_mq_hw_ctx *hctx)
+{
+	return kf_tags_abound(kq, hctx) || !READ_ONCE(kb->kg->is_active) ||
+	       atomic_read(&kb->nr_tags) <
+	       kf_own_tags(kq->q->nr_requests, kf_group_part(kb->kg));
+}
+
+/*
+ * Sleep until one of the cgroup's own requests completes: it has some, or it
+ * would be within its share. Sleeping in the tags' own wait queues would
+ * do for correctness, but their wake-ups go to whoever sleeps there, mostly
+ * to a cgroup that may not have the tag, and the one that may gets too few.
+ */
+static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
+			    struct blk_mq_hw_ctx *hctx)
+{
+	DEFINE_WAIT(wait);
+
+	for (;;) {
+		prepare_to_wait_exclusive(&kb->tag_wait, &wait,
+					  TASK_UNINTERRUPTIBLE);
+		if (kf_may_have_tag(kq, kb, hctx))
+			break;
+		io_schedule();
+	}
+	finish_wait(&kb->tag_wait, &wait);
+
+	/* A larger allowance may have room for more than the one woken. */
+	if (kf_may_have_tag(kq, kb, hctx))
+		wake_up(&kb->tag_wait);
+}
+
+/*
+ * Called by the block layer before it allocates a request, in the task that
+ * submits, which may sleep unless it said not to.
+ */
+void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct blk_mq_hw_ctx *hctx = isolio_map_queue(data->q, opf);
+	struct kf_queue *kq = kf_of(data->q);
+	struct kf_backlog *kb = NULL;
+
+	/* Others may wait for these: see kf_is_urgent(). */
+	if (!kf_tags_abound(kq, hctx) && !(opf & (REQ_META | REQ_SWAP)) &&
+	    !(current->flags & PF_MEMALLOC))
+		kb = kf_get_current_backlog(kq, hctx->queue_num);
+	if (kb) {
+		if (!kf_may_have_tag(kq, kb, hctx)) {
+			if (data->flags & BLK_MQ_REQ_NOWAIT)
+				data->shallow_depth = 1;
+			else
+				kf_wait_for_tag(kq, kb, hctx);
+		}
+		isolio_blkg_put(kb->kg->pd.blkg);
+	}
+
+	if (!data->shallow_depth && !op_is_sync(opf))
+		data->shallow_depth = READ_ONCE(kq->async_depth);
+}
