@@ -39,8 +39,11 @@ func TestCount(t *testing.T) {
 	if got := traced(t, m); len(got) != 3 || !strings.HasPrefix(got[0], "3 ") || !strings.HasPrefix(got[1], "held") || !strings.HasPrefix(got[2], "let go 0") {
 		t.Errorf("trace %q, want 3 preruns of one fio, which is held and let go", got)
 	}
-	if want := "echo $$ >/p && echo $PPID >/p && echo ready >ready; read go <a.go"; memberPrerun("a", "/p") != want {
-		t.Errorf("prerun %q, want %q: whoever stays with fio is frozen with it", memberPrerun("a", "/p"), want)
+	for disk, first := range map[string]string{"": "", "/dev/x": "dd if=/dev/x of=/dev/null bs=4k count=1 iflag=direct status=none && "} {
+		want := "echo $$ >/p && echo $PPID >/p && " + first + "echo ready >ready; read go <a.go"
+		if got := memberPrerun("a", "/p", disk); got != want {
+			t.Errorf("prerun %q, want %q: whoever stays with fio is frozen with it", got, want)
+		}
 	}
 	log := strings.Join(m.log, "\n")
 	for _, want := range []string{"mkdir sys/fs/cgroup/isolio-x/a\n", "mkdir sys/fs/cgroup/isolio-x/a-0002\n", "a-0002/io.bfq.weight = 300\n"} {

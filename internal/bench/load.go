@@ -40,8 +40,19 @@ func prerun(container string) string {
 // parent, the job's process, first go to a cgroup of their own. Nothing but the
 // fio that started them stays behind, which is frozen: a shell that did would never
 // let its job go.
-func memberPrerun(container, procs string) string {
-	return "echo $$ >" + procs + " && echo $PPID >" + procs + " && " + prerun(container)
+//
+// From its new cgroup the shell reads a block of the disk. With a cgroup's first
+// request the kernel makes what it keeps of the cgroup for that disk, without
+// waiting for memory; where that fails, it is made at a later request, and until
+// then requests are the parent's. It fails time and again while a thousand processes
+// leave no CPU to the worker that provides the memory, and costs each request more
+// than all the rest. So it is done now, while all is quiet.
+func memberPrerun(container, procs, disk string) string {
+	first := ""
+	if disk != "" {
+		first = "dd if=" + disk + " of=/dev/null bs=4k count=1 iflag=direct status=none && "
+	}
+	return "echo $$ >" + procs + " && echo $PPID >" + procs + " && " + first + prerun(container)
 }
 
 // process is one running fio.

@@ -221,10 +221,14 @@ func (e Env) members(x *experiment.Experiment, j *Job, group string) error {
 	if j.Container.Count == 0 {
 		return nil
 	}
+	disk := j.Filename
+	if j.Files {
+		disk = "" // the file is not there yet, and is no disk
+	}
 	for i, cgroup := range j.Groups {
 		j.Members = append(j.Members, fio.Member{
 			Name: filepath.Base(cgroup), Seed: j.Seed*seedStep + i,
-			Prerun: memberPrerun(j.Name, e.Cgroups.Path(cgroup, "cgroup.procs")),
+			Prerun: memberPrerun(j.Name, e.Cgroups.Path(cgroup, "cgroup.procs"), disk),
 		})
 	}
 	j.Prerun = ""

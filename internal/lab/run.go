@@ -145,10 +145,20 @@ func filesystems(x *experiment.Experiment) (kinds []string) {
 // programs are what the guest has of the kernel's root.
 func programs(x *experiment.Experiment) []string {
 	all := []string{"fio", "sh"}
+	if hasMembers(x) {
+		all = append(all, "dd") // with which each reads a block before the load
+	}
 	for _, kind := range filesystems(x) {
 		all = append(all, "mkfs."+kind)
 	}
 	return all
+}
+
+// hasMembers reports whether one of the containers stands for several.
+func hasMembers(x *experiment.Experiment) bool {
+	return slices.ContainsFunc(x.Cases, func(k experiment.Case) bool {
+		return slices.ContainsFunc(k.Containers, func(c experiment.Container) bool { return c.Count > 0 })
+	})
 }
 
 // built are libaps' engines for fio, if a container has one.
