@@ -18,10 +18,11 @@
  * reasonably busy: see kf_inside_least() and kf_groups_inside(). Nor to more than
  * it can use: see kf_inside_try().
  *
- * One thing differs from Kyber. A request's total latency counts from the
+ * Two things differ from Kyber. A request's total latency counts from the
  * moment its cgroup had budget for it, not from its submission: otherwise
  * a cgroup that is held back, which is what weights are for, would look like
- * a device that is slow, and its domain would be given tokens for it.
+ * a device that is slow, and its domain would be given tokens for it. And a target
+ * that the device cannot meet is taken for one that it can: see kf_attainable_ns().
  */
 #include "kyber-fairness.h"
 #include "trace.h"
@@ -59,6 +60,8 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 #define KF_UNLOADED_PERMILLE	20
 /* It becomes longer by one part in so many in each of those periods at most. */
 #define KF_UNLOADED_GROWTH	32
+/* A target is no less than so many times that. */
+#define KF_TARGET_LEAST		2ULL
 /* Requests that are let in whatever else is said; of a domain, a quarter of it. */
 #define KF_INSIDE_MIN		8
 /* Rates are compared if they are of so many completions. */
@@ -185,7 +188,7 @@ static void kf_find_unloaded(struct kf_domain *kd, bool forget)
 			break;
 		rank -= nr;
 	}
-	kd->unloaded_ns = min(lat_bucket_ns(bucket), most_ns);
+	WRITE_ONCE(kd->unloaded_ns, min(lat_bucket_ns(bucket), most_ns));
 }
 
 static void kf_forget_spread(struct kf_queue *kq, u64 now_ns)
@@ -351,6 +354,19 @@ static void kf_latency_work(struct work_struct *work)
 	}
 }
 
+/*
+ * What a domain is kept to: its target, or what can be had. On a device whose reads take
+ * 2 ms each a target of 2 ms is missed whatever else is inside, and to hold back writes
+ * for it until one is left helps nobody. Under Kyber reads have the device then. Here
+ * they have no more than their share next to those writes: a reader and a writer of the
+ * same weight came to 0.27 of what the device does.
+ */
+static u64 kf_attainable_ns(struct kf_domain *kd)
+{
+	return max(READ_ONCE(kd->target_ns),
+		   KF_TARGET_LEAST * READ_ONCE(kd->unloaded_ns));
+}
+
 /**
  * kf_domain_add_sample - record the latencies of a completed request
  * @kq: device
@@ -368,7 +384,7 @@ void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
 		[KF_LATENCY_TOTAL] = total_ns,
 		[KF_LATENCY_IO] = io_ns,
 	};
-	u64 width_ns = max_t(u64, READ_ONCE(kq->domain[id].target_ns) >>
+	u64 width_ns = max_t(u64, kf_attainable_ns(&kq->domain[id]) >>
 			     KF_BUCKET_SHIFT, 1);
 	struct kf_cpu_latency *cl = get_cpu_ptr(kq->cpu_latency);
 	int type;

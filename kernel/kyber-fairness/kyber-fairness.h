@@ -94,7 +94,7 @@ struct kf_domain {
 	u64 sects_done;
 	/* Times in the device, of this KF_SPREAD_PERIOD and the last one. */
 	unsigned int spread[2][LAT_NR_BUCKETS];
-	/* What a request takes there that waits for no other; 0: not known. */
+	/* What a request takes there that waits for no other, 0: not known; by latency_work. */
 	u64 unloaded_ns;
 	/* Set through sysfs, read without a lock. */
 	u64 target_ns;
