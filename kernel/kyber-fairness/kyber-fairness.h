@@ -181,6 +181,7 @@ struct kf_queue {
 	u64 hold_pct;
 	u64 inside_pct;
 	u64 share_error_pct;
+	u64 write_wait_pct;
 };
 
 #define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
@@ -238,7 +239,8 @@ struct kf_backlog {
 	struct list_head rqs[KF_NR_DOMAINS];
 	/* On kf_hctx.ready or .spent while rqs of that domain is not empty. */
 	struct list_head node[KF_NR_DOMAINS];
-	u8 level[KF_NR_DOMAINS];	/* which list of kf_hctx.ready */
+	/* Which list of kf_hctx.ready, KF_NR_LEVELS: kf_hctx.spent. */
+	u8 level[KF_NR_DOMAINS];
 	unsigned int nr_waiting;
 	/* Requests from insertion to completion; no lock. */
 	atomic_t nr_tags;
@@ -379,10 +381,8 @@ void kf_tunables_init(struct kf_queue *kq);
 
 /* ready.c */
 void kf_ready_init(struct kf_hctx *kh);
-void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
-		  enum kf_domain_id id);
-void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
-		  enum kf_domain_id id);
+void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
+		     struct kf_backlog *kb);
 void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb,
 		   enum kf_domain_id id);
 void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,

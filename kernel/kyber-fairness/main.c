@@ -94,6 +94,16 @@
  * Who goes first: the cgroup that has had the least of its share, counted in
  * quarters of a round; see ready.c.
  *
+ * Which of its requests: reads and writes of one cgroup go in order of arrival. Kyber
+ * lets reads pass where writes wait for tokens. Within a cgroup that keeps its requests
+ * outstanding nobody gains by it: it has as many of them, and gets as much, so what its
+ * reads wait less its writes wait more. In a half and half mix, 32 outstanding by
+ * weights of 1000, 500, 250 and 100 on the slowed P4500, the first one's reads took 3.4 ms
+ * and its writes 23, on the mean of both 13, and writes 2.6 times that at p99. In order of
+ * arrival it is 8.2 and 18.3 ms (writes are longer inside) and 1.7 times, and shares are
+ * no less exact. Writes that nobody waits for (page cache) let reads pass, as ever, and
+ * write_wait_pct says how far the others do.
+ *
  * How many may be inside: on a device of many tags all requests would be, and nobody
  * could be held back. So tokens are limited to the number of requests inside at which
  * every cgroup has its share, but for share_error_pct; that number is found by trying;
@@ -375,8 +385,8 @@ static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 		kf_group_update_state(kg);
 	}
 	/* After it became active: then it has its budget. */
-	if (list_empty(&kb->node[id]))
-		kf_ready_add(kh, kb, id);
+	if (list_is_singular(&kb->rqs[id]))
+		kf_ready_choose(kq, kh, kb);
 }
 
 /* Called with requests to be queued on @hctx, in process context. */
@@ -498,9 +508,10 @@ static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 	has_budget = kf_group_has_budget(kg);
 	if (!kb->nr_waiting || !has_budget)
 		kf_group_update_state(kg);
-	if (list_empty(&kb->rqs[id]))
-		kf_ready_del(kh, kb, id);
-	else if (has_budget)
+	kf_ready_choose(kq, kh, kb);
+	if (list_empty(&kb->node[id]))
+		return;
+	if (has_budget)
 		kf_ready_move(kh, kb, id);
 	else
 		kf_hold_back(kq, kh, kb, id);

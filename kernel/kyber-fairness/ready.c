@@ -14,9 +14,14 @@
  * to all who had budget left, which leaves their order as it is: only those
  * that had none are sorted in again.
  *
+ * A backlog stands in the lists of every domain in which it has requests, but of
+ * its reads and its synchronous writes only those do that are to go first; see
+ * kf_ready_choose(). So the others wait even where there are tokens for them.
+ *
  * Everything here is under kf_hctx.lock.
  */
 #include "kyber-fairness.h"
+#include "trace.h"
 
 void kf_ready_init(struct kf_hctx *kh)
 {
@@ -31,8 +36,8 @@ void kf_ready_init(struct kf_hctx *kh)
 }
 
 /* Put a backlog that is on no list where its cgroup's budget says. */
-void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
-		  enum kf_domain_id id)
+static void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
+			 enum kf_domain_id id)
 {
 	unsigned int level;
 
@@ -45,17 +50,76 @@ void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
 	WRITE_ONCE(kh->ready_levels[id], kh->ready_levels[id] | BIT_ULL(level));
 }
 
-void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
-		  enum kf_domain_id id)
+/* Take a backlog from whichever list it is on. */
+static void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
+			 enum kf_domain_id id)
 {
 	unsigned int level = kb->level[id];
 
 	lockdep_assert_held(&kh->lock);
 
 	list_del_init(&kb->node[id]);
-	if (list_empty(&kh->ready[id][level]))
+	if (level == KF_NR_LEVELS)
+		WRITE_ONCE(kh->nr_spent, kh->nr_spent - 1);
+	else if (list_empty(&kh->ready[id][level]))
 		WRITE_ONCE(kh->ready_levels[id],
 			   kh->ready_levels[id] & ~BIT_ULL(level));
+}
+
+/*
+ * Which of a cgroup's reads and writes has to wait for the other, KF_OTHER: none.
+ * Who waits for a write that is asynchronous does so for a whole file, or not at all.
+ */
+static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
+					   struct kf_backlog *kb)
+{
+	u64 write_wait_pct = READ_ONCE(kq->write_wait_pct);
+	struct request *read, *write;
+	enum kf_domain_id deferred;
+	u64 now_ns;
+
+	read = list_first_entry_or_null(&kb->rqs[KF_READ], struct request,
+					queuelist);
+	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
+					 queuelist);
+	if (!read || !write || !op_is_sync(write->cmd_flags) || !write_wait_pct)
+		return KF_OTHER;
+
+	now_ns = ktime_get_ns();
+	deferred = kf_write_goes_first(now_ns, read->start_time_ns,
+				       write->start_time_ns, write_wait_pct) ?
+		   KF_READ : KF_WRITE;
+	trace_kf_defer(kq->dev, kb - kb->kg->backlog,
+		       cgroup_id(kb->kg->pd.blkg->blkcg->css.cgroup),
+		       kf_domain_names[deferred], now_ns - read->start_time_ns,
+		       now_ns - write->start_time_ns);
+	return deferred;
+}
+
+/**
+ * kf_ready_choose - have a backlog stand where its requests want to go
+ * @kq: device
+ * @kh: hardware context
+ * @kb: backlog; of one of its domains the first request is another than it was, or none
+ */
+void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
+		     struct kf_backlog *kb)
+{
+	enum kf_domain_id deferred = kf_ready_deferred(kq, kb);
+	enum kf_domain_id id;
+
+	lockdep_assert_held(&kh->lock);
+
+	for (id = KF_READ; id < KF_NR_DOMAINS; id++) {
+		bool is_due = id != deferred && !list_empty(&kb->rqs[id]);
+
+		if (is_due == !list_empty(&kb->node[id]))
+			continue;
+		if (is_due)
+			kf_ready_add(kh, kb, id);
+		else
+			kf_ready_del(kh, kb, id);
+	}
 }
 
 /* Its cgroup has less budget than when it was put on its list. */
@@ -82,6 +146,7 @@ void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
 	lockdep_assert_held(&kh->lock);
 
 	kf_ready_del(kh, kb, id);
+	kb->level[id] = KF_NR_LEVELS;
 	list_add_tail(&kb->node[id], &kh->spent[id]);
 	WRITE_ONCE(kh->nr_spent, kh->nr_spent + 1);
 }

@@ -35,6 +35,8 @@
  * 1 keeps every cgroup within 0.4 % of its share at 98 % of what is possible.
  */
 #define KF_SHARE_ERROR_PCT_DFL	1
+/* In order of arrival: see the essay. */
+#define KF_WRITE_WAIT_PCT_DFL	100
 
 /* Called from kf_alloc(). */
 void kf_tunables_init(struct kf_queue *kq)
@@ -45,6 +47,7 @@ void kf_tunables_init(struct kf_queue *kq)
 	kq->hold_pct = KF_HOLD_PCT_DFL;
 	kq->inside_pct = KF_INSIDE_PCT_DFL;
 	kq->share_error_pct = KF_SHARE_ERROR_PCT_DFL;
+	kq->write_wait_pct = KF_WRITE_WAIT_PCT_DFL;
 }
 
 /* Each name says the unit of its file. */
@@ -57,6 +60,7 @@ enum kf_tunable_id {
 	KF_TUNABLE_HOLD_PCT,
 	KF_TUNABLE_INSIDE_PCT,
 	KF_TUNABLE_SHARE_ERROR_PCT,
+	KF_TUNABLE_WRITE_WAIT_PCT,
 };
 
 static const struct kf_tunable {
@@ -99,6 +103,10 @@ static const struct kf_tunable {
 	/* More: more total where exact shares cost some; 100: shares never do. */
 	[KF_TUNABLE_SHARE_ERROR_PCT] = {
 		offsetof(struct kf_queue, share_error_pct), 1, 1, 100
+	},
+	/* Less: a cgroup's writes wait less, its reads more; 0: as Kyber has it. */
+	[KF_TUNABLE_WRITE_WAIT_PCT] = {
+		offsetof(struct kf_queue, write_wait_pct), 1, 0, 10000
 	},
 };
 
@@ -152,6 +160,7 @@ KF_TUNABLE_FNS(timeout_us, TIMEOUT_US)
 KF_TUNABLE_FNS(hold_pct, HOLD_PCT)
 KF_TUNABLE_FNS(inside_pct, INSIDE_PCT)
 KF_TUNABLE_FNS(share_error_pct, SHARE_ERROR_PCT)
+KF_TUNABLE_FNS(write_wait_pct, WRITE_WAIT_PCT)
 #undef KF_TUNABLE_FNS
 
 static struct guard *kf_guard(struct elevator_queue *e)
@@ -176,6 +185,7 @@ isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
 	KF_ATTR(hold_pct),
 	KF_ATTR(inside_pct),
 	KF_ATTR(share_error_pct),
+	KF_ATTR(write_wait_pct),
 	KF_ATTR(share_by),
 	KF_ATTR(cost_model),
 	/* How often a request may be overtaken inside, or how long it may take. */

@@ -233,6 +233,18 @@ func (l *load) stop(t *testing.T) {
 	}
 }
 
+// meanLatency is how long fio's reads and writes took, in microseconds.
+func (l *load) meanLatency(t *testing.T) (read, write float64) {
+	t.Helper()
+	for line := range strings.Lines(l.out.String()) {
+		if f := strings.Split(line, ";"); f[0] == "3" && len(f) > 56 {
+			return number(t, f[15]), number(t, f[56])
+		}
+	}
+	t.Fatalf("fio told no latencies:\n%s", l.out.String())
+	return 0, 0
+}
+
 // kib is how much fio read and wrote, from its terse line.
 func (l *load) kib(t *testing.T) int {
 	t.Helper()
