@@ -58,6 +58,49 @@ void kf_group_update_state(struct kf_group *kg)
 	} while (state != kf_group_state(kg));
 }
 
+/* Have an active group and its ancestors in the sums of weights of this walk. */
+static void kf_count_weights(struct kf_group *kg)
+{
+	unsigned int walk = kg->kq->walk;
+	struct kf_group *up;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	if (kg->child_walk != walk) {
+		kg->child_walk = walk;
+		kg->child_weight_sum = 0;
+	}
+	kg->child_weight_sum += KF_WEIGHT_DFL;
+
+	for (up = kg; up->parent && up->counted_walk != walk; up = up->parent) {
+		struct kf_group *parent = up->parent;
+
+		up->counted_walk = walk;
+		if (parent->child_walk != walk) {
+			parent->child_walk = walk;
+			parent->child_weight_sum = 0;
+		}
+		parent->child_weight_sum += READ_ONCE(up->weight);
+	}
+}
+
+/* The share of a group that is in the sums. */
+static void kf_find_share(struct kf_group *kg)
+{
+	u64 share = kf_share_of(KF_SHARE_ONE, KF_WEIGHT_DFL, kg->child_weight_sum);
+	struct kf_group *up;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	for (up = kg; up->parent; up = up->parent) {
+		unsigned int sum = up->parent->child_weight_sum;
+
+		/* It may have another weight by now than the one in the sum. */
+		share = kf_share_of(share, min(READ_ONCE(up->weight), sum), sum);
+	}
+	WRITE_ONCE(kg->share, share);
+}
+
 /*
  * Shares of all active groups, by weight among active siblings at each level.
  *
@@ -68,46 +111,24 @@ void kf_group_update_state(struct kf_group *kg)
  *
  * The first walk sums the weights of active children, the second multiplies
  * the quotients up to the root. Costs active groups times depth; runs once a
- * refill and when a group becomes active.
+ * refill. A group that becomes active in between joins the sums, and the others'
+ * shares are what they were until the next refill: with a thousand cgroups that
+ * send a few requests each in turn, a walk for each was most of the CPU time.
  */
 static void kf_update_shares(struct kf_queue *kq)
 {
-	struct kf_group *kg, *up;
 	u64 hungry_share = 0;
+	struct kf_group *kg;
 
 	lockdep_assert_held(&kq->lock);
 
 	kq->walk++;
+	list_for_each_entry(kg, &kq->active, active_node)
+		kf_count_weights(kg);
 	list_for_each_entry(kg, &kq->active, active_node) {
-		if (kg->child_walk != kq->walk) {
-			kg->child_walk = kq->walk;
-			kg->child_weight_sum = 0;
-		}
-		kg->child_weight_sum += KF_WEIGHT_DFL;
-
-		for (up = kg; up->parent && up->counted_walk != kq->walk;
-		     up = up->parent) {
-			struct kf_group *parent = up->parent;
-
-			up->counted_walk = kq->walk;
-			if (parent->child_walk != kq->walk) {
-				parent->child_walk = kq->walk;
-				parent->child_weight_sum = 0;
-			}
-			parent->child_weight_sum += READ_ONCE(up->weight);
-		}
-	}
-
-	list_for_each_entry(kg, &kq->active, active_node) {
-		u64 share = kf_share_of(KF_SHARE_ONE, KF_WEIGHT_DFL,
-					kg->child_weight_sum);
-
-		for (up = kg; up->parent; up = up->parent)
-			share = kf_share_of(share, READ_ONCE(up->weight),
-					    up->parent->child_weight_sum);
-		WRITE_ONCE(kg->share, share);
+		kf_find_share(kg);
 		if (kg->is_hungry)
-			hungry_share += share;
+			hungry_share += kg->share;
 	}
 	WRITE_ONCE(kq->hungry_share, hungry_share);
 }
@@ -468,7 +489,8 @@ void kf_group_activate(struct kf_group *kg)
 		WRITE_ONCE(kg->is_active, true);
 		list_add_tail(&kg->active_node, &kq->active);
 		kq->nr_active++;
-		kf_update_shares(kq);
+		kf_count_weights(kg);
+		kf_find_share(kg);
 		grant_bytes = kf_grant_bytes(kq->pool_bytes, kg->share);
 		left_bytes = atomic64_read(&kg->budget_bytes);
 		atomic64_add(grant_bytes - left_bytes, &kg->budget_bytes);
