@@ -94,15 +94,15 @@
  * Who goes first: the cgroup that has had the least of its share, counted in
  * quarters of a round; see ready.c.
  *
- * Which of its requests: reads and writes of one cgroup go in order of arrival. Kyber
+ * Which of its requests: reads and direct writes of a cgroup go in order of arrival. Kyber
  * lets reads pass where writes wait for tokens. Within a cgroup that keeps its requests
  * outstanding nobody gains by it: it has as many of them, and gets as much, so what its
  * reads wait less its writes wait more. In a half and half mix, 32 outstanding by
  * weights of 1000, 500, 250 and 100 on the slowed P4500, the first one's reads took 3.4 ms
  * and its writes 23, on the mean of both 13, and writes 2.6 times that at p99. In order of
  * arrival it is 8.2 and 18.3 ms (writes are longer inside) and 1.7 times, and shares are
- * no less exact. Writes that nobody waits for (page cache) let reads pass, as ever, and
- * write_wait_pct says how far the others do.
+ * no less exact. Writes of the page cache let reads pass, as ever: there are hundreds of
+ * them, of 1 MiB. write_wait_pct says how far the others do.
  *
  * How many may be inside: on a device of many tags all requests would be, and nobody
  * could be held back. So tokens are limited to the number of requests inside at which

@@ -15,7 +15,7 @@
  * that had none are sorted in again.
  *
  * A backlog stands in the lists of every domain in which it has requests, but of
- * its reads and its synchronous writes only those do that are to go first; see
+ * its reads and its direct writes only those do that are to go first; see
  * kf_ready_choose(). So the others wait even where there are tokens for them.
  *
  * Everything here is under kf_hctx.lock.
@@ -67,9 +67,16 @@ static void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
 }
 
 /*
- * Which of a cgroup's reads and writes has to wait for the other, KF_OTHER: none.
- * Who waits for a write that is asynchronous does so for a whole file, or not at all.
+ * A direct write: of these a program has outstanding what it chose to. Of the page
+ * cache's there are as many as there are tags, and often of 1 MiB, whether somebody
+ * waits for the file (fsync) or not. Writeback throttling tells them apart like this.
  */
+static bool kf_is_direct_write(struct request *rq)
+{
+	return (rq->cmd_flags & (REQ_SYNC | REQ_IDLE)) == (REQ_SYNC | REQ_IDLE);
+}
+
+/* Which of a cgroup's reads and writes has to wait for the other, KF_OTHER: none. */
 static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
 					   struct kf_backlog *kb)
 {
@@ -82,7 +89,7 @@ static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
 					queuelist);
 	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
 					 queuelist);
-	if (!read || !write || !op_is_sync(write->cmd_flags) || !write_wait_pct)
+	if (!read || !write || !kf_is_direct_write(write) || !write_wait_pct)
 		return KF_OTHER;
 
 	now_ns = ktime_get_ns();
