@@ -162,7 +162,8 @@ func TestSFQKeepsData(t *testing.T) {
 		if fioErrors(l) || l.kib(t) == 0 {
 			t.Errorf("%v:\n%s", job, l.out.String())
 		}
-		if job[0] != "--rw=randrw" && merges() == before {
+		// On a debugging kernel the disk is done before the next one comes.
+		if job[0] != "--rw=randrw" && merges() == before && !onDebugKernel(t) {
 			t.Errorf("%v: nothing was merged", job)
 		}
 	}
