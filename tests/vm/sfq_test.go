@@ -336,7 +336,12 @@ func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
 			writer := startFio(t, d, newGroup(t, "writer"+c.parallel), "--rw=randwrite", "--iodepth=64", "--offset=128m", "--size=64m", "--time_based", "--runtime=60")
 			least := most
 			reads, _ := d.directions(t)
-			for now := reads; now < reads+400; now, _ = d.directions(t) {
+			// What comes while few writes are inside tells nothing: how soon it has
+			// seen both is chance.
+			enough := func(now int) bool {
+				return now >= reads+2000 || now >= reads+400 && least <= c.leastMax
+			}
+			for now := reads; !enough(now); now, _ = d.directions(t) {
 				least = min(least, patience())
 				time.Sleep(20 * time.Millisecond)
 			}
