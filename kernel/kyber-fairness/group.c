@@ -113,7 +113,7 @@ static void kf_find_share(struct kf_group *kg)
  * the quotients up to the root. Costs active groups times depth; runs once a
  * refill. A group that becomes active in between joins the sums, and the others'
  * shares are what they were until the next refill: with a thousand cgroups that
- * send a few requests each in turn, a walk for each was most of the CPU time.
+ * send a few requests each in turn, a walk for each took a third of the CPU time.
  */
 static void kf_update_shares(struct kf_queue *kq)
 {
