@@ -94,7 +94,7 @@ func TestDataIntegrity(t *testing.T) {
 	}
 	for _, job := range jobs {
 		before := flushes()
-		l := startFio(t, d, group, append(job, "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
+		l := startFio(t, d, group, append(job, "--norandommap=0", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
 		l.wait(t)
 		if fioErrors(l) || l.kib(t) == 0 {
 			t.Errorf("%v:\n%s", job, l.out.String())
@@ -103,7 +103,7 @@ func TestDataIntegrity(t *testing.T) {
 			t.Errorf("%v: no flush reached the disk", job)
 		}
 	}
-	l := startFio(t, d, group, "--rw=randwrite", "--bs=4k", "--size=16m", "--verify=crc32c", "--verify_fatal=1", "--fsync=32")
+	l := startFio(t, d, group, "--rw=randwrite", "--bs=4k", "--size=16m", "--norandommap=0", "--verify=crc32c", "--verify_fatal=1", "--fsync=32")
 	for _, other := range others {
 		untilBusy(t, d)
 		d.use(t, other)

@@ -108,7 +108,7 @@ func TestModelDiskKeepsData(t *testing.T) {
 				d.use(t, scheduler)
 				flushes := d.stat(t, "flushes")
 				l := startFio(t, d, newGroup(t, "a"), "--rw=randrw", "--bsrange=4k-128k", "--size=4m", "--fsync=16",
-					"--verify=crc32c", "--verify_fatal=1", "--do_verify=1")
+					"--norandommap=0", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")
 				l.wait(t)
 				must(t, removeGroup(filepath.Join(cgroupRoot, "a")))
 				if fioErrors(l) || l.kib(t) == 0 {

@@ -157,7 +157,7 @@ func TestSFQKeepsData(t *testing.T) {
 		{"--rw=randrw", "--bsrange=4k-128k", "--size=4m", "--fsync=8"},
 	} {
 		before := merges()
-		l := startFio(t, d, group, append(job, "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
+		l := startFio(t, d, group, append(job, "--norandommap=0", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
 		l.wait(t)
 		if fioErrors(l) || l.kib(t) == 0 {
 			t.Errorf("%v:\n%s", job, l.out.String())
