@@ -358,6 +358,124 @@ static inline u64 kf_inside_least(u64 nr_done, u64 elapsed_ns, u64 unloaded_ns,
 }
 
 /*
+ * How much work the device does, by what it completes. In a mix of reads and writes how
+ * many of each are completed in a tenth of a second is chance: as they were sent. Where
+ * the device is the limit one thing is not, the time they take it, of which each kind
+ * has a part.
+ */
+struct kf_mix {
+	u64 mean[2];		/* completions a second: reads, writes */
+	u64 last[2];
+	u64 vary[2];		/* mean square of the change from look to look, ... */
+	s64 vary_both;		/* ... and mean product, in parts of the mean: KF_MIX_ONE */
+	u32 nr;			/* looks the means are of, at most KF_MIX_LOOKS */
+	u32 nr_changes;		/* the same, of the last three */
+};
+
+#define KF_MIX_SHIFT		16
+#define KF_MIX_ONE		65536ULL	/* 2^KF_MIX_SHIFT */
+#define KF_MIX_LOOKS		32U
+/* A change by a two hundredth tells nothing. */
+#define KF_MIX_LEAST		((KF_MIX_ONE / 200) * (KF_MIX_ONE / 200))
+
+/* How @mix->mean[@dir] changed to @rate since the last look, in KF_MIX_ONE. */
+static inline s64 kf_mix_change(const struct kf_mix *mix, unsigned int dir, u64 rate)
+{
+	const s64 most = 2 * KF_MIX_ONE;
+	u64 last = mix->last[dir], mean = max_t(u64, mix->mean[dir], 1);
+	u64 change = rate > last ? rate - last : last - rate;
+
+	change = min_t(u64, div64_u64(change << KF_MIX_SHIFT, mean), most);
+	return rate > last ? (s64)change : -(s64)change;
+}
+
+/* One more look to a mean of so many. */
+static inline s64 kf_mix_mean(s64 mean, s64 value, u32 nr)
+{
+	return mean + div_s64(value - mean, nr);
+}
+
+/* The part of the device's time that reads are, in KF_MIX_ONE. */
+static inline u64 kf_mix_reads(const struct kf_mix *mix)
+{
+	u64 by_number = div64_u64(mix->mean[0] << KF_MIX_SHIFT,
+				  max_t(u64, mix->mean[0] + mix->mean[1], 1));
+	s64 reads = (s64)mix->vary[1] - mix->vary_both;
+	s64 both = (s64)(mix->vary[0] + mix->vary[1]) - 2 * mix->vary_both;
+
+	if (!mix->mean[0] || !mix->mean[1])
+		return by_number;
+	/* The sum of two parts that varies least; all alike where nothing varies. */
+	reads += (s64)((by_number * KF_MIX_LEAST) >> KF_MIX_SHIFT);
+	both += KF_MIX_LEAST;
+	if (reads <= 0)
+		return 0;
+	if (reads >= both)
+		return KF_MIX_ONE;
+	return div64_u64((u64)reads << KF_MIX_SHIFT, both);
+}
+
+/* What the rate of all would be if it were in proportion to that of one kind. */
+static inline u64 kf_mix_part(const struct kf_mix *mix, unsigned int dir, u64 rate)
+{
+	u64 mean = mix->mean[dir];
+
+	if (!mean)
+		return 0;
+	/* Few of many are no measure: sane products. */
+	return mul_u64_u64_div_u64(min_t(u64, rate, 8 * mean),
+				   mix->mean[0] + mix->mean[1], mean);
+}
+
+/* How much the rates change by chance. */
+static inline void kf_mix_see_change(struct kf_mix *mix, const u64 *rate)
+{
+	const s64 change[2] = {
+		kf_mix_change(mix, 0, rate[0]),
+		kf_mix_change(mix, 1, rate[1]),
+	};
+	unsigned int dir;
+
+	mix->nr_changes = min(mix->nr_changes + 1, KF_MIX_LOOKS);
+	for (dir = 0; dir < 2; dir++)
+		mix->vary[dir] = kf_mix_mean(mix->vary[dir], change[dir] * change[dir],
+					     mix->nr_changes);
+	mix->vary_both = kf_mix_mean(mix->vary_both, change[0] * change[1],
+				     mix->nr_changes);
+}
+
+/**
+ * kf_mix_rate - the work a device does, in requests a second of its mix
+ * @mix: all zeroes at first
+ * @reads: completed since the last look, in a second; at most 2^32
+ * @writes: the same
+ * @same: it was in the same circumstances at the last look
+ */
+static inline u64 kf_mix_rate(struct kf_mix *mix, u64 reads, u64 writes, bool same)
+{
+	const u64 rate[2] = { min_t(u64, reads, U32_MAX), min_t(u64, writes, U32_MAX) };
+	u64 sum = rate[0] + rate[1], mean_sum = mix->mean[0] + mix->mean[1];
+	u64 apart = sum > mean_sum ? sum - mean_sum : mean_sum - sum;
+	unsigned int dir;
+	u64 part;
+
+	/* Another load; and what is more than a quarter is not chance. */
+	if (sum > 2 * mean_sum || 2 * sum < mean_sum)
+		*mix = (struct kf_mix){};
+	else if (same && apart <= mean_sum / 4)
+		kf_mix_see_change(mix, rate);
+	mix->nr = min(mix->nr + 1, KF_MIX_LOOKS);
+	for (dir = 0; dir < 2; dir++) {
+		mix->last[dir] = rate[dir];
+		mix->mean[dir] = kf_mix_mean(mix->mean[dir], rate[dir], mix->nr);
+	}
+
+	part = kf_mix_reads(mix);
+	return (kf_mix_part(mix, 0, rate[0]) * part +
+		kf_mix_part(mix, 1, rate[1]) * (KF_MIX_ONE - part)) >> KF_MIX_SHIFT;
+}
+
+/*
  * How many requests inside are of use on one device: found out by trying. More than
  * the device works on at a time only wait inside, where nobody chooses who goes first.
  */
@@ -370,7 +488,8 @@ struct kf_inside_trial {
 	u32 pause;		/* looks until the next step; 0: a new trial */
 	s8 step;		/* being tried: -1 fewer, 1 more, 0 nothing */
 	s8 next_step;		/* to be tried next */
-	bool began;		/* the last look began it: what comes now is of before */
+	bool began;		/* see kf_inside_settles() */
+	bool was_other;		/* the last look was at another load, or device, it seems */
 };
 
 /* A step is judged by so many looks. */
@@ -381,7 +500,10 @@ struct kf_inside_trial {
 #define KF_INSIDE_SAME_SHIFT	7
 /* ... one that is less by this is clear at the first look, ... */
 #define KF_INSIDE_LOST_SHIFT	5
-/* ... and one that differs by so large a part is another load's, or another device's by now. */
+/*
+ * ... and one that differs by so large a part is another load's, or another device's by
+ * now. Not at one look: a write buffer that was drained by fewer inside fills in no time.
+ */
 #define KF_INSIDE_OTHER_SHIFT	3
 
 /* Nothing is known: any number may be inside. */
@@ -405,9 +527,10 @@ static inline void kf_inside_judge(struct kf_inside_trial *it, u64 rate)
 	if (it->step > 0)
 		it->best_rate = rate;
 	if (is_better) {
-		it->pause = KF_INSIDE_LOOKS;
+		it->pause = 1;
 		it->next_step = it->step;
 	} else {
+		it->began = true;
 		it->most = it->before;
 		it->pause = clamp_t(u32, 2 * it->pause, KF_INSIDE_PAUSE_MIN,
 				    KF_INSIDE_PAUSE_MAX);
@@ -436,12 +559,22 @@ static inline void kf_inside_step(struct kf_inside_trial *it, u64 inside, u64 le
 	it->most = it->step < 0 ? inside - inside / 4 : inside + inside / 3;
 }
 
+/* Whether what has completed by now is of before the last step, there or back: once each. */
+static inline bool kf_inside_settles(struct kf_inside_trial *it)
+{
+	bool began = it->began;
+
+	it->began = false;
+	return began;
+}
+
 /**
  * kf_inside_try - how many requests are let into the device from now on
  * @it: all zeroes at first
  * @inside: requests that are inside
  * @least: from kf_inside_least(); not fewer than that and a third are tried
- * @rate: requests completed since the last look, in any unit of time
+ * @rate: requests completed since the last look, or since kf_inside_settles() told that
+ *	there was a step; in any unit of time
  *
  * A quarter fewer, as long as the rate stays the same; then a third more, in case the
  * device, or what it is asked to do, has changed. What did not help is tried again
@@ -452,16 +585,16 @@ static inline void kf_inside_try(struct kf_inside_trial *it, u64 inside, u64 lea
 {
 	u64 other = it->best_rate >> KF_INSIDE_OTHER_SHIFT;
 	u64 lost = it->best_rate >> KF_INSIDE_LOST_SHIFT;
+	bool is_other = rate > it->best_rate + other ||
+			(!it->step && rate + other < it->best_rate);
 
-	if (!it->pause || rate > it->best_rate + other ||
-	    (!it->step && rate + other < it->best_rate)) {
+	if (!it->pause || (is_other && it->was_other)) {
 		kf_inside_forget(it, rate);
 		return;
 	}
-	if (it->began) {
-		it->began = false;
+	it->was_other = is_other;
+	if (is_other)
 		return;
-	}
 	it->rate_sum += rate;
 	it->nr++;
 	if (it->step ? it->nr < KF_INSIDE_LOOKS && rate + lost >= it->best_rate :

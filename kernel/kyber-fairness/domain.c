@@ -64,8 +64,10 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 #define KF_TARGET_LEAST		2ULL
 /* Requests that are let in whatever else is said; of a domain, a quarter of it. */
 #define KF_INSIDE_MIN		8
-/* Rates are compared if they are of so many completions. */
-#define KF_TRIAL_REQUESTS	1000
+/* Rates are compared that are of so many completions: fewer change by more for no reason. */
+#define KF_LOOK_REQUESTS	1000
+/* They complete within this time, or the device is too slow for that. */
+#define KF_LOOK_NS_MAX		NSEC_PER_SEC
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
 #define KF_SAMPLES_MIN		500
 #define KF_SAMPLE_TIME		HZ
@@ -215,15 +217,53 @@ static unsigned int kf_nr_inside(struct kf_queue *kq)
 	return inside;
 }
 
+/* Of some domain as many requests are inside as may be, or nearly. */
+static bool kf_tokens_are_out(struct kf_queue *kq)
+{
+	int id;
+
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		struct sbitmap *sb = &kq->domain[id].tokens.sb;
+
+		if (sbitmap_weight(sb) >= sb->depth - sb->depth / 8)
+			return true;
+	}
+	return false;
+}
+
+static u64 kf_per_second(u64 nr_done, u64 elapsed_ns)
+{
+	return div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
+}
+
+/* Long enough to compare rates; then @rate is that of all of it. */
+static bool kf_look_is_long(struct kf_look *look, u64 nr_done, u64 elapsed_ns, u64 *rate)
+{
+	bool is_long;
+
+	look->nr_done += nr_done;
+	look->elapsed_ns += elapsed_ns;
+	look->work += *rate * elapsed_ns;
+	is_long = look->nr_done >= KF_LOOK_REQUESTS;
+	*rate = div64_u64(look->work, look->elapsed_ns);
+	if (is_long || look->elapsed_ns >= KF_LOOK_NS_MAX)
+		*look = (struct kf_look){};
+	return is_long;
+}
+
 /*
  * What the rate tells of holds, and of how many should be inside; one at a time, as either
  * changes the rate.
  */
-static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 rate, u64 now_ns)
+static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, u64 now_ns)
 {
+	u64 reads = kq->domain[KF_READ].nr_done;
 	struct kf_inside_trial *it = &kq->inside_trial;
 	u64 most = it->most, inside = kf_nr_inside(kq);
+	u64 rate;
 
+	rate = kf_mix_rate(&kq->mix, kf_per_second(reads, elapsed_ns),
+			   kf_per_second(nr_done - reads, elapsed_ns), !it->began);
 	if (!it->step)
 		kf_look_at_holds(kq, rate);
 	/* Nobody to choose among: as many as there are. */
@@ -231,11 +271,14 @@ static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 rate, u64 now_
 		kf_inside_forget(it, rate);
 		return;
 	}
-	/* With fewer completions it changes by more for no reason. */
-	if (nr_done < KF_TRIAL_REQUESTS)
+	if (kf_inside_settles(it)) {
+		kq->look = (struct kf_look){};
 		return;
+	}
 	/* Not as many are inside as may be: others decide, sharing or those who send. */
-	if (!it->step && most && inside < most - most / 8)
+	if (!it->step && most && !kf_tokens_are_out(kq))
+		return;
+	if (!kf_look_is_long(&kq->look, nr_done, elapsed_ns, &rate))
 		return;
 	kf_inside_try(it, inside, kq->inside_least, rate);
 	if (it->most != most)
@@ -248,9 +291,10 @@ static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 rate, u64 now_
  */
 static void kf_limit_inside(struct kf_queue *kq)
 {
-	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->inside_start_ns;
+	u64 now_ns = ktime_get_ns();
+	u64 elapsed_ns = max_t(u64, now_ns - kq->inside_start_ns, 1);
 	u64 inside_pct = READ_ONCE(kq->inside_pct);
-	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside, rate;
+	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside;
 	bool forget = now_ns - kq->spread_start_ns >= KF_SPREAD_PERIOD_NS;
 	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
@@ -262,20 +306,19 @@ static void kf_limit_inside(struct kf_queue *kq)
 		if (!kd->nr_done)
 			continue;
 		kf_find_unloaded(kd, forget);
-		least += kf_inside_least(kd->nr_done, max_t(u64, elapsed_ns, 1),
-					 kd->unloaded_ns, inside_pct);
+		least += kf_inside_least(kd->nr_done, elapsed_ns, kd->unloaded_ns,
+					 inside_pct);
 		unloaded_ns = min_not_zero(unloaded_ns, kd->unloaded_ns);
 	}
 	if (nr_done)
 		WRITE_ONCE(kq->unloaded_ns, unloaded_ns);
 	least = max_t(u64, least, KF_INSIDE_MIN);
 	WRITE_ONCE(kq->inside_least, least);
-	rate = div64_u64(nr_done * NSEC_PER_SEC, max_t(u64, elapsed_ns, 1));
 	/* After an idle time the rate would be that of it as well. */
 	if (was_idle)
-		kf_inside_forget(&kq->inside_trial, rate);
+		kf_inside_forget(&kq->inside_trial, kf_per_second(nr_done, elapsed_ns));
 	else if (nr_done)
-		kf_look_at_rate(kq, nr_done, rate, now_ns);
+		kf_look_at_rate(kq, nr_done, elapsed_ns, now_ns);
 	inside = kf_groups_inside(kq, kq->inside, least);
 	/* What was saved up takes a while to be spent: do not act on it twice. */
 	if (kq->inside_is_new)

@@ -132,6 +132,13 @@ struct kf_queue {
 	u64 inside_least;
 	/* How many inside are of use; private to latency_work. */
 	struct kf_inside_trial inside_trial;
+	struct kf_mix mix;
+	/* What the device has done since the trial's last look; like that. */
+	struct kf_look {
+		u64 nr_done;
+		u64 elapsed_ns;
+		u64 work;	/* by kf_mix_rate(), times elapsed_ns */
+	} look;
 	/* Of the domain whose requests take the least; written by latency_work. */
 	u64 unloaded_ns;
 	u64 spread_start_ns;

@@ -215,6 +215,73 @@ static void holds_are_tried(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, ht.is_free);
 }
 
+/* A number in 0..@most - 1 that looks like chance. */
+static u64 dice(u32 *state, u32 most)
+{
+	*state = *state * 1664525 + 1013904223;
+	return ((u64)*state * most) >> 32;
+}
+
+/*
+ * What kf_mix_rate() says of a device that spends @read_us of its time on a read and
+ * @write_us on a write, of @busy_permille of a second, from the 40th look on: the reads
+ * are @reads a second, give or take a fifteenth by chance.
+ */
+static void rates_of_mix(u64 reads, u64 read_us, u64 write_us, u64 busy_permille,
+			 u64 *least, u64 *most)
+{
+	struct kf_mix mix = {};
+	u32 state = 1;
+	unsigned int i;
+
+	*least = U64_MAX;
+	*most = 0;
+	for (i = 0; i < 80; i++) {
+		u64 now = reads - reads / 15 + dice(&state, reads * 2 / 15 + 1);
+		u64 left_us = 1000 * busy_permille - now * read_us;
+		u64 rate = kf_mix_rate(&mix, now, left_us / write_us, true);
+
+		if (i < 40)
+			continue;
+		*least = min(*least, rate);
+		*most = max(*most, rate);
+	}
+}
+
+static void work_of_a_mix(struct kunit *test)
+{
+	struct kf_mix mix = {};
+	u64 least, most;
+	unsigned int i;
+
+	/* Reads take no time beside the writes: 4,545 requests, within a hundredth. */
+	rates_of_mix(2273, 0, 440, 1000, &least, &most);
+	KUNIT_EXPECT_GE(test, least, 4500ULL);
+	KUNIT_EXPECT_LE(test, most, 4600ULL);
+	/* They take a third of it: as many, where plain counting gives 5 % more and less. */
+	rates_of_mix(2273, 147, 293, 1000, &least, &most);
+	KUNIT_EXPECT_GE(test, least, 4490ULL);
+	KUNIT_EXPECT_LE(test, most, 4600ULL);
+	/* The device does 5 % less. */
+	rates_of_mix(2159, 147, 293, 950, &least, &most);
+	KUNIT_EXPECT_GE(test, least, 4260ULL);
+	KUNIT_EXPECT_LE(test, most, 4370ULL);
+
+	/* No mix: what is counted. */
+	for (i = 0; i < 40; i++)
+		KUNIT_EXPECT_EQ(test, kf_mix_rate(&mix, 10000 + i, 0, true), 10000ULL + i);
+	/* Where nothing varies as well, and of another load at once. */
+	for (i = 0; i < 40; i++)
+		most = kf_mix_rate(&mix, 1000, 3000, true);
+	KUNIT_EXPECT_GE(test, most, 3999ULL);
+	KUNIT_EXPECT_LE(test, most, 4000ULL);
+	/* Nonsense gives a number, not a fault. */
+	kf_mix_rate(&mix, U64_MAX, U64_MAX, true);
+	kf_mix_rate(&mix, 0, 1, true);
+	kf_mix_rate(&mix, 0, 0, true);
+	KUNIT_EXPECT_EQ(test, kf_mix_rate(&mix, 0, 0, true), 0ULL);
+}
+
 /*
  * Completions in a look of a device that works on so many at a time, of which up to
  * @load are sent; @dice is how much chance there is in it, in permille.
@@ -269,8 +336,13 @@ static void inside_by_rate(struct kunit *test)
 	KUNIT_EXPECT_GE(test, inside_of_use(&it, 248, 8, 80), 79ULL);
 	KUNIT_EXPECT_GE(test, inside_of_use(&it, 248, 8, 200), 198ULL);
 
-	/* Another load has another rate: from the beginning. */
-	kf_inside_try(&it, it.most, 8, it.best_rate / 2);
+	/* Another load has another rate: from the beginning, but not for a moment of it. */
+	i = it.most;
+	kf_inside_try(&it, i, 8, it.best_rate / 2);
+	kf_inside_try(&it, i, 8, it.best_rate);
+	kf_inside_try(&it, i, 8, it.best_rate * 2);
+	KUNIT_EXPECT_EQ(test, it.most, (u64)i);
+	kf_inside_try(&it, i, 8, it.best_rate * 2);
 	KUNIT_EXPECT_EQ(test, it.most, 0ULL);
 	KUNIT_EXPECT_EQ(test, it.step, 0);
 
@@ -511,6 +583,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(carry_keeps_debts),
 	KUNIT_CASE(holding_is_bounded),
 	KUNIT_CASE(holds_are_tried),
+	KUNIT_CASE(work_of_a_mix),
 	KUNIT_CASE(inside_by_rate),
 	KUNIT_CASE(inside_by_share),
 	KUNIT_CASE(requests_by_share),
