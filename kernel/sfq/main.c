@@ -85,7 +85,8 @@
  * writes. On a SATA SSD, at 1/32 of its speed, they take 27 ms and 36: readers that
  * think for 20 are not waited for. Waiting for them cost 11 % of the writes and gained 3
  * of 40 ms. Who does not wait sees no reads without writes; so after 512 of the others it
- * waits again until it has seen 16.
+ * waits again until it has seen 16. And who always waits may see none among writes; so
+ * as long as it has not, it does not wait for 64 of 576, where there are tags for both.
  *
  * Deadlines: each request is also in a queue of its direction, by arrival. One
  * that is past read_expire_ms or write_expire_ms is the next of its direction,
@@ -476,6 +477,12 @@ static enum hrtimer_restart sfq_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/* Writes wait, and the device could have one next to a read. No lock: a guess. */
+static bool sfq_writes_wait(struct sfq_device *sd)
+{
+	return sd->depth > 1 && READ_ONCE(sd->nr_waiting) > READ_ONCE(sd->nr_not_writes);
+}
+
 /*
  * A process has its read. If it has been quick to come with the next one, and has
  * none here, that is worth waiting for. No lock: a guess.
@@ -517,7 +524,7 @@ static void sfq_completed_request(struct request *rq, u64 now_ns)
 		return;
 	if (rq->io_start_time_ns)
 		sfq_reads_add(&sd->reads, sfq_rq_among(rq),
-			      now_ns - rq->io_start_time_ns);
+			      now_ns - rq->io_start_time_ns, sfq_writes_wait(sd));
 	sfq_expect(sd, rq, now_ns);
 }
 

@@ -130,6 +130,7 @@ static inline u64 sfq_think_next(u64 think_ns, u64 gap_ns, u64 patience_ns)
 #define SFQ_MEAN_NR		32U	/* samples of a mean */
 #define SFQ_READS_KNOWN_NR	16U	/* fewer tell nothing */
 #define SFQ_READS_OLD_NR	512U	/* so many reads later, nor does a mean */
+#define SFQ_READS_TRIED_NR	64U	/* so many are not waited for to find one */
 
 /* Of about the last SFQ_MEAN_NR. */
 struct sfq_mean {
@@ -145,6 +146,7 @@ struct sfq_reads {
 	struct sfq_mean none;	/* no write inside */
 	struct sfq_mean most;	/* as many as may be */
 	u32 nr_since_none;	/* reads, since the last one with no write inside */
+	u32 nr_untold;		/* reads that writes waited for, while most is not known */
 };
 
 /* Others may do it at the same time: then one of the samples is lost. */
@@ -161,12 +163,24 @@ static inline void sfq_mean_add(struct sfq_mean *mean, u64 ns)
 	WRITE_ONCE(mean->nr, nr);
 }
 
-/* The device is done with a read. */
+/**
+ * sfq_reads_add - the device is done with a read
+ * @reads: how long it takes for them
+ * @among: the writes that it had when this one came
+ * @ns: how long this one took
+ * @writes_wait: there are writes that could be inside with reads
+ */
 static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
-				 u64 ns)
+				 u64 ns, bool writes_wait)
 {
 	if (among == SFQ_AMONG_MOST)
 		sfq_mean_add(&reads->most, ns);
+	if (writes_wait && READ_ONCE(reads->most.nr) < SFQ_READS_KNOWN_NR) {
+		u32 nr = READ_ONCE(reads->nr_untold) + 1;
+
+		WRITE_ONCE(reads->nr_untold,
+			   nr % (SFQ_READS_OLD_NR + SFQ_READS_TRIED_NR));
+	}
 	if (among != SFQ_AMONG_NONE) {
 		/* Where nobody is waited for, there are no others. */
 		u32 nr = READ_ONCE(reads->nr_since_none) + 1;
@@ -188,16 +202,18 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
  * @patience_ns: at most
  *
  * No longer than the read gains by it: by how much longer it takes among writes.
- * As long as that is not known, it may be a lot.
+ * As long as that is not known, it may be a lot. But where a reader is always back in
+ * time no read ever comes among writes; so now and then some are not waited for.
  */
 static inline u64 sfq_patience_ns(const struct sfq_reads *reads, u64 patience_ns)
 {
 	u64 none_ns = READ_ONCE(reads->none.ns);
 	u64 most_ns = READ_ONCE(reads->most.ns);
 
-	if (READ_ONCE(reads->none.nr) < SFQ_READS_KNOWN_NR ||
-	    READ_ONCE(reads->most.nr) < SFQ_READS_KNOWN_NR)
+	if (READ_ONCE(reads->none.nr) < SFQ_READS_KNOWN_NR)
 		return patience_ns;
+	if (READ_ONCE(reads->most.nr) < SFQ_READS_KNOWN_NR)
+		return READ_ONCE(reads->nr_untold) < SFQ_READS_OLD_NR ? patience_ns : 0;
 	return most_ns > none_ns ? min(patience_ns, most_ns - none_ns) : 0;
 }
 

@@ -148,7 +148,7 @@ static void thinking(struct kunit *test)
 static void reads_add(struct sfq_reads *reads, enum sfq_among among, u64 ns, u32 nr)
 {
 	while (nr--)
-		sfq_reads_add(reads, among, ns);
+		sfq_reads_add(reads, among, ns, false);
 }
 
 /* A read is worth as long a wait as it gains by it. */
@@ -178,6 +178,32 @@ static void patience_is_what_a_read_gains(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 0ULL);
 }
 
+/* Who always waits sees no read among writes, and must not wait for some. */
+static void patience_is_tried(struct kunit *test)
+{
+	struct sfq_reads reads = {};
+	u32 nr, nr_tried = 0;
+
+	/* There is nothing to try where no write waits, or none could be inside as well. */
+	reads_add(&reads, SFQ_AMONG_NONE, 600, 10000);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 2000ULL);
+
+	/* As long as it tells nothing, a ninth of the reads at most. */
+	for (nr = 0; nr < 10000; nr++) {
+		nr_tried += !sfq_patience_ns(&reads, 2000);
+		sfq_reads_add(&reads, SFQ_AMONG_NONE, 600, true);
+	}
+	KUNIT_EXPECT_GE(test, nr_tried, 10000U / 10);
+	KUNIT_EXPECT_LE(test, nr_tried, 10000U / 8);
+
+	/* Where it does, it ends. */
+	for (nr = 0; nr < 1000; nr++)
+		sfq_reads_add(&reads, sfq_patience_ns(&reads, 2000) ? SFQ_AMONG_NONE :
+			      SFQ_AMONG_MOST, 600, true);
+	KUNIT_EXPECT_EQ(test, reads.most.nr, SFQ_MEAN_NR);
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 0ULL);
+}
+
 /* Who waits for nobody sees no read alone, and must look again. */
 static void patience_is_looked_for_again(struct kunit *test)
 {
@@ -187,11 +213,11 @@ static void patience_is_looked_for_again(struct kunit *test)
 	reads_add(&reads, SFQ_AMONG_MOST, 600, 100);
 	reads_add(&reads, SFQ_AMONG_NONE, 600, 100);
 	for (nr = 0; !sfq_patience_ns(&reads, 2000); nr++)
-		sfq_reads_add(&reads, SFQ_AMONG_MOST, 600);
+		sfq_reads_add(&reads, SFQ_AMONG_MOST, 600, true);
 	KUNIT_EXPECT_EQ(test, nr, SFQ_READS_OLD_NR);
 	/* That takes few reads of all. */
 	for (nr = 0; sfq_patience_ns(&reads, 2000); nr++)
-		sfq_reads_add(&reads, SFQ_AMONG_NONE, 600);
+		sfq_reads_add(&reads, SFQ_AMONG_NONE, 600, true);
 	KUNIT_EXPECT_LE(test, nr, SFQ_READS_OLD_NR / 16);
 
 	/* A mean is of the last ones: an outlier is forgotten. */
@@ -289,6 +315,7 @@ static struct kunit_case turn_test_cases[] = {
 	KUNIT_CASE(large_writes_count_more),
 	KUNIT_CASE(thinking),
 	KUNIT_CASE(patience_is_what_a_read_gains),
+	KUNIT_CASE(patience_is_tried),
 	KUNIT_CASE(patience_is_looked_for_again),
 	KUNIT_CASE(async_after_three),
 	KUNIT_CASE(pick_when_some_may_not),
