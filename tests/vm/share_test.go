@@ -260,3 +260,39 @@ func TestTargetOutOfReach(t *testing.T) {
 		t.Errorf("the reader has %.2f of them, want half", share)
 	}
 }
+
+// Of a mix of reads and writes no more are let in than the disk works on at a time and
+// some: that is found out though how many complete in a while is chance. Writes take it
+// twice as long as reads, 8 of either at once.
+func TestInsideOfUse(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	loaded(t)
+	const readMS, writeMS, parallel = 2, 4, 8
+	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=8", "fixed/read_ns=2000000", "fixed/write_ns=4000000", "size_mib=256", "tags=128"})
+	d.use(t, elevator)
+	groups := []string{newGroup(t, "a"), newGroup(t, "b")}
+	for _, g := range groups {
+		startFio(t, d, g, "--time_based", "--runtime=60", "--iodepth=32").untilBusy(t)
+	}
+	time.Sleep(12 * time.Second) // 64, 48, 36, 27, 20: a second and a half each
+	_, rest, _ := strings.Cut(read(t, filepath.Join("/sys/kernel/debug/block", d.name, "sched/domains")), " of_use=")
+	ofUse := number(t, strings.Fields(rest)[0])
+	busyMS := func() (ms int) {
+		for _, g := range groups {
+			n := keyed(t, g, statFile, d)
+			ms += n["rios"]*readMS + n["wios"]*writeMS
+		}
+		return ms
+	}
+	before := busyMS()
+	time.Sleep(time.Second)
+	busy := float64(busyMS()-before) / (1000 * parallel)
+	t.Logf("%.0f inside are of use, and the disk is busy for %.3f of the time", ofUse, busy)
+	if ofUse < parallel || ofUse > 4*parallel {
+		t.Errorf("%.0f inside are of use, want %d to %d", ofUse, parallel, 4*parallel)
+	}
+	if busy < 0.95 {
+		t.Errorf("the disk is busy for %.2f of the time", busy)
+	}
+}
