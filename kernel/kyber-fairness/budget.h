@@ -415,6 +415,14 @@ static inline u64 kf_mix_reads(const struct kf_mix *mix)
 	return div64_u64((u64)reads << KF_MIX_SHIFT, both);
 }
 
+/* That kind, 0: reads, is at least a quarter of what the device has to do. */
+static inline bool kf_mix_is_busy_with(const struct kf_mix *mix, unsigned int dir)
+{
+	u64 reads = kf_mix_reads(mix);
+
+	return 4 * (dir ? KF_MIX_ONE - reads : reads) >= KF_MIX_ONE;
+}
+
 /* What the rate of all would be if it were in proportion to that of one kind. */
 static inline u64 kf_mix_part(const struct kf_mix *mix, unsigned int dir, u64 rate)
 {

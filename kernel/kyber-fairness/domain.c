@@ -263,7 +263,8 @@ static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, u6
 	u64 rate;
 
 	rate = kf_mix_rate(&kq->mix, kf_per_second(reads, elapsed_ns),
-			   kf_per_second(nr_done - reads, elapsed_ns), !it->began);
+			   kf_per_second(nr_done - reads, elapsed_ns),
+			   !it->step && !it->began);
 	if (!it->step)
 		kf_look_at_holds(kq, rate);
 	/* Nobody to choose among: as many as there are. */
@@ -283,6 +284,19 @@ static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, u6
 	kf_inside_try(it, inside, kq->inside_least, rate);
 	if (it->most != most)
 		trace_kf_inside_most(kq->dev, it->most, it->step, rate, it->best_rate);
+}
+
+/*
+ * How many may be inside of what a domain is of: as many as sharing allows, and as are
+ * of use where that kind is what the device is busy with. Others wait for nobody there.
+ */
+static u64 kf_inside_of(struct kf_queue *kq, int id)
+{
+	u64 most = kq->inside_trial.most;
+
+	if (!most || !kf_mix_is_busy_with(&kq->mix, id == KF_READ ? 0 : 1))
+		return kq->inside;
+	return min(kq->inside, most);
 }
 
 /*
@@ -327,12 +341,13 @@ static void kf_limit_inside(struct kf_queue *kq)
 		inside = U32_MAX;
 	kq->inside_is_new = inside < kq->inside;
 	kq->inside = inside;
-	inside = min(inside, kq->inside_trial.most ?: inside);
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
-		u64 depth = div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
+		u64 depth;
 
+		inside = kf_inside_of(kq, id);
+		depth = div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
 		/* No request of it was seen: nothing to say about it. */
 		if (!kd->nr_done)
 			depth = U32_MAX;

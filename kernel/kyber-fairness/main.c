@@ -112,9 +112,11 @@
  * rate is lost (kf_inside_try()). More would only wait inside, where nobody chooses who
  * goes first. In a mix of reads and writes the rate is chance to some hundredths; what is
  * compared is the work, the sum of both in such parts that it varies least
- * (kf_mix_rate()). In the mix above sharing allows 59 inside, and 18 are of use: with so
- * many the writes above take 18.0 ms at p99, not 22.2, and the reads 18.7. One that sends a request at a time next to four that keep 128 reads each
- * outstanding waits 6.3 ms on the slowed P4500, 14.0 at p99; with kyber 7.6 and 16.2, with
+ * (kf_mix_rate()); and what makes up less than a quarter of that is let in as far as
+ * sharing allows: reads that the device serves beside its writes wait for nobody there.
+ *
+ * One that sends a request at a time next to four that keep 128 reads each outstanding
+ * waits 6.3 ms on the slowed P4500, 14.0 at p99; with kyber 7.6 and 16.2, with
  * inside_pct 100 3.8 and 10.4, all at the same total (experiments/kf-latency.toml).
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they

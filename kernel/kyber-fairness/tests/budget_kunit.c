@@ -227,8 +227,8 @@ static u64 dice(u32 *state, u32 most)
  * @write_us on a write, of @busy_permille of a second, from the 40th look on: the reads
  * are @reads a second, give or take a fifteenth by chance.
  */
-static void rates_of_mix(u64 reads, u64 read_us, u64 write_us, u64 busy_permille,
-			 u64 *least, u64 *most)
+static struct kf_mix rates_of_mix(u64 reads, u64 read_us, u64 write_us,
+				  u64 busy_permille, u64 *least, u64 *most)
 {
 	struct kf_mix mix = {};
 	u32 state = 1;
@@ -246,6 +246,7 @@ static void rates_of_mix(u64 reads, u64 read_us, u64 write_us, u64 busy_permille
 		*least = min(*least, rate);
 		*most = max(*most, rate);
 	}
+	return mix;
 }
 
 static void work_of_a_mix(struct kunit *test)
@@ -255,11 +256,15 @@ static void work_of_a_mix(struct kunit *test)
 	unsigned int i;
 
 	/* Reads take no time beside the writes: 4,545 requests, within a hundredth. */
-	rates_of_mix(2273, 0, 440, 1000, &least, &most);
+	mix = rates_of_mix(2273, 0, 440, 1000, &least, &most);
+	KUNIT_EXPECT_FALSE(test, kf_mix_is_busy_with(&mix, 0));
+	KUNIT_EXPECT_TRUE(test, kf_mix_is_busy_with(&mix, 1));
 	KUNIT_EXPECT_GE(test, least, 4500ULL);
 	KUNIT_EXPECT_LE(test, most, 4600ULL);
 	/* They take a third of it: as many, where plain counting gives 5 % more and less. */
-	rates_of_mix(2273, 147, 293, 1000, &least, &most);
+	mix = rates_of_mix(2273, 147, 293, 1000, &least, &most);
+	KUNIT_EXPECT_TRUE(test, kf_mix_is_busy_with(&mix, 0));
+	KUNIT_EXPECT_TRUE(test, kf_mix_is_busy_with(&mix, 1));
 	KUNIT_EXPECT_GE(test, least, 4490ULL);
 	KUNIT_EXPECT_LE(test, most, 4600ULL);
 	/* The device does 5 % less. */
@@ -268,8 +273,10 @@ static void work_of_a_mix(struct kunit *test)
 	KUNIT_EXPECT_LE(test, most, 4370ULL);
 
 	/* No mix: what is counted. */
+	mix = (struct kf_mix){};
 	for (i = 0; i < 40; i++)
 		KUNIT_EXPECT_EQ(test, kf_mix_rate(&mix, 10000 + i, 0, true), 10000ULL + i);
+	KUNIT_EXPECT_TRUE(test, kf_mix_is_busy_with(&mix, 0));
 	/* Where nothing varies as well, and of another load at once. */
 	for (i = 0; i < 40; i++)
 		most = kf_mix_rate(&mix, 1000, 3000, true);
