@@ -99,8 +99,8 @@
  * outstanding nobody gains by it: it has as many of them, and gets as much, so what its
  * reads wait less its writes wait more. In a half and half mix, 32 outstanding by
  * weights of 1000, 500, 250 and 100 on the slowed P4500, the first one's reads took 3.4 ms
- * and its writes 23, on the mean of both 13, and writes 2.6 times that at p99. In order of
- * arrival it is 8.2 and 18.3 ms (writes are longer inside) and 1.7 times, and shares are
+ * and its writes 23, on the mean of both 13, and the writes of the one of 250 2.6 times that
+ * at p99. In order of arrival it is 13.4 and 13.0 ms, and 1.5 times at most, and shares are
  * no less exact. Writes of the page cache let reads pass, as ever: there are hundreds of
  * them, of 1 MiB. write_wait_pct says how far the others do.
  *
