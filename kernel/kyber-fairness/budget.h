@@ -369,7 +369,7 @@ struct kf_mix {
 	u64 vary[2];		/* mean square of the change from look to look, ... */
 	s64 vary_both;		/* ... and mean product, in parts of the mean: KF_MIX_ONE */
 	u32 nr;			/* looks the means are of, at most KF_MIX_LOOKS */
-	u32 nr_changes;		/* the same, of the last three */
+	u32 nr_changes;		/* looks that vary and vary_both are of; at most as many */
 };
 
 #define KF_MIX_SHIFT		16
