@@ -84,9 +84,10 @@
  * both it waits, as on a device of one command, in which a read never comes among
  * writes. On a SATA SSD, at 1/32 of its speed, they take 27 ms and 36: readers that
  * think for 20 are not waited for. Waiting for them cost 11 % of the writes and gained 3
- * of 40 ms. Who does not wait sees no reads without writes; so after 512 of the others it
- * waits again until it has seen 16. And who always waits may see none among writes; so
- * as long as it has not, it does not wait for 64 of 576, where there are tags for both.
+ * of 40 ms. Who does not wait sees no reads without writes; so after 512 of the others
+ * no write goes with them, nor when one is expected, until it has seen 16, or 64 others.
+ * And who always waits may see none among writes; so as long as it has not, it does not
+ * wait for 64 of 576, where there are tags for both.
  *
  * Deadlines: each request is also in a queue of its direction, by arrival. One
  * that is past read_expire_ms or write_expire_ms is the next of its direction,
@@ -255,7 +256,7 @@ static void sfq_prepare_request(struct request *rq)
 /* Called when a task's first request for the device is prepared. */
 static void sfq_init_icq(struct io_cq *icq)
 {
-	sfq_queue_init(&container_of(icq, struct sfq_icq, icq)->queue,
+	sfq_queue_init(sfq_icq_queue(icq),
 		       task_pid_nr(current));
 }
 
@@ -269,7 +270,7 @@ static void sfq_exit_icq(struct io_cq *icq)
 	unsigned long flags;
 
 	spin_lock_irqsave(&sd->lock, flags);
-	sfq_queue_orphan(sd, &container_of(icq, struct sfq_icq, icq)->queue);
+	sfq_queue_orphan(sd, sfq_icq_queue(icq));
 	spin_unlock_irqrestore(&sd->lock, flags);
 }
 
@@ -483,24 +484,31 @@ static bool sfq_writes_wait(struct sfq_device *sd)
 	return sd->depth > 1 && READ_ONCE(sd->nr_waiting) > READ_ONCE(sd->nr_not_writes);
 }
 
-/*
- * A process has its read. If it has been quick to come with the next one, and has
- * none here, that is worth waiting for. No lock: a guess.
- */
-static void sfq_expect(struct sfq_device *sd, struct request *rq, u64 now_ns)
+/* A process that is quick has its read; the next one may be worth waiting for. */
+static void sfq_expect(struct sfq_device *sd, struct sfq_queue *sq, u64 now_ns)
 {
 	u64 patience_ns = sfq_patience_ns(&sd->reads, READ_ONCE(sd->patience_ns));
-	struct io_cq *icq = rq->elv.priv[1];
-	struct sfq_queue *sq;
 
-	/* In the device a request keeps its icq there. */
-	if (!icq)
-		return;
-	sq = &container_of(icq, struct sfq_icq, icq)->queue;
-	WRITE_ONCE(sq->done_ns, now_ns);
-	if (READ_ONCE(sq->think_ns) <= patience_ns && !READ_ONCE(sq->is_orphan) &&
-	    !READ_ONCE(sq->nr_waiting[SFQ_READ]))
+	if (READ_ONCE(sq->think_ns) <= patience_ns)
 		WRITE_ONCE(sd->expected_until_ns, now_ns + patience_ns);
+}
+
+/* The device is done with a read, which was sent as the scheduler chose it. */
+static void sfq_read_is_done(struct sfq_device *sd, struct request *rq, u64 now_ns)
+{
+	/* In the device a request keeps its icq there. */
+	struct io_cq *icq = rq->elv.priv[1];
+	struct sfq_queue *sq = icq ? sfq_icq_queue(icq) : NULL;
+	bool is_quick = sq && sfq_queue_is_quick(sd, sq);
+
+	if (rq->io_start_time_ns)
+		sfq_reads_add(&sd->reads, sfq_rq_among(rq),
+			      now_ns - rq->io_start_time_ns,
+			      is_quick && sfq_writes_wait(sd));
+	if (sq)
+		WRITE_ONCE(sq->done_ns, now_ns);
+	if (is_quick)
+		sfq_expect(sd, sq, now_ns);
 }
 
 /* Called on completion, in any context. */
@@ -520,12 +528,8 @@ static void sfq_completed_request(struct request *rq, u64 now_ns)
 		WRITE_ONCE(latency->max_ns[dir], total_ns);
 	put_cpu_ptr(sd->latency);
 	/* Nothing is known of one that came back and goes as it is. */
-	if (dir != SFQ_READ || !rq->elv.priv[0])
-		return;
-	if (rq->io_start_time_ns)
-		sfq_reads_add(&sd->reads, sfq_rq_among(rq),
-			      now_ns - rq->io_start_time_ns, sfq_writes_wait(sd));
-	sfq_expect(sd, rq, now_ns);
+	if (dir == SFQ_READ && rq->elv.priv[0])
+		sfq_read_is_done(sd, rq, now_ns);
 }
 
 /*

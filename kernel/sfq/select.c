@@ -37,7 +37,7 @@ static struct sfq_queue *sfq_queue_of(struct sfq_device *sd, struct request *rq)
 		return &sd->async;
 	if (!rq->elv.icq)
 		return &sd->nobodys;
-	sq = &container_of(rq->elv.icq, struct sfq_icq, icq)->queue;
+	sq = sfq_icq_queue(rq->elv.icq);
 	return sq->is_orphan ? &sd->async : sq;
 }
 
@@ -189,6 +189,21 @@ u32 sfq_device_writes_max(struct sfq_device *sd, u64 now_ns)
 				     READ_ONCE(sd->quiet_ns));
 }
 
+/* Whether a write may go, of whatever queue. */
+static bool sfq_device_write_is_due(struct sfq_device *sd, bool is_expected)
+{
+	bool reads_wait = is_expected || !list_empty(&sd->readers);
+	bool reads = reads_wait ||
+		     atomic_read(&sd->nr_inside) > atomic_read(&sd->nr_writes_inside);
+
+	lockdep_assert_held(&sd->lock);
+
+	if (reads && sd->depth > 1 && sd->is_reader_quick &&
+	    sfq_reads_want_none(&sd->reads))
+		return false;
+	return sfq_write_is_due(&sd->limits, &sd->cycle, reads_wait);
+}
+
 /* The queue that dispatches next, or NULL (algorithm 2). */
 static struct sfq_queue *sfq_pick_queue(struct sfq_device *sd, bool may_write)
 {
@@ -278,9 +293,7 @@ struct request *sfq_select(struct sfq_device *sd)
 	bool has_room = atomic_read(&sd->nr_writes_inside) <
 			sfq_device_writes_max(sd, now_ns);
 	u64 expected_ns = READ_ONCE(sd->expected_until_ns);
-	bool is_due = sfq_write_is_due(&sd->limits, &sd->cycle,
-				       !list_empty(&sd->readers) ||
-				       expected_ns > now_ns);
+	bool is_due = sfq_device_write_is_due(sd, expected_ns > now_ns);
 	struct sfq_queue *sq = NULL;
 	enum sfq_dir dir = SFQ_WRITE;
 	bool may_write = has_room && (is_due || !READ_ONCE(sd->reads_first));
@@ -294,7 +307,7 @@ struct request *sfq_select(struct sfq_device *sd)
 		if (!sq) {
 			trace_sfq_hold(sd->dev, atomic_read(&sd->nr_writes_inside),
 				       sd->nr_waiting);
-			if (has_room)
+			if (has_room && expected_ns > now_ns)
 				sfq_hold(sd, expected_ns);
 			return NULL;
 		}
@@ -313,6 +326,9 @@ struct request *sfq_select(struct sfq_device *sd)
 	if (sq)
 		sfq_turn_add(&sq->turn, dir);
 	sfq_queue_del(sd, rq);
+	if (dir == SFQ_READ)
+		sd->is_reader_quick = rq->elv.icq &&
+				      sfq_queue_is_quick(sd, sfq_icq_queue(rq->elv.icq));
 	if (late && sq)
 		sfq_queue_update(sd, sq);
 	return rq;

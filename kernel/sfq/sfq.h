@@ -47,6 +47,11 @@ struct sfq_latency {
 	u64 max_ns[SFQ_NR_DIRS];
 };
 
+static inline struct sfq_queue *sfq_icq_queue(struct io_cq *icq)
+{
+	return &container_of(icq, struct sfq_icq, icq)->queue;
+}
+
 /* What was decided, for debugfs; under sfq_device.lock. */
 struct sfq_stats {
 	u64 nr_inserted;
@@ -102,6 +107,7 @@ struct sfq_device {
 	struct sfq_queue nobodys;	/* synchronous, of no known process */
 	u32 nr_selections;		/* since the async queue's turn */
 	struct sfq_cycle cycle;
+	bool is_reader_quick;		/* the last read's process reads on at once */
 	struct hrtimer timer;		/* at held_until_ns; its own lock */
 	struct list_head deadline[SFQ_NR_DIRS];	/* all that wait, by arrival */
 	struct rb_root sorted[SFQ_NR_DIRS];	/* by sector, for front merges */
@@ -139,6 +145,16 @@ static inline enum sfq_dir sfq_rq_dir(struct request *rq)
 static inline enum sfq_among sfq_rq_among(struct request *rq)
 {
 	return (unsigned long)rq->elv.priv[0] / 4;
+}
+
+/*
+ * Whether a process, whose read this is, is quick with the next one, and has none here:
+ * writes may have to wait for that. No lock: a guess.
+ */
+static inline bool sfq_queue_is_quick(struct sfq_device *sd, struct sfq_queue *sq)
+{
+	return !READ_ONCE(sq->nr_waiting[SFQ_READ]) && !READ_ONCE(sq->is_orphan) &&
+	       READ_ONCE(sq->think_ns) <= READ_ONCE(sd->patience_ns);
 }
 
 static inline struct sfq_device *sfq_of(struct request_queue *q)

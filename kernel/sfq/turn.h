@@ -145,8 +145,8 @@ enum sfq_among { SFQ_AMONG_SOME, SFQ_AMONG_NONE, SFQ_AMONG_MOST };
 struct sfq_reads {
 	struct sfq_mean none;	/* no write inside */
 	struct sfq_mean most;	/* as many as may be */
-	u32 nr_since_none;	/* reads, since the last one with no write inside */
-	u32 nr_untold;		/* reads that writes waited for, while most is not known */
+	u32 nr_since_none;	/* at stake, since the last one with no write inside */
+	u32 nr_untold;		/* at stake, while most is not known */
 };
 
 /* Others may do it at the same time: then one of the samples is lost. */
@@ -168,32 +168,53 @@ static inline void sfq_mean_add(struct sfq_mean *mean, u64 ns)
  * @reads: how long it takes for them
  * @among: the writes that it had when this one came
  * @ns: how long this one took
- * @writes_wait: there are writes that could be inside with reads
+ * @is_at_stake: writes that could be inside with the next one wait, and may have to
+ *	wait for it
  */
 static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
-				 u64 ns, bool writes_wait)
+				 u64 ns, bool is_at_stake)
 {
+	bool is_most_known;
+	u32 nr;
+
 	if (among == SFQ_AMONG_MOST)
 		sfq_mean_add(&reads->most, ns);
-	if (writes_wait && READ_ONCE(reads->most.nr) < SFQ_READS_KNOWN_NR) {
-		u32 nr = READ_ONCE(reads->nr_untold) + 1;
-
+	is_most_known = READ_ONCE(reads->most.nr) >= SFQ_READS_KNOWN_NR;
+	if (is_at_stake && !is_most_known) {
+		nr = READ_ONCE(reads->nr_untold) + 1;
 		WRITE_ONCE(reads->nr_untold,
 			   nr % (SFQ_READS_OLD_NR + SFQ_READS_TRIED_NR));
 	}
-	if (among != SFQ_AMONG_NONE) {
-		/* Where nobody is waited for, there are no others. */
-		u32 nr = READ_ONCE(reads->nr_since_none) + 1;
-
-		if (nr >= SFQ_READS_OLD_NR) {
-			WRITE_ONCE(reads->none.nr, 0);
-			nr = 0;
-		}
-		WRITE_ONCE(reads->nr_since_none, nr);
+	if (among == SFQ_AMONG_NONE) {
+		sfq_mean_add(&reads->none, ns);
+		WRITE_ONCE(reads->nr_since_none, 0);
 		return;
 	}
-	sfq_mean_add(&reads->none, ns);
-	WRITE_ONCE(reads->nr_since_none, 0);
+	if (!is_at_stake)
+		return;
+	/* Where nobody is waited for, there are no others. */
+	nr = READ_ONCE(reads->nr_since_none) + 1;
+	if (nr >= SFQ_READS_OLD_NR) {
+		if (is_most_known)
+			WRITE_ONCE(reads->none.nr, 0);
+		nr = 0;
+	}
+	WRITE_ONCE(reads->nr_since_none, nr);
+}
+
+/**
+ * sfq_reads_want_none - whether no write should be inside with reads
+ * @reads: how long the device takes for them
+ *
+ * So that it is seen how long they take then: where each of two writes ends in the
+ * thought after another read, as the one for one read, one is always inside. Of
+ * SFQ_READS_OLD_NR reads at stake it is wanted for SFQ_READS_TRIED_NR, or until it is
+ * known.
+ */
+static inline bool sfq_reads_want_none(const struct sfq_reads *reads)
+{
+	return READ_ONCE(reads->none.nr) < SFQ_READS_KNOWN_NR &&
+	       READ_ONCE(reads->nr_since_none) < SFQ_READS_TRIED_NR;
 }
 
 /**

@@ -304,7 +304,10 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 }
 
 // sfq waits for a read as long as the read gains by it: not where writes are in
-// nobody's way, whatever patience_us allows, and up to that where they are.
+// nobody's way, whatever patience_us allows, and up to that where they are. It finds
+// that within as many reads as it takes to try both, however reads and writes fall:
+// where one write of two ends in each thought, none comes to an idle disk by itself,
+// and none to a full one.
 func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
 	withModelDisk(t)
 	withSFQ(t)
@@ -313,11 +316,13 @@ func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
 	// write: where writes wait for the reader, it has none inside in between.
 	for _, c := range []struct {
 		name               string
-		parallel           string
+		parallel, thinkUS  string
 		leastMin, leastMax time.Duration
 	}{
-		{"in nobody's way", "8", 0, most / 20},
-		{"one request after the other", "1", most / 4, most},
+		{"in nobody's way", "8", "1500", 0, most / 20},
+		{"in nobody's way, 1300", "8", "1300", 0, most / 20},
+		{"in nobody's way, 1050", "8", "1050", 0, most / 20},
+		{"one request after the other", "1", "1500", most / 4, most},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=" + c.parallel, "fixed/read_ns=200000", "fixed/write_ns=2000000", "size_mib=256", "tags=8"})
@@ -332,14 +337,14 @@ func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
 			if got := patience(); got != most {
 				t.Errorf("where nothing is known it waits for %v, want %v", got, most)
 			}
-			reader := startFio(t, d, newGroup(t, "reader"+c.parallel), "--rw=randread", "--ioengine=psync", "--thinktime=1500", "--size=64m", "--time_based", "--runtime=60")
-			writer := startFio(t, d, newGroup(t, "writer"+c.parallel), "--rw=randwrite", "--iodepth=64", "--offset=128m", "--size=64m", "--time_based", "--runtime=60")
+			reader := startFio(t, d, newGroup(t, "reader"+c.parallel+"-"+c.thinkUS), "--rw=randread", "--ioengine=psync", "--thinktime="+c.thinkUS, "--size=64m", "--time_based", "--runtime=60")
+			writer := startFio(t, d, newGroup(t, "writer"+c.parallel+"-"+c.thinkUS), "--rw=randwrite", "--iodepth=64", "--offset=128m", "--size=64m", "--time_based", "--runtime=60")
 			least := most
 			reads, _ := d.directions(t)
-			// What comes while few writes are inside tells nothing: how soon it has
-			// seen both is chance.
+			// At most 512 and 64 until it has seen reads among writes, 64 until it has
+			// seen some alone, and what the disk does between two looks.
 			enough := func(now int) bool {
-				return now >= reads+2000 || now >= reads+400 && least <= c.leastMax
+				return now >= reads+700 || now >= reads+400 && least <= c.leastMax
 			}
 			for now := reads; !enough(now); now, _ = d.directions(t) {
 				least = min(least, patience())

@@ -204,6 +204,34 @@ static void patience_is_tried(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 0ULL);
 }
 
+/* A read alone may never come by itself. */
+static void reads_alone_are_looked_for(struct kunit *test)
+{
+	struct sfq_reads reads = {};
+	u32 nr, nr_wanted = 0;
+
+	/* Where none comes alone, for some of all. */
+	for (nr = 0; nr < 10 * SFQ_READS_OLD_NR; nr++) {
+		nr_wanted += sfq_reads_want_none(&reads);
+		sfq_reads_add(&reads, SFQ_AMONG_SOME, 600, true);
+	}
+	KUNIT_EXPECT_EQ(test, nr_wanted, 10 * SFQ_READS_TRIED_NR);
+
+	/* Enough of them came: no more, */
+	for (nr = 0; sfq_reads_want_none(&reads); nr++)
+		sfq_reads_add(&reads, SFQ_AMONG_NONE, 300, true);
+	KUNIT_EXPECT_EQ(test, nr, SFQ_READS_KNOWN_NR);
+	/* and not while it is still to be seen how long they take among most, */
+	for (nr = 0; nr < 10 * SFQ_READS_OLD_NR; nr++) {
+		KUNIT_EXPECT_FALSE(test, sfq_reads_want_none(&reads));
+		sfq_reads_add(&reads, SFQ_AMONG_SOME, 600, true);
+	}
+	/* nor for reads that nobody would wait for. */
+	reads_add(&reads, SFQ_AMONG_MOST, 600, 10 * SFQ_READS_OLD_NR);
+	KUNIT_EXPECT_FALSE(test, sfq_reads_want_none(&reads));
+	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 300ULL);
+}
+
 /* Who waits for nobody sees no read alone, and must look again. */
 static void patience_is_looked_for_again(struct kunit *test)
 {
@@ -316,6 +344,7 @@ static struct kunit_case turn_test_cases[] = {
 	KUNIT_CASE(thinking),
 	KUNIT_CASE(patience_is_what_a_read_gains),
 	KUNIT_CASE(patience_is_tried),
+	KUNIT_CASE(reads_alone_are_looked_for),
 	KUNIT_CASE(patience_is_looked_for_again),
 	KUNIT_CASE(async_after_three),
 	KUNIT_CASE(pick_when_some_may_not),
