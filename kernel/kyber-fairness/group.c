@@ -276,6 +276,8 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 
 	lockdep_assert_held(&kq->lock);
 
+	/* After a timeout. */
+	kf_end_hold(kq, now_ns);
 	used_bytes = kf_take_stock(kq, now_ns, &carried_bytes);
 	kf_update_shares(kq);
 

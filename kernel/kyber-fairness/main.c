@@ -413,7 +413,8 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 	spin_unlock(&kh->lock);
 }
 
-static void kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
+/* Return: whether there was a refill that this hardware context had not seen. */
+static bool kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	/* Pairs with kf_refill(): the round's number before its budgets. */
 	unsigned int round = smp_load_acquire(&kq->round);
@@ -421,9 +422,10 @@ static void kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 	lockdep_assert_held(&kh->lock);
 
 	if (kh->round == round)
-		return;
+		return false;
 	kh->round = round;
 	kf_ready_release(kh);
+	return true;
 }
 
 static void kf_hold_back(struct kf_queue *kq, struct kf_hctx *kh,
@@ -621,6 +623,17 @@ static bool kf_is_ready(struct kf_hctx *kh)
 }
 
 /*
+ * Whether what is left has to wait. Known at once, the block layer does not come again
+ * to hear that there is nothing, and look at all hardware queues.
+ */
+static bool kf_must_wait(struct kf_hctx *kh, struct request *rq)
+{
+	lockdep_assert_held(&kh->lock);
+
+	return kh->nr_spent && (!rq || !kf_is_ready(kh));
+}
+
+/*
  * Called by the block layer when @hctx can take a request, in process context
  * or on a worker; often. Tries, refills if nobody has budget, tries again, and
  * leaves: it never waits.
@@ -629,8 +642,8 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
+	bool refilled = false, waits;
 	struct request *rq;
-	bool refilled = false;
 
 	if (guard_holds(kq->guard, hctx))
 		return NULL;
@@ -640,21 +653,25 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	rq = kf_dispatch(kq, kh, hctx->queue_num);
 	if (rq && READ_ONCE(kq->hold_start_ns))
 		kf_stop_holding(kq);
-	/*
-	 * What is left has to wait. Known at once, the block layer does not come
-	 * again to hear that there is nothing, and look at all hardware queues.
-	 */
-	if (kh->nr_spent && (!rq || !kf_is_ready(kh))) {
+	waits = kf_must_wait(kh, rq);
+	/* This may have been the last one entitled before the others. */
+	if (!waits && rq && !llist_empty(&kq->throttled))
+		refilled = kf_refill_if_spent(kq);
+	while (waits) {
 		refilled = kf_refill_if_spent(kq);
 		if (!refilled)
 			kf_wait_for_refill(kq, kh);
-		/* By us, or by somebody before we were known to wait. */
-		kf_see_refill(kq, kh);
+		/*
+		 * By us, or by somebody before we were known to wait. Without one
+		 * there is no second try: a token may have come free just now, and
+		 * who is dispatched after the look at who is entitled may have been
+		 * the last one. All others would wait for the timer then.
+		 */
+		if (!kf_see_refill(kq, kh))
+			break;
 		if (!rq)
 			rq = kf_dispatch(kq, kh, hctx->queue_num);
-	} else if (rq && !llist_empty(&kq->throttled)) {
-		/* This may have been the last one entitled before the others. */
-		refilled = kf_refill_if_spent(kq);
+		waits = !refilled && kf_must_wait(kh, rq);
 	}
 	spin_unlock(&kh->lock);
 

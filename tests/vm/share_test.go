@@ -296,3 +296,41 @@ func TestInsideOfUse(t *testing.T) {
 		t.Errorf("the disk is busy for %.2f of the time", busy)
 	}
 }
+
+// When the cgroup that goes before the others sends nothing for 60 ms, nobody waits for
+// it to come back, nor for timeout_us. It does that forty times in three seconds.
+func TestNobodyWaitsForWhoStopped(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	loaded(t)
+	const tooLong = 40 * time.Millisecond // three times the most
+	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=16", "size_mib=256", "tags=128"})
+	d.use(t, elevator)
+	write(t, d.tunable("timeout_us"), "5000000")
+	group := func(name, weight string, args ...string) string {
+		g := newGroup(t, name)
+		write(t, filepath.Join(g, weightFile), weight)
+		startFio(t, d, g, append([]string{"--time_based", "--runtime=60", "--rw=randread", "--iodepth=32"}, args...)...).untilBusy(t)
+		return g
+	}
+	stops := group("stops", "1000", "--thinktime=60000", "--thinktime_blocks=300")
+	others := map[string]string{"half": group("half", "500"), "tenth": group("tenth", "100")}
+	before := keyed(t, stops, statFile, d)["rios"]
+	time.Sleep(3 * time.Second)
+	if n := (keyed(t, stops, statFile, d)["rios"] - before) / 300; n < 20 {
+		t.Errorf("it stopped %d times, want 20 or more", n)
+	}
+	for name, g := range others {
+		late := 0
+		counts := keyed(t, g, latencyFile, d)
+		for bucket, n := range counts {
+			if number(t, bucket[1:]) > float64(tooLong) {
+				late += n
+			}
+		}
+		t.Logf("%s: %d reads, %d of more than %v", name, sumOf(counts, "r"), late, tooLong)
+		if late > 0 {
+			t.Errorf("%d reads of %s took more than %v: %v", late, name, tooLong, counts)
+		}
+	}
+}
