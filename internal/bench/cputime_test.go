@@ -28,6 +28,17 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
+func TestDiskBytesPS(t *testing.T) {
+	then := spent{cpu: cpuTime{at: time.Now()}, movedBytes: 4096}
+	now := spent{cpu: cpuTime{at: then.cpu.at.Add(2 * time.Second)}, movedBytes: 3 * 4096}
+	if got := now.diskBytesPS(then); got != 4096 {
+		t.Errorf("8 KiB in two seconds are %g bytes a second", got)
+	}
+	if got := then.diskBytesPS(then); got != 0 {
+		t.Errorf("nothing in no time is %g bytes a second", got)
+	}
+}
+
 func TestBusyPct(t *testing.T) {
 	then := cpuTime{at: time.Now(), idle: 5 * time.Second, cpus: 2}
 	for _, tt := range []struct {

@@ -200,7 +200,7 @@ const tick = 500 * time.Millisecond
 // await releases and stops the containers at their times, counts, and waits
 // until all ended.
 func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string, report func(string, float64)) (counted window, err error) {
-	if p.hasRealtime() {
+	if p.mustOutrank() {
 		undo, rankErr := outrank()
 		if rankErr != nil {
 			return counted, rankErr

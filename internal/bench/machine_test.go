@@ -109,7 +109,7 @@ func (m *fakeMachine) file(path, text string) {
 func (m *fakeMachine) disk(name, majMin string) {
 	for file, text := range map[string]string{
 		"dev": majMin, "size": "8388608", "queue/scheduler": "none [mq-deadline] kyber bfq kyber-fairness rsd sfq", "queue/nr_requests": "64",
-		"queue/iosched/low_latency": "1",
+		"queue/iosched/low_latency": "1", "stat": "1 0 8 0 1 0 8 0 0 0 0",
 	} {
 		m.file(filepath.Join(m.root, "sys/block", name, file), text+"\n")
 	}

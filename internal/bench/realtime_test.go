@@ -14,15 +14,21 @@ import (
 	"isolio/internal/experiment"
 )
 
-func TestHasRealtime(t *testing.T) {
+func TestMustOutrank(t *testing.T) {
 	for options, want := range map[string]bool{"": false, "0": false, "50": true} {
 		job := experiment.Job{"ioengine": "aps"}
 		if options != "" {
 			job["sched_rr"] = options
 		}
 		p := &Plan{Jobs: []Job{{}, {Container: experiment.Container{Job: job}}}}
-		if got := p.hasRealtime(); got != want {
+		if got := p.mustOutrank(); got != want {
 			t.Errorf("sched_rr %q: %v, want %v", options, got, want)
+		}
+	}
+	for count, want := range map[int]bool{0: false, 4: false, 1024: true} {
+		p := &Plan{Jobs: []Job{{}, {Container: experiment.Container{Count: count}}}}
+		if got := p.mustOutrank(); got != want {
+			t.Errorf("%d containers: %v, want %v", count, got, want)
 		}
 	}
 }

@@ -116,7 +116,9 @@ func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error)
 	delays, err := counted.delays()
 	run := result.Run{
 		Case: p.Case, Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup),
-		DeviceStat: counted.deviceStat(), GuardStat: counted.guardStat(), Delays: delays, CPUBusyPct: counted.closeCPU.busyPct(counted.openCPU),
+		DeviceStat: counted.deviceStat(), GuardStat: counted.guardStat(), Delays: delays,
+		CPUBusyPct:  counted.closeCPU.cpu.busyPct(counted.openCPU.cpu),
+		DiskBytesPS: counted.closeCPU.diskBytesPS(counted.openCPU),
 	}
 	for i, j := range p.Jobs {
 		o := outputs[i]

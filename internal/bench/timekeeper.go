@@ -88,6 +88,22 @@ func (k *timekeeper) close() {
 // longestSleep is how long the timekeeper may not notice that ctx is done.
 const longestSleep = 100 * time.Millisecond
 
+// keepTime gives this thread a priority above loads that have none, if it may, and if
+// outrank has not given it a higher one.
+func keepTime() error {
+	now, err := unix.SchedGetAttr(0, 0)
+	if err != nil || now.Policy == unix.SCHED_FIFO {
+		return err
+	}
+	err = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
+	}, 0)
+	if errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return err
+}
+
 // run does all actions at their times after begin, on CLOCK_MONOTONIC.
 func (k *timekeeper) run(ctx context.Context, begin time.Duration) error {
 	if len(k.actions) == 0 {
@@ -96,9 +112,7 @@ func (k *timekeeper) run(ctx context.Context, begin time.Duration) error {
 	// The thread ends with the goroutine, as it is not unlocked, and its
 	// priority with it.
 	runtime.LockOSThread()
-	if err := unix.SchedSetAttr(0, &unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
-	}, 0); err != nil && !errors.Is(err, unix.EPERM) {
+	if err := keepTime(); err != nil {
 		return fmt.Errorf("the timekeeper's priority: %w", err)
 	}
 	k.begin = begin

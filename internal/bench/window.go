@@ -36,7 +36,7 @@ type sample struct {
 type window struct {
 	open, close       [][]sample
 	openTold, told    told
-	openCPU, closeCPU cpuTime
+	openCPU, closeCPU spent
 	keeper            *timekeeper // has series and pauses
 }
 
@@ -57,6 +57,30 @@ func ask(d *block.Device) (t told, err error) {
 	}
 	t.guard, err = d.GuardStat()
 	return t, err
+}
+
+// spent is the CPU time of the machine, and what its disk did for it, at a time. To
+// read a thousand containers takes a good part of the window, in which the load has no
+// CPU: what a request costs is to be of the same time as those requests.
+type spent struct {
+	cpu        cpuTime
+	movedBytes uint64
+}
+
+func (e Env) spent(d *block.Device) (s spent, err error) {
+	if s.movedBytes, err = d.MovedBytes(); err == nil {
+		s.cpu, err = e.cpuTime()
+	}
+	return s, err
+}
+
+// diskBytesPS is what the disk moved from then until now, a second.
+func (s spent) diskBytesPS(then spent) float64 {
+	seconds := s.cpu.at.Sub(then.cpu.at).Seconds()
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(s.movedBytes-then.movedBytes) / seconds
 }
 
 // take reads all containers' counters, back to back. Each has its own time:
@@ -218,12 +242,12 @@ func (e Env) schedule(p *Plan, running []*process, w *window) []action {
 				return err
 			}
 			if w.open, err = e.take(p); err == nil {
-				w.openCPU, err = e.cpuTime() // without what the readings cost
+				w.openCPU, err = e.spent(p.disk) // without what the readings cost
 			}
 			return err
 		}},
 		{p.Load, func() (err error) {
-			if w.closeCPU, err = e.cpuTime(); err != nil {
+			if w.closeCPU, err = e.spent(p.disk); err != nil {
 				return err
 			}
 			if w.close, err = e.take(p); err == nil {

@@ -85,6 +85,23 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestMovedBytes(t *testing.T) {
+	for text, want := range map[string]string{
+		"5 1 80 7 2 0 16 9 0 8 8 0 0 0 0 0 0\n": "",
+		"5 1 80 7 2 0\n":                        "sys/block/nullb0/stat: 6 numbers, want 7 or more",
+		"5 1 80 7 2 0 many\n":                   `sys/block/nullb0/stat: "many" is not a number`,
+	} {
+		s := machine(t, map[string]string{"sys/block/nullb0/stat": text})
+		got, err := find(t, s, "nullb0").MovedBytes()
+		switch {
+		case want == "" && (err != nil || got != (80+16)*512):
+			t.Errorf("%q: %d bytes, %v", text, got, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestFindRefuses(t *testing.T) {
 	s := machine(t, nil)
 	for name, want := range map[string]string{

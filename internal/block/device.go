@@ -44,6 +44,9 @@ type Device struct {
 	SizeBytes int64
 }
 
+// sectorBytes is the unit of sysfs, whatever the disk's own sectors are.
+const sectorBytes = 512
+
 // List names the whole disks of the machine, sorted.
 func (s System) List() ([]string, error) {
 	entries, err := os.ReadDir(s.Path("sys/block"))
@@ -99,7 +102,7 @@ func (s System) Find(name string) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
-	d.MajMin, d.SizeBytes = majMin, sectors*512 // sysfs counts 512-byte sectors whatever the disk's own size
+	d.MajMin, d.SizeBytes = majMin, sectors*sectorBytes
 	return d, nil
 }
 
@@ -261,4 +264,27 @@ func (d *Device) explainScheduler(name string, cause error) error {
 	}
 	return failure.Unsupportedf("device %s: scheduler %s is not there (available: %s); load it with `modprobe %s-iosched`, "+
 		"or `modprobe bfq` for bfq: %w", d.Name, name, strings.Join(loaded, ", "), name, cause)
+}
+
+// MovedBytes reads how much was read from the disk and written to it since it is
+// there, whoever asked for it.
+func (d *Device) MovedBytes() (uint64, error) {
+	text, err := d.read("stat")
+	if err != nil {
+		return 0, err
+	}
+	// Reads, merged ones, sectors, milliseconds; writes, merged ones, sectors, ...
+	var sectors uint64
+	words := strings.Fields(text)
+	for _, i := range []int{2, 6} {
+		if i >= len(words) {
+			return 0, fmt.Errorf("%s: %d numbers, want 7 or more", d.path("stat"), len(words))
+		}
+		n, err := strconv.ParseUint(words[i], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %q is not a number", d.path("stat"), words[i])
+		}
+		sectors += n
+	}
+	return sectors * sectorBytes, nil
 }

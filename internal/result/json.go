@@ -26,7 +26,7 @@ func (d *Document) rounded() *Document {
 	c.Runs = slices.Clone(d.Runs)
 	for i := range c.Runs {
 		r := &c.Runs[i]
-		round(1, &r.TotalBytesPS, &r.TotalIOPS)
+		round(1, &r.TotalBytesPS, &r.TotalIOPS, &r.DiskBytesPS)
 		round(2, &r.CPUUserPct, &r.CPUSystemPct, &r.CPUBusyPct)
 		round(6, &r.JainWeighted)
 		r.TotalVsNone, r.TotalVsReference = sixDecimals(r.TotalVsNone), sixDecimals(r.TotalVsReference)

@@ -186,9 +186,14 @@ func (r *Run) ShareErrorPct(container string) (furthest float64, ok bool) {
 	return furthest, ok
 }
 
-// cpuNsPerIO is the CPU time that the whole machine used, over the requests.
+// cpuNsPerIO is the CPU time that the whole machine used, over the requests of the same
+// time: as many a byte as the containers' are.
 func (r *Run) cpuNsPerIO() (float64, bool) {
-	return ratio(r.CPUBusyPct/100*1e9, r.TotalIOPS), r.CPUBusyPct > 0 && r.TotalIOPS > 0
+	iops := r.TotalIOPS
+	if r.DiskBytesPS > 0 && r.TotalBytesPS > 0 {
+		iops *= r.DiskBytesPS / r.TotalBytesPS
+	}
+	return ratio(r.CPUBusyPct/100*1e9, iops), r.CPUBusyPct > 0 && iops > 0
 }
 
 // p99VsFair is the highest quotient, of the containers and directions that the

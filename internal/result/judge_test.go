@@ -189,6 +189,10 @@ func TestMetricsThatCompare(t *testing.T) {
 		// Half of a CPU for 2000 requests a second is 250 us each.
 		{kind: experiment.CPUNsPerIO, want: 250_000},
 		{kind: experiment.CPUNsPerIO, change: func(run func(string, string) *Run) { run("both", "bfq").CPUBusyPct = 0 }, want: unknown},
+		// The disk did twice as much while the CPU was looked at.
+		{kind: experiment.CPUNsPerIO, change: func(run func(string, string) *Run) {
+			run("both", "bfq").DiskBytesPS = 2 * 2 * 4096_000
+		}, want: 125_000},
 		{kind: experiment.CPUNsPerIOVs, arg: "fast", change: func(run func(string, string) *Run) { run("both", "fast").CPUBusyPct = 40 }, want: 1.25},
 		{kind: experiment.CPUNsPerIOVs, arg: "fast", change: func(run func(string, string) *Run) { run("both", "fast").CPUBusyPct = 0 }, want: unknown},
 		// The same scheduler there: 50 % for 1000; or another, at 20 %.

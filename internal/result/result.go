@@ -85,6 +85,10 @@ type Run struct {
 	// CPUBusyPct is all CPU time in use on the machine, whoever used it, in
 	// percent of one CPU.
 	CPUBusyPct float64 `json:"cpu_busy_pct"`
+	// DiskBytesPS is what the disk moved in the time that CPUBusyPct is of, by its own
+	// count; 0 where that is not known. TotalBytesPS is of the time that the containers
+	// are counted in, which with a thousand of them is longer than they had the CPU.
+	DiskBytesPS float64 `json:"disk_bytes_per_s,omitempty"`
 	// DeviceStat is what a modeldisk said of itself, in the names of its stat
 	// file: counts are over the counted time, as is write_amplification; maxima,
 	// averages (_milli) and the depth are since it was made, at its end.

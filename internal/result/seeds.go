@@ -35,6 +35,7 @@ func OfSeeds(runs []Run) Run {
 	sum := runs[0]
 	sum.Seeds = len(runs)
 	sum.CPUBusyPct = mean(runs, func(r *Run) float64 { return r.CPUBusyPct })
+	sum.DiskBytesPS = mean(runs, func(r *Run) float64 { return r.DiskBytesPS })
 	sum.DeviceStat = maps.Clone(sum.DeviceStat)
 	for name := range sum.DeviceStat {
 		sum.DeviceStat[name] = mean(runs, func(r *Run) float64 { return r.DeviceStat[name] })
