@@ -55,6 +55,8 @@ void kf_group_update_state(struct kf_group *kg)
 			atomic_dec(&kq->nr_runnable);
 		else if (was)
 			atomic_dec(&kq->nr_expected);
+		/* Who looks for those who wait, after it; kf_wait_for_refill() pairs. */
+		smp_mb__after_atomic();
 	} while (state != kf_group_state(kg));
 }
 
@@ -406,25 +408,30 @@ void kf_kick_throttled(struct kf_queue *kq)
  *
  * The caller compares its round with kq->round afterwards, in case a refill
  * came in between; then it need not wait.
+ *
+ * Return: whether it was not known to wait until now. Then the caller looks once more
+ * whether everybody entitled has gone: the last one, elsewhere, saw nobody wait.
  */
-void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh)
+bool kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	unsigned long flags;
 
 	/* The bit before the caller's look at the round: a full barrier. */
 	if (test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags))
-		return;
+		return false;
+	/* A full barrier as well: the list before the caller's look at who is entitled. */
 	llist_add(&kh->throttled_node, &kq->throttled);
 	trace_kf_wait(kq->dev, kh->hctx->queue_num, atomic_read(&kq->nr_runnable));
 
 	if (hrtimer_is_queued(&kq->timer))
-		return;
+		return true;
 	spin_lock_irqsave(&kq->lock, flags);
 	if (!hrtimer_is_queued(&kq->timer))
 		hrtimer_start(&kq->timer,
 			      ns_to_ktime(READ_ONCE(kq->timeout_ns)),
 			      HRTIMER_MODE_REL);
 	spin_unlock_irqrestore(&kq->lock, flags);
+	return true;
 }
 
 /*

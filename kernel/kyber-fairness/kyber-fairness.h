@@ -409,7 +409,7 @@ void kf_group_update_state(struct kf_group *kg);
 bool kf_refill_if_spent(struct kf_queue *kq);
 void kf_stop_holding(struct kf_queue *kq);
 void kf_kick_throttled(struct kf_queue *kq);
-void kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
+bool kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
 void kf_hctx_stop_waiting(struct kf_queue *kq);
 void kf_look_at_holds(struct kf_queue *kq, u64 rate);
 bool kf_groups_share(struct kf_queue *kq, u64 now_ns);

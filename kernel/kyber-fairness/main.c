@@ -659,8 +659,8 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		refilled = kf_refill_if_spent(kq);
 	while (waits) {
 		refilled = kf_refill_if_spent(kq);
-		if (!refilled)
-			kf_wait_for_refill(kq, kh);
+		if (!refilled && kf_wait_for_refill(kq, kh))
+			refilled = kf_refill_if_spent(kq);
 		/*
 		 * By us, or by somebody before we were known to wait. Without one
 		 * there is no second try: a token may have come free just now, and
