@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		cpus    = flags.Int("cpus", 1, "how many virtual CPUs the machine has, 1 to 8")
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
-		timeout = flags.Duration("timeout", 20*time.Minute, "wall-clock limit")
+		timeout = flags.Duration("timeout", 30*time.Minute, "wall-clock limit")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
