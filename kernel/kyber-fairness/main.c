@@ -185,7 +185,7 @@
  * cgroup; a round has at least a page for each, so that is a constant for each request
  * as well. With a null_blk that completes at once, all CPU time of a request is 0.99 of
  * kyber's and 0.82 of bfq's with 4 cgroups, and 7 % more with 64 (experiments/kf-scale.toml).
- * With 1,024 that take turns on one CPU it is 2.4 times that with 4; 1.5 without a scheduler.
+ * With 1,024 that take turns on one CPU it is 0.99 of that with 4.
  *
  * What it does not do
  *
