@@ -206,10 +206,9 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
  * sfq_reads_want_none - whether no write should be inside with reads
  * @reads: how long the device takes for them
  *
- * So that it is seen how long they take then: where each of two writes ends in the
- * thought after another read, as the one for one read, one is always inside. Of
- * SFQ_READS_OLD_NR reads at stake it is wanted for SFQ_READS_TRIED_NR, or until it is
- * known.
+ * So that it is seen how long they take then. It may not be seen by itself: where one of
+ * two writes ends after each read, and another takes its place, one is always inside.
+ * Wanted until it is known, for SFQ_READS_TRIED_NR of SFQ_READS_OLD_NR reads at stake.
  */
 static inline bool sfq_reads_want_none(const struct sfq_reads *reads)
 {
