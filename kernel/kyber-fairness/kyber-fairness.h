@@ -59,6 +59,8 @@ struct kf_cpu_latency {
 	/* Times in the device; see lat_bucket(). */
 	atomic_t spread[KF_NR_TARGETS][LAT_NR_BUCKETS];
 	atomic_t nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
+	/* Those that waited for their cgroup's share. */
+	atomic_t nr_held[KF_NR_TARGETS];
 	/* What they moved. */
 	atomic_t sects[KF_NR_DIRS];
 };
@@ -85,6 +87,12 @@ struct kf_domain {
 	unsigned int nr[KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
 	unsigned long sample_end_jiffies[KF_NR_LATENCY_TYPES];
 	int last_p99_bucket;
+	/* Completed, and of those held back, since is_share_bound was said; latency_work only. */
+	unsigned int nr_seen;
+	unsigned int nr_held;
+	unsigned long bound_end_jiffies;
+	/* Nearly all of its requests wait for their cgroups' shares; latency_work only. */
+	bool is_share_bound;
 	/* Tokens by the latency targets; latency_work only. */
 	unsigned int target_depth;
 	/* Tokens by sharing; latency_work only. */
@@ -372,7 +380,8 @@ int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu);
 void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
-			  u64 total_ns, u64 io_ns, unsigned int sects);
+			  u64 total_ns, u64 held_ns, u64 io_ns,
+			  unsigned int sects);
 
 /* cost.c */
 void kf_cost_init(struct kf_queue *kq);

@@ -120,8 +120,9 @@
  * inside_pct 100 3.8 and 10.4, all at the same total (experiments/kf-latency.toml).
  *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
- * do in Kyber; see domain.c as well. And with age_th or max_wait_ms set, nothing
- * goes in while a request starves inside; see ../common/guard.c.
+ * do in Kyber, but for what would cost shares; see domain.c as well. And with age_th
+ * or max_wait_ms set, nothing goes in while a request starves inside; see
+ * ../common/guard.c.
  *
  * What stands before it: the block layer's writeback throttling lets a few buffered
  * writes of the whole device through at a time, unseen here. So it is off while the
@@ -708,14 +709,11 @@ static void kf_completed_request(struct request *rq, u64 now_ns)
 {
 	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
 	u64 total_ns = now_ns - rq->start_time_ns;
-	u64 held_ns;
 
 	if (!isolio_rq_has_sched_data(rq) || !kf_rq_backlog(rq))
 		return;
-	held_ns = kf_rq_held_ns(rq);
 	if (id < KF_NR_TARGETS)
-		kf_domain_add_sample(kf_of(rq->q), id,
-				     total_ns > held_ns ? total_ns - held_ns : 0,
+		kf_domain_add_sample(kf_of(rq->q), id, total_ns, kf_rq_held_ns(rq),
 				     now_ns - rq->io_start_time_ns,
 				     blk_rq_stats_sectors(rq));
 	if (id < KF_NR_DIRS)
