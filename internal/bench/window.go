@@ -23,7 +23,9 @@ import (
 // is counted later and longer than the others, and alone at its end.
 //
 // The kernel counts a request when it is submitted. What is in flight when the
-// window closes counts, what was in flight when it opened does not.
+// window closes counts, what was in flight when it opened does not. But for writes of the
+// page cache: a container has seconds of those in flight, so that what is under
+// writeback is taken off at both ends, and bytes are those that were completed.
 
 // sample is a container's counters at a time.
 type sample struct {
@@ -93,7 +95,15 @@ func (e Env) take(p *Plan) ([][]sample, error) {
 			if err != nil {
 				return nil, fmt.Errorf("container %s: %w", j.Name, err)
 			}
-			samples[i] = append(samples[i], sample{at: time.Now(), io: io})
+			at := time.Now()
+			if p.mounted != "" {
+				late, err := e.Cgroups.Writeback(group)
+				if err != nil {
+					return nil, fmt.Errorf("container %s: %w", j.Name, err)
+				}
+				io.WriteBytes -= min(io.WriteBytes, late)
+			}
+			samples[i] = append(samples[i], sample{at: at, io: io})
 		}
 	}
 	return samples, nil

@@ -3,6 +3,7 @@
 package cgroup
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -38,6 +39,29 @@ func (t Tree) Keyed(group, file string) (Keyed, error) {
 		all[words[0]] = numbers
 	}
 	return all, nil
+}
+
+// Writeback is how many bytes of a group's part of the page cache, and of those below it,
+// are on their way to disks: submitted, or about to be, and not completed. 0 without
+// the memory controller, which counts them.
+func (t Tree) Writeback(group string) (uint64, error) {
+	text, err := os.ReadFile(t.Path(group, "memory.stat"))
+	if gone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == "file_writeback" {
+			n, err := strconv.ParseUint(value, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: file_writeback: %q is not a number", t.Path(group, "memory.stat"), value)
+			}
+			return n, nil
+		}
+	}
+	return 0, nil
 }
 
 // IOStats reads a group's io.stat for all disks, by "MAJ:MIN".

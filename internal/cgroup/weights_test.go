@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -92,6 +93,22 @@ func TestIOCost(t *testing.T) {
 	}
 	if got, err := tree.IOCost(); err != nil || len(got) != 0 {
 		t.Errorf("without io.cost: %v, %v", got, err)
+	}
+}
+
+func TestWriteback(t *testing.T) {
+	tree := fakeTree(t, map[string]string{
+		"a/memory.stat": "file 9\nfile_dirty 7\nfile_writeback 4096\n",
+		"b/memory.stat": "file_writeback none\n",
+		"c/memory.stat": "file 9\n",
+	})
+	for group, want := range map[string]uint64{"a": 4096, "c": 0, "without": 0} {
+		if got, err := tree.Writeback(group); err != nil || got != want {
+			t.Errorf("Writeback(%s) = %d, %v; want %d", group, got, err, want)
+		}
+	}
+	if _, err := tree.Writeback("b"); err == nil || !strings.Contains(err.Error(), "b/memory.stat") {
+		t.Errorf("Writeback of no number: %v; want an error with the file", err)
 	}
 }
 

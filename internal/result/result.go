@@ -10,7 +10,7 @@
 // readings of each container's io.stat, at the beginning and the end of one
 // time that is the same for all, over what passed between the two. The kernel
 // counts a request when it is submitted, and one that it splits once for each
-// part. Latencies and CPU come from fio, which may begin to measure later, as
+// part; bytes of the page cache count when they are on the disk. Latencies and CPU come from fio, which may begin to measure later, as
 // it does with the first request that completes after the ramp.
 package result
 
