@@ -73,6 +73,9 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 #define KF_TARGET_LEAST		2ULL
 /* Requests that are let in whatever else is said; of a domain, a quarter of it. */
 #define KF_INSIDE_MIN		8
+/* Large requests; of those there are at most so many times as many as keep it busy. */
+#define KF_LARGE_SECTS		(SZ_256K >> SECTOR_SHIFT)
+#define KF_LARGE_INSIDE		2
 /* Rates are compared that are of so many completions: fewer change by more for no reason. */
 #define KF_LOOK_REQUESTS	1000
 /* They complete within this time, or the device is too slow for that. */
@@ -268,7 +271,7 @@ static bool kf_look_is_long(struct kf_look *look, u64 nr_done, u64 elapsed_ns, u
  * What the rate tells of holds, and of how many should be inside; one at a time, as either
  * changes the rate.
  */
-static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, u64 now_ns)
+static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, bool is_shared)
 {
 	u64 reads = kq->domain[KF_READ].nr_done;
 	struct kf_inside_trial *it = &kq->inside_trial;
@@ -281,7 +284,7 @@ static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, u6
 	if (!it->step)
 		kf_look_at_holds(kq, rate);
 	/* Nobody to choose among: as many as there are. */
-	if (!kf_groups_share(kq, now_ns)) {
+	if (!is_shared) {
 		kf_inside_forget(it, rate);
 		return;
 	}
@@ -313,6 +316,19 @@ static u64 kf_inside_of(struct kf_queue *kq, int id)
 }
 
 /*
+ * How many of a domain may be inside by their size. A few requests of 1 MiB keep a device
+ * busy; sixty are a second's work of a slow one, and who comes then waits for it: with
+ * writes of the page cache everybody, as the kernel makes pauses. On such a device there
+ * are not enough of them to find by trying what is of use.
+ */
+static u64 kf_inside_large(struct kf_domain *kd, u64 least)
+{
+	if (kd->sects_done < kd->nr_done * KF_LARGE_SECTS)
+		return U32_MAX;
+	return max_t(u64, least, KF_INSIDE_MIN) * KF_LARGE_INSIDE;
+}
+
+/*
  * Let no more requests into the device than sharing allows. Each domain gets
  * tokens in proportion to what it completed, and a few to begin with.
  */
@@ -322,8 +338,12 @@ static void kf_limit_inside(struct kf_queue *kq)
 	u64 elapsed_ns = max_t(u64, now_ns - kq->inside_start_ns, 1);
 	u64 inside_pct = READ_ONCE(kq->inside_pct);
 	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside;
+	u64 least_of[KF_NR_TARGETS] = {};
 	bool forget = now_ns - kq->spread_start_ns >= KF_SPREAD_PERIOD_NS;
-	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
+	/* Nothing was inside, or this would have run soon after the first of that was done. */
+	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD) &&
+			!kq->nr_left_inside;
+	bool is_shared = kf_groups_share(kq, now_ns);
 	int id;
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
@@ -333,8 +353,9 @@ static void kf_limit_inside(struct kf_queue *kq)
 		if (!kd->nr_done)
 			continue;
 		kf_find_unloaded(kd, forget);
-		least += kf_inside_least(kd->nr_done, elapsed_ns, kd->unloaded_ns,
-					 inside_pct);
+		least_of[id] = kf_inside_least(kd->nr_done, elapsed_ns, kd->unloaded_ns,
+					       inside_pct);
+		least += least_of[id];
 		unloaded_ns = min_not_zero(unloaded_ns, kd->unloaded_ns);
 	}
 	if (nr_done)
@@ -345,7 +366,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 	if (was_idle)
 		kf_inside_forget(&kq->inside_trial, kf_per_second(nr_done, elapsed_ns));
 	else if (nr_done)
-		kf_look_at_rate(kq, nr_done, elapsed_ns, now_ns);
+		kf_look_at_rate(kq, nr_done, elapsed_ns, is_shared);
 	inside = kf_groups_inside(kq, kq->inside, least);
 	/* What was saved up takes a while to be spent: do not act on it twice. */
 	if (kq->inside_is_new)
@@ -361,9 +382,11 @@ static void kf_limit_inside(struct kf_queue *kq)
 
 		inside = kf_inside_of(kq, id);
 		depth = div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
-		/* No request of it was seen: nothing to say about it. */
+		if (is_shared)
+			depth = min(depth, kf_inside_large(kd, least_of[id]));
+		/* Nothing to say about it: none was seen, or nothing new: they take long. */
 		if (!kd->nr_done)
-			depth = U32_MAX;
+			depth = sbitmap_weight(&kd->tokens.sb) ? kd->share_depth : U32_MAX;
 		depth = clamp_t(u64, depth, KF_INSIDE_MIN / 4, kf_domain_depth_max[id]);
 		if (depth != kd->share_depth) {
 			kd->share_depth = depth;
@@ -375,6 +398,7 @@ static void kf_limit_inside(struct kf_queue *kq)
 		kd->sects_done = 0;
 	}
 	kq->inside_start_ns = now_ns;
+	kq->nr_left_inside = kf_nr_inside(kq);
 	if (forget)
 		kf_forget_spread(kq, now_ns);
 }

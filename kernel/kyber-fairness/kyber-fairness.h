@@ -132,6 +132,8 @@ struct kf_queue {
 	struct delayed_work latency_work;
 	/* When share_depth was last set, and spread rotated; latency_work only. */
 	u64 inside_start_ns;
+	/* Requests inside at that time; latency_work only. */
+	unsigned int nr_left_inside;
 	/* Requests that sharing lets into the device, U32_MAX: any; latency_work only. */
 	u64 inside;
 	/* It has just become less; latency_work only. */

@@ -115,6 +115,14 @@
  * (kf_mix_rate()); and what makes up less than a quarter of that is let in as far as
  * sharing allows: reads that the device serves beside its writes wait for nobody there.
  *
+ * Of large requests there are twice as many inside as keep the device busy, at most: they
+ * are too few a second to try. The page cache is written in requests of 1 MiB, as many
+ * as the device takes, and with pauses. With sixty inside, a second's work of the slowed
+ * P4500, who came back from a pause waited for it, and could save no more than four
+ * requests' worth meanwhile: writers of weights 200 and 100 had 56 and 44 %, requests
+ * took up to 1.6 s, and there were 8,000 refills a second. With sixteen it is 66.5 and
+ * 33.5, 0.4 s, and 200 (experiments/kf-writeback.toml).
+ *
  * One that sends a request at a time next to four that keep 128 reads each outstanding
  * waits 6.3 ms on the slowed P4500, 14.0 at p99; with kyber 7.6 and 16.2, with
  * inside_pct 100 3.8 and 10.4, all at the same total (experiments/kf-latency.toml).
@@ -197,11 +205,9 @@
  * to its share, gets less than its share, and the total stays near full, or at 0.8
  * of it where the cgroup comes back often. Buffered writes are charged to the cgroup
  * that dirtied the pages where the filesystem tells (cgroup v2), and their tags to the
- * flusher. Who flushes when is up to the kernel's writeback, which makes requests of
- * 1 MiB and pauses, and fills a device with more of them than it needs: two writers of
- * weights 200 and 100 on ext4 get 70 and 30 %. Next to a reader the three of equal
- * weight get 34, 33 and 33 (experiments/kf-writeback.toml). On devices whose scheduler
- * tags are shared by all hardware queues, the tag limit counts per hardware queue.
+ * flusher; what the kernel's writeback does not send, in its pauses, goes to others. On
+ * devices whose scheduler tags are shared by all hardware queues, the tag limit counts per
+ * hardware queue.
  */
 #include "kyber-fairness.h"
 
