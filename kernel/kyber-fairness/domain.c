@@ -16,7 +16,8 @@
  * On a device with 1,023 tags all 128 would be. So the tokens are limited to
  * the number that sharing allows, but not to less than keeps the device
  * reasonably busy: see kf_inside_least() and kf_groups_inside(). Nor to more than
- * it can use: see kf_inside_try().
+ * it can use: see kf_inside_try(), and kf_inside_large() for those that are too few
+ * a second to try.
  *
  * Three things differ from Kyber. A request's total latency counts from the
  * moment its cgroup had budget for it, not from its submission: otherwise

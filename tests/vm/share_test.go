@@ -383,3 +383,38 @@ func TestTargetTakesNoShare(t *testing.T) {
 		t.Errorf("%d reads of %d requests with a target, %d of %d without, want 0.7 of both", held, heldAll, reads, all)
 	}
 }
+
+// Requests of 1 MiB on a disk that does sixty a second: a few keep it busy, and who comes
+// back waits for all that are inside. So there are few, however many are outstanding, and
+// they stay few where none completes between two looks at them.
+func TestFewLargeRequestsInside(t *testing.T) {
+	withModelDisk(t)
+	loaded(t)
+	const most = 24 // twice what keeps it busy, 16, and what came in before
+	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=16", "size_mib=256", "tags=1023"})
+	d.use(t, elevator)
+	var groups []string
+	for _, weight := range []string{"200", "100"} {
+		g := newGroup(t, "w"+weight)
+		write(t, filepath.Join(g, weightFile), weight)
+		startFio(t, d, g, "--time_based", "--runtime=60", "--rw=write", "--bs=1M", "--iodepth=64")
+		groups = append(groups, g)
+	}
+	time.Sleep(3 * time.Second)
+	before := d.ios(t)
+	for range 30 {
+		time.Sleep(100 * time.Millisecond)
+		if n := d.inside(t); n > most {
+			d.logState(t)
+			t.Fatalf("%d requests of 1 MiB are inside, want %d at most", n, most)
+		}
+	}
+	if n := d.ios(t) - before; n < 150 { // of 180
+		t.Errorf("%d requests in 3 s, want 150 or more: the disk is not kept busy", n)
+	}
+	for _, g := range groups {
+		if keyed(t, g, statFile, d)["wios"] == 0 {
+			t.Errorf("%s wrote nothing", g)
+		}
+	}
+}
