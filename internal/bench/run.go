@@ -151,6 +151,9 @@ func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error)
 			c.BytesPS += d.counted.BytesPS
 			c.IOPS += d.counted.IOPS
 		}
+		if o.Both != nil && c.Read != nil && c.Write != nil {
+			c.Both = &result.Direction{BytesPS: c.BytesPS, IOPS: c.IOPS, Lat: o.Both.Lat, Requests: o.Both.Requests}
+		}
 		run.Containers = append(run.Containers, c)
 	}
 	run.Sum()

@@ -69,8 +69,11 @@ func TestRun(t *testing.T) {
 	within(t, "total requests", run.TotalIOPS, 2*1010, 600*time.Millisecond, took)
 	within(t, "bytes read", a.Read.BytesPS, 4096000, 600*time.Millisecond, took)
 	within(t, "writes", a.Write.IOPS, 10, 600*time.Millisecond, took)
-	if a.Write.Lat.P50 != 240.64 {
+	if a.Write.Lat.P50 != 34.048 {
 		t.Errorf("latency of writes %+v, want the fixture's", a.Write.Lat)
+	}
+	if a.Both == nil || a.Both.Lat.P99 != 313.344 || a.Both.Requests != 77556 || a.Both.IOPS != a.IOPS || a.Both.BytesPS != a.BytesPS {
+		t.Errorf("reads and writes together %+v, want the fixture's latency, and rates of %+v", a.Both, a)
 	}
 	if phases[0] != PhaseSetup || phases[1] != PhaseStart || phases[len(phases)-1] != PhaseDone {
 		t.Errorf("phases %v", phases)

@@ -29,16 +29,16 @@ func TestWindowAgreesWithFio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The fixture: 37081088 bytes in 9048 reads and 37986304 in 9271 writes,
-	// and 32 more (16 each) that are in flight at its end, in 713 ms.
+	// The fixture: 159080448 bytes in 38832 reads and 158593024 in 38717 writes,
+	// and 32 more (16 each) that are in flight at its end, in 701 ms.
 	open := cgroup.IOStat{ReadBytes: 1 << 40, WriteBytes: 1 << 30, ReadIOs: 1 << 28, WriteIOs: 1 << 18}
 	closed := open
-	closed.ReadBytes += 37081088 + 16*4096
-	closed.ReadIOs += 9048 + 16
-	closed.WriteBytes += 37986304 + 16*4096
-	closed.WriteIOs += 9271 + 16
+	closed.ReadBytes += 159080448 + 16*4096
+	closed.ReadIOs += 38832 + 16
+	closed.WriteBytes += 158593024 + 16*4096
+	closed.WriteIOs += 38717 + 16
 	begin := time.Now()
-	w := window{open: [][]sample{{{at: begin, io: open}}}, close: [][]sample{{{at: begin.Add(713 * time.Millisecond), io: closed}}}}
+	w := window{open: [][]sample{{{at: begin, io: open}}}, close: [][]sample{{{at: begin.Add(701 * time.Millisecond), io: closed}}}}
 	read, write, _ := w.rates(0)
 	for _, tt := range []struct {
 		name      string

@@ -203,7 +203,7 @@ func TestParseRefusesExpectations(t *testing.T) {
 		{"container of a metric that has none", `metric = "total_iops"`, "metric = \"total_iops\"\ncontainer = \"a\"",
 			"x:61: expect.container: means nothing for total_iops; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, cpu_pct, cpu_pct_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, finish_vs_best, finish_ms, settle_ms"},
 		{"direction", `direction = "write"`, `direction = "trim"`,
-			`x:68: expect.direction: "trim" is not allowed; allowed: read, write`},
+			`x:68: expect.direction: "trim" is not allowed; allowed: read, write, both`},
 		{"want alone", "within_pct = 5\n", "", "x:63: expect.within_pct: is missing; allowed: a percentage above 0, at most 100"},
 		{"within_pct alone", "want = 100\n", "", "x:63: expect.want: is missing; allowed: what within_pct is about, above 0"},
 		{"within_pct 0", "within_pct = 5", "within_pct = 0", "x:70: expect.within_pct: 0 is out of range; allowed: above 0, at most 100"},

@@ -16,7 +16,7 @@ type Expectation struct {
 	Case      string
 	Scheduler string
 	Metric    Metric
-	// Direction is "read" or "write"; "" for a metric that has none, for rates
+	// Direction is "read", "write" or "both"; "" for a metric that has none, for rates
 	// of both together, and for the worse of the two where latencies are compared.
 	Direction string
 	// Container narrows the metric to one container. "" is the sum of all for
@@ -53,7 +53,9 @@ func (x Expectation) Subject() string {
 	if x.Case != "" {
 		text = x.Case + ": " + text
 	}
-	if x.Direction != "" {
+	if x.Direction == "both" {
+		text += " of reads and writes together"
+	} else if x.Direction != "" {
 		text += " of " + x.Direction + "s"
 	}
 	if x.Container != "" {
@@ -168,6 +170,9 @@ func (c *checker) expectation(key string, f *fileExpect, e *Experiment, k *Case)
 	return x
 }
 
+// directions are what a figure may be narrowed to; "both" is of all requests together.
+var directions = []string{"read", "write", "both"}
+
 // narrowing checks direction and container, and sets the default: latencies
 // are those of reads.
 func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, containers []string) {
@@ -175,8 +180,8 @@ func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, container
 	if f.Direction != nil {
 		if !form.direction {
 			c.fail(key+".direction", "means nothing for "+x.Metric.Kind, "only with "+kindsWith(func(f metricForm) bool { return f.direction }))
-		} else if x.Direction != "read" && x.Direction != "write" {
-			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), "read, write")
+		} else if !slices.Contains(directions, x.Direction) {
+			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), strings.Join(directions, ", "))
 		}
 	} else if x.Metric.Kind == LatUS || x.Metric.Kind == LatVsBest {
 		x.Direction = "read"

@@ -73,6 +73,7 @@ func TestMetrics(t *testing.T) {
 		{"metric = \"p99_vs_fair\"\ndirection = \"write\"\ncontainer = \"large\"", "p99_vs_fair of writes of large", "", ""},
 		{`metric = "p99_vs:kyber"`, "p99_vs:kyber", same, "kyber"},
 		{"metric = \"p99_vs:none\"\ndirection = \"read\"", "p99_vs:none of reads", same, "none"},
+		{"metric = \"p99_vs:none\"\ndirection = \"both\"", "p99_vs:none of reads and writes together", same, "none"},
 		{`metric = "lat_vs_best.p99_9"`, "lat_vs_best.p99_9 of reads", "", ""},
 		{"metric = \"bytes_per_s_vs_best\"\ndirection = \"write\"", "bytes_per_s_vs_best of writes", "", ""},
 		{`metric = "total_vs_none"`, "total_vs_none", same, "none"},

@@ -23,7 +23,7 @@ func TestArgs(t *testing.T) {
 	}
 	want := strings.Fields(`--name=w1000 --filename=/dev/nullb0 --offset=1073741824 --size=536870912 --time_based
 		--ramp_time=500000us --runtime=2000000us --randrepeat=0 --randseed=3 --norandommap=1 --lat_percentiles=1 --clat_percentiles=0
-		--percentile_list=10:30:50:70:90:95:99:99.9:99.99 --group_reporting --disk_util=0 --eta=never --output-format=json
+		--percentile_list=10:30:50:70:90:95:99:99.9:99.99 --unified_rw_reporting=both --group_reporting --disk_util=0 --eta=never --output-format=json
 		--output=out.json --bs=4k --iodepth=32 --rw=randread`)
 	want = append(want, "--exec_prerun=read go <go", "--readonly")
 	got := j.Args("out.json")
@@ -79,18 +79,22 @@ func TestDecodeMixed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Version != "fio-3.33" || o.Job != "w1000" || o.UserPct != 0.561798 || o.SystemPct != 45.505618 {
+	if o.Version != "fio-3.33" || o.Job != "w1000" || o.UserPct != 9.0 || o.SystemPct != 45.571429 {
 		t.Errorf("%+v", o)
 	}
-	if !near(o.Read.BytesPS, 37081088/0.713) || !near(o.Read.IOPS, 9048/0.713) {
+	if !near(o.Read.BytesPS, 159080448/0.701) || !near(o.Read.IOPS, 38832/0.701) {
 		t.Errorf("read %g bytes/s, %g IOPS", o.Read.BytesPS, o.Read.IOPS)
 	}
 	want := result.Latency{
-		Mean: 279.149144921, P10: 148.48, P30: 199.68, P50: 240.64, P70: 284.672, P90: 358.4, P95: 399.36,
-		P99: 477.184, P999: 16056.32, P9999: 17170.432, Max: 17072.266,
+		Mean: 78.903345334, P10: 22.4, P30: 27.008, P50: 34.048, P70: 45.824, P90: 67.072, P95: 84.48,
+		P99: 419.84, P999: 4816.896, P9999: 84410.368, Max: 84234.865,
 	}
 	if got := o.Write.Lat; got != want {
 		t.Errorf("write latency\n got %+v\nwant %+v", got, want)
+	}
+	// Between that of the reads, 226.304, and that of the writes.
+	if o.Both.Lat.P99 != 313.344 || o.Both.Lat.Max != 84440.734 || o.Both.Requests != 77556 {
+		t.Errorf("reads and writes together: %+v", o.Both)
 	}
 }
 
@@ -99,7 +103,7 @@ func TestDecodeReadOnlyHasNoWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Write != nil || o.Read == nil || o.Read.Lat.P9999 != 2605.056 {
+	if o.Write != nil || o.Both != nil || o.Read == nil || o.Read.Lat.P9999 != 2605.056 {
 		t.Errorf("read %+v, write %+v", o.Read, o.Write)
 	}
 }
@@ -113,11 +117,16 @@ func TestDecodeFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mixed, err := os.ReadFile("testdata/mixed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ name, text, want string }{
 		{"empty", "", "not JSON"},
 		{"only a complaint", "fio: engine nosuch not loadable\n", "engine nosuch not loadable"},
 		{"cut off", string(good[:len(good)/2]), "not JSON"},
 		{"no job", `{"fio version": "fio-3.33", "jobs": []}`, "0 jobs"},
+		{"percentile of both missing", strings.Replace(string(mixed), `"99.000000" : 313344,`, "", 1), "reads and writes together: output has no latency percentile 99"},
 		{"percentile missing", strings.Replace(string(good), `"99.900000"`, `"98.000000"`, 1), "no latency percentile 99.9"},
 	}
 	for _, tt := range tests {

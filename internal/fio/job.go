@@ -80,7 +80,8 @@ func (j Job) Args(output string) []string {
 		"--lat_percentiles=1",
 		"--clat_percentiles=0",
 		"--percentile_list="+percentiles,
-		"--group_reporting", // several processes (numjobs) are one job in the output
+		"--unified_rw_reporting=both", // reads, writes, and all of them
+		"--group_reporting",           // several processes (numjobs) are one job in the output
 		"--disk_util=0",
 		"--eta=never",
 		"--output-format=json",

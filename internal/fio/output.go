@@ -25,6 +25,8 @@ type Output struct {
 	// Read and Write are nil where the job did no such I/O. Their rates are
 	// over fio's own time, which need not be that of another fio.
 	Read, Write *result.Direction
+	// Both is of all requests together; nil where all are of one direction.
+	Both *result.Direction
 }
 
 // The parts of fio's JSON that are used. Other members are ignored: they
@@ -41,6 +43,7 @@ type job struct {
 	SysCPU float64   `json:"sys_cpu"`
 	Read   direction `json:"read"`
 	Write  direction `json:"write"`
+	Mixed  direction `json:"mixed"` // all requests, beside the two
 }
 
 type direction struct {
@@ -80,6 +83,12 @@ func Decode(text []byte) (*Output, error) {
 	}
 	if out.Write, err = j.Write.result(); err != nil {
 		return nil, fmt.Errorf("fio: job %s: write: %w", j.Name, err)
+	}
+	if out.Read == nil || out.Write == nil {
+		return out, nil
+	}
+	if out.Both, err = j.Mixed.result(); err != nil {
+		return nil, fmt.Errorf("fio: job %s: reads and writes together: %w", j.Name, err)
 	}
 	return out, nil
 }

@@ -278,7 +278,7 @@ func (r *Run) latVs(other *Run, x experiment.Expectation, name string) (highest 
 	return highest, ok
 }
 
-// directionNames are the directions that one, or "" for both, stands for.
+// directionNames are the directions that one, or "" for each of the two, stands for.
 func directionNames(one string) []string {
 	if one != "" {
 		return []string{one}
@@ -330,9 +330,15 @@ func (r *Run) container(name string) *Container {
 	return nil
 }
 
+// direction is what the container did in one, nil if nothing. All requests of one that
+// only reads, or only writes, are those.
 func (t *Container) direction(name string) *Direction {
-	if name == "write" {
+	switch {
+	case name == "write" || name == "both" && t.Read == nil:
 		return t.Write
+	case name == "both" && t.Write != nil:
+		return t.Both
+	default:
+		return t.Read
 	}
-	return t.Read
 }

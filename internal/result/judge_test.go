@@ -138,6 +138,23 @@ func TestMetricsThatCompare(t *testing.T) {
 		{kind: experiment.P99Vs, arg: "fast", direction: "write", change: func(run func(string, string) *Run) {
 			run("both", "bfq").Containers[1].Write.Lat.P99 = 30000
 		}, want: 2.5},
+		// Of all requests together, where it has both, else of those that it has.
+		{kind: experiment.P99Vs, arg: "fast", direction: "both", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[1].Both = &Direction{Lat: Latency{P99: 9000}}
+			run("both", "fast").Containers[1].Both = &Direction{Lat: Latency{P99: 6000}}
+			run("both", "bfq").Containers[1].Write.Lat.P99 = 30000
+			run("both", "bfq").Containers[0].Read.Lat.P99 = 5000
+		}, want: 1.5},
+		{kind: experiment.P99Vs, arg: "fast", direction: "both", change: func(run func(string, string) *Run) {
+			for _, name := range []string{"bfq", "fast"} {
+				run("both", name).Containers[1].Read = nil
+			}
+			run("both", "bfq").Containers[1].Write.Lat.P99 = 30000
+		}, want: 2.5},
+		{kind: experiment.P99Vs, arg: "fast", direction: "both", change: func(run func(string, string) *Run) { // ours has none
+			run("both", "fast").Containers[1].Both = &Direction{Lat: Latency{P99: 6000}}
+		}, want: unknown},
+
 		{kind: experiment.P99Vs, arg: "fast", change: func(run func(string, string) *Run) { // ours starves
 			run("both", "bfq").Containers[0].Read = nil
 		}, want: unknown},

@@ -131,6 +131,8 @@ type Container struct {
 	FinishMS *float64   `json:"finish_ms,omitempty"`
 	Read     *Direction `json:"read,omitempty"`
 	Write    *Direction `json:"write,omitempty"`
+	// Both is of its reads and writes together; null for one that does not have both.
+	Both *Direction `json:"both,omitempty"`
 	// Members says how the containers share of which this is the sum; null for
 	// one that is just itself.
 	Members *Members `json:"members,omitempty"`
@@ -141,7 +143,7 @@ type Container struct {
 	Series *Series `json:"series,omitempty"`
 }
 
-// Direction is the reads or the writes of one container.
+// Direction is the reads or the writes of one container, or all of its requests.
 type Direction struct {
 	BytesPS float64 `json:"bytes_per_s"`
 	// Requests are those of the program that the latencies are of.

@@ -60,6 +60,7 @@ func OfSeeds(runs []Run) Run {
 		c.FinishMS = medianOrNone(each, func(c *Container) *float64 { return c.FinishMS })
 		c.Read = ofSeeds(each, func(c *Container) *Direction { return c.Read })
 		c.Write = ofSeeds(each, func(c *Container) *Direction { return c.Write })
+		c.Both = ofSeeds(each, func(c *Container) *Direction { return c.Both })
 		entitled = append(entitled, c.EntitledShare)
 	}
 	sum.Sum()
