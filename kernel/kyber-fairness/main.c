@@ -67,7 +67,7 @@
  * count where the others' are compared, with what they may save and how many of their
  * requests are inside. With one of weight 1000, three of 500, 250 and 100 that keep 32
  * reads outstanding have their shares within 0.1 % and all of the total they have
- * without it, but for 0.2 % on the P4500, and it waits 1.7 ms on a null_blk of 1 ms, at
+ * without it, but for 0.2 % on the P4500, and it waits 1.6 ms on a null_blk of 1 ms, at
  * p99 (experiments/kf-open-problem.toml).
  *
  * If a runnable cgroup does not get on, say for want of tokens in its domain, a
