@@ -76,7 +76,10 @@ static bool kf_is_direct_write(struct request *rq)
 	return (rq->cmd_flags & (REQ_SYNC | REQ_IDLE)) == (REQ_SYNC | REQ_IDLE);
 }
 
-/* Which of a cgroup's reads and writes has to wait for the other, KF_OTHER: none. */
+/*
+ * Which of a cgroup's reads and writes has to wait for the other. KF_NR_DOMAINS:
+ * neither. It has to be no domain at all: whatever is named here is not dispatched.
+ */
 static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
 					   struct kf_backlog *kb)
 {
@@ -90,7 +93,7 @@ static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
 	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
 					 queuelist);
 	if (!read || !write || !kf_is_direct_write(write) || !write_wait_pct)
-		return KF_OTHER;
+		return KF_NR_DOMAINS;
 
 	now_ns = ktime_get_ns();
 	deferred = kf_write_goes_first(now_ns, read->start_time_ns,
@@ -101,6 +104,29 @@ static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
 		       kf_domain_names[deferred], now_ns - read->start_time_ns,
 		       now_ns - write->start_time_ns);
 	return deferred;
+}
+
+/*
+ * Whether each domain of a backlog that has requests is on a list that dispatch looks
+ * at, and no other is; of reads and writes one may wait for the other.
+ */
+static bool kf_ready_is_complete(struct kf_backlog *kb)
+{
+	bool waits_for_other = false;
+	int id;
+
+	for (id = KF_READ; id < KF_NR_DOMAINS; id++) {
+		bool has_requests = !list_empty(&kb->rqs[id]);
+		bool is_listed = !list_empty(&kb->node[id]);
+
+		if (has_requests == is_listed)
+			continue;
+		if (is_listed || waits_for_other || id > KF_WRITE ||
+		    list_empty(&kb->node[KF_READ + KF_WRITE - id]))
+			return false;
+		waits_for_other = true;
+	}
+	return true;
 }
 
 /**
@@ -127,6 +153,9 @@ void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		else
 			kf_ready_del(kh, kb, id);
 	}
+	/* On a kernel that looks for mistakes; on others a request would hang. */
+	if (IS_ENABLED(CONFIG_PROVE_LOCKING))
+		WARN_ON_ONCE(!kf_ready_is_complete(kb));
 }
 
 /* Its cgroup has less budget than when it was put on its list. */
