@@ -176,9 +176,10 @@ func timeArgs(cpus int, parallel bool) []string {
 	}
 }
 
-// parallelKernelArgs relax the limits that a loaded host exceeds: in real time
-// a virtual CPU runs only when the host lets it. A later argument wins.
-const parallelKernelArgs = "sysctl.kernel.watchdog_thresh=30"
+// parallelKernelArgs are for CPUs that run only when the host lets them. The
+// TSC is the host's there, and its rate would be measured wrong, so time comes
+// from the HPET. And a CPU may stand still for longer. A later argument wins.
+const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=30"
 
 // shellLine renders a command so that a shell runs the same one.
 func shellLine(argv []string) string {

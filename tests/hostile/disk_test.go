@@ -55,8 +55,8 @@ var made = []struct {
 
 const swapDisk = "hnw"
 
-// regionsOfDisk are how many a disk has; threads of three workers use them.
-const regionsOfDisk = 8
+// regionsOfDisk are how many a disk has; threads of two workers use them.
+const regionsOfDisk = 6
 
 // makeDisks makes the suite's disks and finds the real ones.
 func makeDisks() (disks []*disk, err error) {
@@ -135,7 +135,7 @@ func (d *disk) divide(index int) error {
 	for n := range count {
 		r, err := openRegion(regionOrder{
 			Memory:     fmt.Sprintf("/dev/shm/%s.%d", d.name, n),
-			ID:         uint64(index)<<32 | uint64(n),
+			ID:         uint64(index+1)<<32 | uint64(n),
 			First:      uint64(n) * regionBlocks,
 			IsBuffered: n%4 == 3,
 		})

@@ -102,16 +102,16 @@ func (k *keeper) pid() int {
 	return k.cmd.Process.Pid
 }
 
-// startLoads starts all that keeps the disks busy: three verifying workers a
+// startLoads starts all that keeps the disks busy: two verifying workers a
 // disk and a fio, and what fills memory.
 func (w *world) startLoads() {
 	for i, d := range w.disks {
 		if d.isSwap || len(d.regions) == 0 {
 			continue
 		}
-		for part := range 3 {
+		for part := range 2 {
 			var regions []regionOrder
-			for n := part; n < len(d.regions); n += 3 {
+			for n := part; n < len(d.regions); n += 2 {
 				regions = append(regions, d.regions[n].regionOrder)
 			}
 			w.keepWorker(d, regions, uint64(10*i+part))
@@ -144,7 +144,7 @@ func (w *world) keepWorker(d *disk, regions []regionOrder, salt uint64) {
 		d: d, name: fmt.Sprintf("worker %d on %s", salt%10, d.name),
 		group: func() string { return w.anyGroup(rng.Uint32()) },
 		start: func() *exec.Cmd {
-			return workerCommand(order{Device: d.path(), Regions: regions, Seed: rng.Uint64(), Pause: 4 * time.Millisecond})
+			return workerCommand(order{Device: d.path(), Regions: regions, Seed: rng.Uint64(), Pause: 60 * time.Millisecond})
 		},
 		judge: func(err error, output string) string { return w.judgeWorker(d, err, output) },
 	})
@@ -198,7 +198,8 @@ func (w *world) keepFio(d *disk, salt uint64) {
 			args := []string{
 				"--name=load", "--filename=" + d.path(), "--direct=1", "--thread", "--output-format=terse", "--randrepeat=1",
 				fmt.Sprintf("--offset=%dm", d.fioFrom), fmt.Sprintf("--size=%dm", d.fioMiB), fmt.Sprintf("--io_size=%dm", 1+rng.IntN(8)),
-				fmt.Sprint("--randseed=", rng.Uint32()), "--norandommap=0",
+				fmt.Sprint("--randseed=", rng.Uint32()), "--norandommap=0", fmt.Sprint("--nice=", loadNice),
+				"--thinktime=200ms", "--thinktime_blocks=96", // bursts: the CPU is slow, and all have a part of it
 			}
 			args = append(args, strings.Fields(fioJobs[rng.IntN(len(fioJobs))])...)
 			if !d.mayFail {

@@ -58,6 +58,9 @@ func (w *world) watch(stop <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		return err
+	}
 	v := &watcher{w: w, sleepers: map[int]sighting{}, disks: map[*disk]progressOf{}, kmsg: fd, lastShown: time.Now()}
 	go func() {
 		for {
@@ -181,8 +184,11 @@ func (v *watcher) stalls() (worst time.Duration) {
 // the suite causes: errors that it injects, limits that it sets, CPUs and disks
 // that it removes, tunables that the kernel refuses.
 var explained = regexp.MustCompile(strings.Join([]string{
-	`^(blk_update_request: )?I/O error, dev `,
+	`^(I/O|timeout|critical \S+|nonretryable|recoverable transport) error, dev `,
 	`^Buffer I/O error on dev`,
+	`^hrtimer: interrupt took`, // the host lets the VM wait
+	`^(hpet: Lost|clocksource: )`,
+	`: hybrid_.*|^workqueue: `,
 }, "|"))
 
 // readLog reads what the kernel logged since the last time.

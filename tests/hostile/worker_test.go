@@ -50,6 +50,9 @@ type regionOrder struct {
 	IsBuffered bool
 }
 
+// loadNice keeps the CPU time that loads want from the actors.
+const loadNice = 10
+
 // Each region is 1 MiB.
 const regionBlocks = 256
 
@@ -116,6 +119,7 @@ func workerMain(text string) int {
 		fmt.Println("worker: order:", err)
 		return exitFailed
 	}
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, loadNice) // who watches comes first
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, unix.SIGTERM)
 	var stopped atomic.Bool
@@ -229,7 +233,7 @@ func (w *thread) run(check bool) error {
 
 // step does one operation, of random kind and place.
 func (w *thread) step() error {
-	count := 1 << w.rng.IntN(6)
+	count := 1 << (w.rng.IntN(4) + w.rng.IntN(8)/6*2) // 1 to 8, at times 32
 	n := w.rng.IntN(regionBlocks - count + 1)
 	switch at := w.rng.IntN(100); {
 	case at < 40:
