@@ -4,8 +4,13 @@ KERNEL ?= 6.1
 # A kernel line, or all of them.
 lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 
-# Of the machine of test-debug; more than one take QEMU 8.1.
+# Of the VMs of test-debug and test-hostile; more than one take QEMU 8.1.
 CPUS ?= 2
+
+# Of test-hostile: how long it runs on the guest's clock, and the seed of its
+# decisions; without one the clock gives it.
+SECONDS ?= 900
+SEED ?= 0
 
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
@@ -63,7 +68,7 @@ test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 
 test-go: ## Go unit tests, and scripts that call the command
 	go vet ./...
-	go vet -tags vm ./tests/vm
+	go vet -tags vm ./tests/vm ./tests/hostile
 	go test ./...
 
 test-vm: ## tests of the modules on a booted kernel KERNEL
@@ -75,6 +80,20 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 guest-tests: build
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
+
+hostile-tests: guest-tests
+	go test -c -tags vm -o build/hostile.test ./tests/hostile
+	go build -o build/hostile-run ./tests/hostile/run
+
+test-hostile: ## all that can happen to disks and schedulers at once, on KERNEL: CPUS=2, SECONDS=900, SEED=
+	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
+	@$(MAKE) --no-print-directory modules hostile-tests
+	@for line in $(lines); do build/hostile-run --kernel $$line --cpus $(CPUS) --seconds $(SECONDS) --seed $(SEED) || exit 1; done
+
+test-hostile-short: ## the same for a minute in virtual time with a fixed seed, which repeats to the last byte
+	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
+	@$(MAKE) --no-print-directory modules hostile-tests
+	@for line in $(lines); do build/hostile-run --virtual --cpus 1 --kernel $$line --seconds 10 --seed 1 || exit 1; done
 
 test-containers: ## test weights of real containers, of crun and runc, on a booted kernel KERNEL
 	scripts/containers $(KERNEL)
@@ -116,6 +135,6 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug lint install man deb clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug test-hostile test-hostile-short hostile-tests lint install man deb clean

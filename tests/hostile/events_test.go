@@ -181,6 +181,13 @@ func doMemory(w *world, a *actor, op script.Op) error {
 func doSwap(w *world, a *actor, _ script.Op) error {
 	for _, d := range w.disks {
 		if d.isSwap {
+			// What comes back from swap is charged to the group, and nothing
+			// there can be killed for it.
+			for _, file := range []string{"memory.max", "memory.high"} {
+				if err := a.put(filepath.Join(groupRoot, "memory", file), "max"); err != nil {
+					return err
+				}
+			}
 			a.doing.Store("swapoff and swapon")
 			if err := swap(unix.SYS_SWAPOFF, d); err != nil {
 				return err

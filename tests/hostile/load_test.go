@@ -216,6 +216,9 @@ func (w *world) keepFio(d *disk, salt uint64) {
 			if strings.Contains(output, "Cannot allocate memory") {
 				return ""
 			}
+			if strings.Contains(output, "terminating on signal") && !strings.Contains(output, "verify:") {
+				return "" // the end of the run
+			}
 			return "fio: " + err.Error()
 		},
 	})

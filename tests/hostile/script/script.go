@@ -6,6 +6,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -149,4 +150,30 @@ func Kinds() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// Sequence are the operations that a choice with cuts runs, in the order of
+// their times if none took any, one line each.
+func (c Choice) Sequence() (lines []string) {
+	type timed struct {
+		at   time.Duration
+		line string
+	}
+	var all []timed
+	for _, actor := range Actors {
+		ops := actor.Ops(c.Seed)
+		at := time.Duration(0)
+		for i := range c.Cuts[actor.Name] {
+			op := ops.Next()
+			at += op.Pause
+			if c.Runs(actor.Name, i, op.Kind) {
+				all = append(all, timed{at, fmt.Sprintf("%8.3f s %s %d: %s %d %d %d", at.Seconds(), actor.Name, i, op.Kind, op.A, op.B, op.C)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	for _, one := range all {
+		lines = append(lines, one.line)
+	}
+	return lines
 }
