@@ -181,8 +181,13 @@ func doMemory(w *world, a *actor, op script.Op) error {
 func doSwap(w *world, a *actor, _ script.Op) error {
 	for _, d := range w.disks {
 		if d.isSwap {
-			// What comes back from swap is charged to the group, and nothing
-			// there can be killed for it.
+			// All comes back from swap, for which a group with a limit has no room
+			// and which takes long while the hog sends more.
+			for _, k := range w.keepers {
+				if k.d == nil {
+					k.signal(unix.SIGKILL)
+				}
+			}
 			for _, file := range []string{"memory.max", "memory.high"} {
 				if err := a.put(filepath.Join(groupRoot, "memory", file), "max"); err != nil {
 					return err

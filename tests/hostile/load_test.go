@@ -219,6 +219,12 @@ func (w *world) keepFio(d *disk, salt uint64) {
 			if strings.Contains(output, "terminating on signal") && !strings.Contains(output, "verify:") {
 				return "" // the end of the run
 			}
+			if strings.Contains(output, "Resource temporarily unavailable") && !strings.Contains(output, "verify:") {
+				// The kernel's own: what io_uring sends with REQ_NOWAIT and io.max
+				// holds for a while fails where a worker of the kernel submits it.
+				w.count("fio-again", 1)
+				return ""
+			}
 			return "fio: " + err.Error()
 		},
 	})

@@ -51,6 +51,7 @@ type watcher struct {
 	kmsg      int
 	relieved  time.Time
 	lastShown time.Time
+	isDumping bool // the kernel shows the state of memory: a group is at its limit
 }
 
 func (w *world) watch(stop <-chan struct{}) error {
@@ -191,6 +192,10 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`: hybrid_.*|^workqueue: `,
 }, "|"))
 
+// endOfDump is the last line of what the kernel says when a group's memory does
+// not suffice.
+var endOfDump = regexp.MustCompile(`^(Memory cgroup out of memory: Killed|Out of memory and no killable)`)
+
 // readLog reads what the kernel logged since the last time.
 func (v *watcher) readLog() {
 	buf := make([]byte, 8192)
@@ -206,13 +211,18 @@ func (v *watcher) readLog() {
 		message, _, _ = strings.Cut(message, "\n")
 		priority, _, _ := strings.Cut(prefix, ",")
 		level, _ := strconv.Atoi(priority)
+		if strings.Contains(message, " invoked oom-killer: ") {
+			v.isDumping = true
+			v.w.count("out-of-memory", 1)
+		}
 		v.w.mu.Lock()
 		v.w.log = append(v.w.log, message)
 		v.w.log = v.w.log[max(0, len(v.w.log)-60):]
-		if level&7 <= 4 && !explained.MatchString(message) && len(v.w.odd) < 200 {
+		if level&7 <= 4 && !v.isDumping && !explained.MatchString(message) && len(v.w.odd) < 200 {
 			v.w.odd = append(v.w.odd, message)
 		}
 		v.w.mu.Unlock()
+		v.isDumping = v.isDumping && !endOfDump.MatchString(message)
 		if wrong := lab.Complaints("[    0.000000] " + message); len(wrong) > 0 {
 			time.Sleep(time.Second)
 			v.w.fail("the kernel complained: %s", message)
@@ -249,7 +259,7 @@ func (w *world) dumpDisk(d *disk, now uint64) {
 	_, active := d.schedulers()
 	fmt.Printf("HOSTILE disk %s, scheduler %q, present %t, stat %s, inflight %s\n", d.name, active, d.present.Load(), get(d.sys("stat")), get(d.sys("inflight")))
 	for _, r := range d.regions {
-		if began := atomic.LoadUint64(&r.words[wordBegan]); began != 0 && now-began > uint64(time.Second) {
+		if began := atomic.LoadUint64(&r.words[wordBegan]); began != 0 && began+uint64(time.Second) < now {
 			fmt.Printf("HOSTILE   thread %d: %s at block %d for %s\n", r.words[wordThread], workerOpNames[r.words[wordWhat]], r.words[wordBlock],
 				time.Duration(now-began).Round(time.Millisecond))
 		}
