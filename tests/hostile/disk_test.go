@@ -59,8 +59,11 @@ const swapDisk = "hnw"
 const regionsOfDisk = 6
 
 // makeDisks makes the suite's disks and finds the real ones.
-func makeDisks() (disks []*disk, err error) {
+func makeDisks(isLight bool) (disks []*disk, err error) {
 	for _, m := range made {
+		if isLight && m.name == "hnb" {
+			continue
+		}
 		dir := filepath.Join("/sys/kernel/config", m.kind)
 		if !exists(dir) {
 			continue

@@ -21,6 +21,9 @@ import (
 
 // TestMain refuses to run on anything but a lab VM.
 func TestMain(m *testing.M) {
+	if code := join(); code != 0 {
+		os.Exit(code)
+	}
 	if text := os.Getenv(workerEnv); text != "" {
 		os.Exit(workerMain(text))
 	}
@@ -43,7 +46,7 @@ func TestHostile(t *testing.T) {
 	loadModules(t, []string{"modeldisk.ko", "kyber-fairness-iosched.ko", "sfq-iosched.ko", "rsd-iosched.ko"})
 	before := memory(t)
 	must(t, makeGroups())
-	w.disks, err = makeDisks()
+	w.disks, err = makeDisks(choice.IsLight)
 	must(t, err)
 	for _, d := range w.disks[:1] {
 		must(t, w.learnDefaults(d))

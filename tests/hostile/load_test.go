@@ -22,6 +22,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// groupEnv is set in a process that first joins a cgroup, to the cgroup, and
+// execEnv in one that then executes its arguments. Only the process itself can
+// do so: this one stands still from fork to exec, so that it could not thaw a
+// frozen group in which the new process waits.
+const (
+	groupEnv = "HOSTILE_GROUP"
+	execEnv  = "HOSTILE_EXEC"
+)
+
+// join is the beginning of a load; the value is for os.Exit if it is not 0.
+func join() int {
+	group := os.Getenv(groupEnv)
+	if group == "" {
+		return 0
+	}
+	if err := put(filepath.Join(group, "cgroup.procs"), fmt.Sprint(os.Getpid())); err != nil {
+		return exitNoGroup
+	}
+	if os.Getenv(execEnv) == "" {
+		return 0
+	}
+	program, err := exec.LookPath(os.Args[1])
+	if err == nil {
+		err = syscall.Exec(program, os.Args[1:], []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"})
+	}
+	fmt.Println("exec:", err)
+	return exitFailed
+}
+
 // keeper starts a load again and again: it may be killed, or its disk removed.
 type keeper struct {
 	w     *world
@@ -51,33 +80,33 @@ func (w *world) keep(k *keeper) {
 
 // once runs the load from start to end.
 func (k *keeper) once() {
-	dir, err := os.Open(k.group())
-	if err != nil {
-		return // the group was just removed
-	}
-	defer dir.Close()
 	var output bytes.Buffer
 	cmd := k.start()
 	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, groupEnv+"="+k.group())
 	k.mu.Lock()
 	if k.w.ending.Load() || k.d != nil && !k.d.present.Load() {
 		k.mu.Unlock()
 		return
 	}
-	err = cmd.Start()
+	err := cmd.Start()
 	if err == nil {
 		k.cmd = cmd
 	}
 	k.mu.Unlock()
 	if err != nil {
-		k.w.count("starts-refused", 1) // the group is going, or its limits forbid it
-		return
+		k.w.fail("%s does not start: %v", k.name, err)
 	}
 	err = cmd.Wait()
 	k.mu.Lock()
 	k.cmd = nil
 	k.mu.Unlock()
+	if cmd.ProcessState.ExitCode() == exitNoGroup {
+		return
+	}
 	k.w.count("loads", 1)
 	if wrong := k.judge(err, output.String()); wrong != "" {
 		k.w.fail("%s: %s\n%s", k.name, wrong, tail(output.String(), 20))
@@ -144,7 +173,7 @@ func (w *world) keepWorker(d *disk, regions []regionOrder, salt uint64) {
 		d: d, name: fmt.Sprintf("worker %d on %s", salt%10, d.name),
 		group: func() string { return w.anyGroup(rng.Uint32()) },
 		start: func() *exec.Cmd {
-			return workerCommand(order{Device: d.path(), Regions: regions, Seed: rng.Uint64(), Pause: 60 * time.Millisecond})
+			return workerCommand(order{Device: d.path(), Regions: regions, Seed: rng.Uint64(), Pause: w.choice.Slower(60 * time.Millisecond)})
 		},
 		judge: func(err error, output string) string { return w.judgeWorker(d, err, output) },
 	})
@@ -199,13 +228,16 @@ func (w *world) keepFio(d *disk, salt uint64) {
 				"--name=load", "--filename=" + d.path(), "--direct=1", "--thread", "--output-format=terse", "--randrepeat=1",
 				fmt.Sprintf("--offset=%dm", d.fioFrom), fmt.Sprintf("--size=%dm", d.fioMiB), fmt.Sprintf("--io_size=%dm", 1+rng.IntN(8)),
 				fmt.Sprint("--randseed=", rng.Uint32()), "--norandommap=0", fmt.Sprint("--nice=", loadNice),
-				"--thinktime=200ms", "--thinktime_blocks=96", // bursts: the CPU is slow, and all have a part of it
+				// Bursts: the CPU is slow, and all have a part of it.
+				fmt.Sprintf("--thinktime=%dms", w.choice.Slower(200*time.Millisecond).Milliseconds()), "--thinktime_blocks=64",
 			}
 			args = append(args, strings.Fields(fioJobs[rng.IntN(len(fioJobs))])...)
 			if !d.mayFail {
 				args = append(args, "--verify=crc32c", "--do_verify=1", "--verify_fatal=1")
 			}
-			return exec.Command("fio", args...)
+			cmd := exec.Command("/proc/self/exe", append([]string{"fio"}, args...)...)
+			cmd.Env = append(os.Environ(), execEnv+"=1")
+			return cmd
 		},
 		judge: func(err error, output string) string {
 			var exit *exec.ExitError

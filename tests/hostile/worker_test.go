@@ -31,6 +31,7 @@ const (
 	exitFailed  = 2 // the worker itself does not work
 	exitGone    = 3 // its disk is gone
 	exitWrong   = 4 // it read what it must not
+	exitNoGroup = 5 // its cgroup was just removed
 )
 
 // order tells a worker what to do.

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
-	o.more = flags.Args()
+	o.more, choice.IsLight = flags.Args(), o.isVirtual
 	if err := complete(&choice, *without, *cuts); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -92,7 +92,8 @@ func complete(c *script.Choice, without, cuts string) error {
 		c.Seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
 	env := map[string]string{
-		"HOSTILE_SEED": fmt.Sprint(c.Seed), "HOSTILE_SECONDS": fmt.Sprint(c.Seconds), "HOSTILE_WITHOUT": without, "HOSTILE_CUTS": cuts,
+		"HOSTILE_SEED": fmt.Sprint(c.Seed), "HOSTILE_SECONDS": fmt.Sprint(c.Seconds), "HOSTILE_LIGHT": fmt.Sprint(c.IsLight),
+		"HOSTILE_WITHOUT": without, "HOSTILE_CUTS": cuts,
 	}
 	read, err := script.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
@@ -117,7 +118,7 @@ func (o options) explain(c script.Choice) {
 	if o.isVirtual {
 		fmt.Print(" --virtual")
 	}
-	for _, line := range c.Environment()[2:] {
+	for _, line := range c.Environment()[3:] {
 		name, value, _ := strings.Cut(line, "=")
 		if value != "" {
 			fmt.Printf(" --%s %s", strings.ToLower(strings.TrimPrefix(name, "HOSTILE_")), value)

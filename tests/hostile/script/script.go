@@ -77,10 +77,20 @@ func (o *Ops) Next() Op {
 type Choice struct {
 	Seed    uint64
 	Seconds int
+	// IsLight has all loads do less, for VMs whose time is counted in instructions.
+	IsLight bool
 	// Without are the kinds of operations that are left out.
 	Without []string
 	// Cuts are how many operations an actor does, for those that end early.
 	Cuts map[string]int
+}
+
+// Slower is a load's pause.
+func (c Choice) Slower(pause time.Duration) time.Duration {
+	if c.IsLight {
+		return 8 * pause
+	}
+	return pause
 }
 
 // Environment is what the guest is told.
@@ -90,7 +100,7 @@ func (c Choice) Environment() []string {
 		cuts = append(cuts, fmt.Sprintf("%s=%d", name, c.Cuts[name]))
 	}
 	return []string{
-		fmt.Sprint("HOSTILE_SEED=", c.Seed), fmt.Sprint("HOSTILE_SECONDS=", c.Seconds),
+		fmt.Sprint("HOSTILE_SEED=", c.Seed), fmt.Sprint("HOSTILE_SECONDS=", c.Seconds), fmt.Sprint("HOSTILE_LIGHT=", c.IsLight),
 		"HOSTILE_WITHOUT=" + strings.Join(c.Without, ","), "HOSTILE_CUTS=" + strings.Join(cuts, ","),
 	}
 }
@@ -102,6 +112,9 @@ func FromEnvironment(getenv func(string) string) (c Choice, err error) {
 	}
 	if c.Seconds, err = strconv.Atoi(getenv("HOSTILE_SECONDS")); err != nil {
 		return c, fmt.Errorf("HOSTILE_SECONDS: %w", err)
+	}
+	if c.IsLight, err = strconv.ParseBool(getenv("HOSTILE_LIGHT")); err != nil {
+		return c, fmt.Errorf("HOSTILE_LIGHT: %w", err)
 	}
 	if list := getenv("HOSTILE_WITHOUT"); list != "" {
 		c.Without = strings.Split(list, ",")

@@ -38,7 +38,7 @@ func TestOpsRepeat(t *testing.T) {
 }
 
 func TestChoice(t *testing.T) {
-	want := Choice{Seed: 1<<64 - 1, Seconds: 900, Without: []string{"cpu", "removal"}, Cuts: map[string]int{"switch": 12, "group": 0}}
+	want := Choice{Seed: 1<<64 - 1, Seconds: 900, IsLight: true, Without: []string{"cpu", "removal"}, Cuts: map[string]int{"switch": 12, "group": 0}}
 	env := map[string]string{}
 	for _, line := range want.Environment() {
 		name, value, _ := strings.Cut(line, "=")
