@@ -185,6 +185,8 @@ func doSwap(w *world, a *actor, _ script.Op) error {
 			// and which takes long while the hog sends more.
 			for _, k := range w.keepers {
 				if k.d == nil {
+					k.isAway.Store(true)
+					defer k.isAway.Store(false)
 					k.signal(unix.SIGKILL)
 				}
 			}

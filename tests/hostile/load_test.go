@@ -58,6 +58,8 @@ type keeper struct {
 	name  string
 	group func() string
 	start func() *exec.Cmd
+	// isAway keeps the load from being started.
+	isAway atomic.Bool
 	// judge says what was wrong with an end; "" is nothing.
 	judge func(err error, output string) string
 
@@ -70,7 +72,7 @@ func (w *world) keep(k *keeper) {
 	w.keepers = append(w.keepers, k)
 	w.loads.Go(func() {
 		for !w.ending.Load() {
-			if k.d == nil || k.d.present.Load() {
+			if !k.isAway.Load() && (k.d == nil || k.d.present.Load()) {
 				k.once()
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -173,7 +175,7 @@ func (w *world) keepWorker(d *disk, regions []regionOrder, salt uint64) {
 		d: d, name: fmt.Sprintf("worker %d on %s", salt%10, d.name),
 		group: func() string { return w.anyGroup(rng.Uint32()) },
 		start: func() *exec.Cmd {
-			return workerCommand(order{Device: d.path(), Regions: regions, Seed: rng.Uint64(), Pause: w.choice.Slower(60 * time.Millisecond)})
+			return workerCommand(order{Device: d.path(), Regions: regions, Seed: rng.Uint64(), Pause: w.choice.Slower(120 * time.Millisecond)})
 		},
 		judge: func(err error, output string) string { return w.judgeWorker(d, err, output) },
 	})
@@ -227,9 +229,9 @@ func (w *world) keepFio(d *disk, salt uint64) {
 			args := []string{
 				"--name=load", "--filename=" + d.path(), "--direct=1", "--thread", "--output-format=terse", "--randrepeat=1",
 				fmt.Sprintf("--offset=%dm", d.fioFrom), fmt.Sprintf("--size=%dm", d.fioMiB), fmt.Sprintf("--io_size=%dm", 1+rng.IntN(8)),
-				fmt.Sprint("--randseed=", rng.Uint32()), "--norandommap=0", fmt.Sprint("--nice=", loadNice),
+				fmt.Sprint("--randseed=", rng.Uint32()), "--norandommap=0", "--allow_file_create=0", fmt.Sprint("--nice=", loadNice),
 				// Bursts: the CPU is slow, and all have a part of it.
-				fmt.Sprintf("--thinktime=%dms", w.choice.Slower(200*time.Millisecond).Milliseconds()), "--thinktime_blocks=64",
+				fmt.Sprintf("--thinktime=%dms", w.choice.Slower(500*time.Millisecond).Milliseconds()), "--thinktime_blocks=64",
 			}
 			args = append(args, strings.Fields(fioJobs[rng.IntN(len(fioJobs))])...)
 			if !d.mayFail {

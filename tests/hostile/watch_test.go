@@ -23,11 +23,11 @@ import (
 // Bounds on the guest's clock. What takes longer than the first gets relief: all
 // that may lawfully make it wait is undone, and it has the same time once more.
 const (
-	reliefAfter = 30 * time.Second
+	reliefAfter = 45 * time.Second
 	failAfter   = 2 * reliefAfter
 	// stalledAfter bounds how long a disk with requests in flight may complete
 	// none. Lost requests time out after 1.5 s, SCSI's after some more.
-	stalledAfter = 25 * time.Second
+	stalledAfter = 30 * time.Second
 )
 
 // sighting is a task that sleeps where no signal wakes it.
