@@ -5,7 +5,6 @@
 package hostile
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"isolio/tests/guest"
 )
 
 // disk is one disk that the suite torments.
@@ -222,20 +223,9 @@ func (d *disk) mayError() bool {
 	return now < d.faulty.Load() || !d.present.Load() || now-d.changed.Load() < int64(5*time.Second)
 }
 
-// put writes text with one write(2), as a kernel file wants it.
-func put(file, text string) error {
-	f, err := os.OpenFile(file, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
-}
+func put(file, text string) error { return guest.Put(file, text) }
 
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
-}
+func exists(file string) bool { return guest.Exists(file) }
 
 // get reads a small file and returns its text without white space around it.
 func get(file string) string {

@@ -7,7 +7,6 @@ package hostile
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/lab"
+	"isolio/tests/guest"
 	"isolio/tests/hostile/script"
 )
 
@@ -101,17 +101,9 @@ func moduleName(file string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
+// loadModule loads a module that may be there.
 func loadModule(file string) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	flags := 0
-	if !strings.HasSuffix(file, ".ko") {
-		flags = unix.MODULE_INIT_COMPRESSED_FILE
-	}
-	err = unix.FinitModule(int(f.Fd()), "", flags)
+	err := guest.LoadModule(file)
 	if errors.Is(err, unix.EEXIST) {
 		return nil
 	}
