@@ -81,6 +81,11 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 		}
 		disks = append(disks, d)
 	}
+	loop, err := loopDisk()
+	if err != nil {
+		return nil, err
+	}
+	disks = append(disks, loop...)
 	disks = append(disks, realDisks()...)
 	for i, d := range disks {
 		if d.config != "" {
@@ -99,6 +104,31 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 		}
 	}
 	return disks, nil
+}
+
+// loopDisk makes a loop device of a file in memory, if the kernel has them.
+func loopDisk() ([]*disk, error) {
+	const device, size = "/dev/loop0", 24 << 20
+	if !exists(device) {
+		return nil, nil
+	}
+	file, err := os.OpenFile("/dev/shm/loop0.img", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // the device holds it
+	if err := file.Truncate(size); err != nil {
+		return nil, err
+	}
+	loop, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer loop.Close()
+	if err := unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_SET_FD, int(file.Fd())); err != nil {
+		return nil, fmt.Errorf("%s: %w", device, err)
+	}
+	return []*disk{{name: "loop0"}}, nil
 }
 
 // realDisks are those that the VM came with: the guest's root is in memory.

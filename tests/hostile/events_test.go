@@ -130,16 +130,31 @@ func doModelFault(w *world, a *actor, op script.Op) error {
 
 const scsiDebug = "/sys/bus/pseudo/drivers/scsi_debug"
 
-// doScsiFault has scsi_debug's disks fail each so many-th command. The bits:
-// 4 no answer, 8 recovered error, 16 transport error, 32 and 64 protection
-// errors, 128 short transfer, 256 host busy.
-func doScsiFault(_ *world, a *actor, op script.Op) error {
+// What scsi_debug does with each so many-th command.
+const (
+	scsiLoses     = 4
+	scsiRecovers  = 8
+	scsiTransport = 16
+	scsiBusy      = 0x8000
+)
+
+// doScsiFault has scsi_debug's disk fail each so many-th command.
+func doScsiFault(w *world, a *actor, op script.Op) error {
 	if !exists(scsiDebug) {
 		return errNothing
 	}
-	opts := pick([]int{8, 16, 0x8000, 8, 16}, op.A)
+	for _, d := range w.disks {
+		if isScsiDebug(d.name) {
+			d.faulty.Store(1 << 62)
+			_ = put(d.sys("device/timeout"), "2") // seconds until a lost command times out
+		}
+	}
+	opts, every := pick([]int{scsiRecovers, scsiTransport, scsiBusy, scsiLoses}, op.A), 20+op.B%200
+	if opts == scsiLoses {
+		every *= 10
+	}
 	err := a.put(scsiDebug+"/opts", fmt.Sprint(opts))
-	return errors.Join(err, a.put(scsiDebug+"/every_nth", fmt.Sprint(20+op.B%200)))
+	return errors.Join(err, a.put(scsiDebug+"/every_nth", fmt.Sprint(every)))
 }
 
 func doNoFault(w *world, a *actor, _ script.Op) error {

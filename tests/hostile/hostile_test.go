@@ -103,6 +103,10 @@ func (w *world) takeDown(t *testing.T) {
 			must(t, d.powerOff())
 			must(t, os.Remove(d.config))
 		}
+		if d.name == "loop0" {
+			must(t, d.ioctl(unix.LOOP_CLR_FD))
+			must(t, os.Remove("/dev/shm/loop0.img"))
+		}
 		for _, r := range d.regions {
 			must(t, os.Remove(r.Memory))
 		}

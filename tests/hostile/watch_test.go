@@ -20,36 +20,35 @@ import (
 	"isolio/internal/lab"
 )
 
-// Bounds on the guest's clock. What takes longer than the first gets relief: all
-// that may lawfully make it wait is undone, and it has the same time once more.
+// Bounds on the watcher's clock. What takes longer than the first gets relief:
+// all that may lawfully make it wait is undone, and it has the same time once more.
 const (
-	reliefAfter = 45 * time.Second
+	reliefAfter = 30 * time.Second
 	failAfter   = 2 * reliefAfter
 	// stalledAfter bounds how long a disk with requests in flight may complete
 	// none. Lost requests time out after 1.5 s, SCSI's after some more.
-	stalledAfter = 30 * time.Second
+	stalledAfter = 25 * time.Second
 )
 
-// sighting is a task that sleeps where no signal wakes it.
-type sighting struct {
-	since time.Time
-	runs  string // how often it had run then
-	text  string
-}
+// A look a second; the clock advances by this much at most from one to the next.
+// So time in which the host did not let the VM run does not count.
+const mostBetween = 2 * time.Second
 
-// progressOf is what a disk had done when it was last seen to do something.
-type progressOf struct {
-	done  uint64
-	since time.Time
+// sight is something that the watcher sees again and again.
+type sight struct {
+	since time.Duration // on the watcher's clock
+	state string        // it is another thing when this differs
 }
 
 // watcher looks at everything once a second.
 type watcher struct {
 	w         *world
-	sleepers  map[int]sighting
-	disks     map[*disk]progressOf
+	clock     time.Duration
+	looked    time.Time
+	sights    map[string]sight // of the last look
+	seen      map[string]sight // of this one
 	kmsg      int
-	relieved  time.Time
+	relieved  time.Duration // when relief was given; 0 for not
 	lastShown time.Time
 	isDumping bool // the kernel shows the state of memory: a group is at its limit
 }
@@ -62,7 +61,7 @@ func (w *world) watch(stop <-chan struct{}) error {
 	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
 		return err
 	}
-	v := &watcher{w: w, sleepers: map[int]sighting{}, disks: map[*disk]progressOf{}, kmsg: fd, lastShown: time.Now()}
+	v := &watcher{w: w, kmsg: fd, looked: time.Now(), lastShown: time.Now()}
 	go func() {
 		for {
 			select {
@@ -78,28 +77,42 @@ func (w *world) watch(stop <-chan struct{}) error {
 
 func (v *watcher) look() {
 	v.readLog()
+	v.clock += min(time.Since(v.looked), mostBetween)
+	v.looked = time.Now()
+	v.seen = map[string]sight{}
 	worst := max(v.tasks(), v.operations(), v.actorTimes(), v.stalls())
+	v.sights = v.seen
 	switch {
 	case worst < reliefAfter:
-		if !v.relieved.IsZero() {
+		if v.relieved != 0 {
 			fmt.Println("HOSTILE relief helped")
-			v.relieved = time.Time{}
+			v.relieved = 0
 			v.w.calm.Store(false)
 		}
-	case v.relieved.IsZero():
-		v.relieved = time.Now()
+	case v.relieved == 0:
+		v.relieved = v.clock
 		v.w.count("reliefs", 1)
 		fmt.Printf("HOSTILE relief: something takes %s\n", worst.Round(time.Second))
 		v.w.calm.Store(true)
 		v.w.dump()
 		go v.w.relief()
-	case time.Since(v.relieved) > failAfter-reliefAfter:
+	case v.clock-v.relieved > failAfter-reliefAfter:
 		v.w.fail("something takes %s", worst.Round(time.Second))
 	}
 	if time.Since(v.lastShown) > 3*time.Second {
 		v.lastShown = time.Now()
 		v.w.progress()
 	}
+}
+
+// age is how long the watcher has seen the thing in this state.
+func (v *watcher) age(thing, state string) time.Duration {
+	now := sight{since: v.clock, state: state}
+	if was, ok := v.sights[thing]; ok && was.state == state {
+		now = was
+	}
+	v.seen[thing] = now
+	return v.clock - now.since
 }
 
 // eachTask calls fn for every task, with its directory in /proc.
@@ -115,21 +128,12 @@ func eachTask(fn func(tid int, dir string)) {
 // tasks is how long the longest sleeper has slept uninterruptibly, without
 // running once.
 func (v *watcher) tasks() (worst time.Duration) {
-	now := time.Now()
-	seen := map[int]sighting{}
-	eachTask(func(tid int, dir string) {
+	eachTask(func(_ int, dir string) {
 		text, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err != nil || !isBlocked(string(text)) {
-			return
+		if err == nil && isBlocked(string(text)) {
+			worst = max(worst, v.age(dir, get(filepath.Join(dir, "schedstat"))))
 		}
-		at := sighting{since: now, runs: get(filepath.Join(dir, "schedstat")), text: dir}
-		if was, ok := v.sleepers[tid]; ok && was.runs == at.runs && was.text == dir {
-			at = was
-		}
-		seen[tid] = at
-		worst = max(worst, now.Sub(at.since))
 	})
-	v.sleepers = seen
 	return worst
 }
 
@@ -139,15 +143,12 @@ func isBlocked(stat string) bool {
 
 // operations is how long the longest operation of a worker takes.
 func (v *watcher) operations() (worst time.Duration) {
-	now := monotonic()
 	for _, d := range v.w.disks {
 		for _, r := range d.regions {
 			began := atomic.LoadUint64(&r.words[wordBegan])
-			thread := r.words[wordThread]
-			if began == 0 || began > now || !exists(fmt.Sprint("/proc/", thread)) {
-				continue // none, or its worker was killed
+			if began != 0 && exists(fmt.Sprint("/proc/", r.words[wordThread])) { // else its worker was killed
+				worst = max(worst, v.age(r.Memory, fmt.Sprint(began)))
 			}
-			worst = max(worst, time.Duration(now-began))
 		}
 	}
 	return worst
@@ -155,10 +156,9 @@ func (v *watcher) operations() (worst time.Duration) {
 
 // actorTimes is how long the longest operation of an actor takes.
 func (v *watcher) actorTimes() (worst time.Duration) {
-	now := monotonic()
 	for _, a := range v.w.actors {
-		if began := a.began.Load(); began != 0 && began < now {
-			worst = max(worst, time.Duration(now-began))
+		if began := a.began.Load(); began != 0 {
+			worst = max(worst, v.age(a.Name, fmt.Sprint(began)))
 		}
 	}
 	return worst
@@ -166,15 +166,12 @@ func (v *watcher) actorTimes() (worst time.Duration) {
 
 // stalls is how long a disk has had requests in flight and completed none.
 func (v *watcher) stalls() (worst time.Duration) {
-	now := time.Now()
 	for _, d := range v.w.disks {
-		at := progressOf{done: d.statistics(0, 4, 11, 15), since: now}
-		was, ok := v.disks[d]
-		if ok && was.done == at.done && d.statistics(8) > 0 {
-			at.since = was.since
+		if d.statistics(8) == 0 {
+			continue
 		}
-		v.disks[d] = at
-		if stalled := now.Sub(at.since); stalled > stalledAfter {
+		stalled := v.age(d.path(), fmt.Sprint(d.statistics(0, 4, 11, 15)))
+		if stalled > stalledAfter {
 			worst = max(worst, stalled+reliefAfter-stalledAfter)
 		}
 	}
@@ -185,8 +182,9 @@ func (v *watcher) stalls() (worst time.Duration) {
 // the suite causes: errors that it injects, limits that it sets, CPUs and disks
 // that it removes, tunables that the kernel refuses.
 var explained = regexp.MustCompile(strings.Join([]string{
-	`^(I/O|timeout|critical \S+|nonretryable|recoverable transport) error, dev `,
-	`^Buffer I/O error on dev`,
+	`^(I/O|timeout|operation not supported|critical \S+|nonretryable|recoverable transport) error, dev `,
+	`^(Buffer|buffer_io_error|lost async page write).*`,
+	`^(sd|scsi|host) \S+: `,    // errors of scsi_debug, recovered or not
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
 	`: hybrid_.*|^workqueue: `,

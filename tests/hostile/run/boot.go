@@ -27,12 +27,19 @@ type outcome struct {
 	progress map[string]int
 }
 
+// stock are the kernel's modules for more disks: one of SCSI, in memory, that
+// can be told to fail, and one on a file.
+var stock = []string{"sd_mod", "scsi_debug dev_size_mb=24 ndelay=200000 lbpu=1", "loop max_loop=1"}
+
 // boot runs the suite once. The error says that it could not be run.
 func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (outcome, error) {
 	limit := time.Duration(c.Seconds)*time.Second + 10*time.Minute
 	args := []string{
 		"--build", o.build, "--kernel", o.kernel, "--isolio", filepath.Join(o.build, "isolio"), "--binary", filepath.Join(o.build, "hostile.test"),
 		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--limit", limit.String(), "--timeout", (2 * limit).String(),
+	}
+	for _, module := range stock {
+		args = append(args, "--stock", module)
 	}
 	if !o.isVirtual {
 		args = append(args, "--parallel")
