@@ -187,7 +187,8 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^(sd|scsi|host) \S+: `,    // errors of scsi_debug, recovered or not
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
-	`: hybrid_.*|^workqueue: `,
+	`callbacks suppressed$`,
+	`^block device autoloading is deprecated`, // a disk is opened that was just removed
 }, "|"))
 
 // endOfDump is the last line of what the kernel says when a group's memory does
