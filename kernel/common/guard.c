@@ -37,8 +37,9 @@
  * What is inside
  *
  * What guard_dispatch() let go and has not been freed or given back. A hardware
- * context has no more inside than the device has tags for it: a request
- * that waits for a tag would be counted as one that the device passes over.
+ * context has no more inside than the device has tags for it, or for all if they
+ * share tags: a request that waits for a tag would be counted as one that the device
+ * passes over.
  * A request that is given back (requeue) counts as completed, as in the paper: it
  * leaves, and is a new one when it comes again. But one that its driver has
  * prepared does not come again: the block layer sends it as soon as it can, so
@@ -75,9 +76,40 @@
 #define GUARD_PERIOD_NS		(100 * NSEC_PER_MSEC)
 #define GUARD_MAX_WAIT_MS_MAX	(3600U * 1000)
 
-static u32 guard_nr_tags(struct blk_mq_hw_ctx *hctx)
+/* Whether all hardware contexts take their tags from the same ones. */
+static bool guard_tags_are_shared(struct guard *guard)
 {
-	return hctx->tags->nr_tags - hctx->tags->nr_reserved_tags;
+	return guard->q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED;
+}
+
+/* Where the requests in flight of a hardware context are counted. */
+static u32 *guard_nr_inside(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	return &guard->nr_inside[guard_tags_are_shared(guard) ? 0 : hctx->queue_num];
+}
+
+/* One that no CPU is mapped to has no tags, and nothing to dispatch. */
+static bool guard_is_full(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	struct blk_mq_tags *tags = hctx->tags;
+
+	return tags && READ_ONCE(*guard_nr_inside(guard, hctx)) >=
+		       tags->nr_tags - tags->nr_reserved_tags;
+}
+
+/*
+ * Have the hardware context run when one of its tags comes free. The block layer
+ * restarts that of the request that is freed: of tags that are shared, that may be
+ * another one, so then all are run.
+ */
+static void guard_await_tag(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	lockdep_assert_held(&guard->lock);
+
+	if (guard_tags_are_shared(guard))
+		guard->is_tag_awaited = true;
+	else
+		blk_mq_sched_mark_restart_hctx(hctx);
 }
 
 /* Close the gate, or open it. Returns whether somebody waits for that. */
@@ -172,17 +204,15 @@ bool __guard_holds(struct guard *guard, struct blk_mq_hw_ctx *hctx)
 	bool is_full, holds;
 
 	/* What is seen here may be old: then it is seen again under the lock. */
-	if (!READ_ONCE(guard->is_closed) &&
-	    READ_ONCE(guard->nr_inside[hctx->queue_num]) < guard_nr_tags(hctx))
+	if (!READ_ONCE(guard->is_closed) && !guard_is_full(guard, hctx))
 		return false;
 
 	spin_lock_irqsave(&guard->lock, flags);
-	is_full = guard->age_th &&
-		  guard->nr_inside[hctx->queue_num] >= guard_nr_tags(hctx);
+	is_full = guard->age_th && guard_is_full(guard, hctx);
 	if (guard->is_closed)
 		guard->is_awaited = true;
 	else if (is_full)
-		blk_mq_sched_mark_restart_hctx(hctx);
+		guard_await_tag(guard, hctx);
 	holds = guard->is_closed || is_full;
 	spin_unlock_irqrestore(&guard->lock, flags);
 
@@ -193,6 +223,7 @@ bool __guard_holds(struct guard *guard, struct blk_mq_hw_ctx *hctx)
 bool __guard_dispatch(struct guard *guard, struct request *rq)
 {
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+	u32 *nr_of_tags = guard_nr_inside(guard, hctx);
 	unsigned long flags;
 	u32 nr_inside;
 
@@ -209,8 +240,8 @@ bool __guard_dispatch(struct guard *guard, struct request *rq)
 		spin_unlock_irqrestore(&guard->lock, flags);
 		return false;
 	}
-	if (guard->nr_inside[hctx->queue_num] >= guard_nr_tags(hctx)) {
-		blk_mq_sched_mark_restart_hctx(hctx);
+	if (guard_is_full(guard, hctx)) {
+		guard_await_tag(guard, hctx);
 		spin_unlock_irqrestore(&guard->lock, flags);
 		return false;
 	}
@@ -219,8 +250,7 @@ bool __guard_dispatch(struct guard *guard, struct request *rq)
 		guard->busy_start_ns = ktime_get_ns();
 	/* The number, and one for that there is one. */
 	rq->elv.icq = (void *)(unsigned long)(ages_begin(&guard->ages) + 1);
-	WRITE_ONCE(guard->nr_inside[hctx->queue_num],
-		   guard->nr_inside[hctx->queue_num] + 1);
+	WRITE_ONCE(*nr_of_tags, *nr_of_tags + 1);
 	nr_inside = ages_inside(&guard->ages);
 	guard->depth = max(guard->depth, nr_inside);
 	guard->inside_max = max(guard->inside_max, nr_inside);
@@ -237,7 +267,7 @@ bool __guard_dispatch(struct guard *guard, struct request *rq)
 void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 {
 	u64 number = (unsigned long)rq->elv.icq - 1;
-	u32 hctx_nr = rq->mq_hctx->queue_num;
+	u32 *nr_of_tags = guard_nr_inside(guard, rq->mq_hctx);
 	unsigned long flags;
 	bool is_awaited;
 	u64 delay;
@@ -245,7 +275,7 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 	rq->elv.icq = NULL;
 	spin_lock_irqsave(&guard->lock, flags);
 	delay = ages_end(&guard->ages, number);
-	WRITE_ONCE(guard->nr_inside[hctx_nr], guard->nr_inside[hctx_nr] - 1);
+	WRITE_ONCE(*nr_of_tags, *nr_of_tags - 1);
 	if (is_served) {
 		guard->nr_completed++;
 		guard->delays[age_bucket(delay)]++;
@@ -255,7 +285,8 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 	}
 	if (guard->max_wait_ms)
 		guard_measure(guard);
-	is_awaited = guard_set_gate(guard);
+	is_awaited = guard_set_gate(guard) || guard->is_tag_awaited;
+	guard->is_tag_awaited = false;
 	spin_unlock_irqrestore(&guard->lock, flags);
 
 	if (is_awaited)
@@ -264,7 +295,7 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 
 /**
  * guard_alloc - a guard for a device, switched off
- * @q: the device's queue; the number of its hardware queues will not change
+ * @q: the device's queue
  *
  * Process context. Return: NULL if there is no memory.
  */
@@ -272,8 +303,7 @@ struct guard *guard_alloc(struct request_queue *q)
 {
 	struct guard *guard;
 
-	guard = kzalloc_node(struct_size(guard, nr_inside, q->nr_hw_queues),
-			     GFP_KERNEL, q->node);
+	guard = kzalloc_node(sizeof(*guard), GFP_KERNEL, q->node);
 	if (!guard)
 		return NULL;
 	guard->ages.inside = kvzalloc_node(array_size(AGE_NR_WORDS, sizeof(u64)),
@@ -288,6 +318,25 @@ struct guard *guard_alloc(struct request_queue *q)
 	return guard;
 }
 
+/**
+ * guard_start - have a guard count the requests of the hardware queues that there are
+ * @guard: the device's
+ *
+ * Called from init_sched, with the queue frozen; the number of hardware queues stays
+ * until the scheduler goes. Before that, where guard_alloc() may be called, it can still
+ * be the number that the device had before it got others.
+ *
+ * Return: 0, or -ENOMEM; then guard_free() is to follow.
+ */
+int guard_start(struct guard *guard)
+{
+	/* Memory must not wait for the frozen queue. */
+	guard->nr_inside = kcalloc_node(guard->q->nr_hw_queues,
+					sizeof(*guard->nr_inside), GFP_NOIO,
+					guard->q->node);
+	return guard->nr_inside ? 0 : -ENOMEM;
+}
+
 /* No request is left. */
 void guard_free(struct guard *guard)
 {
@@ -298,6 +347,7 @@ void guard_free(struct guard *guard)
 		  MAJOR(guard->dev), MINOR(guard->dev), guard->ages.nr_begun,
 		  guard->ages.nr_ended, guard->is_closed ? "closed" : "open");
 	kvfree(guard->ages.inside);
+	kfree(guard->nr_inside);
 	kfree(guard);
 }
 
@@ -380,7 +430,8 @@ ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 	u64 *delays;
 	ssize_t len;
 
-	delays = kmalloc_array(AGE_NR_BUCKETS, sizeof(*delays), GFP_KERNEL);
+	/* A scheduler that is switched waits for this file, with the queue frozen. */
+	delays = kmalloc_array(AGE_NR_BUCKETS, sizeof(*delays), GFP_NOIO);
 	if (!delays)
 		return -ENOMEM;
 

@@ -35,19 +35,36 @@ static void kf_cpd_free(struct blkcg_policy_data *cpd)
 	kfree(cpd_to_kc(cpd));
 }
 
+static void kf_group_free(struct kf_group *kg)
+{
+	unsigned int i;
+
+	for (i = 0; i < kg->nr_backlogs; i++)
+		kfree(kg->backlog[i]);
+	kfree(kg);
+}
+
 /*
  * A cgroup sends its first request to a device, or the scheduler comes to the
- * device; may be atomic. On failure the block layer charges the parent.
+ * device; may be atomic. On failure the block layer charges the parent. So no part
+ * of it is large, however many hardware queues there are.
  */
 static struct blkg_policy_data *isolio_pd_alloc_fn(kf_pd_alloc, q, gfp)
 {
-	unsigned int nr = q->nr_hw_queues;
+	unsigned int nr = q->nr_hw_queues, i;
 	struct kf_group *kg;
 
 	kg = kzalloc_node(struct_size(kg, backlog, nr), gfp, q->node);
 	if (!kg)
 		return NULL;
 	kg->nr_backlogs = nr;
+	for (i = 0; i < nr; i++) {
+		kg->backlog[i] = kzalloc_node(sizeof(*kg->backlog[i]), gfp, q->node);
+		if (!kg->backlog[i]) {
+			kf_group_free(kg);
+			return NULL;
+		}
+	}
 	spin_lock_init(&kg->latency_lock);
 	atomic_inc(&kf_nr_groups);
 	return &kg->pd;
@@ -83,7 +100,7 @@ static void kf_pd_free(struct blkg_policy_data *pd)
 	kf_latency_free(pd_to_kg(pd));
 	/* kf_wait_for_groups() lets us get out of the module. */
 	rcu_read_lock();
-	kfree(pd_to_kg(pd));
+	kf_group_free(pd_to_kg(pd));
 	if (atomic_dec_and_test(&kf_nr_groups))
 		wake_up_var(&kf_nr_groups);
 	rcu_read_unlock();

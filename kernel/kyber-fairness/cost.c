@@ -212,7 +212,8 @@ ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t c
 	int ret;
 
 	if (is_given) {
-		text = kstrndup(page, count, GFP_KERNEL);
+		/* A scheduler that is switched waits for this file, with the queue frozen. */
+		text = kstrndup(page, count, GFP_NOIO);
 		if (!text)
 			return -ENOMEM;
 		ret = kf_parse_model(text, values);
