@@ -22,7 +22,7 @@ struct weight_case {
 static const struct weight_case weights[] = {
 	WEIGHT("1", 0, 1, NULL),
 	WEIGHT("10000\n", 0, 10000, NULL),
-	WEIGHT("  100 \n\n", 0, 100, NULL),
+	WEIGHT("  100\t\n\n", 0, 100, NULL),
 	WEIGHT("default 100", 0, 100, NULL),
 	WEIGHT("default\t 100\n", 0, 100, NULL),
 	WEIGHT("100\0", 0, 100, NULL),
@@ -41,7 +41,7 @@ static const struct weight_case weights[] = {
 	WEIGHT("100 200", -EINVAL, 0, NULL),
 	WEIGHT("-1", -EINVAL, 0, NULL),
 	WEIGHT("100\0xxx", -EINVAL, 0, NULL),
-	WEIGHT("100\0" "100", -EINVAL, 0, NULL),
+	WEIGHT("100\000100", -EINVAL, 0, NULL),
 	WEIGHT("8:0 100\0xxx", -EINVAL, 0, NULL),
 	WEIGHT(" 8:0 100\n", 0, 0, "8:0 100"),
 	WEIGHT("8:0 default", 0, 0, "8:0 default"),

@@ -38,12 +38,13 @@ struct fuzz_disk {
 static void choose_params(struct fuzz_input *in, const struct md_model_type *type,
 			  void *params)
 {
-	const struct md_preset *preset = &type->presets[fuzz_between(in, 1, 0, type->nr_presets - 1)];
+	unsigned int preset = fuzz_between(in, 1, 0, type->nr_presets - 1);
 	unsigned int n = fuzz_between(in, 1, 0, 15);
 
-	memcpy(params, preset->params, type->params_bytes);
+	memcpy(params, type->presets[preset].params, type->params_bytes);
 	while (n--) {
-		const struct md_param *param = &type->params[fuzz_between(in, 1, 0, type->nr_params - 1)];
+		unsigned int nr = fuzz_between(in, 1, 0, type->nr_params - 1);
+		const struct md_param *param = &type->params[nr];
 		u64 *value = params + param->offset;
 
 		switch (fuzz_between(in, 1, 0, 3)) {
