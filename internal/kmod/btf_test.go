@@ -21,7 +21,7 @@ import (
 	"isolio/internal/failure"
 )
 
-func rawBTF(t *testing.T) []byte {
+func rawBTF(t testing.TB) []byte {
 	t.Helper()
 	b, err := btf.NewBuilder(elevators(false), nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func rawBTF(t *testing.T) []byte {
 }
 
 // vmlinux is an ELF file with a section of the given name.
-func vmlinux(t *testing.T, section string, contents []byte) []byte {
+func vmlinux(t testing.TB, section string, contents []byte) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	var source strings.Builder
@@ -68,13 +68,13 @@ func image(payload []byte) []byte {
 	return append(append(data, make([]byte, 16)...), payload...)
 }
 
-func gzipped(t *testing.T, data []byte) []byte {
+func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	return packed(t, &b, gzip.NewWriter(&b), data)
 }
 
-func xzipped(t *testing.T, data []byte) []byte {
+func xzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip, err := xz.NewWriter(&b)
@@ -86,7 +86,7 @@ func xzipped(t *testing.T, data []byte) []byte {
 
 // packed is data as zip packs it into b, with the unpacked size that the kernel's
 // build appends.
-func packed(t *testing.T, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
+func packed(t testing.TB, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
 	t.Helper()
 	if _, err := zip.Write(data); err != nil {
 		t.Fatal(err)

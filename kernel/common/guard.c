@@ -67,6 +67,7 @@
  * inside.
  */
 #include "guard.h"
+#include "text.h"
 
 #define CREATE_TRACE_POINTS
 #include "guard_trace.h"
@@ -364,12 +365,13 @@ static void guard_unlock_changed(struct guard *guard)
 }
 
 /* A tunable of 0 to @most. */
-static int guard_parse(const char *page, u32 most, u32 *value)
+static int guard_parse(const char *page, size_t count, u32 most, u32 *value)
 {
-	int ret = kstrtou32(page, 10, value);
+	u64 number;
+	int ret = text_number(page, count, 0, most, &number);
 
-	if (!ret && *value > most)
-		ret = -ERANGE;
+	if (!ret)
+		*value = number;
 	return ret;
 }
 
@@ -381,7 +383,7 @@ ssize_t guard_age_th_show(struct guard *guard, char *page)
 ssize_t guard_age_th_store(struct guard *guard, const char *page, size_t count)
 {
 	u32 age_th;
-	int ret = guard_parse(page, AGE_TH_MAX, &age_th);
+	int ret = guard_parse(page, count, AGE_TH_MAX, &age_th);
 
 	if (ret)
 		return ret;
@@ -402,7 +404,7 @@ ssize_t guard_max_wait_ms_show(struct guard *guard, char *page)
 ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t count)
 {
 	u32 max_wait_ms;
-	int ret = guard_parse(page, GUARD_MAX_WAIT_MS_MAX, &max_wait_ms);
+	int ret = guard_parse(page, count, GUARD_MAX_WAIT_MS_MAX, &max_wait_ms);
 
 	if (ret)
 		return ret;
@@ -474,10 +476,10 @@ ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 /* Writing 0 resets the statistics. */
 ssize_t guard_guard_stat_store(struct guard *guard, const char *page, size_t count)
 {
-	unsigned int zero;
+	u32 zero;
 	int ret;
 
-	ret = kstrtouint(page, 10, &zero);
+	ret = guard_parse(page, count, U32_MAX, &zero);
 	if (ret)
 		return ret;
 	if (zero)

@@ -123,18 +123,10 @@ static void kf_group_apply_weight(struct kf_group *kg, unsigned int weight)
 	WRITE_ONCE(kg->weight, kg->dev_weight ?: weight);
 }
 
-static bool kf_weight_is_valid(u64 weight)
-{
-	return weight >= KF_WEIGHT_MIN && weight <= KF_WEIGHT_MAX;
-}
-
 /* "N" or "default N": the weight on every device that has none of its own. */
-static int kf_set_default_weight(struct blkcg *blkcg, u64 weight)
+static void kf_set_default_weight(struct blkcg *blkcg, u64 weight)
 {
 	struct blkcg_gq *blkg;
-
-	if (!kf_weight_is_valid(weight))
-		return -ERANGE;
 
 	spin_lock_irq(&blkcg->lock);
 	blkcg_to_kc(blkcg)->weight = weight;
@@ -145,8 +137,6 @@ static int kf_set_default_weight(struct blkcg *blkcg, u64 weight)
 			kf_group_apply_weight(kg, weight);
 	}
 	spin_unlock_irq(&blkcg->lock);
-
-	return 0;
 }
 
 /* "MAJ:MIN N" or "MAJ:MIN default": the weight on one device. */
@@ -154,20 +144,14 @@ static int kf_set_device_weight(struct blkcg *blkcg, char *buf)
 {
 	struct blkg_conf_ctx ctx;
 	struct kf_group *kg;
-	u64 weight = 0;
-	char *body;
+	u64 weight;
 	int ret;
 
 	ret = isolio_blkg_conf_begin(blkcg, &kf_policy, buf, &ctx);
 	if (ret)
 		return ret;
 
-	body = strim(ctx.body);
-	if (strcmp(body, "default")) {
-		ret = kstrtou64(body, 10, &weight);
-		if (!ret && !kf_weight_is_valid(weight))
-			ret = -ERANGE;
-	}
+	ret = kf_parse_device_weight(ctx.body, &weight);
 	if (!ret) {
 		kg = blkg_to_kg(ctx.blkg);
 		spin_lock(&blkcg->lock);
@@ -184,22 +168,17 @@ static ssize_t kf_weight_write(struct kernfs_open_file *of, char *buf,
 			       size_t nbytes, loff_t off)
 {
 	struct blkcg *blkcg = isolio_css_to_blkcg(of_css(of));
-	char *word;
+	char *device;
 	u64 weight;
 	int ret;
 
-	buf = strim(buf);
-	word = buf;
-	if (!strncmp(buf, "default", 7) && isspace(buf[7]))
-		word = skip_spaces(buf + 7);
-
-	if (word == buf && strchr(buf, ':')) {
-		ret = kf_set_device_weight(blkcg, buf);
-	} else {
-		ret = kstrtou64(word, 10, &weight);
-		if (!ret)
-			ret = kf_set_default_weight(blkcg, weight);
-	}
+	ret = kf_parse_weight(buf, nbytes, &device, &weight);
+	if (ret)
+		return ret;
+	if (device)
+		ret = kf_set_device_weight(blkcg, device);
+	else
+		kf_set_default_weight(blkcg, weight);
 
 	return ret ?: nbytes;
 }

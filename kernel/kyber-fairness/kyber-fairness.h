@@ -25,10 +25,7 @@
 #include "cost.h"
 #include "guard.h"
 #include "latency.h"
-
-#define KF_WEIGHT_MIN	1U
-#define KF_WEIGHT_DFL	100U
-#define KF_WEIGHT_MAX	10000U
+#include "parse.h"
 
 enum kf_domain_id {
 	KF_READ,

@@ -142,11 +142,9 @@ static ssize_t kf_tunable_store(struct elevator_queue *e, const char *page,
 	u64 number;
 	int ret;
 
-	ret = kstrtou64(page, 10, &number);
+	ret = text_number(page, count, kt->least, kt->most, &number);
 	if (ret)
 		return ret;
-	if (number < kt->least || number > kt->most)
-		return -ERANGE;
 
 	WRITE_ONCE(*kf_tunable(e, id), number * kt->unit);
 	return count;
