@@ -45,9 +45,27 @@ root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsp
 suite_of() {
 	case $1 in
 	6.1) echo bookworm ;;
-	6.12 | debug | qemu) echo trixie ;;
+	6.12 | 6.12-rt | 7.3 | debug | qemu) echo trixie ;;
 	7.2) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2, debug" ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 6.12-rt, 7.2, 7.3, debug" ;;
+	esac
+}
+
+# flavour_of LINE: which of Debian's builds of the kernel the line is.
+flavour_of() {
+	case $1 in
+	6.12-rt) echo rt-amd64 ;;
+	*) echo cloud-amd64 ;;
+	esac
+}
+
+# kernel_packages LINE: the kernel and its headers. Backports give a package only
+# if its suite is named; their kernel takes their linux-base.
+kernel_packages() {
+	set -- "$1" "$(flavour_of "$1")"
+	case $1 in
+	7.3) echo "linux-image-$2/trixie-backports,linux-headers-$2/trixie-backports,linux-base/trixie-backports" ;;
+	*) echo "linux-image-$2,linux-headers-$2" ;;
 	esac
 }
 
