@@ -376,7 +376,8 @@ static LAYOUT_INIT u32 layout_hash_type(struct layout_check *c, u32 hash, u32 id
 	char buf[16];
 	u32 i;
 
-	for (t = layout_type(c, id); t && c->steps; t = layout_type(c, id), c->steps--) {
+	while ((t = layout_type(c, id)) && c->steps) {
+		c->steps--;
 		id = t->type;
 		switch (BTF_INFO_KIND(t->info)) {
 		case BTF_KIND_PTR:
