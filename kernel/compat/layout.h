@@ -158,20 +158,20 @@ static LAYOUT_INIT int layout_open(struct layout_check *c, const void *data, siz
 
 	if (len < LAYOUT_HEADER || head->magic != BTF_MAGIC || head->version != BTF_VERSION ||
 	    head->hdr_len < LAYOUT_HEADER)
-		return layout_fail(c, -EINVAL, "this kernel's BTF has an unknown format");
+		return layout_fail(c, -EINVAL, "BTF has an unknown format");
 
 	types = (u64)head->hdr_len + head->type_off;
 	strings = (u64)head->hdr_len + head->str_off;
 	if (types % sizeof(u32) || types + head->type_len > len ||
 	    strings + head->str_len > len || !head->str_len)
-		return layout_fail(c, -EINVAL, "this kernel's BTF is damaged: a section lies outside of it");
+		return layout_fail(c, -EINVAL, "damaged BTF: a section lies outside of it");
 
 	c->types = (const u8 *)data + types;
 	c->types_len = head->type_len;
 	c->strings = (const char *)data + strings;
 	c->strings_len = head->str_len;
 	if (c->strings[c->strings_len - 1])
-		return layout_fail(c, -EINVAL, "this kernel's BTF is damaged: its strings have no end");
+		return layout_fail(c, -EINVAL, "damaged BTF: its strings have no end");
 	return 0;
 }
 
@@ -192,14 +192,15 @@ static LAYOUT_INIT int layout_index(struct layout_check *c, u32 *at)
 		const struct btf_type *t = (const void *)(c->types + pos);
 
 		if (c->types_len - pos < sizeof(*t))
-			return layout_fail(c, -EINVAL, "this kernel's BTF is damaged: type %u is cut off",
+			return layout_fail(c, -EINVAL, "damaged BTF: type %u is cut off",
 					   c->nr + 1);
 		tail = layout_tail(t);
 		if (tail < 0)
-			return layout_fail(c, -EINVAL, "this kernel's BTF has type %u of kind %u, which is unknown",
+			return layout_fail(c, -EINVAL,
+					   "BTF has type %u of kind %u, which is unknown",
 					   c->nr + 1, (u32)BTF_INFO_KIND(t->info));
 		if (c->types_len - pos - sizeof(*t) < (u64)tail)
-			return layout_fail(c, -EINVAL, "this kernel's BTF is damaged: type %u is cut off",
+			return layout_fail(c, -EINVAL, "damaged BTF: type %u is cut off",
 					   c->nr + 1);
 		at[c->nr] = pos;
 		pos += sizeof(*t) + tail;
@@ -472,15 +473,18 @@ static LAYOUT_INIT int layout_check_fact(struct layout_check *c, const struct bt
 				   fact->type, name);
 	if (layout_is_proto(fact))
 		return layout_same_proto(c, m.type, fact) ? 0 :
-		       layout_fail(c, -ENOEXEC, "struct %s: this kernel's %s() has another prototype",
+		       layout_fail(c, -ENOEXEC,
+				   "struct %s: this kernel's %s() has another prototype",
 				   fact->type, name);
 	if (m.bitfield || m.bits != (u64)fact->offset * 8)
-		return layout_fail(c, -ENOEXEC, "struct %s: %s is at offset %u, this kernel has it at %u%s",
+		return layout_fail(c, -ENOEXEC,
+				   "struct %s: %s is at offset %u, this kernel has it at %u%s",
 				   fact->type, name, fact->offset, m.bits / 8,
 				   m.bitfield ? " as a bit-field" : "");
 	size = layout_size(c, m.type);
 	if (size != fact->size)
-		return layout_fail(c, -ENOEXEC, "struct %s: %s has %u bytes, this kernel's has %llu",
+		return layout_fail(c, -ENOEXEC,
+				   "struct %s: %s has %u bytes, this kernel's has %llu",
 				   fact->type, name, fact->size,
 				   size == LAYOUT_NO_SIZE ? 0ULL : size);
 	return 0;
