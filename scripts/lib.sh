@@ -45,9 +45,9 @@ root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsp
 suite_of() {
 	case $1 in
 	6.1) echo bookworm ;;
-	6.12 | 6.12-rt | 7.3 | debug | qemu) echo trixie ;;
+	6.12 | 6.12-rt | 6.12-arm64 | 7.3 | debug | qemu) echo trixie ;;
 	7.2) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 6.12-rt, 7.2, 7.3, debug" ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 6.12-rt, 6.12-arm64, 7.2, 7.3, debug" ;;
 	esac
 }
 
@@ -55,7 +55,16 @@ suite_of() {
 flavour_of() {
 	case $1 in
 	6.12-rt) echo rt-amd64 ;;
+	6.12-arm64) echo arm64 ;;
 	*) echo cloud-amd64 ;;
+	esac
+}
+
+# cross_of LINE: the prefix of the compiler's name for a line of another
+# architecture, which is compiled for and not booted; "" for others.
+cross_of() {
+	case $1 in
+	*-arm64) echo aarch64-linux-gnu- ;;
 	esac
 }
 
@@ -65,6 +74,7 @@ kernel_packages() {
 	set -- "$1" "$(flavour_of "$1")"
 	case $1 in
 	7.3) echo "linux-image-$2/trixie-backports,linux-headers-$2/trixie-backports,linux-base/trixie-backports" ;;
+	*-arm64) echo "linux-headers-$2:arm64,gcc-14-aarch64-linux-gnu:amd64,binutils-aarch64-linux-gnu:amd64" ;;
 	*) echo "linux-image-$2,linux-headers-$2" ;;
 	esac
 }
