@@ -69,12 +69,13 @@ cross_of() {
 }
 
 # kernel_packages LINE: the kernel and its headers. Backports give a package only
-# if its suite is named; their kernel takes their linux-base.
+# if its suite is named; their kernel takes their linux-base. Of another
+# architecture, what its headers are used with: setup-kernel adds those.
 kernel_packages() {
 	set -- "$1" "$(flavour_of "$1")"
 	case $1 in
 	7.3) echo "linux-image-$2/trixie-backports,linux-headers-$2/trixie-backports,linux-base/trixie-backports" ;;
-	*-arm64) echo "linux-headers-$2:arm64,gcc-14-aarch64-linux-gnu:amd64,binutils-aarch64-linux-gnu:amd64" ;;
+	*-arm64) echo "linux-headers-cloud-amd64,gcc-aarch64-linux-gnu" ;;
 	*) echo "linux-image-$2,linux-headers-$2" ;;
 	esac
 }
