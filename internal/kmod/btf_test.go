@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
 	"isolio/internal/failure"
@@ -84,6 +85,21 @@ func xzipped(t testing.TB, data []byte) []byte {
 	return packed(t, &b, zip, data)
 }
 
+// zstdPacked is packed with the window that the kernel's build packs with.
+func zstdPacked(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip, err := zstd.NewWriter(&b, zstd.WithWindowSize(zstdWindow), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed(t, &b, zip, data)
+}
+
+// bzippedHello is "hello\n" packed by bzip2, which Go cannot, with its size.
+var bzippedHello = []byte("BZh91AY&SY\xc1\xc0\x80\xe2\x00\x00\x01\x41\x00\x00\x10\x02\x44\xa0\x00" +
+	"\x30\xcd\x00\xc3\x46\x29\x97\x17\x72\x45\x38\x50\x90\xc1\xc0\x80\xe2\x06\x00\x00\x00")
+
 // packed is data as zip packs it into b, with the unpacked size that the kernel's
 // build appends.
 func packed(t testing.TB, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
@@ -132,7 +148,11 @@ func TestReadBTF(t *testing.T) {
 		{"damaged xz image", image(xzipped(t, elf)[:200]), "damaged kernel image"},
 		{"lz4 image", image(lz4Literals(elf, 1000)), ""},
 		{"vmlinux without BTF", vmlinux(t, ".other", raw), "no .BTF section"},
-		{"zstd image", image([]byte{0x28, 0xb5, 0x2f, 0xfd, 0}), "something else than gzip, xz or lz4"},
+		{"zstd image", image(zstdPacked(t, elf)), ""},
+		{"damaged zstd image", image(zstdPacked(t, elf)[:200]), "damaged kernel image"},
+		{"bzip2 image", image(bzippedHello), "damaged ELF file"},
+		{"damaged bzip2 image", image(bzippedHello[:30]), "damaged kernel image"},
+		{"lzo image", image([]byte("\x89LZO\x00\x0d\x0a")), "something else than gzip, xz, lz4, zstd or bzip2"},
 		{"truncated image", truncated[:len(truncated)-100], "payload lies outside"},
 		{"damaged image", image(gzipped(t, elf)[:200]), "damaged kernel image"},
 		{"text", []byte("hello"), "neither raw BTF"},

@@ -30,6 +30,9 @@
 
 #include "isolio_private.h"
 
+/* First of all in a module's init: 0 if it fits the running kernel; see fit.c. */
+int isolio_check_fit(void);
+
 /* A variable: BTF has functions' prototypes only. */
 extern struct blkcg blkcg_root;
 

@@ -940,6 +940,10 @@ static int __init kf_init(void)
 {
 	int ret;
 
+	ret = isolio_check_fit();
+	if (ret)
+		return ret;
+
 	ret = blkcg_policy_register(&kf_policy);
 	if (ret == -ENOSPC)
 		pr_err("kyber-fairness: all %d blkcg policy slots of this kernel are taken: unload another policy (bfq is one) and load again\n",
@@ -963,7 +967,6 @@ static void __exit kf_exit(void)
 module_init(kf_init);
 module_exit(kf_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("Weighted sharing of multi-queue SSDs among cgroups");
 MODULE_LICENSE("GPL");

@@ -267,7 +267,7 @@ static struct elevator_type rsd_elevator = {
 
 static int __init rsd_init(void)
 {
-	return elv_register(&rsd_elevator);
+	return isolio_check_fit() ?: elv_register(&rsd_elevator);
 }
 
 static void __exit rsd_exit(void)
@@ -278,7 +278,6 @@ static void __exit rsd_exit(void)
 module_init(rsd_init);
 module_exit(rsd_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("FIFO that keeps requests from starving behind a reordering device");
 MODULE_LICENSE("GPL");

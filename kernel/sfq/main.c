@@ -697,7 +697,7 @@ static struct elevator_type sfq_elevator = {
 
 static int __init sfq_init(void)
 {
-	return elv_register(&sfq_elevator);
+	return isolio_check_fit() ?: elv_register(&sfq_elevator);
 }
 
 static void __exit sfq_exit(void)
@@ -708,7 +708,6 @@ static void __exit sfq_exit(void)
 module_init(sfq_init);
 module_exit(sfq_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("Simple fairness queueing for flash: reads stay quick while others write");
 MODULE_LICENSE("GPL");
