@@ -90,6 +90,7 @@ func (a *actor) run() {
 		a.began.Store(monotonic())
 		err := operations[op.Kind](a.w, a, op)
 		a.began.Store(0)
+		a.w.note(fmt.Sprintf("%.3f s %s %d: %s, %s: %v", float64(monotonic())/1e9, a.Name, i, op.Kind, a.doing.Load(), err))
 		if err == nil {
 			a.w.count(op.Kind, 1)
 		} else {

@@ -188,6 +188,7 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
 	`callbacks suppressed$`,
+	`^(fio\[\d+\]: segfault| in fio\[|Code: )`, // fio's own, where it ends while a job starts
 	`^block device autoloading is deprecated`, // a disk is opened that was just removed
 }, "|"))
 
@@ -219,6 +220,10 @@ func (v *watcher) readLog() {
 		v.w.log = v.w.log[max(0, len(v.w.log)-60):]
 		if level&7 <= 4 && !v.isDumping && !explained.MatchString(message) && len(v.w.odd) < 200 {
 			v.w.odd = append(v.w.odd, message)
+			fmt.Printf("HOSTILE odd: %s %s\n", prefix, message)
+			for _, what := range v.w.recent {
+				fmt.Println("HOSTILE recent:", what)
+			}
 		}
 		v.w.mu.Unlock()
 		v.isDumping = v.isDumping && !endOfDump.MatchString(message)
@@ -249,6 +254,9 @@ func (w *world) dump() {
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, what := range w.recent {
+		fmt.Println("HOSTILE recent:", what)
+	}
 	for _, line := range w.log {
 		fmt.Println("HOSTILE kernel:", line)
 	}

@@ -36,6 +36,15 @@ type world struct {
 	defaults map[string]string // scheduler/tunable to its value when chosen
 	log      []string          // kernel log, its last lines
 	odd      []string          // lines of it that nothing explains
+	recent   []string          // the last operations of all actors, as they ended
+}
+
+// note keeps what an operation did, for a dump.
+func (w *world) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.recent = append(w.recent, what)
+	w.recent = w.recent[max(0, len(w.recent)-100):]
 }
 
 // count adds to one of the counts that the report names.
