@@ -189,7 +189,7 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^(hpet: Lost|clocksource: )`,
 	`callbacks suppressed$`,
 	`^(fio\[\d+\]: segfault| in fio\[|Code: )`, // fio's own, where it ends while a job starts
-	`^block device autoloading is deprecated`, // a disk is opened that was just removed
+	`^block device autoloading is deprecated`,  // a disk is opened that was just removed
 }, "|"))
 
 // endOfDump is the last line of what the kernel says when a group's memory does
