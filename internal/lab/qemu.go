@@ -179,7 +179,7 @@ func timeArgs(cpus int, parallel bool) []string {
 // parallelKernelArgs are for CPUs that run only when the host lets them. The
 // TSC is the host's there, and its rate would be measured wrong, so time comes
 // from the HPET. And a CPU may stand still for longer. A later argument wins.
-const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=30 sysctl.kernel.hung_task_timeout_secs=180"
+const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=30 sysctl.kernel.hung_task_timeout_secs=180 rcupdate.rcu_cpu_stall_timeout=150"
 
 // shellLine renders a command so that a shell runs the same one.
 func shellLine(argv []string) string {
