@@ -11,13 +11,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // cutWriterOf is the variable that has this program write and sync until a call
-// fails: "KIND DIRECTORY". It tells each number that is on the disk to file 3.
+// fails: "KIND DIRECTORY". It tells each number that is on the disk to file 3,
+// which is shared memory: a number counts from the moment at which it is there.
 const cutWriterOf = "ISOLIO_CUT_WRITER"
 
 // A record is what one numbered write leaves: blocks that each tell the number,
@@ -35,8 +37,9 @@ type cutWriter struct {
 	prepare func(dir string) error
 	// write has number n on the disk when it returns nil.
 	write func(dir string, n uint64) error
-	// check says what of the numbers 1 to acked is missing; acked+1 was tried.
-	check func(dir string, acked uint64) error
+	// check says what of the numbers 1 to acked is missing; those up to tried may
+	// be there, each instead of the ones that it replaces.
+	check func(dir string, acked, tried uint64) error
 }
 
 // cutWriters are the ways in which programs put data on a disk for good.
@@ -51,20 +54,28 @@ var cutWriters = map[string]cutWriter{
 // writeUntilCut is the writer's process. It ends with an error always.
 func writeUntilCut(kind, dir string) error {
 	w := cutWriters[kind]
-	acks := os.NewFile(3, "acknowledged")
+	acked, err := sharedNumber(3)
+	if err != nil {
+		return err
+	}
 	if err := w.prepare(dir); err != nil {
 		return err
 	}
-	var number [8]byte
 	for n := uint64(1); ; n++ {
 		if err := w.write(dir, n); err != nil {
 			return err
 		}
-		binary.LittleEndian.PutUint64(number[:], n)
-		if _, err := acks.Write(number[:]); err != nil {
-			return err
-		}
+		acked.Store(n)
 	}
+}
+
+// sharedNumber is a number in the memory that a file stands for.
+func sharedNumber(fd int) (*atomic.Uint64, error) {
+	b, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("shared memory: %w", err)
+	}
+	return (*atomic.Uint64)(unsafe.Pointer(&b[0])), nil
 }
 
 // fillRecord fills a record's blocks with the number n of what; each word of a
@@ -94,15 +105,16 @@ func blockNumbers(record []byte, what uint64) ([]uint64, error) {
 	return numbers, nil
 }
 
-// checkRecord wants each block of a record to tell number n, or instead.
-func checkRecord(record []byte, what, n, instead uint64) error {
+// checkRecord wants each block of a record to tell number least or a later one that
+// was tried.
+func checkRecord(record []byte, what, least, tried uint64) error {
 	numbers, err := blockNumbers(record, what)
 	if err != nil {
 		return err
 	}
 	for i, got := range numbers {
-		if got != n && got != instead {
-			return fmt.Errorf("block %d of record %d is of write %d, want %d or %d", i, what, got, n, instead)
+		if got < least || got > tried {
+			return fmt.Errorf("block %d of record %d is of write %d, want %d to %d", i, what, got, least, tried)
 		}
 	}
 	return nil
@@ -143,7 +155,7 @@ func appendRecord(dir string, n uint64) error {
 	return writeAt(filepath.Join(dir, "log"), os.O_WRONLY|os.O_CREATE, int64(n-1)*recordBytes, n, n)
 }
 
-func checkAppended(dir string, acked uint64) error {
+func checkAppended(dir string, acked, _ uint64) error {
 	data, err := os.ReadFile(filepath.Join(dir, "log"))
 	if err != nil && (acked > 0 || !errors.Is(err, fs.ErrNotExist)) {
 		return err
@@ -167,7 +179,7 @@ func createFile(dir string, n uint64) error {
 	return syncDir(dir)
 }
 
-func checkCreated(dir string, acked uint64) error {
+func checkCreated(dir string, acked, _ uint64) error {
 	for n := uint64(1); n <= acked; n++ {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(n)))
 		if err != nil {
@@ -195,7 +207,7 @@ func renameFile(dir string, n uint64) error {
 	return syncDir(dir)
 }
 
-func checkRenamed(dir string, acked uint64) error {
+func checkRenamed(dir string, acked, tried uint64) error {
 	data, err := os.ReadFile(filepath.Join(dir, "config"))
 	if err != nil && (acked > 0 || !errors.Is(err, fs.ErrNotExist)) {
 		return err
@@ -211,8 +223,8 @@ func checkRenamed(dir string, acked uint64) error {
 		return err
 	}
 	// Synced before it was renamed: all of it is of one number.
-	if numbers[0] != acked && numbers[0] != acked+1 {
-		return fmt.Errorf("config is of write %d, want %d or %d", numbers[0], acked, acked+1)
+	if numbers[0] < acked || numbers[0] > tried {
+		return fmt.Errorf("config is of write %d, want %d to %d", numbers[0], acked, tried)
 	}
 	return checkRecord(data, 0, numbers[0], numbers[0])
 }
@@ -256,7 +268,7 @@ func overwriteSlot(flags int) func(dir string, n uint64) error {
 	}
 }
 
-func checkSlots(dir string, acked uint64) error {
+func checkSlots(dir string, acked, tried uint64) error {
 	if acked == 0 {
 		return nil // perhaps not prepared
 	}
@@ -272,11 +284,7 @@ func checkSlots(dir string, acked uint64) error {
 		last[slotOf(n)] = n
 	}
 	for slot, n := range last {
-		instead := n
-		if slotOf(acked+1) == uint64(slot) {
-			instead = acked + 1
-		}
-		if err := checkRecord(data[slot*recordBytes:(slot+1)*recordBytes], uint64(slot), n, instead); err != nil {
+		if err := checkRecord(data[slot*recordBytes:(slot+1)*recordBytes], uint64(slot), n, tried); err != nil {
 			return err
 		}
 	}

@@ -5,10 +5,8 @@
 package vm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -121,8 +119,9 @@ func (c *cutDisk) mount() error {
 type writerProcess struct {
 	kind, dir string
 	cmd       *exec.Cmd
-	acked     atomic.Uint64 // numbers that are on the disk, by what fsync() said
+	acked     *atomic.Uint64 // numbers that are on the disk, by what fsync() said
 	ended     chan struct{}
+	before    uint64 // what acked was when the power was still there
 }
 
 // startWriter starts a writer in the directory. Weights differ, so that
@@ -133,26 +132,23 @@ func (c *cutDisk) startWriter(t *testing.T, kind, dir, group string) *writerProc
 	cgroup, err := os.Open(group)
 	must(t, err)
 	defer cgroup.Close()
-	acks, tell, err := os.Pipe()
+	memory, err := unix.MemfdCreate("acknowledged", 0)
 	must(t, err)
+	shared := os.NewFile(uintptr(memory), "acknowledged")
+	defer shared.Close()
+	must(t, shared.Truncate(int64(os.Getpagesize())))
 	program, err := os.Executable()
 	must(t, err)
 	w := &writerProcess{kind: kind, dir: dir, cmd: exec.Command(program), ended: make(chan struct{})}
+	w.acked, err = sharedNumber(memory)
+	must(t, err)
 	w.cmd.Env = append(os.Environ(), cutWriterOf+"="+kind+" "+dir)
-	w.cmd.ExtraFiles = []*os.File{tell}
+	w.cmd.ExtraFiles = []*os.File{shared}
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd())}
 	must(t, w.cmd.Start())
-	must(t, tell.Close())
 	go func() {
-		defer close(w.ended)
-		defer acks.Close()
-		var number [8]byte
-		for {
-			if _, err := io.ReadFull(acks, number[:]); err != nil {
-				return
-			}
-			w.acked.Store(binary.LittleEndian.Uint64(number[:]))
-		}
+		_ = w.cmd.Wait() // it ends with the error that it met
+		close(w.ended)
 	}()
 	return w
 }
@@ -186,6 +182,12 @@ func (c *cutDisk) cut(t *testing.T, groups map[string]string) []error {
 	}
 	c.untilAcked(t, writers[c.rng.IntN(len(writers))])
 	time.Sleep(time.Duration(c.rng.IntN(100_000)) * time.Microsecond)
+	// What is acknowledged after the cut, by a machine that would have none, does not
+	// count: XFS's fsync of a directory returns 0 after its log was shut down.
+	for _, w := range writers {
+		w.before = w.acked.Load()
+		c.figures.acked += int(w.before)
+	}
 	write(t, filepath.Join(c.config, "power_cut"), fmt.Sprint(1+c.rng.Uint64()>>1))
 	c.awaitEnd(t, writers)
 	must(t, unix.Unmount(c.at, 0))
@@ -195,10 +197,8 @@ func (c *cutDisk) cut(t *testing.T, groups map[string]string) []error {
 	}
 	var wrong []error
 	for _, w := range writers {
-		acked := w.acked.Load()
-		c.figures.acked += int(acked)
-		if err := cutWriters[w.kind].check(w.dir, acked); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s, %d acknowledged: %w", w.kind, acked, err))
+		if err := cutWriters[w.kind].check(w.dir, w.before, w.acked.Load()+1); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s, %d acknowledged: %w", w.kind, w.before, err))
 		}
 	}
 	if err := os.RemoveAll(top); err != nil {
@@ -218,7 +218,6 @@ func (c *cutDisk) awaitEnd(t *testing.T, writers []*writerProcess) {
 			c.logState(t)
 			t.Fatalf("%s: still waits for a disk without power after %v", w.kind, cutLimit)
 		}
-		_ = w.cmd.Wait() // it ends with the error that it met
 	}
 }
 
@@ -301,23 +300,28 @@ func (c *cutDisk) tell(t *testing.T) {
 // The check of the check: where the disk is sent no flush, what fsync()
 // acknowledged is lost.
 func TestPowerCutWithoutBarriers(t *testing.T) {
-	const most = 8 // cuts until something is lost
+	cuts := max(3, numberOf(t, cutsVariable, 0)/len(fileSystems)/len(everyScheduler))
 	seed := numberOf(t, seedVariable, 1)
 	for _, fs := range fileSystems {
 		t.Run(fs.kind, func(t *testing.T) {
 			needFileSystem(t, fs.kind)
 			withGuard(t)
 			groups := writerGroups(t)
-			for try := range most {
-				c := newCutDisk(t, fs, elevator, seed*1000+try)
+			var total cutFigures
+			for cut := range cuts {
+				// On a new disk: this one's file system may be beyond repair.
+				c := newCutDisk(t, fs, everyScheduler[cut%len(everyScheduler)], seed*1000+cut)
 				write(t, c.queue("write_cache"), "write through")
-				wrong := c.cut(t, groups)
-				t.Logf("cut %d: %d acknowledged, wrong: %v", try+1, c.figures.acked, errors.Join(wrong...))
-				if len(wrong) > 0 {
-					return
+				if wrong := c.cut(t, groups); len(wrong) > 0 {
+					c.figures.lost++
+					t.Logf("cut %d, %d acknowledged: %v", cut+1, c.figures.acked, errors.Join(wrong...))
 				}
+				total.add(c.figures)
 			}
-			t.Errorf("%d power cuts without a flush lost nothing that was acknowledged", most)
+			t.Logf("%d cuts without a flush, %d acknowledged, %d of the cuts lost some", total.cuts, total.acked, total.lost)
+			if total.lost == 0 {
+				t.Error("nothing that was acknowledged was lost")
+			}
 		})
 	}
 }
