@@ -15,7 +15,7 @@
 #include "rng.h"
 
 #define MD_BLOCK_SHIFT	9
-#define MD_BLOCK_BYTES	(1U << MD_BLOCK_SHIFT)
+#define MD_BLOCK_BYTES	512U
 
 /* In how many steps a seed chooses the part of the blocks that land. */
 #define MD_LAND_STEPS	16
