@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 30*time.Minute, "wall-clock limit")
-		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler and file system")
+		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
