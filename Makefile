@@ -10,6 +10,9 @@ SECONDS ?= 60
 # Of the machine of test-debug; more than one take QEMU 8.1.
 CPUS ?= 2
 
+# Of test-powercut, which takes a SEED as well.
+CUTS ?= 200
+
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -99,6 +102,11 @@ test-packages: ## install, upgrade and remove the packages on the Debian of KERN
 	@$(MAKE) --no-print-directory deb
 	scripts/test-packages $(KERNEL)
 
+test-powercut: ## CUTS=200 power cuts on kernel KERNEL, at moments of SEED, under each scheduler with ext4 and XFS: what fsync acknowledged is there
+	scripts/setup-kernel $(KERNEL)
+	@$(MAKE) --no-print-directory modules guest-tests
+	build/vm-run --kernel $(KERNEL) --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h
+
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
@@ -128,4 +136,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug fuzz lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-debug fuzz lint install man deb clean
