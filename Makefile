@@ -11,8 +11,8 @@ CPUS ?= 2
 fuzz: SECONDS ?= 60
 test-hostile: SECONDS ?= 900
 
-# Of test-hostile's decisions; 0 has the clock give one.
-SEED ?= 0
+# Of test-powercut, which takes a SEED as well.
+CUTS ?= 200
 
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
@@ -94,7 +94,7 @@ hostile-tests: guest-tests
 test-hostile: ## all that can happen to disks and schedulers at once, on KERNEL: CPUS=2, SECONDS=900, SEED=
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules hostile-tests
-	@for line in $(lines); do build/hostile-run --kernel $$line --cpus $(CPUS) --seconds $(SECONDS) --seed $(SEED) || exit 1; done
+	@for line in $(lines); do build/hostile-run --kernel $$line --cpus $(CPUS) --seconds $(SECONDS) --seed $(or $(SEED),0) || exit 1; done
 
 test-hostile-short: ## the same for a minute in virtual time with a fixed seed, which repeats to the last byte
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
@@ -116,6 +116,11 @@ test-packages: ## install, upgrade and remove the packages on the Debian of KERN
 	scripts/user-root $(KERNEL)
 	@$(MAKE) --no-print-directory deb
 	scripts/test-packages $(KERNEL)
+
+test-powercut: ## CUTS=200 power cuts on kernel KERNEL, at moments of SEED, under each scheduler with ext4 and XFS: what fsync acknowledged is there
+	scripts/setup-kernel $(KERNEL)
+	@$(MAKE) --no-print-directory modules guest-tests
+	build/vm-run --kernel $(KERNEL) --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h
 
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
@@ -146,4 +151,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-debug test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean

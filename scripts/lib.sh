@@ -37,8 +37,8 @@ apt_get() {
 }
 
 # What every kernel root has besides its kernel: the compiler, what the kernel's
-# build calls for a module, and fio.
-root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs; }
+# build calls for a module, fio, and the file systems of tests.
+root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs,xfsprogs; }
 
 # suite_of LINE: the Debian release whose kernel is of that line. "debug" is one
 # that is built here, from Debian's source; "qemu" is that of setup-qemu.

@@ -485,11 +485,13 @@ struct isolio_disk_limits {
 	unsigned int max_segments;	/* of a request */
 	bool rotational;
 	bool write_cache;
-	bool discard;
+	bool fua;			/* with write_cache */
+	unsigned int max_discard_sects;	/* of a request; 0: no discards */
+	unsigned int max_discard_segments;
+	unsigned int discard_granularity;	/* bytes */
+	unsigned int max_write_zeroes_sects;	/* of a request; 0: none */
+	unsigned int max_secure_erase_sects;	/* of a request; 0: none */
 };
-
-/* Of one discard, 64 MiB: a model may have to unmap each page of it. */
-#define ISOLIO_DISCARD_SECTS	(64U << (20 - 9))
 
 /* Requests may be merged, on kernels that want to be told. */
 #if ISOLIO_HAVE_SHOULD_MERGE
@@ -506,9 +508,15 @@ struct isolio_disk_limits {
 		.max_segments		= (given)->max_segments,	\
 		.features		=				\
 			((given)->rotational ? BLK_FEAT_ROTATIONAL : 0) | \
-			((given)->write_cache ? BLK_FEAT_WRITE_CACHE : 0), \
-		.max_hw_discard_sectors	= (given)->discard ? ISOLIO_DISCARD_SECTS : 0, \
-		.discard_granularity	= (given)->discard ? 4096 : 0,	\
+			((given)->write_cache ? BLK_FEAT_WRITE_CACHE : 0) | \
+			((given)->write_cache && (given)->fua ?		\
+			 BLK_FEAT_FUA : 0),				\
+		.max_hw_discard_sectors	= (given)->max_discard_sects,	\
+		.max_discard_segments	= (given)->max_discard_segments, \
+		.discard_granularity	= (given)->max_discard_sects ?	\
+					  (given)->discard_granularity : 0, \
+		.max_write_zeroes_sectors = (given)->max_write_zeroes_sects, \
+		.max_secure_erase_sectors = (given)->max_secure_erase_sects, \
 	};								\
 									\
 	blk_mq_alloc_disk(set, &__limits, data);			\
@@ -527,11 +535,14 @@ isolio_set_limits(struct gendisk *disk, const struct isolio_disk_limits *given)
 	blk_queue_max_segments(q, given->max_segments);
 	if (!given->rotational)
 		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
-	blk_queue_write_cache(q, given->write_cache, false);
-	if (given->discard) {
-		q->limits.discard_granularity = 4096;
-		blk_queue_max_discard_sectors(q, ISOLIO_DISCARD_SECTS);
+	blk_queue_write_cache(q, given->write_cache, given->write_cache && given->fua);
+	if (given->max_discard_sects) {
+		q->limits.discard_granularity = given->discard_granularity;
+		blk_queue_max_discard_sectors(q, given->max_discard_sects);
+		blk_queue_max_discard_segments(q, given->max_discard_segments);
 	}
+	blk_queue_max_write_zeroes_sectors(q, given->max_write_zeroes_sects);
+	blk_queue_max_secure_erase_sectors(q, given->max_secure_erase_sects);
 	return disk;
 }
 

@@ -5,7 +5,7 @@
  * has a directory in it with its parameters; only those of the chosen
  * `model` count. The file `models` lists what there is.
  *
- * Only faults can be changed while the power is on. What is refused is named in
+ * Only faults and `power_cut` can be changed while the power is on. What is refused is named in
  * the kernel's log, with the values that are allowed.
  */
 #include "modeldisk.h"
@@ -32,6 +32,7 @@ struct md_config {
 	struct md_faults faults;
 	unsigned int type_nr;		/* the chosen one of params */
 	struct md_disk *md;		/* NULL: power is off */
+	u64 cut_seed;			/* not 0: power is cut */
 	struct md_params params[MD_NR_TYPES_MAX];
 };
 
@@ -91,20 +92,22 @@ static ssize_t md_setting_store(struct config_item *item, const char *page,
 MD_SETTINGS(MD_SETTING_FNS)
 
 static ssize_t md_fault_store(struct config_item *item, const char *page,
-			      size_t count, const char *file, size_t offset)
+			      size_t count, const char *file, u64 most,
+			      size_t offset)
 {
 	struct md_config *mc = md_config_of(item);
 	struct md_faults *faults = &mc->faults;
-	u64 every;
+	u64 value;
 	int ret;
 
 	mutex_lock(&mc->lock);
-	ret = md_parse(mc, "", file, page, count, 0, MD_FAULT_EVERY_MAX, &every);
+	ret = md_parse(mc, "", file, page, count, 0, most, &value);
 	if (!ret) {
-		WRITE_ONCE(*(u64 *)((void *)faults + offset), every);
+		WRITE_ONCE(*(u64 *)((void *)faults + offset), value);
 		WRITE_ONCE(faults->is_on,
 			   faults->refuse_every || faults->lose_every ||
-			   faults->requeue_every || faults->error_every);
+			   faults->requeue_every || faults->error_every ||
+			   faults->stall_every);
 	}
 	mutex_unlock(&mc->lock);
 	return ret ?: count;
@@ -219,6 +222,7 @@ static int md_set_power(struct md_config *mc, bool on)
 	if (!on) {
 		md = mc->md;
 		WRITE_ONCE(mc->md, NULL);
+		WRITE_ONCE(mc->cut_seed, 0);
 		md_power_off(md);
 		return 0;
 	}
@@ -246,6 +250,54 @@ static ssize_t md_power_store(struct config_item *item, const char *page,
 }
 
 CONFIGFS_ATTR(md_, power);
+
+/* The seed that the power was cut with, 0 if it is there. */
+static ssize_t md_power_cut_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", READ_ONCE(md_config_of(item)->cut_seed));
+}
+
+static int md_set_cut(struct md_config *mc, u64 seed)
+{
+	int ret = 0;
+
+	lockdep_assert_held(&mc->lock);
+
+	if (!mc->md)
+		return -ENODEV;
+	if (seed && mc->cut_seed) {
+		pr_err("modeldisk: %s/power_cut: the power is cut already; 0 brings it back\n",
+		       md_name(mc));
+		return -EBUSY;
+	}
+	if (seed)
+		ret = md_power_cut(mc->md, seed);
+	else if (mc->cut_seed)
+		md_power_return(mc->md);
+	if (!ret)
+		WRITE_ONCE(mc->cut_seed, seed);
+	else
+		pr_err("modeldisk: %s/power_cut: needs a disk with power_loss 1\n",
+		       md_name(mc));
+	return ret;
+}
+
+static ssize_t md_power_cut_store(struct config_item *item, const char *page,
+				  size_t count)
+{
+	struct md_config *mc = md_config_of(item);
+	u64 seed;
+	int ret;
+
+	mutex_lock(&mc->lock);
+	ret = md_parse(mc, "", "power_cut", page, count, 0, U64_MAX, &seed);
+	if (!ret)
+		ret = md_set_cut(mc, seed);
+	mutex_unlock(&mc->lock);
+	return ret ?: count;
+}
+
+CONFIGFS_ATTR(md_, power_cut);
 
 static ssize_t md_config_show(struct config_item *item, char *page,
 			      ssize_t (*show)(struct md_disk *md, char *page))
@@ -277,6 +329,7 @@ static struct configfs_attribute *md_config_attrs[] = {
 	&md_attr_model,
 	&md_attr_preset,
 	&md_attr_power,
+	&md_attr_power_cut,
 	&md_config_attr_stat,
 	&md_config_attr_overtaken,
 	MD_SETTINGS(MD_SETTING_REF)
@@ -396,6 +449,8 @@ static struct config_group *md_make_group(struct config_group *group,
 	mutex_init(&mc->lock);
 	mc->settings = (struct md_settings) {
 		.scale = 1, .seed = 1, .queues = 1, .tags = 64,
+		.discard_kib = 64 << 10, .discard_granularity_kib = 4,
+		.discard_segments = 1,
 	};
 	for (i = 0; i < md_nr_types; i++) {
 		struct md_params *params = &mc->params[i];

@@ -21,17 +21,32 @@
 	X(poll_queues, 0, 1024)						\
 	X(tags, 1, 10240)						\
 	X(memory_backed, 0, 1)						\
+	X(power_loss, 0, 1)						\
 	X(write_cache, 0, 1)						\
-	X(discard, 0, 1)
+	X(fua, 0, 1)							\
+	X(discard, 0, 1)						\
+	X(discard_kib, 4, MD_RANGE_MAX_KIB)				\
+	X(discard_granularity_kib, 4, MD_RANGE_MAX_KIB)			\
+	X(discard_segments, 1, 256)					\
+	X(write_zeroes_kib, 0, MD_RANGE_MAX_KIB)			\
+	X(secure_erase_kib, 0, MD_RANGE_MAX_KIB)
 
-/* The faults: each name. */
+/* A request without data has up to 4 GiB: half of that. */
+#define MD_RANGE_MAX_KIB	(2ULL << 20)
+
+/* The faults: each name, and what it may be from 0. */
 #define MD_FAULTS(X)							\
-	X(refuse_every)							\
-	X(lose_every)							\
-	X(requeue_every)						\
-	X(error_every)
+	X(refuse_every, MD_FAULT_EVERY_MAX)				\
+	X(lose_every, MD_FAULT_EVERY_MAX)				\
+	X(lose_resets, 1000)						\
+	X(lose_ok, 1)							\
+	X(requeue_every, MD_FAULT_EVERY_MAX)				\
+	X(error_every, MD_FAULT_EVERY_MAX)				\
+	X(stall_every, MD_FAULT_EVERY_MAX)				\
+	X(stall_us, 60 * 1000 * 1000)					\
+	X(fault_all, 1)
 
-#define MD_FAULT_FNS(name)						\
+#define MD_FAULT_FNS(name, most)					\
 static ssize_t md_fault_##name##_show(struct config_item *item, char *page) \
 {									\
 	return sysfs_emit(page, "%llu\n",				\
@@ -41,13 +56,13 @@ static ssize_t md_fault_##name##_show(struct config_item *item, char *page) \
 static ssize_t md_fault_##name##_store(struct config_item *item,	\
 				       const char *page, size_t count)	\
 {									\
-	return md_fault_store(item, page, count, #name,			\
+	return md_fault_store(item, page, count, #name, most,		\
 			      offsetof(struct md_faults, name));	\
 }									\
 									\
 CONFIGFS_ATTR(md_fault_, name);
 
-#define MD_FAULT_REF(name)	&md_fault_attr_##name,
+#define MD_FAULT_REF(name, most)	&md_fault_attr_##name,
 
 #define MD_SETTING_FNS(name, least, most)				\
 static ssize_t md_setting_##name##_show(struct config_item *item, char *page) \

@@ -44,10 +44,14 @@
  *
  * A disk can be told to fail, for tests of what is above it (struct md_faults):
  * of the reads and writes that come, counted while any fault is on, each so
- * many-th is refused, lost, given back or ends with an error; the first of these
- * where two fall together. All but the refused take the model's time. A lost one
- * stays inside until the block layer's time for it is over (queue/io_timeout),
- * and ends as timed out. Of those given back every other one is marked as a
+ * many-th is refused, lost, given back, ends with an error or is stalled; the
+ * first of these where two fall together. With `fault_all` every request counts,
+ * flushes and discards as well. All but the refused take the model's time. A
+ * lost one stays in flight until the block layer's time for it is over
+ * (queue/io_timeout), `lose_resets` times more, and ends as timed out, or well
+ * with `lose_ok`, as after a lost interrupt. A stalled one completes `stall_us`
+ * of device time later than the model says, and others pass it: a sector that is
+ * read again and again. Of those given back every other one is marked as a
  * driver does that has prepared it (SCSI, NVMe): it comes again without
  * passing the scheduler.
  *
@@ -66,9 +70,11 @@
  *
  * What it does not do
  *
- * It does not lose data when power fails: `write_cache` makes the block layer
- * send flushes, which take the model's time, and no write is ever forgotten.
- * No zoned devices, no FUA, no partial completions. A disk's name is
+ * It loses data when power fails only with `power_loss` (cache.c): otherwise
+ * flushes take the model's time, and no write is ever forgotten. To the models
+ * FUA writes are writes, write zeroes and secure erases are discards, and of a
+ * discard with several ranges they see the first one. No zoned devices, no
+ * partial completions. A disk's name is
  * its directory's name; if another block device has that name, powering on
  * fails, with a complaint of the kernel about the duplicate.
  */
@@ -142,8 +148,8 @@ static void md_account_done(struct md_disk *md, struct md_rq *mr, u64 now_ns)
 
 	trace_modeldisk_complete(disk_devt(md->disk), cmd, overtaken,
 				 (now_ns - cmd->done_ns) * md->settings.scale);
-	stat->nr[cmd->op]++;
-	stat->bytes[cmd->op] += (u64)cmd->nr_sects << MD_SECT_SHIFT;
+	stat->nr[mr->count]++;
+	stat->bytes[mr->count] += blk_rq_bytes(md_rq_of(mr));
 	stat->overtaken_max = max(stat->overtaken_max, overtaken);
 	md->overtaken[age_bucket(overtaken)]++;
 	if (mr->status != BLK_STS_OK)
@@ -153,6 +159,67 @@ static void md_account_done(struct md_disk *md, struct md_rq *mr, u64 now_ns)
 	list_del(&mr->inside);
 	md->nr_inside--;
 	md->nr_completed++;
+}
+
+/* The model is done with a request of a disk that can lose power: data moves. */
+static void md_move_data(struct md_disk *md, struct md_rq *mr)
+{
+	struct request *rq = md_rq_of(mr);
+
+	lockdep_assert_held(&md->lock);
+
+	if (mr->status != BLK_STS_OK)
+		return;
+	if (mr->cmd.op == MD_FLUSH)
+		md_cache_flush(&md->cache, mr->clock);
+	else
+		md_cache_apply(&md->cache, rq,
+			       !md->settings.write_cache ||
+			       rq->cmd_flags & REQ_FUA ||
+			       req_op(rq) == REQ_OP_SECURE_ERASE);
+}
+
+/* The request is complete: to @done, or to its polled queue's list. */
+static void md_finish(struct md_disk *md, struct md_rq *mr, u64 now_ns,
+		      struct list_head *done)
+{
+	struct request *rq = md_rq_of(mr);
+
+	lockdep_assert_held(&md->lock);
+
+	md_account_done(md, mr, now_ns);
+	if (md_is_polled(rq)) {
+		struct md_hctx *mh = rq->mq_hctx->driver_data;
+
+		list_add_tail(&rq->queuelist, &mh->polled);
+	} else {
+		list_add_tail(&rq->queuelist, done);
+		md->nr_interrupting--;
+	}
+}
+
+/* The model is done with a request that stays stall_us longer. */
+static void md_stall(struct md_disk *md, struct md_rq *mr)
+{
+	struct md_cmd *other;
+
+	lockdep_assert_held(&md->lock);
+
+	mr->fault = MD_FAULT_STALLED;
+	mr->cmd.done_ns += READ_ONCE(md->faults->stall_us) * NSEC_PER_USEC;
+	md->stat.nr_stalled++;
+	list_for_each_entry_reverse(other, &md->stalled, node)
+		if (other->done_ns <= mr->cmd.done_ns)
+			break;
+	list_add(&mr->cmd.node, &other->node);
+}
+
+/* When the first stalled request completes. */
+static u64 md_stalled_ns(struct md_disk *md)
+{
+	struct md_cmd *cmd = list_first_entry_or_null(&md->stalled, struct md_cmd, node);
+
+	return cmd ? cmd->done_ns : MD_NEVER_NS;
 }
 
 /*
@@ -166,31 +233,32 @@ static void md_advance(struct md_disk *md, u64 now_ns, struct list_head *done)
 	lockdep_assert_held(&md->lock);
 
 	md->type->advance(md->model, now_ns);
-	if (list_empty(&md->model->done))
+	if (list_empty(&md->model->done) && list_empty(&md->stalled))
 		return;
 
 	md_stat_depth(md, now_ns);
 	list_for_each_entry_safe(cmd, next, &md->model->done, node) {
 		struct md_rq *mr = container_of(cmd, struct md_rq, cmd);
-		struct request *rq = md_rq_of(mr);
 
 		list_del(&cmd->node);
+		if (md->settings.power_loss)
+			md_move_data(md, mr);
 		if (mr->fault == MD_FAULT_LOSE) {
 			/* Stays inside until md_timeout() looks for it. */
 			mr->fault = MD_FAULT_LOST;
-			if (!md_is_polled(rq))
+			if (!md_is_polled(md_rq_of(mr)))
 				md->nr_interrupting--;
 			continue;
 		}
-		md_account_done(md, mr, now_ns);
-		if (md_is_polled(rq)) {
-			struct md_hctx *mh = rq->mq_hctx->driver_data;
-
-			list_add_tail(&rq->queuelist, &mh->polled);
-		} else {
-			list_add_tail(&rq->queuelist, done);
-			md->nr_interrupting--;
-		}
+		if (mr->fault == MD_FAULT_STALL)
+			md_stall(md, mr);
+		else
+			md_finish(md, mr, now_ns, done);
+	}
+	while (md_stalled_ns(md) <= now_ns) {
+		cmd = list_first_entry(&md->stalled, struct md_cmd, node);
+		list_del(&cmd->node);
+		md_finish(md, container_of(cmd, struct md_rq, cmd), now_ns, done);
 	}
 }
 
@@ -203,7 +271,7 @@ static void md_set_timer(struct md_disk *md)
 
 	if (!md->nr_interrupting)
 		return;
-	next_ns = md->type->next_ns(md->model);
+	next_ns = min(md->type->next_ns(md->model), md_stalled_ns(md));
 	/* Something is inside, so something will happen. */
 	if (WARN_ON_ONCE(next_ns == MD_NEVER_NS))
 		return;
@@ -241,43 +309,65 @@ static enum hrtimer_restart md_timer_fn(struct hrtimer *timer)
 }
 
 /* Return: false if the disk does not do such requests. */
-static bool md_prepare_cmd(struct md_cmd *cmd, struct request *rq)
+static bool md_prepare_cmd(struct md_disk *md, struct md_rq *mr, struct request *rq)
 {
+	struct md_cmd *cmd = &mr->cmd;
+
 	cmd->sect = blk_rq_pos(rq);
 	cmd->nr_sects = blk_rq_sectors(rq);
 	switch (req_op(rq)) {
 	case REQ_OP_READ:
-		cmd->op = MD_READ;
-		return true;
+		mr->count = MD_READ;
+		break;
 	case REQ_OP_WRITE:
-		cmd->op = MD_WRITE;
-		return true;
+		mr->count = MD_WRITE;
+		break;
 	case REQ_OP_DISCARD:
-		cmd->op = MD_DISCARD;
-		return true;
+		mr->count = MD_DISCARD;
+		/* Merged from ranges that need not be neighbours: the first. */
+		if (md->settings.discard_segments > 1)
+			cmd->nr_sects = bio_sectors(rq->bio);
+		break;
+	case REQ_OP_WRITE_ZEROES:
+		mr->count = MD_COUNT_ZEROES;
+		break;
+	case REQ_OP_SECURE_ERASE:
+		mr->count = MD_COUNT_SECURE_ERASE;
+		break;
 	case REQ_OP_FLUSH:
-		cmd->op = MD_FLUSH;
+		mr->count = MD_FLUSH;
 		cmd->sect = 0;
 		cmd->nr_sects = 0;
-		return true;
+		break;
 	default:
 		return false;
 	}
+	cmd->op = mr->count < MD_NR_OPS ? mr->count : MD_DISCARD;
+	return true;
 }
 
 /* Move the request's data; only memory-backed disks sleep here. */
-static blk_status_t md_transfer(struct md_disk *md, struct request *rq,
-				struct md_cmd *cmd)
+static blk_status_t md_transfer(struct md_disk *md, struct request *rq)
 {
+	struct bio *bio;
+
 	if (!md->settings.memory_backed)
 		return BLK_STS_OK;
+	if (md->settings.power_loss)
+		return md_cache_prepare(&md->cache, rq);
 
-	switch (cmd->op) {
-	case MD_READ:
-	case MD_WRITE:
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
 		return md_store_transfer(&md->store, rq);
-	case MD_DISCARD:
-		md_store_discard(&md->store, cmd->sect, cmd->nr_sects);
+	case REQ_OP_DISCARD:
+		__rq_for_each_bio(bio, rq)
+			md_store_discard(&md->store, bio->bi_iter.bi_sector,
+					 bio_sectors(bio));
+		return BLK_STS_OK;
+	case REQ_OP_WRITE_ZEROES:
+	case REQ_OP_SECURE_ERASE:
+		md_store_zero(&md->store, blk_rq_pos(rq), blk_rq_sectors(rq));
 		return BLK_STS_OK;
 	default:
 		return BLK_STS_OK;
@@ -298,7 +388,8 @@ static enum md_fault md_next_fault(struct md_disk *md, const struct md_cmd *cmd)
 	u32 nr;
 
 	if (!READ_ONCE(faults->is_on) ||
-	    (cmd->op != MD_READ && cmd->op != MD_WRITE))
+	    (cmd->op != MD_READ && cmd->op != MD_WRITE &&
+	     !READ_ONCE(faults->fault_all)))
 		return MD_FAULT_NONE;
 
 	nr = atomic_inc_return(&md->nr_asked);
@@ -310,6 +401,8 @@ static enum md_fault md_next_fault(struct md_disk *md, const struct md_cmd *cmd)
 		return MD_FAULT_REQUEUE;
 	if (md_is_nth(&faults->error_every, nr))
 		return MD_FAULT_ERROR;
+	if (md_is_nth(&faults->stall_every, nr))
+		return MD_FAULT_STALL;
 	return MD_FAULT_NONE;
 }
 
@@ -333,26 +426,33 @@ static blk_status_t md_queue_rq(struct blk_mq_hw_ctx *hctx,
 	LIST_HEAD(done);
 	u64 now_ns;
 
-	if (READ_ONCE(md->is_gone))
+	if (READ_ONCE(md->is_off))
 		return BLK_STS_IOERR;
-	if (!md_prepare_cmd(&mr->cmd, rq))
+	if (!md_prepare_cmd(md, mr, rq))
 		return BLK_STS_NOTSUPP;
+	mr->nr_resets = 0;
 	mr->fault = md_next_fault(md, &mr->cmd);
 	if (mr->fault == MD_FAULT_REFUSE) {
 		md_count_refused(md);
 		return BLK_STS_RESOURCE;
 	}
 	mr->status = mr->fault == MD_FAULT_ERROR ? BLK_STS_IOERR :
-		     md_transfer(md, rq, &mr->cmd);
+		     md_transfer(md, rq);
 	/* The block layer tries again. */
 	if (mr->status == BLK_STS_RESOURCE)
 		return mr->status;
 	blk_mq_start_request(rq);
 
 	spin_lock_irqsave(&md->lock, flags);
+	/* The power was cut meanwhile: what is taken after that would not be torn. */
+	if (md->is_off) {
+		spin_unlock_irqrestore(&md->lock, flags);
+		return BLK_STS_IOERR;
+	}
 	now_ns = md_now_ns(md);
 	md_advance(md, now_ns, &done);
 	md_stat_depth(md, now_ns);
+	mr->clock = md->cache.clock;
 	list_add_tail(&mr->inside, &md->inside);
 	md->nr_inside++;
 	md->stat.depth_max = max(md->stat.depth_max, md->nr_inside);
@@ -426,7 +526,7 @@ static int md_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 	return nr;
 }
 
-/* Was the request lost? Then the disk has it no longer. */
+/* Was the request lost, and is to end now? Then the disk has it no longer. */
 static bool md_give_up(struct md_disk *md, struct md_rq *mr)
 {
 	unsigned long flags;
@@ -434,12 +534,14 @@ static bool md_give_up(struct md_disk *md, struct md_rq *mr)
 	u64 now_ns;
 
 	spin_lock_irqsave(&md->lock, flags);
-	is_lost = mr->fault == MD_FAULT_LOST;
+	is_lost = mr->fault == MD_FAULT_LOST &&
+		  mr->nr_resets++ >= READ_ONCE(md->faults->lose_resets);
 	if (is_lost) {
 		now_ns = md_now_ns(md);
 		md_stat_depth(md, now_ns);
 		mr->fault = MD_FAULT_NONE;
-		mr->status = BLK_STS_TIMEOUT;
+		if (!READ_ONCE(md->faults->lose_ok))
+			mr->status = BLK_STS_TIMEOUT;
 		md->stat.nr_lost++;
 		md_account_done(md, mr, now_ns);
 	}
@@ -569,11 +671,17 @@ static int md_add_disk(struct md_disk *md, const char *name)
 		.max_segments = MD_MAX_SECTS >> (PAGE_SHIFT - MD_SECT_SHIFT),
 		.rotational = md->type->rotational,
 		.write_cache = md->settings.write_cache,
-		.discard = md->settings.discard,
+		.fua = md->settings.fua,
+		.max_discard_segments = md->settings.discard_segments,
+		.discard_granularity = md->settings.discard_granularity_kib << 10,
+		.max_write_zeroes_sects = md->settings.write_zeroes_kib << 1,
+		.max_secure_erase_sects = md->settings.secure_erase_kib << 1,
 	};
 	struct gendisk *disk;
 	int ret;
 
+	if (md->settings.discard)
+		limits.max_discard_sects = md->settings.discard_kib << 1;
 	disk = isolio_alloc_disk(&md->set, &limits, md);
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
@@ -607,6 +715,10 @@ struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
 	struct md_disk *md;
 	int ret;
 
+	if (settings->power_loss && !settings->memory_backed) {
+		pr_err("modeldisk: %s: power_loss is 1: needs memory_backed 1\n", name);
+		return ERR_PTR(-EINVAL);
+	}
 	md = kzalloc(sizeof(*md), GFP_KERNEL);
 	if (!md)
 		return ERR_PTR(-ENOMEM);
@@ -615,7 +727,9 @@ struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
 	md->faults = faults;
 	spin_lock_init(&md->lock);
 	INIT_LIST_HEAD(&md->inside);
+	INIT_LIST_HEAD(&md->stalled);
 	md_store_init(&md->store);
+	md_cache_init(&md->cache);
 	isolio_hrtimer_setup(&md->timer, md_timer_fn, CLOCK_MONOTONIC,
 			     HRTIMER_MODE_ABS);
 
@@ -637,6 +751,7 @@ free_tags:
 destroy_model:
 	type->destroy(md->model);
 free_disk:
+	md_cache_free(&md->cache);
 	md_store_free(&md->store);
 	kfree(md);
 	return ERR_PTR(ret);
@@ -651,7 +766,7 @@ free_disk:
  */
 void md_power_off(struct md_disk *md)
 {
-	WRITE_ONCE(md->is_gone, true);
+	WRITE_ONCE(md->is_off, true);
 	blk_mark_disk_dead(md->disk);
 	del_gendisk(md->disk);
 	put_disk(md->disk);
@@ -660,8 +775,57 @@ void md_power_off(struct md_disk *md)
 	WARN_ONCE(md->nr_inside, "modeldisk: %llu requests inside at power off\n",
 		  md->nr_inside);
 	md->type->destroy(md->model);
+	md_cache_free(&md->cache);
 	md_store_free(&md->store);
 	kfree(md);
+}
+
+/**
+ * md_power_cut - the power goes, and the disk stays
+ * @md: the disk
+ * @seed: of what lands and what does not, see cache.c
+ *
+ * What the model has completed by now is done. Requests in flight end with an
+ * error, when the model is done with them; later ones end with one at once.
+ *
+ * Return: -EINVAL if the disk cannot lose power.
+ */
+int md_power_cut(struct md_disk *md, u64 seed)
+{
+	struct md_rq *mr;
+	LIST_HEAD(done);
+
+	if (!md->settings.power_loss)
+		return -EINVAL;
+
+	spin_lock_irq(&md->lock);
+	md_advance(md, md_now_ns(md), &done);
+	WRITE_ONCE(md->is_off, true);
+	md->stat.nr_cuts++;
+	md_cache_cut(&md->cache, seed, &md->stat.cut);
+	list_for_each_entry(mr, &md->inside, inside) {
+		/* Data of lost and stalled ones has moved: it was in the cache. */
+		if (mr->status == BLK_STS_OK && mr->fault != MD_FAULT_LOST &&
+		    mr->fault != MD_FAULT_STALLED)
+			md_cache_tear(&md->cache, md_rq_of(mr), seed, &md->stat.cut);
+		mr->status = BLK_STS_IOERR;
+	}
+	md_set_timer(md);
+	spin_unlock_irq(&md->lock);
+
+	md_complete(&done);
+	return 0;
+}
+
+/**
+ * md_power_return - the power is back, and the disk has what survived
+ * @md: the disk, after md_power_cut()
+ */
+void md_power_return(struct md_disk *md)
+{
+	spin_lock_irq(&md->lock);
+	WRITE_ONCE(md->is_off, false);
+	spin_unlock_irq(&md->lock);
 }
 
 /* The text of the file `stat`: a line for each figure, name and value. */
@@ -695,7 +859,12 @@ ssize_t md_stat_show(struct md_disk *md, char *page)
 			  "gc_runs %llu\ngc_pages %llu\nerases %llu\n"
 			  "host_pages %llu\nmedia_pages %llu\n"
 			  "write_amplification_milli %llu\n"
-			  "stalls %llu\nstall_max_ns %llu\n",
+			  "stalls %llu\nstall_max_ns %llu\n"
+			  "write_zeroes %llu\nwrite_zeroes_bytes %llu\n"
+			  "secure_erases %llu\nsecure_erase_bytes %llu\n"
+			  "stalled %llu\npower_cuts %llu\n"
+			  "cached_blocks_kept %llu\ncached_blocks_lost %llu\n"
+			  "torn_blocks_kept %llu\ntorn_blocks_lost %llu\n",
 			  stat.last_ns,
 			  stat.nr[MD_READ], stat.bytes[MD_READ],
 			  stat.nr[MD_WRITE], stat.bytes[MD_WRITE],
@@ -707,7 +876,13 @@ ssize_t md_stat_show(struct md_disk *md, char *page)
 			  mul_u64_u64_div_u64(stat.depth_ns, 1000, elapsed_ns),
 			  counts.nr_gc_runs, counts.nr_gc_pages, counts.nr_erases,
 			  counts.nr_host_pages, counts.nr_media_pages,
-			  amplification, counts.nr_stalls, counts.stall_max_ns);
+			  amplification, counts.nr_stalls, counts.stall_max_ns,
+			  stat.nr[MD_COUNT_ZEROES], stat.bytes[MD_COUNT_ZEROES],
+			  stat.nr[MD_COUNT_SECURE_ERASE],
+			  stat.bytes[MD_COUNT_SECURE_ERASE],
+			  stat.nr_stalled, stat.nr_cuts,
+			  stat.cut.nr_kept, stat.cut.nr_lost,
+			  stat.cut.nr_landed, stat.cut.nr_torn_off);
 }
 
 /*

@@ -129,3 +129,41 @@ void md_store_discard(struct md_store *store, u64 sect, u64 nr_sects)
 	}
 	up_write(&store->sem);
 }
+
+/* Sectors of one page, as far as the range goes into it. Return: how many. */
+static u64 md_store_zero_part(struct md_store *store, u64 sect, u64 nr_sects)
+{
+	unsigned int offset = offset_in_page(sect << MD_SECT_SHIFT);
+	u64 bytes = min_t(u64, PAGE_SIZE - offset, nr_sects << MD_SECT_SHIFT);
+	struct page *page;
+
+	down_write(&store->sem);
+	page = xa_load(&store->pages, sect >> MD_PAGE_SECTS_SHIFT);
+	if (page)
+		memzero_page(page, offset, bytes);
+	up_write(&store->sem);
+	return bytes >> MD_SECT_SHIFT;
+}
+
+/**
+ * md_store_zero - every sector of the range reads as zeros from here on
+ * @store: of the disk
+ * @sect: the first one
+ * @nr_sects: how many
+ *
+ * May sleep.
+ */
+void md_store_zero(struct md_store *store, u64 sect, u64 nr_sects)
+{
+	u64 end = sect + nr_sects;
+
+	if (offset_in_page(sect << MD_SECT_SHIFT))
+		sect += md_store_zero_part(store, sect, nr_sects);
+	if (sect < end && offset_in_page(end << MD_SECT_SHIFT)) {
+		u64 last = round_down(end, 1U << MD_PAGE_SECTS_SHIFT);
+
+		md_store_zero_part(store, last, end - last);
+	}
+	if (sect < end)
+		md_store_discard(store, sect, end - sect);
+}

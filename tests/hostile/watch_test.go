@@ -274,7 +274,10 @@ func (w *world) dumpDisk(d *disk, now uint64) {
 	for _, pattern := range []string{"sched/*", "hctx*/sched/*", "hctx*/state", "hctx*/dispatch", "hctx*/busy", "hctx*/tags", "requeue_list", "state"} {
 		files, _ := filepath.Glob(filepath.Join(d.debug(), pattern)) // the patterns are right
 		for _, file := range files {
-			if text := get(file); text != "" && d.statistics(8) > 0 {
+			if !d.mayRead(file) || d.statistics(8) == 0 {
+				continue
+			}
+			if text := get(file); text != "" {
 				fmt.Printf("HOSTILE   %s: %s\n", strings.TrimPrefix(file, d.debug()+"/"), tail(text, 30))
 			}
 		}

@@ -35,6 +35,9 @@ const (
 	debugFactor = 3
 )
 
+// cutTime is how long a power cut takes at most, with the checks after it.
+const cutTime = 10 * time.Second
+
 // guestTest is where the test binary lies in the guest.
 const guestTest = "/tests/vm.test"
 
@@ -64,6 +67,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 30*time.Minute, "wall-clock limit")
+		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
+		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
 		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 10 minutes")
@@ -80,6 +85,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *side && *twice {
 		return errors.New("--parallel: two VMs with parallel CPUs differ; not together with --twice")
+	}
+	if *cuts < 0 {
+		return fmt.Errorf("--cuts: %d is out of range; allowed: 0 and more", *cuts)
 	}
 	if *shuffle < 0 {
 		return fmt.Errorf("--shuffle: %d is out of range; allowed: 1 and more", *shuffle)
@@ -104,6 +112,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
 	}
 	vm.WorkMiB = cmp.Or(*work, vm.WorkMiB)
+	if *cuts > 0 {
+		vm.Limit += time.Duration(*cuts) * cutTime
+		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", vm.Limit-time.Minute)
+		vm.Payload.Env = append(vm.Payload.Env, fmt.Sprint("ISOLIO_CUTS=", *cuts), fmt.Sprint("ISOLIO_SEED=", *seed))
+	}
 	if *carry != "" {
 		if err := carryFiles(&vm, *carry, guestCarried); err != nil {
 			return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
@@ -222,8 +235,11 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 	}
 	limit, work := 10*time.Minute, 448 // data integrity tests keep a disk's contents in memory
 	var kernelArgs []string
+	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
 	if line == debugLine {
 		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
+	} else {
+		stock = append(stock, "xfs") // ext4 is built in
 	}
 	libaps, err := libapsTests(kernel)
 	if err != nil {
@@ -232,9 +248,9 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 	argv := append([]string{guestTest, fmt.Sprint("-test.timeout=", limit-time.Minute)}, args...)
 	return lab.VM{
 		Kernel:   kernel,
-		Programs: []string{"fio", "kmod", "sh"},
+		Programs: []string{"fio", "kmod", "sh", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair"},
 		Built:    libaps,
-		Stock:    []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"},
+		Stock:    stock,
 		Carry:    modules, // the tests load and unload them
 		Payload: lab.Payload{
 			Argv:  argv,
