@@ -7,6 +7,7 @@ package hostile
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ var operations = map[string]func(w *world, a *actor, op script.Op) error{
 	"refuse":      doModelFault,
 	"requeue":     doModelFault,
 	"lose":        doModelFault,
+	"stall":       doModelFault,
 	"error":       doModelFault,
 	"scsi-fault":  doScsiFault,
 	"no-fault":    doNoFault,
@@ -118,6 +120,16 @@ func (a *actor) put(file, text string) error {
 	}
 	a.doing.Store(fmt.Sprintf("write %q to %s", shown, file))
 	return put(file, text)
+}
+
+// putAll writes numbers to files of a directory: names and numbers in turn.
+func (a *actor) putAll(dir string, pairs ...any) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if err := a.put(filepath.Join(dir, fmt.Sprint(pairs[i])), fmt.Sprint(pairs[i+1])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pick is the member of a list that a number means.

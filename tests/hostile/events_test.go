@@ -110,7 +110,7 @@ func loadModule(file string) error {
 	return err
 }
 
-var modelFaults = []string{"refuse_every", "requeue_every", "lose_every", "error_every"}
+var modelFaults = []string{"refuse_every", "requeue_every", "lose_every", "error_every", "stall_every", "fault_all", "lose_ok", "lose_resets"}
 
 // doModelFault has the first model disk fail so many requests.
 func doModelFault(w *world, a *actor, op script.Op) error {
@@ -120,10 +120,19 @@ func doModelFault(w *world, a *actor, op script.Op) error {
 		}
 		d.faulty.Store(1 << 62)
 		every := 3 + op.B%60
-		if op.Kind == "lose" {
+		switch op.Kind {
+		case "lose":
 			every = 50 + op.B%200
+			if err := a.putAll(d.config, "lose_resets", op.C%3, "lose_ok", op.C>>2%2); err != nil {
+				return err
+			}
+		case "stall":
+			every = 100 + op.B%300
+			if err := a.putAll(d.config, "stall_us", op.C%1_000_000); err != nil {
+				return err
+			}
 		}
-		return a.put(filepath.Join(d.config, op.Kind+"_every"), fmt.Sprint(every))
+		return a.putAll(d.config, "fault_all", op.C>>8%2, op.Kind+"_every", every)
 	}
 	return errNothing
 }

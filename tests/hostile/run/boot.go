@@ -36,7 +36,7 @@ func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (out
 	limit := time.Duration(c.Seconds)*time.Second + 10*time.Minute
 	args := []string{
 		"--build", o.build, "--kernel", o.kernel, "--isolio", filepath.Join(o.build, "isolio"), "--binary", filepath.Join(o.build, "hostile.test"),
-		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--limit", limit.String(), "--timeout", (2 * limit).String(),
+		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--programs", "fio", "--limit", limit.String(), "--timeout", (2 * limit).String(),
 	}
 	for _, module := range stock {
 		args = append(args, "--stock", module)

@@ -75,6 +75,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		work    = flags.Int("work", 0, "the guest's `MiB` of memory besides its files; 0 stands for 448")
 		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
 		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
+		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -112,6 +113,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
 	}
 	vm.WorkMiB = cmp.Or(*work, vm.WorkMiB)
+	if *needs != "" {
+		vm.Programs = strings.Split(*needs, ",")
+	}
 	if *cuts > 0 {
 		vm.Limit += time.Duration(*cuts) * cutTime
 		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", vm.Limit-time.Minute)
