@@ -51,7 +51,7 @@ type watcher struct {
 	relieved  time.Duration // when relief was given; 0 for not
 	lastShown time.Time
 	shown     time.Duration // when showRecent last did
-	isDumping bool // the kernel shows the state of memory: a group is at its limit
+	isDumping bool          // the kernel shows the state of memory: a group is at its limit
 }
 
 func (w *world) watch(stop <-chan struct{}) error {
