@@ -25,6 +25,8 @@ var errNothing = errors.New("there is nothing to do it to")
 var schedulers = []string{"none", "mq-deadline", "kyber", "bfq", "kyber-fairness", "rsd", "sfq"}
 
 func doSwitch(w *world, a *actor, op script.Op) error {
+	w.loading.RLock()
+	defer w.loading.RUnlock()
 	return a.put(pick(w.disks, op.A).queue("scheduler"), pick(schedulers, op.B))
 }
 
