@@ -4,6 +4,9 @@ KERNEL ?= 6.1
 # A kernel line, or all of them.
 lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 
+# Of fuzz, for each target.
+SECONDS ?= 60
+
 # Of the machine of test-debug; more than one take QEMU 8.1.
 CPUS ?= 2
 
@@ -101,6 +104,9 @@ test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; 
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
 	build/vm-run --kernel debug --cpus $(CPUS) --timeout 90m
 
+fuzz: ## fuzz what reads untrusted bytes, C and Go, SECONDS=60 for each target; needs clang, which it gets (as root)
+	scripts/fuzz $(SECONDS)
+
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	scripts/lint $<
 	scripts/lint-kernel
@@ -122,4 +128,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug fuzz lint install man deb clean

@@ -83,7 +83,29 @@ func btfInELF(data []byte) ([]byte, error) {
 	if section == nil {
 		return nil, errors.New("the ELF file has no .BTF section: the kernel was built without CONFIG_DEBUG_INFO_BTF")
 	}
+	return sectionData(section, len(data))
+}
+
+// sectionData is what a section of a file of so many bytes holds. A packed one
+// may unpack to any size, and neither BTF nor a layout record is packed.
+func sectionData(section *elf.Section, fileBytes int) ([]byte, error) {
+	if section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > uint64(fileBytes) {
+		return nil, fmt.Errorf("damaged ELF file: section %s is packed, or larger than the file", section.Name)
+	}
 	return section.Data()
+}
+
+// readUnpacked reads what a packer gives, up to unpackedMax.
+func readUnpacked(in io.Reader) ([]byte, error) {
+	out, err := io.ReadAll(io.LimitReader(in, int64(unpackedMax)+1))
+	if err == nil && len(out) > unpackedMax {
+		return nil, errUnpacked()
+	}
+	return out, err
+}
+
+func errUnpacked() error {
+	return fmt.Errorf("it unpacks to more than %d MiB", unpackedMax>>20)
 }
 
 // Offsets in the header of an x86 kernel image, boot protocol 2.08 and newer
@@ -142,6 +164,9 @@ var (
 	bzip2Magic = []byte("BZh")
 )
 
+// unpackedMax is how much a kernel or a module may unpack to, in bytes.
+var unpackedMax = 512 << 20
+
 // imageSizeBytes is what the kernel's build appends to a packed payload: its
 // unpacked size.
 const imageSizeBytes = 4
@@ -171,7 +196,7 @@ func unpackGzip(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	unzip.Multistream(false) // the size follows the stream
-	return io.ReadAll(unzip)
+	return readUnpacked(unzip)
 }
 
 func unpackXZ(payload []byte) ([]byte, error) {
@@ -179,5 +204,5 @@ func unpackXZ(payload []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(unzip)
+	return readUnpacked(unzip)
 }

@@ -22,7 +22,7 @@ import (
 	"isolio/internal/failure"
 )
 
-func rawBTF(t *testing.T) []byte {
+func rawBTF(t testing.TB) []byte {
 	t.Helper()
 	b, err := btf.NewBuilder(elevators(false), nil)
 	if err != nil {
@@ -36,7 +36,7 @@ func rawBTF(t *testing.T) []byte {
 }
 
 // vmlinux is an ELF file with a section of the given name.
-func vmlinux(t *testing.T, section string, contents []byte) []byte {
+func vmlinux(t testing.TB, section string, contents []byte) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	var source strings.Builder
@@ -69,13 +69,13 @@ func image(payload []byte) []byte {
 	return append(append(data, make([]byte, 16)...), payload...)
 }
 
-func gzipped(t *testing.T, data []byte) []byte {
+func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	return packed(t, &b, gzip.NewWriter(&b), data)
 }
 
-func xzipped(t *testing.T, data []byte) []byte {
+func xzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip, err := xz.NewWriter(&b)
@@ -102,7 +102,7 @@ var bzippedHello = []byte("BZh91AY&SY\xc1\xc0\x80\xe2\x00\x00\x01\x41\x00\x00\x1
 
 // packed is data as zip packs it into b, with the unpacked size that the kernel's
 // build appends.
-func packed(t *testing.T, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
+func packed(t testing.TB, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
 	t.Helper()
 	if _, err := zip.Write(data); err != nil {
 		t.Fatal(err)
