@@ -44,10 +44,20 @@ root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsp
 # that is built here, from Debian's source; "qemu" is that of setup-qemu.
 suite_of() {
 	case $1 in
-	6.1) echo bookworm ;;
-	6.12 | debug | qemu) echo trixie ;;
-	7.2) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2, debug" ;;
+	6.1 | 6.1-generic) echo bookworm ;;
+	6.12 | 6.12-generic | debug | qemu) echo trixie ;;
+	7.2 | 7.2-generic) echo sid ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2, each also with -generic, and debug" ;;
+	esac
+}
+
+# kernel_packages LINE: the kernel of the line, its headers, and what only this
+# line's tests call. Debian's cloud flavour lacks most drivers of disks; the
+# generic one has them, and the tests of those drivers make file systems and stacks.
+kernel_packages() {
+	case $1 in
+	*-generic) echo linux-image-amd64,linux-headers-amd64,xfsprogs,btrfs-progs,dmsetup,mdadm,util-linux ;;
+	*) echo linux-image-cloud-amd64,linux-headers-cloud-amd64 ;;
 	esac
 }
 

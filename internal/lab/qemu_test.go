@@ -18,7 +18,7 @@ import (
 // others are devices, as QEMU records no machine that begins with several.
 func TestQemuArgsCPUs(t *testing.T) {
 	for _, cpus := range []int{1, 4} {
-		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, []string{"panic_on_warn=1", "quiet"})
+		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, false, []string{"panic_on_warn=1", "quiet"})
 		line := strings.Join(args, " ")
 		if got := strings.Contains(args[slices.Index(args, "-append")+1], "nolapic_timer"); got != (cpus == 1) {
 			t.Errorf("%d CPUs: nolapic_timer is on the kernel's command line: %t", cpus, got)

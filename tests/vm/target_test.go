@@ -41,6 +41,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if os.Getenv(swapper) != "" {
+		if err := swapPages(); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if exists(packages) {
 		os.Exit(m.Run()) // a distribution, whose systemd sets cgroups up
 	}
