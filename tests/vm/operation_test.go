@@ -90,7 +90,7 @@ var operations = []operation{
 	{name: "MMC read", do: mmcRead},
 	{name: "virtio serial number", do: virtioSerial},
 	{name: "swap", do: swapOn, when: idle},
-	{"ext4", func(g *target) error {
+	{name: "ext4", when: busy, do: func(g *target) error {
 		return g.fileSystem("ext4", "-q", "-F", "-b", "1024", g.path, fmt.Sprint(g.area>>10))
 	}},
 	{name: "xfs", when: busy, do: func(g *target) error {
