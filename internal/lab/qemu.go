@@ -163,8 +163,7 @@ const (
 // In the host's time (hostTime) each CPU is a host thread, and two runs differ.
 // A machine with real drivers is one: QEMU serves a disk in the host's time, and in
 // virtual time an idle machine would not wait for it but jump from timer to timer,
-// past the drivers' timeouts. (QEMU's blkreplay, which puts a disk's answers in
-// virtual time, keeps the machine from jumping no more than that.)
+// past the drivers' timeouts.
 func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, hostTime bool, kernelMore []string) []string {
 	clock := []string{"-accel", "tcg", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null"}
 	if hostTime {

@@ -35,6 +35,19 @@ func TestQemuArgsCPUs(t *testing.T) {
 	}
 }
 
+// A machine in the host's time has neither virtual time nor its short watchdog.
+func TestQemuArgsHostTime(t *testing.T) {
+	for _, hostTime := range []bool{false, true} {
+		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, hostTime, nil)
+		if got := slices.Contains(args, "-icount"); got == hostTime {
+			t.Errorf("host's time %t: -icount is there: %t", hostTime, got)
+		}
+		if got := strings.Contains(args[slices.Index(args, "-append")+1], "watchdog_thresh=60"); got != hostTime {
+			t.Errorf("host's time %t: the long watchdog is on the kernel's command line: %t", hostTime, got)
+		}
+	}
+}
+
 func TestQemuFor(t *testing.T) {
 	dir := t.TempDir()
 	qemu, newer := filepath.Join(dir, "qemu-system-x86_64"), filepath.Join(dir, "newer")
