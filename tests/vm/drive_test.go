@@ -192,7 +192,7 @@ func thinDisk(t *testing.T, disks map[string][]*disk) *drive {
 	_, err = f.Write(make([]byte, 64<<10)) // the pool makes new metadata
 	must(t, errors.Join(err, f.Sync(), f.Close()))
 	pool := mapper(t, "pool", fmt.Sprintf("0 %d thin-pool /dev/%s /dev/%s 128 0", drives>>9, meta.name, base[0].name))
-	must(t, run("dmsetup", "message", "/dev/mapper/pool", "0", "create_thin 0"))
+	must(t, run("dmsetup", "message", "pool", "0", "create_thin 0"))
 	return &drive{disk: mapper(t, "thin", fmt.Sprintf("0 %d thin /dev/%s 0", drives>>9, pool.name)), below: base}
 }
 

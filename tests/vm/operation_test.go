@@ -272,6 +272,9 @@ const swapper = "ISOLIO_SWAPPER"
 
 // swapOn has a process of little memory swap to the disk.
 func swapOn(g *target) error {
+	if strings.HasPrefix(g.name, "loop") {
+		return errUnsupported // the file behind it is memory, and is charged to the process that is to give up memory
+	}
 	if err := makeSwap(g.file, g.area); err != nil {
 		return err
 	}
