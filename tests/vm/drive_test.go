@@ -241,6 +241,9 @@ func TestZramRefused(t *testing.T) {
 		t.Skip("this kernel has no zram")
 	}
 	zram := existing(t, "zram0")
+	if !exists(zram.queue("scheduler")) {
+		return // newer kernels do not even have the file
+	}
 	if offered, _ := zram.schedulers(t); strings.Join(offered, " ") != "none" {
 		t.Errorf("zram offers the schedulers %q", offered)
 	}

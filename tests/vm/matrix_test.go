@@ -160,7 +160,7 @@ func (d *drive) startLoads(t *testing.T) []*load {
 	t.Helper()
 	options := []string{"--time_based", "--runtime=3600", "--offset=25%", "--size=75%"}
 	if d.zoned {
-		options = append(options, "--zonemode=zbd", "--rw=write", "--max_open_zones=4")
+		options = append(options, "--rw=randread") // the zones' writes are the operations'
 	}
 	large := []string{"--bs=64k", "--iodepth=64"}
 	if d.slow {
