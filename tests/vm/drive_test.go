@@ -151,8 +151,8 @@ var makers = []maker{
 		dm := mapper(t, "multipath", fmt.Sprintf("0 %d multipath 0 0 1 1 round-robin 0 1 1 /dev/%s 1000", drives>>9, base.name))
 		return &drive{disk: dm, below: []*disk{dm, base}}
 	}},
-	{"raid1 on mptsas", []string{"mptsas"}, func(t *testing.T, disks map[string][]*disk) *drive {
-		return &drive{disk: mirror(t, disks["mptsas"]), below: disks["mptsas"]}
+	{"raid1 on megasas", []string{"megasas"}, func(t *testing.T, disks map[string][]*disk) *drive {
+		return &drive{disk: mirror(t, disks["megasas"][:2]), below: disks["megasas"][:2]}
 	}},
 }
 

@@ -34,11 +34,15 @@ const (
 // disksWanted tells the tests which kinds there must be.
 const disksWanted = "ISOLIO_DISKS"
 
+// isFaulty reports whether the kernel of the line complains of its own driver: the
+// checks of array bounds in 7.2 stop at a table of mptsas, while it starts.
+func isFaulty(kind, line string) bool { return kind == "mptsas" && strings.HasPrefix(line, "7.2") }
+
 // addDisks makes it a machine with real drivers' disks of the named kinds.
 func addDisks(vm *lab.VM, kinds string) error {
 	vm.Disks = strings.Split(kinds, ",")
 	if kinds == "all" {
-		vm.Disks = lab.DiskKinds()
+		vm.Disks = slices.DeleteFunc(lab.DiskKinds(), func(kind string) bool { return isFaulty(kind, vm.Kernel.Line) })
 	}
 	names := make([]string, len(diskModules))
 	for i, module := range diskModules {
