@@ -24,7 +24,7 @@ type drive struct {
 	*disk
 	kind  string
 	zoned bool
-	slow  bool // some twenty requests a second
+	slow  bool // some twenty requests a second, or a cipher on an emulated CPU
 	// below are the disks that the drive consists of; where it has no scheduler
 	// of its own, they have.
 	below []*disk
@@ -143,7 +143,7 @@ var makers = []maker{
 		base := disks["nvme"][0]
 		dm := mapper(t, "crypt", fmt.Sprintf("0 %d crypt aes-xts-plain64 %s 0 /dev/%s 0 1 allow_discards",
 			drives>>9, strings.Repeat("0123456789abcdef", 4), base.name))
-		return &drive{disk: dm, below: []*disk{base}}
+		return &drive{disk: dm, below: []*disk{base}, slow: true}
 	}},
 	{"dm-thin on virtio-scsi", []string{"virtio-scsi"}, thinDisk},
 	{"dm-multipath on virtio-scsi", []string{"virtio-scsi"}, func(t *testing.T, disks map[string][]*disk) *drive {

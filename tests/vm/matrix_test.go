@@ -22,7 +22,8 @@ var schedulers = []string{"none", "mq-deadline", "kyber", "bfq", "kyber-fairness
 
 // operationLimit is how long an operation may take. The machine's time is the
 // host's, which other work slows down; an operation takes milliseconds, a file
-// system under load seconds. QEMU's SD card does some twenty requests a second.
+// system under load seconds. QEMU's SD card does some twenty requests a second,
+// and AES takes an emulated CPU long.
 const (
 	operationLimit     = 45 * time.Second
 	slowOperationLimit = 6 * time.Minute
