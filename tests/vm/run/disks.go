@@ -15,7 +15,7 @@ import (
 // checksums of those. Not every kernel has all of them.
 var diskModules = []string{
 	"crc32c_generic", "xxhash_generic", "blake2b_generic", "sha256_generic", "aes_generic", "xts", "ecb", "essiv",
-	"loop", "nbd nbds_max=1", "zram", "scsi_debug dev_size_mb=256 lbpu=1 lbpws=1 submit_queues=2",
+	"loop", "nbd nbds_max=1", "zram", "sd_mod", "sg", "scsi_debug dev_size_mb=256 lbpu=1 lbpws=1 submit_queues=2",
 	"dm-mod", "dm-crypt", "dm-thin-pool", "dm-multipath", "dm-round-robin", "raid1",
 	"ext4", "xfs", "btrfs",
 }
