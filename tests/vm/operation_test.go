@@ -272,8 +272,8 @@ const swapper = "ISOLIO_SWAPPER"
 
 // swapOn has a process of little memory swap to the disk.
 func swapOn(g *target) error {
-	if strings.HasPrefix(g.name, "loop") {
-		return errUnsupported // the file behind it is memory, and is charged to the process that is to give up memory
+	if strings.HasPrefix(g.name, "loop") || strings.HasPrefix(g.name, "nbd") {
+		return errUnsupported // what is behind it is memory, of the process that is to give up memory or of this one
 	}
 	if err := makeSwap(g.file, g.area); err != nil {
 		return err
