@@ -13,6 +13,9 @@ CPUS ?= 2
 # Of test-powercut, which takes a SEED as well.
 CUTS ?= 200
 
+# Of test-drivers.
+drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
+
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -107,6 +110,17 @@ test-powercut: ## CUTS=200 power cuts on kernel KERNEL, at moments of SEED, unde
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h
 
+test-drivers: ## every operation on every kind of disk, of real drivers too, under every scheduler, on Debian's generic kernel KERNEL; SHORT=1 for the project's schedulers alone
+	@$(MAKE) --no-print-directory qemu
+	@for line in $(lines); do scripts/setup-kernel $$line-generic || exit 1; done
+	@$(MAKE) --no-print-directory modules KERNEL="$(lines:%=%-generic)"
+	@$(MAKE) --no-print-directory guest-tests
+	@for line in $(lines); do \
+		build/vm-run --kernel $$line-generic --disks all --run '$(drivers_run)' --data build/drivers-$$line.jsonl || exit 1; done
+
+matrix: ## write what test-drivers measured, build/drivers-*.jsonl, into docs/results/reliability.md
+	go run ./tests/vm/matrix docs/results/reliability.md build/drivers-*.jsonl
+
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
@@ -136,4 +150,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-debug fuzz lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug fuzz lint install man deb clean

@@ -18,7 +18,7 @@ import (
 // others are devices, as QEMU records no machine that begins with several.
 func TestQemuArgsCPUs(t *testing.T) {
 	for _, cpus := range []int{1, 4} {
-		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, []string{"panic_on_warn=1", "quiet"})
+		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, false, []string{"panic_on_warn=1", "quiet"})
 		line := strings.Join(args, " ")
 		if got := strings.Contains(args[slices.Index(args, "-append")+1], "nolapic_timer"); got != (cpus == 1) {
 			t.Errorf("%d CPUs: nolapic_timer is on the kernel's command line: %t", cpus, got)
@@ -31,6 +31,19 @@ func TestQemuArgsCPUs(t *testing.T) {
 		}
 		if got := strings.Count(line, "-device Nehalem-v1-x86_64-cpu,socket-id=0,core-id="); got != cpus-1 {
 			t.Errorf("%d CPUs: %d devices are CPUs: %s", cpus, got, line)
+		}
+	}
+}
+
+// A machine in the host's time has neither virtual time nor its short watchdog.
+func TestQemuArgsHostTime(t *testing.T) {
+	for _, hostTime := range []bool{false, true} {
+		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, hostTime, nil)
+		if got := slices.Contains(args, "-icount"); got == hostTime {
+			t.Errorf("host's time %t: -icount is there: %t", hostTime, got)
+		}
+		if got := strings.Contains(args[slices.Index(args, "-append")+1], "watchdog_thresh=60"); got != hostTime {
+			t.Errorf("host's time %t: the long watchdog is on the kernel's command line: %t", hostTime, got)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +38,10 @@ type VM struct {
 	Extra []string
 	// Carry are module files that are there (in ModuleDir), but not loaded.
 	Carry []string
+	// Disks are kinds of real drivers' disks, of DiskKinds; their drivers are loaded
+	// after the stock modules. A VM with disks runs in the host's time, not in
+	// virtual time: two runs of it differ.
+	Disks []string
 	// Tree is a newc archive with a distribution below guestTree, "" for none. With
 	// one, its own init is process 1, and starts the payload when it has booted.
 	Tree string
@@ -187,9 +192,13 @@ func (vm VM) image(file string) (*image, error) {
 		}
 		init = self
 	}
+	drivers, err := diskModules(vm.Disks)
+	if err != nil {
+		return nil, err
+	}
 	c := contents{
 		kernel: vm.Kernel, init: init, programs: vm.Programs, built: vm.Built,
-		stock: vm.Stock, extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files, tree: vm.Tree,
+		stock: slices.Concat(vm.Stock, drivers), extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files, tree: vm.Tree,
 	}
 	a, modules, err := c.base()
 	if err != nil {
@@ -226,7 +235,12 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	argv, err := vm.Kernel.qemuCommand(ctx, vm.CPUs)
+	hostTime := len(vm.Disks) > 0
+	argv, err := vm.Kernel.qemuCommand(ctx, vm.CPUs, hostTime)
+	if err != nil {
+		return nil, err
+	}
+	disks, err := diskArgs(dir, vm.Disks)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +252,8 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	}
 	argv = append(argv,
 		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events,
-			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1), vm.Args)...)
+			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1), hostTime, vm.Args)...)
+	argv = append(argv, disks...)
 	return watch{
 		argv: argv, console: console, events: events,
 		timeout: vm.Timeout, stall: cmp.Or(vm.Stall, defaultStall), kept: vm.Keep,

@@ -45,6 +45,13 @@ func TestMain(m *testing.M) {
 		println(writeUntilCut(kind, dir).Error())
 		os.Exit(0)
 	}
+	if os.Getenv(swapper) != "" {
+		if err := swapPages(); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if exists(packages) {
 		os.Exit(m.Run()) // a distribution, whose systemd sets cgroups up
 	}

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -69,6 +70,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
+		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(lab.DiskKinds(), ", "))
+		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -111,8 +114,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
 		}
 	}
+	if *disks != "" {
+		if err := addDisks(&vm, *disks); err != nil {
+			return fmt.Errorf("--disks: %w", err)
+		}
+	}
 	started := time.Now()
-	passed, err := boots(ctx, vm, *twice, out)
+	var measured bytes.Buffer
+	passed, err := boots(ctx, vm, *twice, out, &measured)
+	if *data != "" {
+		err = errors.Join(err, os.WriteFile(*data, measured.Bytes(), 0o644))
+	}
 	if err != nil {
 		return err
 	}
@@ -123,7 +135,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // boots boots the VM, or two of them side by side that must tell exactly the
 // same, and returns how many tests passed.
-func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer) (passed int, err error) {
+func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer, data *bytes.Buffer) (passed int, err error) {
 	var again transcript
 	second := make(chan error, 1)
 	if twice {
@@ -131,10 +143,10 @@ func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer) (passed in
 		if vm.Keep != "" {
 			other.Keep = filepath.Join(vm.Keep, "second")
 		}
-		go func() { second <- again.boot(ctx, other, io.Discard) }()
+		go func() { second <- again.boot(ctx, other, io.Discard, io.Discard) }()
 	}
 	var first transcript
-	err = first.boot(ctx, vm, out)
+	err = first.boot(ctx, vm, out, data)
 	if twice {
 		err = errors.Join(err, <-second)
 	}
@@ -158,13 +170,15 @@ type transcript struct {
 	code, passed int
 }
 
-func (t *transcript) boot(ctx context.Context, vm lab.VM, out io.Writer) error {
+func (t *transcript) boot(ctx context.Context, vm lab.VM, out, data io.Writer) error {
 	var events strings.Builder
 	res, err := lab.Boot(ctx, vm, func(ev lab.Event) {
 		fmt.Fprintf(&events, "%d ms %s %s\n", ev.UptimeMS, ev.Kind, ev.Line)
 		switch ev.Kind {
 		case lab.EventBoot:
 			fmt.Fprintf(out, "=== kernel %s\n", ev.Line)
+		case lab.EventData:
+			fmt.Fprintf(data, "%s\n", ev.Data)
 		case lab.EventOutput:
 			fmt.Fprintln(out, ev.Line)
 			if strings.HasPrefix(ev.Line, "--- PASS: ") {
