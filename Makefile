@@ -4,11 +4,12 @@ KERNEL ?= 6.1
 # A kernel line, or all of them.
 lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 
-# Of fuzz, for each target.
-SECONDS ?= 60
-
-# Of the machine of test-debug; more than one take QEMU 8.1.
+# Of the VMs of test-debug and test-hostile; more than one take QEMU 8.1.
 CPUS ?= 2
+
+# How long fuzz takes for each target, and test-hostile on the guest's clock.
+fuzz: SECONDS ?= 60
+test-hostile: SECONDS ?= 900
 
 # Of test-powercut, which takes a SEED as well.
 CUTS ?= 200
@@ -76,7 +77,7 @@ test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 
 test-go: ## Go unit tests, and scripts that call the command
 	go vet ./...
-	go vet -tags vm ./tests/vm
+	go vet -tags vm ./tests/vm ./tests/hostile
 	go test ./...
 
 test-vm: ## tests of the modules on a booted kernel KERNEL
@@ -88,6 +89,20 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 guest-tests: build
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
+
+hostile-tests: guest-tests
+	go test -c -tags vm -o build/hostile.test ./tests/hostile
+	go build -o build/hostile-run ./tests/hostile/run
+
+test-hostile: ## all that can happen to disks and schedulers at once, on KERNEL: CPUS=2, SECONDS=900, SEED=
+	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
+	@$(MAKE) --no-print-directory modules hostile-tests
+	@for line in $(lines); do build/hostile-run --kernel $$line --cpus $(CPUS) --seconds $(SECONDS) --seed $(or $(SEED),0) || exit 1; done
+
+test-hostile-short: ## the same for a minute in virtual time with a fixed seed, which repeats to the last byte
+	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
+	@$(MAKE) --no-print-directory modules hostile-tests
+	@for line in $(lines); do build/hostile-run --virtual --cpus 1 --kernel $$line --seconds 10 --seed 1 || exit 1; done
 
 test-containers: ## test weights of real containers, of crun and runc, on a booted kernel KERNEL
 	scripts/containers $(KERNEL)
@@ -148,6 +163,6 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug fuzz lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean

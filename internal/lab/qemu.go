@@ -30,17 +30,10 @@ const kernelArgs = "norandmaps nokaslr mitigations=off random.trust_cpu=off rand
 // wall time, half of the boot. The HPET serves one CPU; several need a timer each.
 const oneCPUArgs = " nolapic_timer"
 
-// hostTimeArgs come last for a machine in the host's time: a CPU of it may wait
-// for the host, and is not locked up.
-const hostTimeArgs = " sysctl.kernel.watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300"
-
 // commandLine is the kernel command line of a machine with so many CPUs, with
 // these arguments more.
-func commandLine(cpus int, hostTime bool, more []string) string {
+func commandLine(cpus int, more []string) string {
 	line := kernelArgs
-	if hostTime {
-		line += hostTimeArgs
-	}
 	if cpus <= 1 {
 		line += oneCPUArgs
 	}
@@ -111,16 +104,15 @@ func qemuVersion(ctx context.Context, program string) (version [2]int, err error
 // host's, how fast the host is would show in the guest (clock/qemu-clock.c).
 const clockLibrary = "qemu-clock.so"
 
-// qemuCommand is the program to start with the arguments of qemuArgs. In the
-// host's time, as with several CPUs, an older QEMU does not do: its guests' memory
-// is corrupted at random.
-func (k *Kernel) qemuCommand(ctx context.Context, cpus int, hostTime bool) ([]string, error) {
-	if hostTime {
-		program, err := qemuFor(ctx, max(cpus, 2), k.QEMU)
-		return []string{program}, err
+// qemuCommand is the program to start with the arguments of qemuArgs. In real time,
+// as with several CPUs, an older QEMU does not do: its guests' memory is corrupted at
+// random.
+func (k *Kernel) qemuCommand(ctx context.Context, cpus int, parallel bool) ([]string, error) {
+	if parallel {
+		cpus = max(cpus, 2)
 	}
 	program, err := qemuFor(ctx, cpus, k.QEMU)
-	if err != nil || k.Clock == "" {
+	if err != nil || k.Clock == "" || parallel {
 		return []string{program}, err
 	}
 	return []string{"env", "LD_PRELOAD=" + k.Clock, program}, nil
@@ -160,29 +152,43 @@ const (
 // a fixed model, not "max": that one grows with every QEMU version, and takes
 // 1.3 s longer to boot here.
 //
-// In the host's time (hostTime) each CPU is a host thread, and two runs differ.
-// A machine with real drivers is one: QEMU serves a disk in the host's time, and in
-// virtual time an idle machine would not wait for it but jump from timer to timer,
-// past the drivers' timeouts.
-func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, hostTime bool, kernelMore []string) []string {
-	clock := []string{"-accel", "tcg", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null"}
-	if hostTime {
-		clock = []string{"-accel", "tcg,thread=multi"}
-	}
-	args := slices.Concat([]string{
+// A machine with real drivers is in real time (parallel): QEMU serves a disk in the
+// host's time, and in virtual time an idle machine would not wait for it but jump from
+// timer to timer, past the drivers' timeouts.
+func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, parallel bool, kernelMore []string) []string {
+	args := append([]string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc", "-m", strconv.Itoa(memoryMiB), "-smp", fmt.Sprintf("1,sockets=1,cores=%d,threads=1,maxcpus=%d", cpus, cpus),
-	}, clock, []string{
-		"-cpu", cpuModel + cpuWithout, "-seed", "1",
+		"-machine", "pc", "-m", strconv.Itoa(memoryMiB),
+	}, timeArgs(cpus, parallel)...)
+	args = append(args,
+		"-cpu", cpuModel+cpuWithout, "-seed", "1",
 		"-rtc", "base=2026-01-01T00:00:00,clock=vm",
-		"-serial", "file:" + console, "-serial", "file:" + events,
-		"-kernel", vmlinuz, "-initrd", initrd, "-append", commandLine(cpus, hostTime, kernelMore),
-	})
-	for i := 1; i < cpus; i++ {
+		"-serial", "file:"+console, "-serial", "file:"+events,
+		"-kernel", vmlinuz, "-initrd", initrd, "-append", commandLine(cpus, kernelMore),
+	)
+	for i := 1; i < cpus && !parallel; i++ {
 		args = append(args, "-device", fmt.Sprintf("%s-x86_64-cpu,socket-id=0,core-id=%d,thread-id=0", cpuModel, i))
 	}
 	return args
 }
+
+// timeArgs says how many CPUs there are, and what their time is. Parallel ones
+// have a host thread each and real time: races between CPUs show there, and no
+// two runs are the same.
+func timeArgs(cpus int, parallel bool) []string {
+	if parallel {
+		return []string{"-smp", strconv.Itoa(cpus), "-accel", "tcg,thread=multi"}
+	}
+	return []string{
+		"-smp", fmt.Sprintf("1,sockets=1,cores=%d,threads=1,maxcpus=%d", cpus, cpus),
+		"-accel", "tcg", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
+	}
+}
+
+// parallelKernelArgs are for CPUs that run only when the host lets them. The
+// TSC is the host's there, and its rate would be measured wrong, so time comes
+// from the HPET. And a CPU may stand still for longer. A later argument wins.
+const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=180 rcupdate.rcu_cpu_stall_timeout=300"
 
 // shellLine renders a command so that a shell runs the same one.
 func shellLine(argv []string) string {

@@ -35,16 +35,14 @@ func TestQemuArgsCPUs(t *testing.T) {
 	}
 }
 
-// A machine in the host's time has neither virtual time nor its short watchdog.
-func TestQemuArgsHostTime(t *testing.T) {
-	for _, hostTime := range []bool{false, true} {
-		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, hostTime, nil)
-		if got := slices.Contains(args, "-icount"); got == hostTime {
-			t.Errorf("host's time %t: -icount is there: %t", hostTime, got)
-		}
-		if got := strings.Contains(args[slices.Index(args, "-append")+1], "watchdog_thresh=60"); got != hostTime {
-			t.Errorf("host's time %t: the long watchdog is on the kernel's command line: %t", hostTime, got)
-		}
+// Parallel CPUs have real time: nothing counts instructions.
+func TestQemuArgsParallel(t *testing.T) {
+	line := strings.Join(qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, true, []string{parallelKernelArgs}), " ")
+	if !strings.Contains(line, "-smp 2 -accel tcg,thread=multi ") || strings.Contains(line, "icount") || strings.Contains(line, "-device") {
+		t.Errorf("parallel CPUs: %s", line)
+	}
+	if first, last := strings.Index(line, "watchdog_thresh=3 "), strings.Index(line, parallelKernelArgs); first < 0 || last < first {
+		t.Errorf("the relaxed limit does not follow the lab's: %s", line)
 	}
 }
 

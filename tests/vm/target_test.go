@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/lab"
+	"isolio/tests/guest"
 )
 
 // The scheduler under test.
@@ -114,14 +115,7 @@ func watchLog(t *testing.T) {
 
 func loadModule() error { return insertModule(moduleFile) }
 
-func insertModule(file string) error {
-	f, err := os.Open(filepath.Join(lab.ModuleDir, file))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.FinitModule(int(f.Fd()), "", 0)
-}
+func insertModule(file string) error { return guest.LoadModule(filepath.Join(lab.ModuleDir, file)) }
 
 // unloadModule does not wait: it fails at once if the module is in use.
 func unloadModule() error { return unix.DeleteModule(moduleName, unix.O_NONBLOCK) }
@@ -160,20 +154,9 @@ func write(t *testing.T, file, text string) {
 	must(t, put(file, text))
 }
 
-// put writes text with one write(2), as a kernel file wants it.
-func put(file, text string) error {
-	f, err := os.OpenFile(file, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
-}
+func put(file, text string) error { return guest.Put(file, text) }
 
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
-}
+func exists(file string) bool { return guest.Exists(file) }
 
 // expectErrno checks that err is one of the allowed error numbers.
 func expectErrno(t *testing.T, what string, err error, allowed ...unix.Errno) {

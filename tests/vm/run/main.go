@@ -5,11 +5,12 @@
 // and fails if a test fails, if no test ran, or if the kernel complained.
 //
 //	go test -c -tags vm -o build/vm.test ./tests/vm
-//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice] [--keep DIR]
+//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice | --parallel] [--keep DIR]
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -72,6 +73,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(lab.DiskKinds(), ", "))
 		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
+		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
+		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 10 minutes")
+		work    = flags.Int("work", 0, "the guest's `MiB` of memory besides its files; 0 stands for 448")
+		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
+		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
+		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -79,6 +86,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *cpus < 1 || *cpus > 8 {
 		return fmt.Errorf("--cpus: %d is out of range; allowed: 1..8", *cpus)
+	}
+	if *side && *twice {
+		return errors.New("--parallel: two VMs with parallel CPUs differ; not together with --twice")
 	}
 	if *cuts < 0 {
 		return fmt.Errorf("--cuts: %d is out of range; allowed: 0 and more", *cuts)
@@ -98,7 +108,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	vm.Init = *command
-	vm.CPUs, vm.Keep, vm.Timeout = *cpus, *keep, *timeout
+	vm.CPUs, vm.Parallel, vm.Keep, vm.Timeout = *cpus, *side, *keep, *timeout
+	vm.Payload.Env = append(vm.Payload.Env, *env...)
+	vm.Stock = append(vm.Stock, *stock...)
+	if *limit > 0 {
+		vm.Limit = *limit
+		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
+	}
+	vm.WorkMiB = cmp.Or(*work, vm.WorkMiB)
+	if *needs != "" {
+		vm.Programs = strings.Split(*needs, ",")
+	}
 	if *cuts > 0 {
 		vm.Limit += time.Duration(*cuts) * cutTime
 		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", vm.Limit-time.Minute)
@@ -131,6 +151,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean%s, %.0f s\n",
 		vm.Kernel.Release, passed, map[bool]string{true: ", second VM identical"}[*twice], time.Since(started).Seconds())
 	return nil
+}
+
+// list is a flag that may be given again.
+func list(flags *flag.FlagSet, name, usage string) *[]string {
+	var values []string
+	flags.Func(name, usage, func(value string) error {
+		values = append(values, value)
+		return nil
+	})
+	return &values
 }
 
 // boots boots the VM, or two of them side by side that must tell exactly the
