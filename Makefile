@@ -70,7 +70,7 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
 	@for line in $(lines); do scripts/libaps $$line tests || exit 1; done
-	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
+	@for line in $(lines); do build/vm-run --twice --kernel $$line && build/vm-run --hangs --kernel $$line || exit 1; done
 
 guest-tests: build
 	go test -c -tags vm -o build/vm.test ./tests/vm

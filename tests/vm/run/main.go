@@ -66,6 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
+	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -97,6 +98,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := bootTree(&vm, *tree, filepath.Join(*build, "deb")); err != nil {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
 		}
+	}
+	if *hangs {
+		return expectHangs(ctx, vm, out)
 	}
 	started := time.Now()
 	passed, err := boots(ctx, vm, *twice, out)
