@@ -7,6 +7,9 @@ lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 # Of the machine of test-debug; more than one take QEMU 8.1.
 CPUS ?= 2
 
+# Tests with which CPUs get in one another's way, for test-kcsan.
+RACING := Races|UnderLoad|Switch|Reload|Removed|ComeAndGo|GivenBack|GoesUnder|WithoutCPU|DataIntegrity|GuardBounds|GuardWithFaults|LatencyCounts|WeightReadBack
+
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -23,7 +26,7 @@ export MIRROR PREFIX DESTDIR RELEASE
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
+	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' 'KERNEL=debug is one with KASAN and lockdep, kcsan one that looks for data races; each is built from source in half an hour'
 
 setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@scripts/setup-host
@@ -97,6 +100,12 @@ test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; 
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
 	build/vm-run --kernel debug --cpus $(CPUS) --timeout 90m
 
+test-kcsan: ## tests of the modules on a kernel that looks for data races, on two parallel CPUs; builds it first (half an hour)
+	scripts/setup-qemu
+	scripts/setup-kernel kcsan
+	@$(MAKE) --no-print-directory modules guest-tests KERNEL=kcsan
+	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '$(RACING)'
+
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	scripts/lint $<
 	scripts/lint-kernel
@@ -116,6 +125,6 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug lint install man deb clean
+.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm guest-tests test-containers test-user test-packages test-debug test-kcsan lint install man deb clean

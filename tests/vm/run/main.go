@@ -26,14 +26,6 @@ import (
 	"isolio/internal/lab"
 )
 
-// A debugging kernel stops at its first warning, with everything as it was. KASAN
-// keeps freed memory for a while, and all it does takes instructions.
-const (
-	debugLine   = "debug"
-	stopAtWarn  = "panic_on_warn=1"
-	debugFactor = 3
-)
-
 // guestTest is where the test binary lies in the guest.
 const guestTest = "/tests/vm.test"
 
@@ -102,8 +94,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *hangs {
 		return expectHangs(ctx, vm, out)
 	}
+	looks := lookingLines[*line]
+	if looks.races && vm.Keep == "" {
+		vm.Keep = filepath.Join(*build, "races")
+	}
 	started := time.Now()
 	passed, err := boots(ctx, vm, *twice, out)
+	if log, readErr := os.ReadFile(filepath.Join(vm.Keep, lab.ConsoleFile)); looks.races && readErr == nil {
+		showRaces(out, string(log))
+	}
 	if err != nil {
 		return err
 	}
@@ -199,9 +198,9 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 		return lab.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
 	limit, work := 10*time.Minute, 448 // data integrity tests keep a disk's contents in memory
-	var kernelArgs []string
-	if line == debugLine {
-		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
+	looks := lookingLines[line]
+	if looks.factor > 1 {
+		limit, work = limit*time.Duration(looks.factor), work*looks.factor
 	}
 	libaps, err := libapsTests(kernel)
 	if err != nil {
@@ -219,7 +218,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 			Env:   []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"},
 			Files: map[string]string{guestTest: binary},
 		},
-		Args:    kernelArgs,
+		Args:    looks.args,
 		WorkMiB: work,
 		Limit:   limit,
 	}, nil
