@@ -105,9 +105,9 @@ func qemuVersion(ctx context.Context, program string) (version [2]int, err error
 const clockLibrary = "qemu-clock.so"
 
 // qemuCommand is the program to start with the arguments of qemuArgs.
-func (k *Kernel) qemuCommand(ctx context.Context, cpus int) ([]string, error) {
+func (k *Kernel) qemuCommand(ctx context.Context, cpus int, parallel bool) ([]string, error) {
 	program, err := qemuFor(ctx, cpus, k.QEMU)
-	if err != nil || k.Clock == "" {
+	if err != nil || k.Clock == "" || parallel {
 		return []string{program}, err
 	}
 	return []string{"env", "LD_PRELOAD=" + k.Clock, program}, nil
@@ -146,21 +146,40 @@ const (
 // once (a pipe or a socket could be full, and the wait would show). The CPU is
 // a fixed model, not "max": that one grows with every QEMU version, and takes
 // 1.3 s longer to boot here.
-func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, kernelMore []string) []string {
-	args := []string{
+func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, parallel bool, kernelMore []string) []string {
+	args := append([]string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "pc", "-m", strconv.Itoa(memoryMiB), "-smp", fmt.Sprintf("1,sockets=1,cores=%d,threads=1,maxcpus=%d", cpus, cpus),
-		"-accel", "tcg", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
-		"-cpu", cpuModel + cpuWithout, "-seed", "1",
+		"-machine", "pc", "-m", strconv.Itoa(memoryMiB),
+	}, timeArgs(cpus, parallel)...)
+	args = append(args,
+		"-cpu", cpuModel+cpuWithout, "-seed", "1",
 		"-rtc", "base=2026-01-01T00:00:00,clock=vm",
-		"-serial", "file:" + console, "-serial", "file:" + events,
+		"-serial", "file:"+console, "-serial", "file:"+events,
 		"-kernel", vmlinuz, "-initrd", initrd, "-append", commandLine(cpus, kernelMore),
-	}
-	for i := 1; i < cpus; i++ {
+	)
+	for i := 1; i < cpus && !parallel; i++ {
 		args = append(args, "-device", fmt.Sprintf("%s-x86_64-cpu,socket-id=0,core-id=%d,thread-id=0", cpuModel, i))
 	}
 	return args
 }
+
+// timeArgs says how many CPUs there are, and what their time is. Parallel ones
+// have a host thread each and real time: races between CPUs show there, and no
+// two runs are the same.
+func timeArgs(cpus int, parallel bool) []string {
+	if parallel {
+		return []string{"-smp", strconv.Itoa(cpus), "-accel", "tcg,thread=multi"}
+	}
+	return []string{
+		"-smp", fmt.Sprintf("1,sockets=1,cores=%d,threads=1,maxcpus=%d", cpus, cpus),
+		"-accel", "tcg", "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null",
+	}
+}
+
+// parallelKernelArgs are for CPUs that run only when the host lets them. The
+// TSC is the host's there, and its rate would be measured wrong, so time comes
+// from the HPET. And a CPU may stand still for longer. A later argument wins.
+const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=30"
 
 // shellLine renders a command so that a shell runs the same one.
 func shellLine(argv []string) string {

@@ -18,7 +18,7 @@ import (
 // others are devices, as QEMU records no machine that begins with several.
 func TestQemuArgsCPUs(t *testing.T) {
 	for _, cpus := range []int{1, 4} {
-		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, []string{"panic_on_warn=1", "quiet"})
+		args := qemuArgs("vmlinuz", "initrd", "console", "events", 256, cpus, false, []string{"panic_on_warn=1", "quiet"})
 		line := strings.Join(args, " ")
 		if got := strings.Contains(args[slices.Index(args, "-append")+1], "nolapic_timer"); got != (cpus == 1) {
 			t.Errorf("%d CPUs: nolapic_timer is on the kernel's command line: %t", cpus, got)
@@ -32,6 +32,17 @@ func TestQemuArgsCPUs(t *testing.T) {
 		if got := strings.Count(line, "-device Nehalem-v1-x86_64-cpu,socket-id=0,core-id="); got != cpus-1 {
 			t.Errorf("%d CPUs: %d devices are CPUs: %s", cpus, got, line)
 		}
+	}
+}
+
+// Parallel CPUs have real time: nothing counts instructions.
+func TestQemuArgsParallel(t *testing.T) {
+	line := strings.Join(qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, true, []string{parallelKernelArgs}), " ")
+	if !strings.Contains(line, "-smp 2 -accel tcg,thread=multi ") || strings.Contains(line, "icount") || strings.Contains(line, "-device") {
+		t.Errorf("parallel CPUs: %s", line)
+	}
+	if first, last := strings.Index(line, "watchdog_thresh=3 "), strings.Index(line, parallelKernelArgs); first < 0 || last < first {
+		t.Errorf("the relaxed limit does not follow the lab's: %s", line)
 	}
 }
 

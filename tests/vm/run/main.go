@@ -5,10 +5,11 @@
 // and fails if a test fails, if no test ran, or if the kernel complained.
 //
 //	go test -c -tags vm -o build/vm.test ./tests/vm
-//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice] [--keep DIR]
+//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice | --parallel] [--keep DIR]
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -56,6 +57,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 30*time.Minute, "wall-clock limit")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
+		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
+		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 10 minutes")
+		work    = flags.Int("work", 0, "the guest's `MiB` of memory besides its files; 0 stands for 448")
+		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
+		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
 	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
@@ -64,6 +70,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *cpus < 1 || *cpus > 8 {
 		return fmt.Errorf("--cpus: %d is out of range; allowed: 1..8", *cpus)
+	}
+	if *side && *twice {
+		return errors.New("--parallel: two VMs with parallel CPUs differ; not together with --twice")
 	}
 	if *shuffle < 0 {
 		return fmt.Errorf("--shuffle: %d is out of range; allowed: 1 and more", *shuffle)
@@ -80,7 +89,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	vm.Init = *command
-	vm.CPUs, vm.Keep, vm.Timeout = *cpus, *keep, *timeout
+	vm.CPUs, vm.Parallel, vm.Keep, vm.Timeout = *cpus, *side, *keep, *timeout
+	vm.Payload.Env = append(vm.Payload.Env, *env...)
+	vm.Stock = append(vm.Stock, *stock...)
+	if *limit > 0 {
+		vm.Limit = *limit
+		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
+	}
+	vm.WorkMiB = cmp.Or(*work, vm.WorkMiB)
 	if *carry != "" {
 		if err := carryFiles(&vm, *carry, guestCarried); err != nil {
 			return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
@@ -109,6 +125,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean%s, %.0f s\n",
 		vm.Kernel.Release, passed, map[bool]string{true: ", second VM identical"}[*twice], time.Since(started).Seconds())
 	return nil
+}
+
+// list is a flag that may be given again.
+func list(flags *flag.FlagSet, name, usage string) *[]string {
+	var values []string
+	flags.Func(name, usage, func(value string) error {
+		values = append(values, value)
+		return nil
+	})
+	return &values
 }
 
 // boots boots the VM, or two of them side by side that must tell exactly the

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/lab"
+	"isolio/tests/hostile/script"
+)
+
+// doRemoval takes a disk away while it is used, and brings it back.
+func doRemoval(w *world, a *actor, op script.Op) error {
+	var disks []*disk
+	for _, d := range w.disks {
+		if d.config != "" && !d.isSwap {
+			disks = append(disks, d)
+		}
+	}
+	d := pick(disks, op.A)
+	if d == nil {
+		return errNothing
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a.doing.Store("remove " + d.name)
+	w.forgetDisk(d)
+	if err := d.powerOff(); err != nil {
+		w.fail("%v", err)
+	}
+	a.doing.Store("wait for the loads of " + d.name + " to end")
+	for _, k := range w.keepers {
+		for k.d == d && k.pid() != 0 {
+			k.signal(unix.SIGKILL)
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	for _, r := range d.regions {
+		r.words[wordBegan] = 0
+		r.ledger.Forget() // what was in memory is gone
+	}
+	a.sleep(time.Duration(op.B%400) * time.Millisecond)
+	a.doing.Store("return " + d.name)
+	if err := d.powerOn(); err != nil {
+		w.fail("%v", err)
+	}
+	d.changed.Store(int64(monotonic()))
+	d.present.Store(true)
+	return nil
+}
+
+// forgetDisk keeps what is counted of a disk that is about to go.
+func (w *world) forgetDisk(d *disk) {
+	d.changed.Store(int64(monotonic()))
+	d.present.Store(false)
+	d.gone += d.statistics(0, 4, 11, 15)
+}
+
+// Modules of schedulers: files, and the scheduler that each makes.
+var schedulerModules = []struct{ file, scheduler string }{
+	{"kyber-fairness-iosched.ko", "kyber-fairness"}, {"sfq-iosched.ko", "sfq"}, {"rsd-iosched.ko", "rsd"},
+	{"kyber-iosched.ko*", "kyber"}, {"bfq.ko*", "bfq"}, {"mq-deadline.ko*", "mq-deadline"},
+}
+
+// doModule unloads a scheduler's module and loads it again. Disks that have the
+// scheduler get another one first, each second time.
+func doModule(w *world, a *actor, op script.Op) error {
+	m := pick(schedulerModules, op.A)
+	file := pick(list(filepath.Join(lab.ModuleDir, m.file)), 0)
+	if file == "" {
+		return errNothing // the kernel has it built in
+	}
+	if op.B%4 != 0 {
+		for _, d := range w.disks {
+			if _, active := d.schedulers(); active == m.scheduler {
+				_ = a.put(d.queue("scheduler"), "none") // it may just have gone
+			}
+		}
+	}
+	a.doing.Store("unload " + m.scheduler)
+	err := unix.DeleteModule(moduleName(file), unix.O_NONBLOCK)
+	if err == nil {
+		w.count("unloads", 1)
+	}
+	a.sleep(time.Duration(op.C%100) * time.Millisecond)
+	a.doing.Store("load " + m.scheduler)
+	return errors.Join(err, loadModule(file))
+}
+
+func moduleName(file string) string {
+	name, _, _ := strings.Cut(filepath.Base(file), ".ko")
+	return strings.ReplaceAll(name, "-", "_")
+}
+
+func loadModule(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	flags := 0
+	if !strings.HasSuffix(file, ".ko") {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
+	}
+	err = unix.FinitModule(int(f.Fd()), "", flags)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+var modelFaults = []string{"refuse_every", "requeue_every", "lose_every", "error_every"}
+
+// doModelFault has the first model disk fail so many requests.
+func doModelFault(w *world, a *actor, op script.Op) error {
+	for _, d := range w.disks {
+		if !d.mayFail || d.config == "" {
+			continue
+		}
+		d.faulty.Store(1 << 62)
+		every := 3 + op.B%60
+		if op.Kind == "lose" {
+			every = 50 + op.B%200
+		}
+		return a.put(filepath.Join(d.config, op.Kind+"_every"), fmt.Sprint(every))
+	}
+	return errNothing
+}
+
+const scsiDebug = "/sys/bus/pseudo/drivers/scsi_debug"
+
+// doScsiFault has scsi_debug's disks fail each so many-th command. The bits:
+// 4 no answer, 8 recovered error, 16 transport error, 32 and 64 protection
+// errors, 128 short transfer, 256 host busy.
+func doScsiFault(_ *world, a *actor, op script.Op) error {
+	if !exists(scsiDebug) {
+		return errNothing
+	}
+	opts := pick([]int{8, 16, 0x8000, 8, 16}, op.A)
+	err := a.put(scsiDebug+"/opts", fmt.Sprint(opts))
+	return errors.Join(err, a.put(scsiDebug+"/every_nth", fmt.Sprint(20+op.B%200)))
+}
+
+func doNoFault(w *world, a *actor, _ script.Op) error {
+	for _, d := range w.disks {
+		if !d.mayFail || d.config == "" {
+			continue
+		}
+		for _, fault := range modelFaults {
+			if err := a.put(filepath.Join(d.config, fault), "0"); err != nil {
+				return err
+			}
+		}
+	}
+	if exists(scsiDebug) {
+		return a.put(scsiDebug+"/every_nth", "0")
+	}
+	return nil
+}
+
+// doMemory limits the memory of the hog's group, so that it swaps, or of a group
+// of loads.
+func doMemory(w *world, a *actor, op script.Op) error {
+	sizes := []string{"24M", "32M", "40M", "64M", "max"}
+	if op.A%3 == 0 {
+		return a.put(filepath.Join(w.anyGroup(op.B), "memory.high"), pick([]string{"64M", "128M", "max", "max"}, op.C))
+	}
+	file := pick([]string{"memory.high", "memory.max"}, op.B)
+	return a.put(filepath.Join(groupRoot, "memory", file), pick(sizes, op.C))
+}
+
+func doSwap(w *world, a *actor, _ script.Op) error {
+	for _, d := range w.disks {
+		if d.isSwap {
+			a.doing.Store("swapoff and swapon")
+			if err := swap(unix.SYS_SWAPOFF, d); err != nil {
+				return err
+			}
+			return swap(unix.SYS_SWAPON, d)
+		}
+	}
+	return errNothing
+}
+
+func doDropCaches(_ *world, a *actor, op script.Op) error {
+	return a.put("/proc/sys/vm/drop_caches", fmt.Sprint(1+op.A%3))
+}
+
+func doSync(w *world, a *actor, op script.Op) error {
+	if op.A%2 == 0 {
+		a.doing.Store("sync")
+		unix.Sync()
+		return nil
+	}
+	d := pick(w.disks, op.B)
+	a.doing.Store("BLKFLSBUF " + d.name)
+	return d.ioctl(unix.BLKFLSBUF)
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"isolio/tests/hostile/script"
+)
+
+var errNothing = errors.New("there is nothing to do it to")
+
+// schedulers are all that a disk may have.
+var schedulers = []string{"none", "mq-deadline", "kyber", "bfq", "kyber-fairness", "rsd", "sfq"}
+
+func doSwitch(w *world, a *actor, op script.Op) error {
+	return a.put(pick(w.disks, op.A).queue("scheduler"), pick(schedulers, op.B))
+}
+
+func doRequests(w *world, a *actor, op script.Op) error {
+	numbers := []uint32{0, 1, 2, 4, 5, 8, 16, 64, 256, 1024, 10000, 1 << 31}
+	return a.put(pick(w.disks, op.A).queue("nr_requests"), fmt.Sprint(pick(numbers, op.B)))
+}
+
+// doQueues gives a null_blk another number of hardware queues while it runs.
+func doQueues(w *world, a *actor, op script.Op) error {
+	var disks []*disk
+	for _, d := range w.disks {
+		if d.config != "" && exists(filepath.Join(d.config, "submit_queues")) {
+			disks = append(disks, d)
+		}
+	}
+	d := pick(disks, op.A)
+	if d == nil {
+		return errNothing
+	}
+	return a.put(filepath.Join(d.config, "submit_queues"), fmt.Sprint(1+op.B%2))
+}
+
+// garbage is what no file expects.
+var garbage = []string{
+	"", "\n", " ", "-1", "0", "18446744073709551615", "18446744073709551616", "-9223372036854775809", "0x", "1e9", "abc",
+	"100\x00200", "default", "default -1", "default 18446744073709551616", "999:999 100", "0:0 1", "1 2 3 4 5 6 7 8 9", "rbps=", "\xff\xfe\xfd",
+	strings.Repeat("9", 4000), strings.Repeat("a", 4095), strings.Repeat("1 ", 2000),
+}
+
+// doGarbage writes garbage to a file of the scheduler, the queue or a group.
+func doGarbage(w *world, a *actor, op script.Op) error {
+	var files []string
+	switch d := pick(w.disks, op.A); op.C % 4 {
+	case 0:
+		files, _ = filepath.Glob(d.queue("iosched/*")) // the patterns here are right
+	case 1:
+		files = []string{d.queue("scheduler"), d.queue("nr_requests"), d.queue("io_timeout"), d.queue("read_ahead_kb"), d.queue("rq_affinity"), d.queue("nomerges")}
+		if op.C>>2%6 == 2 {
+			files = files[:2] // a valid timeout would change what is lawful
+		}
+	default:
+		dir := pick(everyGroup(), op.A)
+		for _, file := range weightFiles {
+			files = append(files, filepath.Join(dir, file))
+		}
+		files = append(files, filepath.Join(dir, "io.max"))
+	}
+	file := pick(files, op.C>>8)
+	if file == "" || strings.HasSuffix(file, "io_timeout") {
+		return errNothing
+	}
+	return a.put(file, pick(garbage, op.B))
+}
+
+func doMake(_ *world, a *actor, op script.Op) error {
+	dir := filepath.Join(groupRoot, pick(groupNames, op.A))
+	a.doing.Store("make " + dir)
+	return os.Mkdir(dir, 0o755)
+}
+
+func doRemove(w *world, a *actor, op script.Op) error {
+	dir := filepath.Join(groupRoot, pick(groupNames, op.A))
+	a.doing.Store("remove " + dir)
+	if !exists(dir) {
+		return errNothing
+	}
+	return w.removeGroup(dir)
+}
+
+func doMove(w *world, a *actor, op script.Op) error {
+	k := pick(w.keepers, op.A)
+	if k.d == nil {
+		return errNothing // the hog stays where its memory is limited
+	}
+	pid := k.pid()
+	if pid == 0 {
+		return errNothing
+	}
+	return a.put(filepath.Join(w.anyGroup(op.B), "cgroup.procs"), strconv.Itoa(pid))
+}
+
+func doFreeze(w *world, a *actor, op script.Op) error {
+	file := filepath.Join(w.anyGroup(op.A), "cgroup.freeze")
+	err := a.put(file, "1")
+	a.sleep(time.Duration(op.B%500) * time.Millisecond)
+	return errors.Join(err, a.put(file, "0"))
+}
+
+func doKill(w *world, a *actor, op script.Op) error {
+	return a.put(filepath.Join(w.anyGroup(op.A), "cgroup.kill"), "1")
+}
+
+var weightFiles = []string{"io.kyber.weight", "io.bfq.weight", "io.weight"}
+
+func doWeight(w *world, a *actor, op script.Op) error {
+	dir := pick(everyGroup(), op.A)
+	weights := []uint32{1, 2, 10, 50, 100, 100, 200, 500, 1000, 10000}
+	value := fmt.Sprint(pick(weights, op.B))
+	switch op.C % 4 {
+	case 0:
+		value = pick(w.disks, op.C>>4).number() + " " + value
+	case 1:
+		value = pick(w.disks, op.C>>4).number() + " default"
+	case 2:
+		value = "default " + value
+	}
+	return a.put(filepath.Join(dir, pick(weightFiles, op.C>>2)), value)
+}
+
+// doMax limits a group on a disk, or lifts the limit: limits that every
+// operation of a worker keeps to in a second or so.
+func doMax(w *world, a *actor, op script.Op) error {
+	limit := "rbps=max wbps=max riops=max wiops=max"
+	if op.B%2 == 0 {
+		limit = fmt.Sprintf("rbps=%d wbps=%d riops=%d wiops=%d", 1<<20+op.C%(1<<20), 1<<20+op.C%(1<<21), 100+op.C%400, 100+op.C%900)
+	}
+	return a.put(filepath.Join(pick(everyGroup(), op.A), "io.max"), pick(w.disks, op.B>>1).number()+" "+limit)
+}
+
+func doCost(w *world, a *actor, op script.Op) error {
+	number := pick(w.disks, op.A).number()
+	if op.B%2 == 0 {
+		return a.put(filepath.Join(cgroupRoot, "io.cost.qos"), number+" enable=0")
+	}
+	err := a.put(filepath.Join(cgroupRoot, "io.cost.model"), number+" ctrl=user model=linear rbps=200000000 rseqiops=50000 rrandiops=40000 wbps=200000000 wseqiops=50000 wrandiops=40000")
+	return errors.Join(err, a.put(filepath.Join(cgroupRoot, "io.cost.qos"), number+" enable=1 ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00"))
+}
+
+// doPriority gives a load another I/O priority: class 1 to 3, level 0 to 7.
+func doPriority(w *world, a *actor, op script.Op) error {
+	pid := pick(w.keepers, op.A).pid()
+	if pid == 0 {
+		return errNothing
+	}
+	a.doing.Store("ioprio_set")
+	for _, task := range list(fmt.Sprintf("/proc/%d/task/*", pid)) {
+		tid, err := strconv.Atoi(filepath.Base(task))
+		if err != nil {
+			return err
+		}
+		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, 1, uintptr(tid), uintptr(1+op.B%3)<<13|uintptr(op.C%8)) // it may just have ended
+	}
+	return nil
+}
+
+func list(pattern string) []string {
+	files, _ := filepath.Glob(pattern) // patterns here are right
+	return files
+}
+
+// doTunable writes a number near one that is there, or an extreme one.
+func doTunable(w *world, a *actor, op script.Op) error {
+	d := pick(w.disks, op.A)
+	file := pick(list(d.queue("iosched/*")), op.B)
+	if file == "" {
+		return errNothing
+	}
+	_, active := d.schedulers()
+	w.mu.Lock()
+	usual := w.defaults[active+"/"+filepath.Base(file)]
+	w.mu.Unlock()
+	number, err := strconv.ParseUint(usual, 10, 63)
+	values := []string{usual, usual, "0", "1", "2", "4294967295", "9223372036854775807"}
+	if err == nil {
+		values = append(values, fmt.Sprint(number*2), fmt.Sprint(number/2), fmt.Sprint(number+1), fmt.Sprint(number*10))
+	}
+	return a.put(file, pick(values, op.C))
+}
+
+func doReadQueue(w *world, a *actor, op script.Op) error {
+	d := pick(w.disks, op.A)
+	files := append(list(d.queue("*")), list(d.queue("iosched/*"))...)
+	files = append(files, list(d.sys("mq/*/*"))...)
+	files = append(files, d.sys("stat"), d.sys("inflight"), "/proc/diskstats")
+	return a.reads(pick(files, op.B))
+}
+
+func doReadDebug(w *world, a *actor, op script.Op) error {
+	d := pick(w.disks, op.A)
+	var files []string
+	for _, pattern := range []string{"sched/*", "hctx*/sched/*", "*", "hctx*/*", "rqos/*/*"} {
+		files = append(files, list(filepath.Join(d.debug(), pattern))...)
+	}
+	file := pick(files, op.B)
+	if file == "" {
+		return errNothing
+	}
+	return a.reads(file)
+}
+
+func doReadGroup(_ *world, a *actor, op script.Op) error {
+	dir := pick(append(everyGroup(), cgroupRoot), op.A)
+	file := pick(append(list(filepath.Join(dir, "io.*")), list(filepath.Join(dir, "memory.*"))...), op.B)
+	if file == "" {
+		return errNothing
+	}
+	return a.reads(file)
+}
+
+// doPoke has the block layer run a disk's queues.
+func doPoke(w *world, a *actor, op script.Op) error {
+	return a.put(filepath.Join(pick(w.disks, op.A).debug(), "state"), pick([]string{"run", "start", "kick"}, op.B))
+}
+
+// doCPU takes a CPU away for a while.
+func doCPU(_ *world, a *actor, op script.Op) error {
+	file := pick(list("/sys/devices/system/cpu/cpu[1-9]*/online"), op.A)
+	if file == "" {
+		return errNothing
+	}
+	err := a.put(file, "0")
+	a.sleep(time.Duration(op.B%1000) * time.Millisecond)
+	return errors.Join(err, a.put(file, "1"))
+}
