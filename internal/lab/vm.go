@@ -244,7 +244,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	}
 	kernelMore := vm.Args
 	if vm.Parallel {
-		kernelMore = append([]string{parallelKernelArgs}, kernelMore...)
+		kernelMore = append([]string{parallelKernelArgs(tscKHz())}, kernelMore...)
 	}
 	argv = append(argv,
 		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events,

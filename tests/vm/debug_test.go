@@ -15,9 +15,7 @@ import (
 // end of its release that tests/debug.config or tests/kcsan.config gives it.
 func onDebugKernel(t *testing.T) bool {
 	t.Helper()
-	var name unix.Utsname
-	must(t, unix.Uname(&name))
-	release := unix.ByteSliceToString(name.Release[:])
+	release := kernelRelease(t)
 	return strings.HasSuffix(release, "-debug") || strings.HasSuffix(release, "-kcsan")
 }
 
@@ -28,4 +26,11 @@ func comparesRates(t *testing.T) {
 	if onDebugKernel(t) {
 		t.Skip("rates are the CPU's on a debugging kernel")
 	}
+}
+
+func kernelRelease(t *testing.T) string {
+	t.Helper()
+	var name unix.Utsname
+	must(t, unix.Uname(&name))
+	return unix.ByteSliceToString(name.Release[:])
 }
