@@ -235,7 +235,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 	argv := append([]string{guestTest, fmt.Sprint("-test.timeout=", limit-time.Minute)}, args...)
 	return lab.VM{
 		Kernel:   kernel,
-		Programs: []string{"fio", "sh"},
+		Programs: []string{"fio", "kmod", "sh"},
 		Built:    libaps,
 		Stock:    []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"},
 		Carry:    modules, // the tests load and unload them
