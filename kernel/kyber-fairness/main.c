@@ -329,7 +329,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	struct list_head *rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
 	bool merged;
 
-	if (list_empty_careful(rqs))
+	if (list_empty(rqs))
 		return false;
 
 	spin_lock(&kh->lock);
