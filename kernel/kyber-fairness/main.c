@@ -436,7 +436,7 @@ static bool kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 
 	if (kh->round == round)
 		return false;
-	kh->round = round;
+	WRITE_ONCE(kh->round, round);
 	kf_ready_release(kq, kh);
 	return true;
 }
