@@ -35,7 +35,7 @@ var tunableValues = map[string][]string{
 	"age_th": {"3", "40"}, "max_wait_ms": {"20", "0"}, "guard_stat": {"0"},
 	"share_by": {"bytes", "iops", "time"}, "cost_model": {"auto", givenModel},
 	"round_us": {"500", "2000"}, "round_pct": {"50", "200"}, "timeout_us": {"5000", "20000"},
-	"hold_pct": {"0", "10"}, "inside_pct": {"100", "300"}, "share_error_pct": {"1", "5"}, "write_wait_pct": {"0", "100", "300"},
+	"hold_most_ms": {"100", "10000"}, "hold_pct": {"0", "10"}, "inside_pct": {"100", "300"}, "share_error_pct": {"1", "5"}, "write_wait_pct": {"0", "100", "300"},
 	"read_lat_nsec": {"1000000", "2000000"}, "write_lat_nsec": {"5000000", "10000000"}, "discard_lat_nsec": {"5000000000", "1000000000"},
 	"patience_us": {"0", "500", "2000"}, "quiet_ms": {"0", "100"}, "unit_kib": {"4", "128"}, "reads_first": {"0", "1"},
 	"writes_inside_pct": {"25", "100"}, "read_expire_ms": {"50", "500"}, "write_expire_ms": {"500", "5000"},
