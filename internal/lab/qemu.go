@@ -185,10 +185,18 @@ func timeArgs(cpus int, parallel bool) []string {
 	}
 }
 
-// parallelKernelArgs are for CPUs that run only when the host lets them. The
-// TSC is the host's there, and its rate would be measured wrong, so time comes
-// from the HPET. And a CPU may stand still for longer. A later argument wins.
-const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=180 rcupdate.rcu_cpu_stall_timeout=300"
+// parallelKernelArgs are for CPUs that run only when the host lets them. Time
+// comes from the TSC, which is the host's; its rate (in kHz, 0: not known) would
+// be measured wrong. The HPET does as well, but every look at it stops all
+// CPUs: fio then does a hundredth of its requests. And a CPU may stand still for
+// longer. A later argument wins.
+func parallelKernelArgs(rate uint64) string {
+	clock := "tsc=unstable clocksource=hpet"
+	if rate > 0 {
+		clock = fmt.Sprint("tsc_early_khz=", rate)
+	}
+	return clock + " sysctl.kernel.watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=180 rcupdate.rcu_cpu_stall_timeout=300"
+}
 
 // shellLine renders a command so that a shell runs the same one.
 func shellLine(argv []string) string {

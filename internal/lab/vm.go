@@ -72,6 +72,9 @@ type VM struct {
 // ModuleDir is where the guest finds the module files of VM.Carry and VM.Extra.
 const ModuleDir = guestModules
 
+// ConsoleFile is the kernel's log in the directory VM.Keep.
+const ConsoleFile = "console.log"
+
 // Command is the init of a guest: called as another process it is the program
 // that VM.Init names, as anywhere.
 const Command = guestInit
@@ -247,7 +250,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	if err != nil {
 		return nil, err
 	}
-	console, events := filepath.Join(dir, "console.log"), filepath.Join(dir, "events.jsonl")
+	console, events := filepath.Join(dir, ConsoleFile), filepath.Join(dir, "events.jsonl")
 	for _, old := range []string{console, events} { // an earlier run's, in a kept directory
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("lab: %w", err)
@@ -255,7 +258,7 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	}
 	kernelMore := vm.Args
 	if parallel {
-		kernelMore = append([]string{parallelKernelArgs}, kernelMore...)
+		kernelMore = append([]string{parallelKernelArgs(tscKHz())}, kernelMore...)
 	}
 	argv = append(argv,
 		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events,

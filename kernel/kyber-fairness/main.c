@@ -329,7 +329,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	struct list_head *rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
 	bool merged;
 
-	if (list_empty_careful(rqs))
+	if (list_empty(rqs))
 		return false;
 
 	spin_lock(&kh->lock);
@@ -452,7 +452,7 @@ static bool kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 
 	if (kh->round == round)
 		return false;
-	kh->round = round;
+	WRITE_ONCE(kh->round, round);
 	kf_ready_release(kq, kh);
 	return true;
 }

@@ -534,7 +534,7 @@ static void sfq_completed_request(struct request *rq, u64 now_ns)
 	dir = rq_data_dir(rq);
 	latency = get_cpu_ptr(sd->latency);
 	this_cpu_inc(sd->latency->nr[dir][lat_bucket(total_ns)]);
-	if (total_ns > latency->max_ns[dir])
+	if (total_ns > READ_ONCE(latency->max_ns[dir]))
 		WRITE_ONCE(latency->max_ns[dir], total_ns);
 	put_cpu_ptr(sd->latency);
 	/* Nothing is known of one that came back and goes as it is. */

@@ -199,8 +199,3 @@ func (c *cell) send(t *testing.T) {
 
 // dataOut is where the lab takes data from.
 var dataOut = os.NewFile(3, "data")
-
-func kernelRelease(t *testing.T) string {
-	t.Helper()
-	return strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease"))
-}

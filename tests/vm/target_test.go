@@ -65,6 +65,9 @@ func TestMain(m *testing.M) {
 		println(err.Error())
 		os.Exit(1)
 	}
+	if os.Getenv(hangEnv) != "kernel" {
+		go watchHangs()
+	}
 	os.Exit(m.Run())
 }
 
@@ -83,7 +86,8 @@ func loaded(t *testing.T) {
 	}
 }
 
-// watchLog fails the test if the kernel complains while it runs.
+// watchLog fails the test if the kernel complains while it runs, or if a task is
+// blocked when it has ended.
 func watchLog(t *testing.T) {
 	t.Helper()
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -93,6 +97,7 @@ func watchLog(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		defer unix.Close(fd)
+		noneBlocked(t)
 		var log strings.Builder
 		buf := make([]byte, 8192)
 		for {

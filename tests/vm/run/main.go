@@ -28,14 +28,6 @@ import (
 	"isolio/internal/lab"
 )
 
-// A debugging kernel stops at its first warning, with everything as it was. KASAN
-// keeps freed memory for a while, and all it does takes instructions.
-const (
-	debugLine   = "debug"
-	stopAtWarn  = "panic_on_warn=1"
-	debugFactor = 3
-)
-
 // cutTime is how long a power cut takes at most, with the checks after it.
 const cutTime = 10 * time.Second
 
@@ -81,6 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
+	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -139,9 +132,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("--disks: %w", err)
 		}
 	}
+	if *hangs {
+		return expectHangs(ctx, vm, out)
+	}
+	looks := lookingLines[*line]
+	if looks.races && vm.Keep == "" {
+		vm.Keep = filepath.Join(*build, "races")
+	}
 	started := time.Now()
 	var measured bytes.Buffer
 	passed, err := boots(ctx, vm, *twice, out, &measured)
+	if log, readErr := os.ReadFile(filepath.Join(vm.Keep, lab.ConsoleFile)); looks.races && readErr == nil {
+		showRaces(out, string(log))
+	}
 	if *data != "" {
 		err = errors.Join(err, os.WriteFile(*data, measured.Bytes(), 0o644))
 	}
@@ -252,11 +255,12 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 		return lab.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
 	limit, work := 10*time.Minute, 448 // data integrity tests keep a disk's contents in memory
-	var kernelArgs []string
 	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
-	if line == debugLine {
-		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
-	} else {
+	looks := lookingLines[line]
+	if looks.factor > 1 {
+		limit, work = limit*time.Duration(looks.factor), work*looks.factor
+	}
+	if _, built := lookingLines[line]; !built {
 		stock = append(stock, "xfs") // ext4 is built in
 	}
 	libaps, err := libapsTests(kernel)
@@ -275,7 +279,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 			Env:   []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"},
 			Files: map[string]string{guestTest: binary},
 		},
-		Args:    kernelArgs,
+		Args:    looks.args,
 		WorkMiB: work,
 		Limit:   limit,
 	}, nil
