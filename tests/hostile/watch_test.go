@@ -50,7 +50,8 @@ type watcher struct {
 	kmsg      int
 	relieved  time.Duration // when relief was given; 0 for not
 	lastShown time.Time
-	isDumping bool // the kernel shows the state of memory: a group is at its limit
+	shown     time.Duration // when showRecent last did
+	isDumping bool          // the kernel shows the state of memory: a group is at its limit
 }
 
 func (w *world) watch(stop <-chan struct{}) error {
@@ -192,6 +193,19 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^block device autoloading is deprecated`,  // a disk is opened that was just removed
 }, "|"))
 
+// showRecent prints what the actors did last beside a line of the log, unless it
+// just did: a stack has many lines. v.w.mu is held.
+func (v *watcher) showRecent(prefix, message string) {
+	fmt.Printf("HOSTILE odd: %s %s\n", prefix, message)
+	if v.clock-v.shown < 10*time.Second && v.shown != 0 {
+		return
+	}
+	v.shown = v.clock
+	for _, what := range v.w.recent {
+		fmt.Println("HOSTILE recent:", what)
+	}
+}
+
 // endOfDump is the last line of what the kernel says when a group's memory does
 // not suffice.
 var endOfDump = regexp.MustCompile(`^(Memory cgroup out of memory: Killed|Out of memory and no killable)`)
@@ -220,10 +234,7 @@ func (v *watcher) readLog() {
 		v.w.log = v.w.log[max(0, len(v.w.log)-60):]
 		if level&7 <= 4 && !v.isDumping && !explained.MatchString(message) && len(v.w.odd) < 200 {
 			v.w.odd = append(v.w.odd, message)
-			fmt.Printf("HOSTILE odd: %s %s\n", prefix, message)
-			for _, what := range v.w.recent {
-				fmt.Println("HOSTILE recent:", what)
-			}
+			v.showRecent(prefix, message)
 		}
 		v.w.mu.Unlock()
 		v.isDumping = v.isDumping && !endOfDump.MatchString(message)
