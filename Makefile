@@ -14,6 +14,12 @@ test-hostile: SECONDS ?= 900
 # Of test-powercut, which takes a SEED as well.
 CUTS ?= 200
 
+# Of test-drivers.
+drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
+
+# Tests with which CPUs get in one another's way, for test-kcsan.
+RACING := Races|UnderLoad|Switch|Reload|Removed|ComeAndGo|GivenBack|GoesUnder|WithoutCPU|DataIntegrity|GuardBounds|GuardWithFaults|LatencyCounts|WeightReadBack
+
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -30,7 +36,7 @@ export MIRROR PREFIX DESTDIR RELEASE
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' '7.3 (backports of Debian 13) and 6.12-rt (PREEMPT_RT) are not among all;' 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
+	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' '7.3 (backports of Debian 13) and 6.12-rt (PREEMPT_RT) are not among all;' 'KERNEL=debug is one with KASAN and lockdep, kcsan one that looks for data races; each is built from source in half an hour'
 
 setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@scripts/setup-host
@@ -81,7 +87,7 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
 	@for line in $(lines); do scripts/libaps $$line tests || exit 1; done
-	@for line in $(lines); do build/vm-run --twice --kernel $$line || exit 1; done
+	@for line in $(lines); do build/vm-run --twice --kernel $$line && build/vm-run --hangs --kernel $$line || exit 1; done
 
 guest-tests: build
 	go test -c -tags vm -o build/vm.test ./tests/vm
@@ -122,10 +128,27 @@ test-powercut: ## CUTS=200 power cuts on kernel KERNEL, at moments of SEED, unde
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h
 
+test-drivers: ## every operation on every kind of disk, of real drivers too, under every scheduler, on Debian's generic kernel KERNEL; SHORT=1 for the project's schedulers alone
+	@$(MAKE) --no-print-directory qemu
+	@for line in $(lines); do scripts/setup-kernel $$line-generic || exit 1; done
+	@$(MAKE) --no-print-directory modules KERNEL="$(lines:%=%-generic)"
+	@$(MAKE) --no-print-directory guest-tests
+	@for line in $(lines); do \
+		build/vm-run --kernel $$line-generic --disks all --run '$(drivers_run)' --data build/drivers-$$line.jsonl || exit 1; done
+
+matrix: ## write what test-drivers measured, build/drivers-*.jsonl, into docs/results/reliability.md
+	go run ./tests/vm/matrix docs/results/reliability.md build/drivers-*.jsonl
+
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
 	build/vm-run --kernel debug --cpus $(CPUS) --timeout 90m
+
+test-kcsan: ## tests of the modules on a kernel that looks for data races, on two parallel CPUs; builds it first (half an hour)
+	scripts/setup-qemu
+	scripts/setup-kernel kcsan
+	@$(MAKE) --no-print-directory modules guest-tests KERNEL=kcsan
+	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '$(RACING)'
 
 fuzz: ## fuzz what reads untrusted bytes, C and Go, SECONDS=60 for each target; needs clang, which it gets (as root)
 	scripts/fuzz $(SECONDS)
@@ -149,6 +172,6 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-debug test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean

@@ -40,20 +40,39 @@ apt_get() {
 # build calls for a module, fio, and the file systems of tests.
 root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs,xfsprogs; }
 
-# suite_of LINE: the Debian release whose kernel is of that line. "debug" is one
-# that is built here, from Debian's source; "qemu" is that of setup-qemu.
+# suite_of LINE: the Debian release whose kernel is of that line. "debug" and
+# "kcsan" are built here, from Debian's source; "qemu" is that of setup-qemu.
 suite_of() {
 	case $1 in
-	6.1) echo bookworm ;;
-	6.12 | 6.12-rt | 6.12-arm64 | 7.3 | debug | qemu) echo trixie ;;
-	7.2) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 6.12-rt, 6.12-arm64, 7.2, 7.3, debug" ;;
+	6.1 | 6.1-generic) echo bookworm ;;
+	6.12 | 6.12-generic | 6.12-rt | 6.12-arm64 | 7.3 | debug | kcsan | qemu) echo trixie ;;
+	7.2 | 7.2-generic) echo sid ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12 and 7.2, each also with -generic, 6.12-rt, 6.12-arm64, 7.3, debug, kcsan" ;;
 	esac
 }
 
-# flavour_of LINE: which of Debian's builds of the kernel the line is.
+# root_of LINE: the tree in build/roots with that line's compiler, headers and
+# programs. The lines that are built here share one.
+root_of() {
+	case $1 in
+	kcsan) echo debug ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# obj_of LINE: where modules are built in that tree, for those inside of it.
+obj_of() {
+	case $1 in
+	kcsan) echo /isolio/obj-kcsan ;;
+	*) echo /isolio/obj ;;
+	esac
+}
+
+# flavour_of LINE: which of Debian's builds of the kernel the line is. The cloud
+# flavour lacks most drivers of disks; the generic one has them.
 flavour_of() {
 	case $1 in
+	*-generic) echo amd64 ;;
 	6.12-rt) echo rt-amd64 ;;
 	6.12-arm64) echo arm64 ;;
 	*) echo cloud-amd64 ;;
@@ -68,7 +87,8 @@ cross_of() {
 	esac
 }
 
-# kernel_packages LINE: the kernel and its headers. Backports give a package only
+# kernel_packages LINE: the kernel and its headers, and what only this line's tests
+# call: those of drivers make file systems and stacks. Backports give a package only
 # if its suite is named; their kernel takes their linux-base. Of another
 # architecture, what its headers are used with: setup-kernel adds those.
 kernel_packages() {
@@ -76,6 +96,7 @@ kernel_packages() {
 	case $1 in
 	7.3) echo "linux-image-$2/trixie-backports,linux-headers-$2/trixie-backports,linux-base/trixie-backports" ;;
 	*-arm64) echo "linux-headers-cloud-amd64,gcc-aarch64-linux-gnu" ;;
+	*-generic) echo "linux-image-$2,linux-headers-$2,btrfs-progs,dmsetup,mdadm,util-linux" ;;
 	*) echo "linux-image-$2,linux-headers-$2" ;;
 	esac
 }
@@ -83,7 +104,7 @@ kernel_packages() {
 # need_root LINE: stop unless there is a complete tree in build/roots.
 need_root() {
 	suite_of "$1" >/dev/null
-	[ -e "$build/roots/$1/isolio/recipe" ] ||
+	[ -e "$build/roots/$(root_of "$1")/isolio/recipe" ] ||
 		die "there is no root of kernel $1 in build/: run \`make setup KERNEL=$1\` first"
 }
 

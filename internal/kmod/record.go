@@ -88,7 +88,7 @@ func protoRecord(typ, name string, proto *btf.FuncProto) record {
 // protoSum is the 32-bit FNV-1a of a prototype, written from the outside in.
 func protoSum(proto *btf.FuncProto) uint32 {
 	sum := fnv.New32a()
-	io.WriteString(sum, protoText(proto)) // never fails
+	_, _ = io.WriteString(sum, protoText(proto)) // never fails
 	return sum.Sum32()
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +58,16 @@ func OpenKernel(build, line string) (*Kernel, error) {
 	}
 	k.QEMU = filepath.Join(filepath.Dir(k.Clock), newerQEMU)
 	return k, nil
+}
+
+// Modules are those of the names that the kernel has, as a module or built in:
+// some are in all kernels but a few.
+func (k *Kernel) Modules(names ...string) ([]string, error) {
+	index, err := readModules(k.root, k.Release)
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !index.has(name) }), nil
 }
 
 // Libaps returns the host paths of files that `make libaps` built in the kernel

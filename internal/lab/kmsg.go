@@ -17,7 +17,7 @@ var complaint = regexp.MustCompile(strings.Join([]string{
 	`^Oops: `,
 	`^Kernel panic`,
 	`^general protection fault`,
-	`^INFO: task .* blocked for more than`,
+	`^INFO: (task|disk) .* blocked for more than`, // disk: of the guest tests' own watch,
 	`^INFO: possible recursive locking`,
 	`^INFO: trying to register non-static key`,
 	`^(rcu: )?INFO: rcu_.* (detected|self-detected)`,
@@ -40,9 +40,17 @@ var complaint = regexp.MustCompile(strings.Join([]string{
 var timeStamp = regexp.MustCompile(`^\[ *\d+\.\d{6}\](\[ *[TC]\d+\])? `)
 
 // Complaints returns the lines of a kernel log that say that the kernel found
-// something wrong with itself (WARN, BUG, oops, lockdep, hung task, ...).
+// something wrong with itself (WARN, BUG, oops, lockdep, hung task, ...). Of data
+// races it returns the whole report of those in our modules; others are not ours
+// to judge.
 func Complaints(log string) []string {
 	var found []string
+	races, log := Races(log)
+	for _, r := range races {
+		if r.Ours {
+			found = append(found, r.Lines...)
+		}
+	}
 	for line := range strings.Lines(log) {
 		line = strings.TrimRight(line, "\r\n")
 		stamp := timeStamp.FindString(line)

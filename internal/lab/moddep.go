@@ -62,6 +62,11 @@ func readModules(root rootFS, release string) (*moduleIndex, error) {
 	return m, nil
 }
 
+// has reports whether the kernel has the module, in a file or built in.
+func (m *moduleIndex) has(name string) bool {
+	return m.builtin[moduleName(name)] || m.file[moduleName(name)] != ""
+}
+
 // order returns the host paths of the named modules and of all they depend on,
 // each once, every module after those it needs. Modules that the kernel has
 // built in are left out.

@@ -104,8 +104,13 @@ func qemuVersion(ctx context.Context, program string) (version [2]int, err error
 // host's, how fast the host is would show in the guest (clock/qemu-clock.c).
 const clockLibrary = "qemu-clock.so"
 
-// qemuCommand is the program to start with the arguments of qemuArgs.
+// qemuCommand is the program to start with the arguments of qemuArgs. In real time,
+// as with several CPUs, an older QEMU does not do: its guests' memory is corrupted at
+// random.
 func (k *Kernel) qemuCommand(ctx context.Context, cpus int, parallel bool) ([]string, error) {
+	if parallel {
+		cpus = max(cpus, 2)
+	}
 	program, err := qemuFor(ctx, cpus, k.QEMU)
 	if err != nil || k.Clock == "" || parallel {
 		return []string{program}, err
@@ -146,6 +151,10 @@ const (
 // once (a pipe or a socket could be full, and the wait would show). The CPU is
 // a fixed model, not "max": that one grows with every QEMU version, and takes
 // 1.3 s longer to boot here.
+//
+// A machine with real drivers is in real time (parallel): QEMU serves a disk in the
+// host's time, and in virtual time an idle machine would not wait for it but jump from
+// timer to timer, past the drivers' timeouts.
 func qemuArgs(vmlinuz, initrd, console, events string, memoryMiB, cpus int, parallel bool, kernelMore []string) []string {
 	args := append([]string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
@@ -176,10 +185,18 @@ func timeArgs(cpus int, parallel bool) []string {
 	}
 }
 
-// parallelKernelArgs are for CPUs that run only when the host lets them. The
-// TSC is the host's there, and its rate would be measured wrong, so time comes
-// from the HPET. And a CPU may stand still for longer. A later argument wins.
-const parallelKernelArgs = "tsc=unstable clocksource=hpet sysctl.kernel.watchdog_thresh=30 sysctl.kernel.hung_task_timeout_secs=180 rcupdate.rcu_cpu_stall_timeout=150"
+// parallelKernelArgs are for CPUs that run only when the host lets them. Time
+// comes from the TSC, which is the host's; its rate (in kHz, 0: not known) would
+// be measured wrong. The HPET does as well, but every look at it stops all
+// CPUs: fio then does a hundredth of its requests. And a CPU may stand still for
+// longer. A later argument wins.
+func parallelKernelArgs(rate uint64) string {
+	clock := "tsc=unstable clocksource=hpet"
+	if rate > 0 {
+		clock = fmt.Sprint("tsc_early_khz=", rate)
+	}
+	return clock + " sysctl.kernel.watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=180 rcupdate.rcu_cpu_stall_timeout=300"
+}
 
 // shellLine renders a command so that a shell runs the same one.
 func shellLine(argv []string) string {

@@ -37,11 +37,11 @@ func TestQemuArgsCPUs(t *testing.T) {
 
 // Parallel CPUs have real time: nothing counts instructions.
 func TestQemuArgsParallel(t *testing.T) {
-	line := strings.Join(qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, true, []string{parallelKernelArgs}), " ")
+	line := strings.Join(qemuArgs("vmlinuz", "initrd", "console", "events", 256, 2, true, []string{parallelKernelArgs(0)}), " ")
 	if !strings.Contains(line, "-smp 2 -accel tcg,thread=multi ") || strings.Contains(line, "icount") || strings.Contains(line, "-device") {
 		t.Errorf("parallel CPUs: %s", line)
 	}
-	if first, last := strings.Index(line, "watchdog_thresh=3 "), strings.Index(line, parallelKernelArgs); first < 0 || last < first {
+	if first, last := strings.Index(line, "watchdog_thresh=3 "), strings.Index(line, parallelKernelArgs(0)); first < 0 || last < first {
 		t.Errorf("the relaxed limit does not follow the lab's: %s", line)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +38,10 @@ type VM struct {
 	Extra []string
 	// Carry are module files that are there (in ModuleDir), but not loaded.
 	Carry []string
+	// Disks are kinds of real drivers' disks, of DiskKinds; their drivers are loaded
+	// after the stock modules. A VM with disks runs in the host's time, not in
+	// virtual time: two runs of it differ.
+	Disks []string
 	// Tree is a newc archive with a distribution below guestTree, "" for none. With
 	// one, its own init is process 1, and starts the payload when it has booted.
 	Tree string
@@ -66,6 +71,9 @@ type VM struct {
 
 // ModuleDir is where the guest finds the module files of VM.Carry and VM.Extra.
 const ModuleDir = guestModules
+
+// ConsoleFile is the kernel's log in the directory VM.Keep.
+const ConsoleFile = "console.log"
 
 // Command is the init of a guest: called as another process it is the program
 // that VM.Init names, as anywhere.
@@ -190,9 +198,13 @@ func (vm VM) image(file string) (*image, error) {
 		}
 		init = self
 	}
+	drivers, err := diskModules(vm.Disks)
+	if err != nil {
+		return nil, err
+	}
 	c := contents{
 		kernel: vm.Kernel, init: init, programs: vm.Programs, built: vm.Built,
-		stock: vm.Stock, extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files, tree: vm.Tree,
+		stock: slices.Concat(vm.Stock, drivers), extra: vm.Extra, carry: vm.Carry, files: vm.Payload.Files, tree: vm.Tree,
 	}
 	a, modules, err := c.base()
 	if err != nil {
@@ -229,23 +241,29 @@ func (img *image) boot(ctx context.Context, vm VM, dir string, on func(Event)) (
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	argv, err := vm.Kernel.qemuCommand(ctx, vm.CPUs, vm.Parallel)
+	parallel := vm.Parallel || len(vm.Disks) > 0
+	argv, err := vm.Kernel.qemuCommand(ctx, vm.CPUs, parallel)
 	if err != nil {
 		return nil, err
 	}
-	console, events := filepath.Join(dir, "console.log"), filepath.Join(dir, "events.jsonl")
+	disks, err := diskArgs(dir, vm.Disks)
+	if err != nil {
+		return nil, err
+	}
+	console, events := filepath.Join(dir, ConsoleFile), filepath.Join(dir, "events.jsonl")
 	for _, old := range []string{console, events} { // an earlier run's, in a kept directory
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("lab: %w", err)
 		}
 	}
 	kernelMore := vm.Args
-	if vm.Parallel {
-		kernelMore = append([]string{parallelKernelArgs}, kernelMore...)
+	if parallel {
+		kernelMore = append([]string{parallelKernelArgs(tscKHz())}, kernelMore...)
 	}
 	argv = append(argv,
 		qemuArgs(vm.Kernel.Vmlinuz, initrd, console, events,
-			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1), vm.Parallel, kernelMore)...)
+			memoryMiB(size, cmp.Or(vm.WorkMiB, defaultWorkMiB)), max(vm.CPUs, 1), parallel, kernelMore)...)
+	argv = append(argv, disks...)
 	return watch{
 		argv: argv, console: console, events: events,
 		timeout: vm.Timeout, stall: cmp.Or(vm.Stall, defaultStall), kept: vm.Keep,

@@ -129,7 +129,7 @@ static void kf_set_default_weight(struct blkcg *blkcg, u64 weight)
 	struct blkcg_gq *blkg;
 
 	spin_lock_irq(&blkcg->lock);
-	blkcg_to_kc(blkcg)->weight = weight;
+	WRITE_ONCE(blkcg_to_kc(blkcg)->weight, weight);
 	hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
 		struct kf_group *kg = blkg_to_kg(blkg);
 

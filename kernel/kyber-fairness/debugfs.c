@@ -28,7 +28,7 @@ static int kf_budgets_show(void *data, struct seq_file *m)
 	list_for_each_entry(kg, &kq->active, active_node)
 		seq_printf(m, "cgroup=%llu weight=%u share_ppm=%llu budget_bytes=%lld refilled_bytes=%lld backlogged_hctxs=%d\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
-			   kg->weight,
+			   READ_ONCE(kg->weight),
 			   kg->share * 1000000 >> KF_SHARE_SHIFT,
 			   (s64)atomic64_read(&kg->budget_bytes),
 			   kg->refilled_bytes,
@@ -48,16 +48,20 @@ static int kf_domains_show(void *data, struct seq_file *m)
 	if (ret)
 		return ret;
 	kq = kf_of(q);
-	for (id = 0; id < KF_NR_DOMAINS; id++)
+	/* data_race(): latency_work may be at it; each figure is one of before or after. */
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		struct kf_domain *kd = &kq->domain[id];
+
 		seq_printf(m, "%s tokens=%u by_target=%u by_share=%u used=%u target_ns=%llu unloaded_ns=%llu\n",
-			   kf_domain_names[id], kq->domain[id].tokens.sb.depth,
-			   kq->domain[id].target_depth, kq->domain[id].share_depth,
-			   sbitmap_weight(&kq->domain[id].tokens.sb),
-			   READ_ONCE(kq->domain[id].target_ns),
-			   kq->domain[id].unloaded_ns);
+			   kf_domain_names[id], data_race(kd->tokens.sb.depth),
+			   data_race(kd->target_depth), data_race(kd->share_depth),
+			   sbitmap_weight(&kd->tokens.sb), READ_ONCE(kd->target_ns),
+			   READ_ONCE(kd->unloaded_ns));
+	}
 	seq_printf(m, "inside least=%llu by_share=%llu of_use=%llu trying=%d best_per_s=%llu\n",
-		   kq->inside_least, kq->inside, kq->inside_trial.most,
-		   kq->inside_trial.step, kq->inside_trial.best_rate);
+		   READ_ONCE(kq->inside_least), data_race(kq->inside),
+		   data_race(kq->inside_trial.most), data_race(kq->inside_trial.step),
+		   data_race(kq->inside_trial.best_rate));
 	isolio_debugfs_end(q);
 	return 0;
 }

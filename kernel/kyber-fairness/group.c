@@ -316,7 +316,7 @@ static void kf_refill(struct kf_queue *kq, enum kf_refill_reason reason)
 	kq->hold_credit_ns = kf_hold_credit_ns(kq->hold_credit_ns, elapsed_ns,
 					       round_ns, READ_ONCE(kq->hold_pct));
 	kq->hold_least_ns = kq->hold_trial.is_free ? round_ns / KF_HOLD_LEAST_PART : 1;
-	kq->round_start_ns = now_ns;
+	WRITE_ONCE(kq->round_start_ns, now_ns);
 	/* Pairs with kf_wait_for_refill(): budgets before the round's number. */
 	smp_store_release(&kq->round, kq->round + 1);
 }

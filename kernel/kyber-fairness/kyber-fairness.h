@@ -173,6 +173,7 @@ struct kf_queue {
 	u64 hungry_share;
 	/* Refills since the last kf_groups_inside(). */
 	unsigned int nr_refills;
+	/* Read anywhere. */
 	u64 round_start_ns;
 	/* When a refill was due that waits for a group expected back; 0: none. */
 	u64 hold_start_ns;
@@ -216,7 +217,7 @@ struct kf_hctx {
 	spinlock_t lock;
 	unsigned int cur_domain;
 	unsigned int nr_batched;
-	/* The refill that the lists below know of. */
+	/* The refill that the lists below know of; kf_has_work() reads it without lock. */
 	unsigned int round;
 
 	/*
@@ -337,7 +338,7 @@ struct kf_group {
 /* One cgroup. */
 struct kf_cgroup {
 	struct blkcg_policy_data pd;
-	unsigned int weight;		/* blkcg->lock */
+	unsigned int weight;		/* blkcg->lock; its file reads it without */
 };
 
 extern const char * const kf_domain_names[KF_NR_DOMAINS];

@@ -329,7 +329,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	struct list_head *rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
 	bool merged;
 
-	if (list_empty_careful(rqs))
+	if (list_empty(rqs))
 		return false;
 
 	spin_lock(&kh->lock);
@@ -369,28 +369,44 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 	return kb;
 }
 
+static void kf_add_urgent(struct kf_hctx *kh, struct request *rq, bool at_head)
+{
+	struct list_head *urgent = &kh->urgent[kf_domain_of(rq->cmd_flags)];
+
+	lockdep_assert_held(&kh->lock);
+
+	if (at_head)
+		list_add(&rq->queuelist, urgent);
+	else
+		list_add_tail(&rq->queuelist, urgent);
+	WRITE_ONCE(kh->nr_urgent, kh->nr_urgent + 1);
+}
+
 static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 			      struct request *rq, unsigned int hctx_nr,
 			      bool at_head)
 {
 	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
-	struct kf_backlog *kb = kf_rq_claim(kq, kh, rq, hctx_nr);
-	struct kf_group *kg = kb->kg;
+	struct kf_backlog *kb;
+	struct kf_group *kg;
 
 	lockdep_assert_held(&kh->lock);
 
 	kh->nr_inserted++;
 	trace_block_rq_insert(rq);
 
+	if (unlikely(!isolio_rq_has_sched_data(rq))) {
+		kf_add_urgent(kh, rq, at_head);
+		return;
+	}
+
+	kb = kf_rq_claim(kq, kh, rq, hctx_nr);
+	kg = kb->kg;
 	if (at_head || kf_is_urgent(kg, rq)) {
 		/* What it is charged comes back through refills. */
 		if (!READ_ONCE(kg->is_active))
 			kf_group_activate(kg);
-		if (at_head)
-			list_add(&rq->queuelist, &kh->urgent[id]);
-		else
-			list_add_tail(&rq->queuelist, &kh->urgent[id]);
-		WRITE_ONCE(kh->nr_urgent, kh->nr_urgent + 1);
+		kf_add_urgent(kh, rq, at_head);
 		return;
 	}
 
@@ -436,7 +452,7 @@ static bool kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 
 	if (kh->round == round)
 		return false;
-	kh->round = round;
+	WRITE_ONCE(kh->round, round);
 	kf_ready_release(kq, kh);
 	return true;
 }
@@ -550,6 +566,21 @@ static void kf_take_urgent(struct kf_hctx *kh, struct request *rq)
 	kf_group_update_state(kb->kg);
 }
 
+/*
+ * A request that the block layer inserts without the scheduler's data, and which it
+ * will not say the end of: on some kernels a FUA write that the device gave back. It
+ * has no cgroup, no token and no charge, and its words are not the scheduler's.
+ */
+static struct request *kf_take_foreign(struct kf_hctx *kh, struct request *rq)
+{
+	lockdep_assert_held(&kh->lock);
+
+	list_del_init(&rq->queuelist);
+	WRITE_ONCE(kh->nr_urgent, kh->nr_urgent - 1);
+	kh->nr_dispatched++;
+	return rq;
+}
+
 static struct request *kf_dispatch_domain(struct kf_queue *kq,
 					  struct kf_hctx *kh,
 					  unsigned int hctx_nr,
@@ -569,6 +600,8 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq,
 		if (!kb)
 			return NULL;
 		rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
+	} else if (unlikely(!isolio_rq_has_sched_data(rq))) {
+		return kf_take_foreign(kh, rq);
 	}
 
 	token = kf_domain_get_token(kq, kh, id);

@@ -22,19 +22,20 @@
  *   flush came. A block that became dirty after that stays dirty: the flush
  *   promises nothing about writes that were in flight.
  * - Nothing else makes a block durable.
- * - A power cut keeps or drops each dirty block by itself. Then each block of
- *   each write, discard and write zeroes in flight lands, on the medium, or
- *   does not. Each choice is a hash of the seed and the block's number
- *   (md_block_lands()). The part of the blocks that land comes from the seed
- *   too: some cuts lose all, some nothing. No block is ever torn.
+ * - A power cut keeps or drops what is dirty of each physical block (4 KiB) by
+ *   itself. Then each physical block of each write, discard and write zeroes in
+ *   flight lands, on the medium, or does not. Each choice is a hash of the seed and
+ *   the block's number (md_block_lands()). The part of the blocks that land comes
+ *   from the seed too: some cuts lose all, some nothing. No physical block is torn:
+ *   ext4 and XFS rely on that, and a disk that names its physical block keeps it.
  *
  * Worked: block 8 holds A. A write of B to it completes at clock 1. A flush
  * comes. A write of C to block 9 completes at clock 2. The flush completes: B is
  * on the medium, since block 8 was dirty at clock 1; C is not. A write of D
  * to blocks 8 to 15 comes and is in flight. The power is cut. Block 9 is
  * dirty: the seed keeps C or gives back what was there before C. Then the
- * write in flight: the seed says for each of its eight blocks whether D
- * landed. Block 8 holds B or D, never A, and never half of each.
+ * write in flight: the seed says whether D landed in the physical block of 8 to 15.
+ * Block 8 holds B or D, never A, and never half of each.
  *
  * Why not copy data when a request is submitted, as store.c does: then a write
  * would be in the cache before it is done, a flush in between would make it

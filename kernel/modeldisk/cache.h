@@ -4,7 +4,8 @@
  * arithmetic on two copies of the page, compiled in the kernel (cache.c) and in
  * userspace (tests/cache_sim.c). cache.c has the model and its example.
  *
- * The unit is the logical block: MD_BLOCK_BYTES are never torn.
+ * Writes are counted in logical blocks, of MD_BLOCK_BYTES. What is never torn is the
+ * physical block of 4 KiB that the disk names in its limits: file systems rely on that.
  */
 #ifndef _MD_CACHE_H
 #define _MD_CACHE_H
@@ -16,6 +17,7 @@
 
 #define MD_BLOCK_SHIFT	9
 #define MD_BLOCK_BYTES	512U
+#define MD_PHYSICAL_SHIFT	(12 - MD_BLOCK_SHIFT)	/* logical blocks in a physical one */
 
 /* In how many steps a seed chooses the part of the blocks that land. */
 #define MD_LAND_STEPS	16
@@ -41,14 +43,15 @@ struct md_cut_count {
 };
 
 /*
- * Does the block land in the cut of this seed? Of all blocks a part does that
- * the seed chooses as well, from none to all.
+ * Does the block land in the cut of this seed? All of a physical block do, or none. Of
+ * all physical blocks a part does that the seed chooses as well, from none to all.
  */
 static inline bool md_block_lands(u64 seed, u64 block)
 {
 	u64 part = md_hash(seed) % (MD_LAND_STEPS + 1);
 
-	return md_hash(md_hash(seed ^ 0x9e3779b97f4a7c15ULL) + block) % MD_LAND_STEPS < part;
+	return md_hash(md_hash(seed ^ 0x9e3779b97f4a7c15ULL) +
+		       (block >> MD_PHYSICAL_SHIFT)) % MD_LAND_STEPS < part;
 }
 
 static inline void md_block_copy(u8 *to, const u8 *from, unsigned int block)

@@ -478,7 +478,7 @@ static void md_complete_rq(struct request *rq)
 		return;
 	}
 	/* A count of any time will do. */
-	if (READ_ONCE(md->stat.nr_requeued) % 2)
+	if (data_race(md->stat.nr_requeued) % 2)
 		rq->rq_flags |= RQF_DONTPREP;
 	blk_mq_requeue_request(rq, true);
 }

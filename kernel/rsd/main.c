@@ -91,7 +91,7 @@ static bool rsd_bio_merge(struct request_queue *q, struct bio *bio,
 	struct rsd_hctx *rh = hctx->sched_data;
 	bool merged;
 
-	if (list_empty_careful(&rh->rqs))
+	if (list_empty(&rh->rqs))
 		return false;
 
 	spin_lock(&rh->lock);
@@ -152,7 +152,7 @@ static bool rsd_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct rsd_hctx *rh = hctx->sched_data;
 
-	return !list_empty_careful(&rh->rqs) &&
+	return !list_empty(&rh->rqs) &&
 	       !guard_holds(rsd_guard_of(hctx->queue), hctx);
 }
 

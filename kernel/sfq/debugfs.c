@@ -33,10 +33,10 @@ static int sfq_queues_show(void *data, struct seq_file *m)
 		   sfq_device_writes_max(sd, now_ns), sd->nr_selections,
 		   sd->cycle.nr_reads, sd->cycle.nr_writes);
 	seq_printf(m, "reads_among_none_us=%llu of=%u reads_since=%u reads_among_most_us=%llu of=%u reads_untold=%u patience_us=%llu\n",
-		   div_u64(sd->reads.none.ns, NSEC_PER_USEC), sd->reads.none.nr,
-		   sd->reads.nr_since_none,
-		   div_u64(sd->reads.most.ns, NSEC_PER_USEC), sd->reads.most.nr,
-		   sd->reads.nr_untold,
+		   div_u64(READ_ONCE(sd->reads.none.ns), NSEC_PER_USEC),
+		   READ_ONCE(sd->reads.none.nr), READ_ONCE(sd->reads.nr_since_none),
+		   div_u64(READ_ONCE(sd->reads.most.ns), NSEC_PER_USEC),
+		   READ_ONCE(sd->reads.most.nr), READ_ONCE(sd->reads.nr_untold),
 		   div_u64(sfq_patience_ns(&sd->reads, READ_ONCE(sd->patience_ns)),
 			   NSEC_PER_USEC));
 	sfq_show_queue(m, "async", &sd->async);

@@ -185,6 +185,9 @@ static bool sfq_send(struct sfq_device *sd, struct request *rq)
 
 	lockdep_assert_held(&sd->lock);
 
+	/* See sfq_insert_request(). */
+	if (unlikely(!isolio_rq_has_sched_data(rq)))
+		return true;
 	rq->elv.priv[1] = rq->elv.icq;
 	guard_prepare(rq);
 	if (!guard_dispatch(sd->guard, rq)) {
@@ -373,7 +376,12 @@ static void sfq_insert_request(struct sfq_device *sd, struct request *rq,
 
 	trace_block_rq_insert(rq);
 	sd->stats.nr_inserted++;
-	if (!at_head) {
+	/*
+	 * One without the scheduler's data, whose words are not the scheduler's and of
+	 * which no end is said, goes at once: on some kernels a FUA write that the
+	 * device gave back.
+	 */
+	if (!at_head && isolio_rq_has_sched_data(rq)) {
 		sfq_queue_add(sd, rq);
 		return;
 	}
@@ -526,7 +534,7 @@ static void sfq_completed_request(struct request *rq, u64 now_ns)
 	dir = rq_data_dir(rq);
 	latency = get_cpu_ptr(sd->latency);
 	this_cpu_inc(sd->latency->nr[dir][lat_bucket(total_ns)]);
-	if (total_ns > latency->max_ns[dir])
+	if (total_ns > READ_ONCE(latency->max_ns[dir]))
 		WRITE_ONCE(latency->max_ns[dir], total_ns);
 	put_cpu_ptr(sd->latency);
 	/* Nothing is known of one that came back and goes as it is. */

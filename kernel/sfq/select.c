@@ -125,7 +125,7 @@ void sfq_queue_add(struct sfq_device *sd, struct request *rq)
 
 	if (dir == SFQ_READ && sq != &sd->async)
 		sfq_see_read(sd, sq, now_ns);
-	sq->nr_waiting[dir]++;
+	WRITE_ONCE(sq->nr_waiting[dir], sq->nr_waiting[dir] + 1);
 	sfq_count_waiting(sd, dir, 1);
 	sfq_queue_update(sd, sq);
 }
@@ -147,7 +147,7 @@ void sfq_queue_del(struct sfq_device *sd, struct request *rq)
 	if (sd->q->last_merge == rq)
 		sd->q->last_merge = NULL;
 
-	sq->nr_waiting[dir]--;
+	WRITE_ONCE(sq->nr_waiting[dir], sq->nr_waiting[dir] - 1);
 	sfq_count_waiting(sd, dir, -1);
 	sfq_queue_update(sd, sq);
 }
@@ -163,7 +163,7 @@ void sfq_queue_orphan(struct sfq_device *sd, struct sfq_queue *sq)
 
 	lockdep_assert_held(&sd->lock);
 
-	sq->is_orphan = true;
+	WRITE_ONCE(sq->is_orphan, true);
 	list_del_init(&sq->turn_node);
 	list_del_init(&sq->reader_node);
 	if (!nr_orphaned)
@@ -174,8 +174,9 @@ void sfq_queue_orphan(struct sfq_device *sd, struct sfq_queue *sq)
 	sd->stats.nr_orphaned += nr_orphaned;
 	for (dir = 0; dir < SFQ_NR_DIRS; dir++) {
 		list_splice_tail_init(&sq->rqs[dir], &sd->async.rqs[dir]);
-		sd->async.nr_waiting[dir] += sq->nr_waiting[dir];
-		sq->nr_waiting[dir] = 0;
+		WRITE_ONCE(sd->async.nr_waiting[dir],
+			   sd->async.nr_waiting[dir] + sq->nr_waiting[dir]);
+		WRITE_ONCE(sq->nr_waiting[dir], 0);
 	}
 }
 

@@ -21,7 +21,8 @@ struct sfq_device;
 
 /*
  * Requests of one process, or all asynchronous ones. One for each process and
- * device, in the process's icq; under sfq_device.lock.
+ * device, in the process's icq; under sfq_device.lock, but that nr_waiting, think_ns
+ * and is_orphan are read without it: see sfq_queue_is_quick().
  */
 struct sfq_queue {
 	struct list_head rqs[SFQ_NR_DIRS];	/* that wait, in order of arrival */

@@ -317,9 +317,7 @@ func TestWritebackThrottlingAfterIOCost(t *testing.T) {
 // kernelVersion is the major version times 100, and the minor one.
 func kernelVersion(t *testing.T) int {
 	t.Helper()
-	var u unix.Utsname
-	must(t, unix.Uname(&u))
-	major, rest, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), ".")
+	major, rest, _ := strings.Cut(kernelRelease(t), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	a, err := strconv.Atoi(major)
 	must(t, err)

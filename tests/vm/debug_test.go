@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDebugKernel tells whether this is the kernel of `make test-debug`, by the
-// end of its release that tests/debug.config gives it.
+// onDebugKernel tells whether this is a kernel that looks for mistakes, by the
+// end of its release that tests/debug.config or tests/kcsan.config gives it.
 func onDebugKernel(t *testing.T) bool {
 	t.Helper()
-	var name unix.Utsname
-	must(t, unix.Uname(&name))
-	return strings.HasSuffix(unix.ByteSliceToString(name.Release[:]), "-debug")
+	release := kernelRelease(t)
+	return strings.HasSuffix(release, "-debug") || strings.HasSuffix(release, "-kcsan")
 }
 
 // comparesRates skips a test of rates and shares where they mean nothing: a
@@ -27,4 +26,11 @@ func comparesRates(t *testing.T) {
 	if onDebugKernel(t) {
 		t.Skip("rates are the CPU's on a debugging kernel")
 	}
+}
+
+func kernelRelease(t *testing.T) string {
+	t.Helper()
+	var name unix.Utsname
+	must(t, unix.Uname(&name))
+	return unix.ByteSliceToString(name.Release[:])
 }

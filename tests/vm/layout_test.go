@@ -117,7 +117,7 @@ func logSince(t *testing.T) func() string {
 	t.Helper()
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	must(t, err)
-	t.Cleanup(func() { unix.Close(fd) })
+	t.Cleanup(func() { must(t, unix.Close(fd)) })
 	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
 		t.Fatal(err)
 	}

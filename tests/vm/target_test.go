@@ -46,6 +46,13 @@ func TestMain(m *testing.M) {
 		println(writeUntilCut(kind, dir).Error())
 		os.Exit(0)
 	}
+	if os.Getenv(swapper) != "" {
+		if err := swapPages(); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if exists(packages) {
 		os.Exit(m.Run()) // a distribution, whose systemd sets cgroups up
 	}
@@ -57,6 +64,9 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		println(err.Error())
 		os.Exit(1)
+	}
+	if os.Getenv(hangEnv) != "kernel" {
+		go watchHangs()
 	}
 	os.Exit(m.Run())
 }
@@ -76,7 +86,8 @@ func loaded(t *testing.T) {
 	}
 }
 
-// watchLog fails the test if the kernel complains while it runs.
+// watchLog fails the test if the kernel complains while it runs, or if a task is
+// blocked when it has ended.
 func watchLog(t *testing.T) {
 	t.Helper()
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -86,6 +97,7 @@ func watchLog(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		defer unix.Close(fd)
+		noneBlocked(t)
 		var log strings.Builder
 		buf := make([]byte, 8192)
 		for {

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -25,14 +26,6 @@ import (
 	"time"
 
 	"isolio/internal/lab"
-)
-
-// A debugging kernel stops at its first warning, with everything as it was. KASAN
-// keeps freed memory for a while, and all it does takes instructions.
-const (
-	debugLine   = "debug"
-	stopAtWarn  = "panic_on_warn=1"
-	debugFactor = 3
 )
 
 // cutTime is how long a power cut takes at most, with the checks after it.
@@ -70,6 +63,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
+		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(lab.DiskKinds(), ", "))
+		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
 		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
 		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 10 minutes")
 		work    = flags.Int("work", 0, "the guest's `MiB` of memory besides its files; 0 stands for 448")
@@ -78,6 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
+	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -131,8 +127,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
 		}
 	}
+	if *disks != "" {
+		if err := addDisks(&vm, *disks); err != nil {
+			return fmt.Errorf("--disks: %w", err)
+		}
+	}
+	if *hangs {
+		return expectHangs(ctx, vm, out)
+	}
+	looks := lookingLines[*line]
+	if looks.races && vm.Keep == "" {
+		vm.Keep = filepath.Join(*build, "races")
+	}
 	started := time.Now()
-	passed, err := boots(ctx, vm, *twice, out)
+	var measured bytes.Buffer
+	passed, err := boots(ctx, vm, *twice, out, &measured)
+	if log, readErr := os.ReadFile(filepath.Join(vm.Keep, lab.ConsoleFile)); looks.races && readErr == nil {
+		showRaces(out, string(log))
+	}
+	if *data != "" {
+		err = errors.Join(err, os.WriteFile(*data, measured.Bytes(), 0o644))
+	}
 	if err != nil {
 		return err
 	}
@@ -153,7 +168,7 @@ func list(flags *flag.FlagSet, name, usage string) *[]string {
 
 // boots boots the VM, or two of them side by side that must tell exactly the
 // same, and returns how many tests passed.
-func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer) (passed int, err error) {
+func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer, data *bytes.Buffer) (passed int, err error) {
 	var again transcript
 	second := make(chan error, 1)
 	if twice {
@@ -161,10 +176,10 @@ func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer) (passed in
 		if vm.Keep != "" {
 			other.Keep = filepath.Join(vm.Keep, "second")
 		}
-		go func() { second <- again.boot(ctx, other, io.Discard) }()
+		go func() { second <- again.boot(ctx, other, io.Discard, io.Discard) }()
 	}
 	var first transcript
-	err = first.boot(ctx, vm, out)
+	err = first.boot(ctx, vm, out, data)
 	if twice {
 		err = errors.Join(err, <-second)
 	}
@@ -188,13 +203,15 @@ type transcript struct {
 	code, passed int
 }
 
-func (t *transcript) boot(ctx context.Context, vm lab.VM, out io.Writer) error {
+func (t *transcript) boot(ctx context.Context, vm lab.VM, out, data io.Writer) error {
 	var events strings.Builder
 	res, err := lab.Boot(ctx, vm, func(ev lab.Event) {
 		fmt.Fprintf(&events, "%d ms %s %s\n", ev.UptimeMS, ev.Kind, ev.Line)
 		switch ev.Kind {
 		case lab.EventBoot:
 			fmt.Fprintf(out, "=== kernel %s\n", ev.Line)
+		case lab.EventData:
+			fmt.Fprintf(data, "%s\n", ev.Data)
 		case lab.EventOutput:
 			fmt.Fprintln(out, ev.Line)
 			if strings.HasPrefix(ev.Line, "--- PASS: ") {
@@ -238,11 +255,12 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 		return lab.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
 	limit, work := 10*time.Minute, 448 // data integrity tests keep a disk's contents in memory
-	var kernelArgs []string
 	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
-	if line == debugLine {
-		limit, work, kernelArgs = limit*debugFactor, work*debugFactor, []string{stopAtWarn}
-	} else {
+	looks := lookingLines[line]
+	if looks.factor > 1 {
+		limit, work = limit*time.Duration(looks.factor), work*looks.factor
+	}
+	if _, built := lookingLines[line]; !built {
 		stock = append(stock, "xfs") // ext4 is built in
 	}
 	libaps, err := libapsTests(kernel)
@@ -261,7 +279,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 			Env:   []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"},
 			Files: map[string]string{guestTest: binary},
 		},
-		Args:    kernelArgs,
+		Args:    looks.args,
 		WorkMiB: work,
 		Limit:   limit,
 	}, nil

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+
+// Command matrix writes what TestOperations measured into a document, as tables
+// between two marks: for each kernel a row a disk and a column a scheduler.
+//
+//	go run ./tests/vm/matrix docs/results/reliability.md build/drivers-*.jsonl
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The marks in the document.
+const (
+	begins = "<!-- matrix: written by tests/vm/matrix -->\n"
+	ends   = "<!-- end of the matrix -->\n"
+)
+
+// cell is a line of the data: one disk, one scheduler, without or under load.
+type cell struct {
+	Kernel    string             `json:"kernel"`
+	Disk      string             `json:"disk"`
+	Scheduler string             `json:"scheduler"`
+	Load      bool               `json:"load"`
+	Refused   string             `json:"refused"`
+	MS        map[string]float64 `json:"ms"`
+	Without   []string           `json:"not_supported"`
+	Failed    map[string]string  `json:"failed"`
+}
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "matrix: usage: matrix DOCUMENT DATA...; `make test-drivers` writes the data")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "matrix:", err)
+		os.Exit(1)
+	}
+}
+
+func run(document string, files []string) error {
+	var cells []cell
+	for _, file := range files {
+		more, err := readCells(file)
+		if err != nil {
+			return err
+		}
+		cells = append(cells, more...)
+	}
+	old, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(old), begins)
+	_, after, ended := strings.Cut(rest, ends)
+	if !ok || !ended {
+		return fmt.Errorf("%s: has not both marks, %q and %q", document, strings.TrimSpace(begins), strings.TrimSpace(ends))
+	}
+	return os.WriteFile(document, []byte(before+begins+"\n"+tables(cells)+ends+after), 0o644)
+}
+
+func readCells(file string) ([]cell, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var cells []cell
+	for in := json.NewDecoder(bytes.NewReader(text)); ; {
+		var c cell
+		switch err := in.Decode(&c); {
+		case errors.Is(err, io.EOF) && len(cells) == 0:
+			return nil, fmt.Errorf("%s: is empty: no test sent anything", file)
+		case errors.Is(err, io.EOF):
+			return cells, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		cells = append(cells, c)
+	}
+}
+
+// distinct are the values of a field in the order in which they come.
+func distinct(cells []cell, field func(cell) string) (values []string) {
+	for _, c := range cells {
+		if v := field(c); !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+func tables(cells []cell) string {
+	var b strings.Builder
+	for _, kernel := range distinct(cells, func(c cell) string { return c.Kernel }) {
+		own := slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { return c.Kernel != kernel })
+		schedulers := distinct(own, func(c cell) string { return c.Scheduler })
+		fmt.Fprintf(&b, "### %s\n\n| disk | %s |\n|---%s|\n", kernel, strings.Join(schedulers, " | "), strings.Repeat("|---", len(schedulers)))
+		for _, disk := range distinct(own, func(c cell) string { return c.Disk }) {
+			fmt.Fprintf(&b, "| %s |", disk)
+			for _, scheduler := range schedulers {
+				fmt.Fprintf(&b, " %s |", entry(own, disk, scheduler))
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("\n" + unsupported(own))
+	}
+	return b.String()
+}
+
+// entry is what came of all operations, alone and under load.
+func entry(cells []cell, disk, scheduler string) string {
+	var done, asked int
+	var slowest float64
+	var failed []string
+	refused := ""
+	for _, c := range cells {
+		if c.Disk != disk || c.Scheduler != scheduler {
+			continue
+		}
+		refused += c.Refused
+		done += len(c.MS)
+		asked += len(c.MS) + len(c.Failed)
+		failed = append(failed, slices.Collect(maps.Keys(c.Failed))...)
+		for _, ms := range c.MS {
+			slowest = max(slowest, ms)
+		}
+	}
+	slices.Sort(failed)
+	switch {
+	case asked == 0 && refused != "":
+		return "refused"
+	case asked == 0:
+		return "-"
+	case len(failed) > 0:
+		return fmt.Sprintf("%d of %d, **failed: %s**", done, asked, strings.Join(slices.Compact(failed), ", "))
+	}
+	return fmt.Sprintf("%d of %d, %.0f ms", done, asked, slowest)
+}
+
+// others begin the names of operations that only one kind of disk has.
+var others = []string{"SCSI ", "NVMe ", "MMC ", "virtio "}
+
+// unsupported names for each disk the operations that it does not have, but for
+// other kinds' commands; they are the same under every scheduler.
+func unsupported(cells []cell) string {
+	var b strings.Builder
+	b.WriteString("Not supported by the disk or its driver (besides other kinds' passthrough):\n\n")
+	for _, disk := range distinct(cells, func(c cell) string { return c.Disk }) {
+		var without []string
+		for _, c := range cells {
+			if c.Disk == disk {
+				without = append(without, c.Without...)
+			}
+		}
+		without = slices.DeleteFunc(without, func(name string) bool {
+			return slices.ContainsFunc(others, func(kind string) bool { return strings.HasPrefix(name, kind) })
+		})
+		if slices.Sort(without); len(without) > 0 {
+			fmt.Fprintf(&b, "- %s: %s\n", disk, strings.Join(slices.Compact(without), ", "))
+		}
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"isolio/internal/lab"
+)
+
+// diskModules are the kernel's own modules that the tests of disks use besides the
+// drivers: disks without hardware, stacks, file systems, and the ciphers and
+// checksums of those. Not every kernel has all of them.
+var diskModules = []string{
+	"crc32c_generic", "xxhash_generic", "blake2b_generic", "sha256_generic", "aes_generic", "xts", "ecb", "essiv",
+	"loop", "nbd nbds_max=1", "zram", "sd_mod", "sg", "scsi_debug dev_size_mb=256 lbpu=1 lbpws=1 submit_queues=2",
+	"dm-mod", "dm-crypt", "dm-thin-pool", "dm-multipath", "dm-round-robin", "raid1",
+	"ext4", "xfs", "btrfs",
+}
+
+// diskPrograms make file systems and stacks.
+var diskPrograms = []string{"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "dmsetup", "mdadm"}
+
+// A machine with disks runs in the host's time, which other work may slow down.
+const (
+	diskLimit   = 30 * time.Minute
+	diskStall   = 3 * time.Minute
+	diskWorkMiB = 1024
+	diskCPUs    = 2
+)
+
+// disksWanted tells the tests which kinds there must be.
+const disksWanted = "ISOLIO_DISKS"
+
+// isFaulty reports whether the kernel of the line complains of its own driver: the
+// checks of array bounds in 7.2 stop at a table of mptsas, while it starts.
+func isFaulty(kind, line string) bool { return kind == "mptsas" && strings.HasPrefix(line, "7.2") }
+
+// addDisks makes it a machine with real drivers' disks of the named kinds.
+func addDisks(vm *lab.VM, kinds string) error {
+	vm.Disks = strings.Split(kinds, ",")
+	if kinds == "all" {
+		vm.Disks = slices.DeleteFunc(lab.DiskKinds(), func(kind string) bool { return isFaulty(kind, vm.Kernel.Line) })
+	}
+	names := make([]string, len(diskModules))
+	for i, module := range diskModules {
+		names[i], _, _ = strings.Cut(module, " ")
+	}
+	there, err := vm.Kernel.Modules(names...)
+	if err != nil {
+		return err
+	}
+	for _, module := range diskModules {
+		if name, _, _ := strings.Cut(module, " "); slices.Contains(there, name) {
+			vm.Stock = append(vm.Stock, module)
+		}
+	}
+	vm.Programs = append(vm.Programs, diskPrograms...)
+	vm.Payload.Env = append(vm.Payload.Env, disksWanted+"="+strings.Join(vm.Disks, ","))
+	vm.Payload.Argv[1] = "-test.timeout=" + (diskLimit - time.Minute).String()
+	vm.CPUs = max(vm.CPUs, diskCPUs)
+	vm.Limit, vm.Stall, vm.WorkMiB = diskLimit, diskStall, diskWorkMiB
+	return nil
+}
