@@ -58,6 +58,15 @@ func doRemoval(w *world, a *actor, op script.Op) error {
 	return nil
 }
 
+// doReset resets an NVMe controller under load: what is in flight is sent again.
+func doReset(_ *world, a *actor, op script.Op) error {
+	file := pick(list("/sys/class/nvme/nvme*/reset_controller"), op.A)
+	if file == "" {
+		return errNothing
+	}
+	return a.put(file, "1")
+}
+
 // forgetDisk keeps what is counted of a disk that is about to go.
 func (w *world) forgetDisk(d *disk) {
 	d.changed.Store(int64(monotonic()))
