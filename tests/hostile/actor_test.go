@@ -48,6 +48,7 @@ var operations = map[string]func(w *world, a *actor, op script.Op) error{
 	"poke":        doPoke,
 	"cpu":         doCPU,
 	"removal":     doRemoval,
+	"reset":       doReset,
 	"module":      doModule,
 	"refuse":      doModelFault,
 	"requeue":     doModelFault,

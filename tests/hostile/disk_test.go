@@ -41,7 +41,9 @@ type disk struct {
 }
 
 // The disks that the suite makes. Their data is in memory, so that it is checked.
-// The faults are injected into the first model disk, through its own files.
+// The faults are injected into the first model disk, through its own files. It
+// takes no FUA writes: mq-deadline of 6.1 counts one that the driver gives back
+// as inserted, and never as completed, and warns of it in dd_exit_sched().
 var made = []struct {
 	kind, name string
 	mayFail    bool
@@ -50,8 +52,8 @@ var made = []struct {
 	{"nullb", "hna", false, []string{"memory_backed=1", "size=32", "irqmode=2", "completion_nsec=100000", "hw_queue_depth=16", "submit_queues=2", "discard=1"}},
 	{"nullb", "hnb", false, []string{"memory_backed=1", "cache_size=4", "size=32", "irqmode=2", "completion_nsec=2000000", "hw_queue_depth=4", "submit_queues=1"}},
 	{"nullb", swapDisk, false, []string{"memory_backed=1", "size=64", "irqmode=2", "completion_nsec=200000", "hw_queue_depth=16", "submit_queues=2"}},
-	{"modeldisk", "hma", true, []string{"model=fixed", "fixed/parallel=16", "fixed/read_ns=200000", "fixed/write_ns=300000", "memory_backed=1", "write_cache=1", "fua=1", "discard=1", "write_zeroes_kib=1024", "size_mib=32", "tags=32", "queues=2"}},
-	{"modeldisk", "hmb", false, []string{"model=fixed", "fixed/parallel=2", "fixed/read_ns=1000000", "fixed/write_ns=1500000", "memory_backed=1", "write_cache=1", "write_zeroes_kib=64", "size_mib=32", "tags=8", "queues=1"}},
+	{"modeldisk", "hma", true, []string{"model=fixed", "fixed/parallel=16", "fixed/read_ns=200000", "fixed/write_ns=300000", "memory_backed=1", "write_cache=1", "discard=1", "write_zeroes_kib=1024", "size_mib=32", "tags=32", "queues=2"}},
+	{"modeldisk", "hmb", false, []string{"model=fixed", "fixed/parallel=2", "fixed/read_ns=1000000", "fixed/write_ns=1500000", "memory_backed=1", "write_cache=1", "fua=1", "write_zeroes_kib=64", "size_mib=32", "tags=8", "queues=1"}},
 }
 
 const swapDisk = "hnw"

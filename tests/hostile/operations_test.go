@@ -25,6 +25,8 @@ var errNothing = errors.New("there is nothing to do it to")
 var schedulers = []string{"none", "mq-deadline", "kyber", "bfq", "kyber-fairness", "rsd", "sfq"}
 
 func doSwitch(w *world, a *actor, op script.Op) error {
+	w.loading.RLock()
+	defer w.loading.RUnlock()
 	return a.put(pick(w.disks, op.A).queue("scheduler"), pick(schedulers, op.B))
 }
 
@@ -154,7 +156,8 @@ func doCost(w *world, a *actor, op script.Op) error {
 	return errors.Join(err, a.put(filepath.Join(cgroupRoot, "io.cost.qos"), number+" enable=1 ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00"))
 }
 
-// doPriority gives a load another I/O priority: class 1 to 3, level 0 to 7.
+// doPriority gives a load another I/O priority: best effort or idle, level 0 to
+// 7. Not real time: bfq serves nothing else while such a load has requests.
 func doPriority(w *world, a *actor, op script.Op) error {
 	pid := pick(w.keepers, op.A).pid()
 	if pid == 0 {
@@ -166,7 +169,7 @@ func doPriority(w *world, a *actor, op script.Op) error {
 		if err != nil {
 			return err
 		}
-		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, 1, uintptr(tid), uintptr(1+op.B%3)<<13|uintptr(op.C%8)) // it may just have ended
+		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, 1, uintptr(tid), uintptr(2+op.B%2)<<13|uintptr(op.C%8)) // it may just have ended
 	}
 	return nil
 }

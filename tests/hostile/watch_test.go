@@ -189,6 +189,7 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
 	`callbacks suppressed$`,
+	`^nvme nvme\d+: `,                          // its controller is reset
 	`^(fio\[\d+\]: segfault| in fio\[|Code: )`, // fio's own, where it ends while a job starts
 	`^block device autoloading is deprecated`,  // a disk is opened that was just removed
 }, "|"))

@@ -30,6 +30,9 @@ type world struct {
 	ending  atomic.Bool // loads start no more
 	calm    atomic.Bool // actors do nothing for a while
 	over    atomic.Bool // actors end
+	// loading is held for writing while a scheduler's module is loaded, on kernels
+	// with a fault there (looksUpTwice).
+	loading sync.RWMutex
 
 	mu       sync.Mutex
 	counts   map[string]int

@@ -43,6 +43,9 @@ func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (out
 	}
 	if !o.isVirtual {
 		args = append(args, "--parallel")
+		if o.disks != "" {
+			args = append(args, "--hardware", o.disks)
+		}
 	}
 	if o.keep != "" {
 		args = append(args, "--keep", o.keep)

@@ -148,7 +148,7 @@ var Actors = []Actor{
 	{Name: "tune-too", Pause: 100 * time.Millisecond, Kinds: []Kind{{"tunable", 5}, {"garbage", 2}}},
 	{Name: "read", Pause: 25 * time.Millisecond, Kinds: []Kind{{"read-queue", 3}, {"read-debug", 3}, {"read-group", 3}, {"poke", 1}}},
 	{Name: "cpu", Pause: 900 * time.Millisecond, Kinds: []Kind{{"cpu", 1}}},
-	{Name: "removal", Pause: 1800 * time.Millisecond, Kinds: []Kind{{"removal", 1}}},
+	{Name: "removal", Pause: 1800 * time.Millisecond, Kinds: []Kind{{"removal", 4}, {"reset", 1}}},
 	{Name: "module", Pause: 1200 * time.Millisecond, Kinds: []Kind{{"module", 1}}},
 	{Name: "fault", Pause: 700 * time.Millisecond, Kinds: []Kind{{"refuse", 3}, {"requeue", 3}, {"lose", 1}, {"stall", 1}, {"error", 3}, {"scsi-fault", 2}, {"no-fault", 4}}},
 	{Name: "memory", Pause: 500 * time.Millisecond, Kinds: []Kind{{"memory", 4}, {"swap", 1}, {"drop-caches", 1}, {"sync", 2}}},

@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(lab.DiskKinds(), ", "))
+		more    = flags.String("hardware", "", "give the machine disks of these `kinds` as --disks does, for tests of one's own")
 		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
 		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
 		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 10 minutes")
@@ -126,6 +127,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := bootTree(&vm, *tree, filepath.Join(*build, "deb")); err != nil {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
 		}
+	}
+	if *more != "" {
+		vm.Disks = strings.Split(*more, ",")
 	}
 	if *disks != "" {
 		if err := addDisks(&vm, *disks); err != nil {
