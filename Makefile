@@ -10,9 +10,6 @@ SECONDS ?= 60
 # Of the machine of test-debug; more than one take QEMU 8.1.
 CPUS ?= 2
 
-# Tests with which CPUs get in one another's way, for test-kcsan.
-RACING := Races|UnderLoad|Switch|Reload|Removed|ComeAndGo|GivenBack|GoesUnder|WithoutCPU|DataIntegrity|GuardBounds|GuardWithFaults|LatencyCounts|WeightReadBack
-
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -111,7 +108,7 @@ test-kcsan: ## tests of the modules on a kernel that looks for data races, on tw
 	scripts/setup-qemu
 	scripts/setup-kernel kcsan
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=kcsan
-	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '$(RACING)'
+	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '^TestRaces$$'
 
 fuzz: ## fuzz what reads untrusted bytes, C and Go, SECONDS=60 for each target; needs clang, which it gets (as root)
 	scripts/fuzz $(SECONDS)
