@@ -17,9 +17,6 @@ CUTS ?= 200
 # Of test-drivers.
 drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
 
-# Tests with which CPUs get in one another's way, for test-kcsan.
-RACING := Races|UnderLoad|Switch|Reload|Removed|ComeAndGo|GivenBack|GoesUnder|WithoutCPU|DataIntegrity|GuardBounds|GuardWithFaults|LatencyCounts|WeightReadBack
-
 DEMO := experiments/report-rand-read.toml
 GOLANGCI := v2.15.0
 
@@ -148,7 +145,7 @@ test-kcsan: ## tests of the modules on a kernel that looks for data races, on tw
 	scripts/setup-qemu
 	scripts/setup-kernel kcsan
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=kcsan
-	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '$(RACING)'
+	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '^TestRaces$$'
 
 fuzz: ## fuzz what reads untrusted bytes, C and Go, SECONDS=60 for each target; needs clang, which it gets (as root)
 	scripts/fuzz $(SECONDS)

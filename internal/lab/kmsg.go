@@ -17,7 +17,7 @@ var complaint = regexp.MustCompile(strings.Join([]string{
 	`^Oops: `,
 	`^Kernel panic`,
 	`^general protection fault`,
-	`^INFO: (task|disk) .* blocked for more than`, // disk: of the guest tests' own watch,
+	`^INFO: (task|disk) .* blocked( in I/O wait)? for more than`, // disk: of the guest tests' own watch,
 	`^INFO: possible recursive locking`,
 	`^INFO: trying to register non-static key`,
 	`^(rcu: )?INFO: rcu_.* (detected|self-detected)`,

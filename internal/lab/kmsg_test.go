@@ -19,6 +19,7 @@ func TestComplaints(t *testing.T) {
 		"[    5.123456] general protection fault, probably for non-canonical address",
 		"[    5.123456] Kernel panic - not syncing: Attempted to kill init!",
 		"[  120.123456] INFO: task fio:77 blocked for more than 60 seconds.",
+		"[  120.123456] INFO: task fio:77 blocked in I/O wait for more than 60 seconds.", // Linux 7
 		"[  120.123456] INFO: disk nvme0n1 blocked for more than 60 seconds.",
 		"[   30.123456] rcu: INFO: rcu_preempt self-detected stall on CPU",
 		"[    5.123456] WARNING: possible circular locking dependency detected",

@@ -116,6 +116,10 @@ func raceOn(t *testing.T, d *disk) {
 	untilAllBusy(t, loads)
 	meanwhile(t, d, groups)
 	untilAllBusy(t, loads)
+	t.Logf("%d requests", d.ios(t))
+	if text, err := os.ReadFile("/sys/kernel/debug/kcsan"); err == nil {
+		t.Logf("%s", strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", "))
+	}
 	for _, l := range loads {
 		l.stop(t)
 	}
