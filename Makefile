@@ -4,6 +4,9 @@ KERNEL ?= 6.1
 # A kernel line, or all of them.
 lines := $(if $(filter all,$(KERNEL)),6.1 6.12 7.2,$(KERNEL))
 
+# Of fuzz, for each target.
+SECONDS ?= 60
+
 # Of the machine of test-debug; more than one take QEMU 8.1.
 CPUS ?= 2
 
@@ -24,9 +27,9 @@ export MIRROR PREFIX DESTDIR RELEASE
 .DEFAULT_GOAL := help
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
+	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' '7.3 (backports of Debian 13) and 6.12-rt (PREEMPT_RT) are not among all;' 'KERNEL=debug is one with KASAN and lockdep, built from source in half an hour'
 
 setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 	@scripts/setup-host
@@ -45,6 +48,10 @@ build/qemu-clock.so: internal/lab/clock/qemu-clock.c
 
 modules: build ## build the kernel modules for KERNEL, into build/modules/
 	@for line in $(lines); do scripts/modules $$line || exit 1; done
+
+modules-arm64: build ## compile the modules for arm64 as well, with Debian's cross compiler; nothing is booted
+	scripts/setup-kernel 6.12-arm64
+	scripts/modules 6.12-arm64
 
 libaps: build ## build libaps, its tests and its engines for fio, for the lab and for KERNEL
 	@for line in $(lines); do scripts/libaps $$line || exit 1; done
@@ -105,6 +112,9 @@ test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; 
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
 	build/vm-run --kernel debug --cpus $(CPUS) --timeout 90m
 
+fuzz: ## fuzz what reads untrusted bytes, C and Go, SECONDS=60 for each target; needs clang, which it gets (as root)
+	scripts/fuzz $(SECONDS)
+
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	scripts/lint $<
 	scripts/lint-kernel
@@ -126,4 +136,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-debug lint install man deb clean
+.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-debug fuzz lint install man deb clean

@@ -45,9 +45,38 @@ root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsp
 suite_of() {
 	case $1 in
 	6.1) echo bookworm ;;
-	6.12 | debug | qemu) echo trixie ;;
+	6.12 | 6.12-rt | 6.12-arm64 | 7.3 | debug | qemu) echo trixie ;;
 	7.2) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 7.2, debug" ;;
+	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12, 6.12-rt, 6.12-arm64, 7.2, 7.3, debug" ;;
+	esac
+}
+
+# flavour_of LINE: which of Debian's builds of the kernel the line is.
+flavour_of() {
+	case $1 in
+	6.12-rt) echo rt-amd64 ;;
+	6.12-arm64) echo arm64 ;;
+	*) echo cloud-amd64 ;;
+	esac
+}
+
+# cross_of LINE: the prefix of the compiler's name for a line of another
+# architecture, which is compiled for and not booted; "" for others.
+cross_of() {
+	case $1 in
+	*-arm64) echo aarch64-linux-gnu- ;;
+	esac
+}
+
+# kernel_packages LINE: the kernel and its headers. Backports give a package only
+# if its suite is named; their kernel takes their linux-base. Of another
+# architecture, what its headers are used with: setup-kernel adds those.
+kernel_packages() {
+	set -- "$1" "$(flavour_of "$1")"
+	case $1 in
+	7.3) echo "linux-image-$2/trixie-backports,linux-headers-$2/trixie-backports,linux-base/trixie-backports" ;;
+	*-arm64) echo "linux-headers-cloud-amd64,gcc-aarch64-linux-gnu" ;;
+	*) echo "linux-image-$2,linux-headers-$2" ;;
 	esac
 }
 

@@ -16,6 +16,8 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/pelletier/go-toml/v2"
+
+	"isolio/internal/weight"
 )
 
 // disk is a machine's files below a root.
@@ -155,7 +157,7 @@ func dockerHost(text []byte) []Container {
 	if json.Unmarshal(text, &host) != nil {
 		return nil
 	}
-	return []Container{{Weight: host.BlkioWeight}}
+	return []Container{{Weight: inRange(host.BlkioWeight)}}
 }
 
 // dockerRoot is where Docker keeps its data.
@@ -284,10 +286,18 @@ func spec(text []byte) []Container {
 	if linux := spec.Linux; linux != nil {
 		c.Cgroup = groupOf(linux.CgroupsPath)
 		if r := linux.Resources; r != nil && r.BlockIO != nil && r.BlockIO.Weight != nil {
-			c.Weight = int(*r.BlockIO.Weight)
+			c.Weight = inRange(int(*r.BlockIO.Weight))
 		}
 	}
 	return []Container{c}
+}
+
+// inRange is a weight that engines take, 0 for any other number.
+func inRange(n int) int {
+	if n < 0 || n > weight.OCIMax {
+		return 0
+	}
+	return n
 }
 
 func unpacked(text string) map[string]string {
@@ -299,8 +309,25 @@ func unpacked(text string) map[string]string {
 }
 
 // groupOf is the cgroup of an OCI cgroupsPath: a path, or "SLICE:PREFIX:NAME"
-// for a scope of systemd.
+// for a scope of systemd; "" for one that no cgroup has.
 func groupOf(path string) string {
+	if len(path) > pathMax {
+		return ""
+	}
+	group := groupAt(path)
+	if !filepath.IsLocal(group) || len(group) > pathMax {
+		return ""
+	}
+	return group
+}
+
+// What the kernel takes: bytes of a path, and of a name in it.
+const (
+	pathMax = 4096
+	nameMax = 255
+)
+
+func groupAt(path string) string {
 	parts := strings.Split(path, ":")
 	if len(parts) != 3 {
 		return strings.TrimPrefix(filepath.Clean(path), "/")
@@ -317,6 +344,9 @@ func groupOf(path string) string {
 
 // SlicePath is the cgroup of a systemd slice: a-b.slice lies in a.slice.
 func SlicePath(slice string) string {
+	if len(slice) > nameMax {
+		return slice // there is none: the path would grow with the square
+	}
 	name := strings.TrimSuffix(slice, ".slice")
 	var dirs []string
 	for i := range name {

@@ -4,6 +4,7 @@ package kmod
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
 	"debug/elf"
 	"encoding/binary"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/klauspost/compress/zstd"
 	"github.com/therootcompany/xz"
 
 	"isolio/internal/failure"
@@ -81,7 +83,29 @@ func btfInELF(data []byte) ([]byte, error) {
 	if section == nil {
 		return nil, errors.New("the ELF file has no .BTF section: the kernel was built without CONFIG_DEBUG_INFO_BTF")
 	}
+	return sectionData(section, len(data))
+}
+
+// sectionData is what a section of a file of so many bytes holds. A packed one
+// may unpack to any size, and neither BTF nor a layout record is packed.
+func sectionData(section *elf.Section, fileBytes int) ([]byte, error) {
+	if section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > uint64(fileBytes) {
+		return nil, fmt.Errorf("damaged ELF file: section %s is packed, or larger than the file", section.Name)
+	}
 	return section.Data()
+}
+
+// readUnpacked reads what a packer gives, up to unpackedMax.
+func readUnpacked(in io.Reader) ([]byte, error) {
+	out, err := io.ReadAll(io.LimitReader(in, int64(unpackedMax)+1))
+	if err == nil && len(out) > unpackedMax {
+		return nil, errUnpacked()
+	}
+	return out, err
+}
+
+func errUnpacked() error {
+	return fmt.Errorf("it unpacks to more than %d MiB", unpackedMax>>20)
 }
 
 // Offsets in the header of an x86 kernel image, boot protocol 2.08 and newer
@@ -119,8 +143,12 @@ func unpackKernelImage(data []byte) ([]byte, error) {
 		vmlinux, err = unpackXZ(payload)
 	case bytes.HasPrefix(payload, lz4LegacyMagic):
 		vmlinux, err = unpackLZ4Legacy(payload)
+	case bytes.HasPrefix(payload, zstdMagic):
+		vmlinux, err = unpackZstd(payload)
+	case bytes.HasPrefix(payload, bzip2Magic):
+		vmlinux, err = io.ReadAll(bzip2.NewReader(withoutSize(payload)))
 	default:
-		return nil, fmt.Errorf("the kernel image is compressed with something else than gzip, xz or lz4 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
+		return nil, fmt.Errorf("the kernel image is compressed with something else than gzip, xz, lz4, zstd or bzip2 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
 			payload[:min(4, len(payload))], RunningBTF)
 	}
 	if err != nil {
@@ -130,13 +158,37 @@ func unpackKernelImage(data []byte) ([]byte, error) {
 }
 
 var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
+	gzipMagic  = []byte{0x1f, 0x8b}
+	xzMagic    = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
+	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	bzip2Magic = []byte("BZh")
 )
+
+// unpackedMax is how much a kernel or a module may unpack to, in bytes.
+var unpackedMax = 512 << 20
 
 // imageSizeBytes is what the kernel's build appends to a packed payload: its
 // unpacked size.
 const imageSizeBytes = 4
+
+// withoutSize reads a payload up to its unpacked size, which would look like
+// the damaged begin of another stream.
+func withoutSize(payload []byte) io.Reader {
+	return bytes.NewReader(payload[:max(0, len(payload)-imageSizeBytes)])
+}
+
+// zstdWindow is the window that the kernel's build packs with, in bytes (zstd
+// --ultra -22).
+const zstdWindow = 128 << 20
+
+func unpackZstd(payload []byte) ([]byte, error) {
+	unzip, err := zstd.NewReader(withoutSize(payload), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow))
+	if err != nil {
+		return nil, err
+	}
+	defer unzip.Close()
+	return io.ReadAll(unzip)
+}
 
 func unpackGzip(payload []byte) ([]byte, error) {
 	unzip, err := gzip.NewReader(bytes.NewReader(payload))
@@ -144,14 +196,13 @@ func unpackGzip(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	unzip.Multistream(false) // the size follows the stream
-	return io.ReadAll(unzip)
+	return readUnpacked(unzip)
 }
 
 func unpackXZ(payload []byte) ([]byte, error) {
-	in := bytes.NewReader(payload[:max(0, len(payload)-imageSizeBytes)])
-	unzip, err := xz.NewReader(in, xz.DefaultDictMax)
+	unzip, err := xz.NewReader(withoutSize(payload), xz.DefaultDictMax)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(unzip)
+	return readUnpacked(unzip)
 }

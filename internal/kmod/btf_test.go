@@ -16,12 +16,13 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
 	"isolio/internal/failure"
 )
 
-func rawBTF(t *testing.T) []byte {
+func rawBTF(t testing.TB) []byte {
 	t.Helper()
 	b, err := btf.NewBuilder(elevators(false), nil)
 	if err != nil {
@@ -35,7 +36,7 @@ func rawBTF(t *testing.T) []byte {
 }
 
 // vmlinux is an ELF file with a section of the given name.
-func vmlinux(t *testing.T, section string, contents []byte) []byte {
+func vmlinux(t testing.TB, section string, contents []byte) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	var source strings.Builder
@@ -68,13 +69,13 @@ func image(payload []byte) []byte {
 	return append(append(data, make([]byte, 16)...), payload...)
 }
 
-func gzipped(t *testing.T, data []byte) []byte {
+func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	return packed(t, &b, gzip.NewWriter(&b), data)
 }
 
-func xzipped(t *testing.T, data []byte) []byte {
+func xzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip, err := xz.NewWriter(&b)
@@ -84,9 +85,24 @@ func xzipped(t *testing.T, data []byte) []byte {
 	return packed(t, &b, zip, data)
 }
 
+// zstdPacked is packed with the window that the kernel's build packs with.
+func zstdPacked(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip, err := zstd.NewWriter(&b, zstd.WithWindowSize(zstdWindow), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed(t, &b, zip, data)
+}
+
+// bzippedHello is "hello\n" packed by bzip2, which Go cannot, with its size.
+var bzippedHello = []byte("BZh91AY&SY\xc1\xc0\x80\xe2\x00\x00\x01\x41\x00\x00\x10\x02\x44\xa0\x00" +
+	"\x30\xcd\x00\xc3\x46\x29\x97\x17\x72\x45\x38\x50\x90\xc1\xc0\x80\xe2\x06\x00\x00\x00")
+
 // packed is data as zip packs it into b, with the unpacked size that the kernel's
 // build appends.
-func packed(t *testing.T, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
+func packed(t testing.TB, b *bytes.Buffer, zip io.WriteCloser, data []byte) []byte {
 	t.Helper()
 	if _, err := zip.Write(data); err != nil {
 		t.Fatal(err)
@@ -132,7 +148,11 @@ func TestReadBTF(t *testing.T) {
 		{"damaged xz image", image(xzipped(t, elf)[:200]), "damaged kernel image"},
 		{"lz4 image", image(lz4Literals(elf, 1000)), ""},
 		{"vmlinux without BTF", vmlinux(t, ".other", raw), "no .BTF section"},
-		{"zstd image", image([]byte{0x28, 0xb5, 0x2f, 0xfd, 0}), "something else than gzip, xz or lz4"},
+		{"zstd image", image(zstdPacked(t, elf)), ""},
+		{"damaged zstd image", image(zstdPacked(t, elf)[:200]), "damaged kernel image"},
+		{"bzip2 image", image(bzippedHello), "damaged ELF file"},
+		{"damaged bzip2 image", image(bzippedHello[:30]), "damaged kernel image"},
+		{"lzo image", image([]byte("\x89LZO\x00\x0d\x0a")), "something else than gzip, xz, lz4, zstd or bzip2"},
 		{"truncated image", truncated[:len(truncated)-100], "payload lies outside"},
 		{"damaged image", image(gzipped(t, elf)[:200]), "damaged kernel image"},
 		{"text", []byte("hello"), "neither raw BTF"},

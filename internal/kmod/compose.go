@@ -45,29 +45,30 @@ func composite(t btf.Type) string {
 
 func compose(t btf.Type) *composition {
 	c := &composition{align: 1}
-	for _, m := range members(t) {
-		if m.BitfieldSize == 0 && m.Offset.Bytes()%alignOf(m.Type) != 0 {
+	aligns := make([]uint32, len(members(t))) // found once: it goes through all that a member holds
+	for i, m := range members(t) {
+		aligns[i] = alignOf(m.Type)
+		if m.BitfieldSize == 0 && m.Offset.Bytes()%aligns[i] != 0 {
 			c.packed = true
 		}
 	}
 	_, union := t.(*btf.Union)
-	for _, m := range members(t) {
+	for i, m := range members(t) {
 		if union {
 			c.end = 0
 		}
-		c.place(m, compositeSize(t))
+		c.place(m, aligns[i], compositeSize(t))
 	}
 	c.finish(t)
 	return c
 }
 
 // place writes one member, with what it takes to get it where BTF says.
-func (c *composition) place(m btf.Member, size uint32) {
+func (c *composition) place(m btf.Member, align, size uint32) {
 	if m.BitfieldSize > 0 {
 		c.placeBitfield(m)
 		return
 	}
-	align := alignOf(m.Type)
 	if c.packed {
 		align = 1
 	}

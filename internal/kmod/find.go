@@ -21,6 +21,9 @@ func findType(spec *btf.Spec, name string, is func(btf.Type) bool) (btf.Type, er
 		if !is(typ) {
 			continue
 		}
+		if err := checkShape(typ); err != nil {
+			return nil, err
+		}
 		if first == nil {
 			first = typ
 		} else if definition(first) != definition(typ) {

@@ -23,7 +23,7 @@ var (
 )
 
 // build puts types into BTF and reads it back, as a kernel's is read.
-func build(t *testing.T, types ...btf.Type) *btf.Spec {
+func build(t testing.TB, types ...btf.Type) *btf.Spec {
 	t.Helper()
 	b, err := btf.NewBuilder(types, nil)
 	if err != nil {
@@ -124,7 +124,7 @@ feature ISOLIO_HAVE_ALLOC member elevator_mq_ops.alloc
 feature ISOLIO_HAVE_INIT_QUEUE param elevator_mq_ops.init 1 "struct request_queue *"
 `
 
-func readList(t *testing.T, text string) *Wanted {
+func readList(t testing.TB, text string) *Wanted {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "list.txt")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -137,7 +137,7 @@ func readList(t *testing.T, text string) *Wanted {
 	return wanted
 }
 
-func headerText(t *testing.T, spec *btf.Spec) string {
+func headerText(t testing.TB, spec *btf.Spec) string {
 	t.Helper()
 	var b strings.Builder
 	if err := WriteHeader(&b, &Kernel{Spec: spec}, readList(t, elevatorList)); err != nil {
@@ -161,7 +161,7 @@ typedef _Bool bool;
 
 // compile compiles a header into an object with a layout record, which is to
 // CheckLayout what a module is. It returns the object and what gcc said.
-func compile(t *testing.T, header string) (object, complaints string) {
+func compile(t testing.TB, header string) (object, complaints string) {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{

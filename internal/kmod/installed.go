@@ -65,7 +65,9 @@ func unpackModule(ko string, data []byte) ([]byte, error) {
 		in, err = gzip.NewReader(bytes.NewReader(data))
 	case ".zst":
 		var frames *zstd.Decoder
-		if frames, err = zstd.NewReader(bytes.NewReader(data)); err == nil {
+		// One at a time, and no larger window than what may come out.
+		if frames, err = zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(uint64(min(unpackedMax, 128<<20)))); err == nil {
 			defer frames.Close()
 			in = frames
 		}
@@ -75,7 +77,7 @@ func unpackModule(ko string, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(in)
+	return readUnpacked(in)
 }
 
 // Signed reports whether a module carries a signature, which the kernel may or

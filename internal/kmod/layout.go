@@ -47,7 +47,7 @@ func readRecord(ko string) ([]record, error) {
 	if section == nil {
 		return nil, failure.Usagef("%s: no layout record (section %s): not a module of isolio, or built without ISOLIO_LAYOUT_RECORD()", ko, recordSection)
 	}
-	data, err := section.Data()
+	data, err := sectionData(section, len(text))
 	if err != nil {
 		return nil, failure.Usagef("%s: %w", ko, err)
 	}

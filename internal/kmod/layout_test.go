@@ -17,7 +17,7 @@ import (
 )
 
 // module is a module file built for the small block layer.
-func module(t *testing.T) string {
+func module(t testing.TB) string {
 	t.Helper()
 	object, complaints := compile(t, headerText(t, build(t, elevators(false)...)))
 	if complaints != "" {

@@ -59,7 +59,7 @@ func loadError(err error) error {
 	case errors.Is(err, unix.EKEYREJECTED):
 		return failure.Unsupportedf("this kernel takes signed modules only: sign it with a key that the kernel trusts: %w", err)
 	case errors.Is(err, unix.ENOEXEC):
-		return failure.Unsupportedf("the kernel refuses its format; %s: %w", remedy, err)
+		return failure.Unsupportedf("the kernel refuses it, and the kernel log says why; %s: %w", remedy, err)
 	case errors.Is(err, unix.ENOENT):
 		return failure.Unsupportedf("the kernel lacks a symbol that it needs, see the kernel log; %s: %w", remedy, err)
 	case errors.Is(err, unix.ENOSPC):

@@ -25,6 +25,9 @@ func unpackLZ4Legacy(data []byte) ([]byte, error) {
 		return nil, errLZ4
 	}
 	total := int(binary.LittleEndian.Uint32(data[len(data)-4:]))
+	if total > unpackedMax {
+		return nil, errUnpacked()
+	}
 	data = data[len(lz4LegacyMagic) : len(data)-4]
 	var out []byte
 	for len(out) < total {

@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
+	"hash/fnv"
 	"io"
 
 	"github.com/cilium/ebpf/btf"
@@ -27,7 +27,7 @@ const (
 // The first entry tells that this is a record, its version and its length.
 const (
 	recordTitle   = "isolio layout"
-	recordVersion = "1"
+	recordVersion = "2"
 )
 
 // record is one fact that a module was built with. There are four kinds:
@@ -37,7 +37,8 @@ const (
 //	{struct, "member()", checksum,     number of parameters}   a function pointer
 //	{"",     "name()",   checksum,     number of parameters}   a function
 //
-// A checksum is the CRC-32 of the prototype as cType writes it.
+// A checksum is that of protoSum. kernel/compat/layout.h reads the record as
+// well: both have to agree.
 type record struct {
 	typ, member  string
 	offset, size uint32
@@ -81,8 +82,65 @@ func functionRecord(f *btf.Func) record {
 }
 
 func protoRecord(typ, name string, proto *btf.FuncProto) record {
-	sum := crc32.ChecksumIEEE([]byte(cType(proto, "")))
-	return record{typ, name + "()", sum, uint32(len(proto.Params))}
+	return record{typ, name + "()", protoSum(proto), uint32(len(proto.Params))}
+}
+
+// protoSum is the 32-bit FNV-1a of a prototype, written from the outside in.
+func protoSum(proto *btf.FuncProto) uint32 {
+	sum := fnv.New32a()
+	io.WriteString(sum, protoText(proto)) // never fails
+	return sum.Sum32()
+}
+
+// protoText writes a type as layout_hash_type() in kernel/compat/layout.h does:
+// '*' for a pointer, 'c', 'v' and 'r' for qualifiers, "[N]" for an array,
+// "(result,parameter,...)" for a prototype, a letter and a name for the others,
+// '.' for void. Tags do not count.
+func protoText(t btf.Type) string {
+	switch t := t.(type) {
+	case *btf.Pointer:
+		return "*" + protoText(t.Target)
+	case *btf.Const:
+		return "c" + protoText(t.Type)
+	case *btf.Volatile:
+		return "v" + protoText(t.Type)
+	case *btf.Restrict:
+		return "r" + protoText(t.Type)
+	case *btf.TypeTag:
+		return protoText(t.Type)
+	case *btf.Array:
+		return fmt.Sprintf("[%d]", t.Nelems) + protoText(t.Type)
+	case *btf.FuncProto:
+		text := "(" + protoText(t.Return)
+		for _, p := range t.Params {
+			text += "," + protoText(p.Type)
+		}
+		return text + ")"
+	case *btf.Void:
+		return "."
+	}
+	return protoKind(t) + ":" + t.TypeName() + ";"
+}
+
+// protoKind is the letter for a type with a name. A structure that is only
+// declared is the structure.
+func protoKind(t btf.Type) string {
+	switch t := t.(type) {
+	case *btf.Struct:
+		return "s"
+	case *btf.Union:
+		return "u"
+	case *btf.Fwd:
+		if t.Kind == btf.FwdUnion {
+			return "u"
+		}
+		return "s"
+	case *btf.Enum:
+		return "e"
+	case *btf.Typedef:
+		return "t"
+	}
+	return "i" // an integer, or a floating-point number
 }
 
 // writeAsserts makes sure that what the compiler sees is what BTF says.

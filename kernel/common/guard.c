@@ -37,8 +37,9 @@
  * What is inside
  *
  * What guard_dispatch() let go and has not been freed or given back. A hardware
- * context has no more inside than the device has tags for it: a request
- * that waits for a tag would be counted as one that the device passes over.
+ * context has no more inside than the device has tags for it, or for all if they
+ * share tags: a request that waits for a tag would be counted as one that the device
+ * passes over.
  * A request that is given back (requeue) counts as completed, as in the paper: it
  * leaves, and is a new one when it comes again. But one that its driver has
  * prepared does not come again: the block layer sends it as soon as it can, so
@@ -66,6 +67,7 @@
  * inside.
  */
 #include "guard.h"
+#include "text.h"
 
 #define CREATE_TRACE_POINTS
 #include "guard_trace.h"
@@ -75,9 +77,40 @@
 #define GUARD_PERIOD_NS		(100 * NSEC_PER_MSEC)
 #define GUARD_MAX_WAIT_MS_MAX	(3600U * 1000)
 
-static u32 guard_nr_tags(struct blk_mq_hw_ctx *hctx)
+/* Whether all hardware contexts take their tags from the same ones. */
+static bool guard_tags_are_shared(struct guard *guard)
 {
-	return hctx->tags->nr_tags - hctx->tags->nr_reserved_tags;
+	return guard->q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED;
+}
+
+/* Where the requests in flight of a hardware context are counted. */
+static u32 *guard_nr_inside(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	return &guard->nr_inside[guard_tags_are_shared(guard) ? 0 : hctx->queue_num];
+}
+
+/* One that no CPU is mapped to has no tags, and nothing to dispatch. */
+static bool guard_is_full(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	struct blk_mq_tags *tags = hctx->tags;
+
+	return tags && READ_ONCE(*guard_nr_inside(guard, hctx)) >=
+		       tags->nr_tags - tags->nr_reserved_tags;
+}
+
+/*
+ * Have the hardware context run when one of its tags comes free. The block layer
+ * restarts that of the request that is freed: of tags that are shared, that may be
+ * another one, so then all are run.
+ */
+static void guard_await_tag(struct guard *guard, struct blk_mq_hw_ctx *hctx)
+{
+	lockdep_assert_held(&guard->lock);
+
+	if (guard_tags_are_shared(guard))
+		guard->is_tag_awaited = true;
+	else
+		blk_mq_sched_mark_restart_hctx(hctx);
 }
 
 /* Close the gate, or open it. Returns whether somebody waits for that. */
@@ -172,17 +205,15 @@ bool __guard_holds(struct guard *guard, struct blk_mq_hw_ctx *hctx)
 	bool is_full, holds;
 
 	/* What is seen here may be old: then it is seen again under the lock. */
-	if (!READ_ONCE(guard->is_closed) &&
-	    READ_ONCE(guard->nr_inside[hctx->queue_num]) < guard_nr_tags(hctx))
+	if (!READ_ONCE(guard->is_closed) && !guard_is_full(guard, hctx))
 		return false;
 
 	spin_lock_irqsave(&guard->lock, flags);
-	is_full = guard->age_th &&
-		  guard->nr_inside[hctx->queue_num] >= guard_nr_tags(hctx);
+	is_full = guard->age_th && guard_is_full(guard, hctx);
 	if (guard->is_closed)
 		guard->is_awaited = true;
 	else if (is_full)
-		blk_mq_sched_mark_restart_hctx(hctx);
+		guard_await_tag(guard, hctx);
 	holds = guard->is_closed || is_full;
 	spin_unlock_irqrestore(&guard->lock, flags);
 
@@ -193,6 +224,7 @@ bool __guard_holds(struct guard *guard, struct blk_mq_hw_ctx *hctx)
 bool __guard_dispatch(struct guard *guard, struct request *rq)
 {
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+	u32 *nr_of_tags = guard_nr_inside(guard, hctx);
 	unsigned long flags;
 	u32 nr_inside;
 
@@ -209,8 +241,8 @@ bool __guard_dispatch(struct guard *guard, struct request *rq)
 		spin_unlock_irqrestore(&guard->lock, flags);
 		return false;
 	}
-	if (guard->nr_inside[hctx->queue_num] >= guard_nr_tags(hctx)) {
-		blk_mq_sched_mark_restart_hctx(hctx);
+	if (guard_is_full(guard, hctx)) {
+		guard_await_tag(guard, hctx);
 		spin_unlock_irqrestore(&guard->lock, flags);
 		return false;
 	}
@@ -219,8 +251,7 @@ bool __guard_dispatch(struct guard *guard, struct request *rq)
 		guard->busy_start_ns = ktime_get_ns();
 	/* The number, and one for that there is one. */
 	rq->elv.icq = (void *)(unsigned long)(ages_begin(&guard->ages) + 1);
-	WRITE_ONCE(guard->nr_inside[hctx->queue_num],
-		   guard->nr_inside[hctx->queue_num] + 1);
+	WRITE_ONCE(*nr_of_tags, *nr_of_tags + 1);
 	nr_inside = ages_inside(&guard->ages);
 	guard->depth = max(guard->depth, nr_inside);
 	guard->inside_max = max(guard->inside_max, nr_inside);
@@ -237,7 +268,7 @@ bool __guard_dispatch(struct guard *guard, struct request *rq)
 void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 {
 	u64 number = (unsigned long)rq->elv.icq - 1;
-	u32 hctx_nr = rq->mq_hctx->queue_num;
+	u32 *nr_of_tags = guard_nr_inside(guard, rq->mq_hctx);
 	unsigned long flags;
 	bool is_awaited;
 	u64 delay;
@@ -245,7 +276,7 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 	rq->elv.icq = NULL;
 	spin_lock_irqsave(&guard->lock, flags);
 	delay = ages_end(&guard->ages, number);
-	WRITE_ONCE(guard->nr_inside[hctx_nr], guard->nr_inside[hctx_nr] - 1);
+	WRITE_ONCE(*nr_of_tags, *nr_of_tags - 1);
 	if (is_served) {
 		guard->nr_completed++;
 		guard->delays[age_bucket(delay)]++;
@@ -255,7 +286,8 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 	}
 	if (guard->max_wait_ms)
 		guard_measure(guard);
-	is_awaited = guard_set_gate(guard);
+	is_awaited = guard_set_gate(guard) || guard->is_tag_awaited;
+	guard->is_tag_awaited = false;
 	spin_unlock_irqrestore(&guard->lock, flags);
 
 	if (is_awaited)
@@ -264,7 +296,7 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
 
 /**
  * guard_alloc - a guard for a device, switched off
- * @q: the device's queue; the number of its hardware queues will not change
+ * @q: the device's queue
  *
  * Process context. Return: NULL if there is no memory.
  */
@@ -272,8 +304,7 @@ struct guard *guard_alloc(struct request_queue *q)
 {
 	struct guard *guard;
 
-	guard = kzalloc_node(struct_size(guard, nr_inside, q->nr_hw_queues),
-			     GFP_KERNEL, q->node);
+	guard = kzalloc_node(sizeof(*guard), GFP_KERNEL, q->node);
 	if (!guard)
 		return NULL;
 	guard->ages.inside = kvzalloc_node(array_size(AGE_NR_WORDS, sizeof(u64)),
@@ -288,6 +319,25 @@ struct guard *guard_alloc(struct request_queue *q)
 	return guard;
 }
 
+/**
+ * guard_start - have a guard count the requests of the hardware queues that there are
+ * @guard: the device's
+ *
+ * Called from init_sched, with the queue frozen; the number of hardware queues stays
+ * until the scheduler goes. Before that, where guard_alloc() may be called, it can still
+ * be the number that the device had before it got others.
+ *
+ * Return: 0, or -ENOMEM; then guard_free() is to follow.
+ */
+int guard_start(struct guard *guard)
+{
+	/* Memory must not wait for the frozen queue. */
+	guard->nr_inside = kcalloc_node(guard->q->nr_hw_queues,
+					sizeof(*guard->nr_inside), GFP_NOIO,
+					guard->q->node);
+	return guard->nr_inside ? 0 : -ENOMEM;
+}
+
 /* No request is left. */
 void guard_free(struct guard *guard)
 {
@@ -298,6 +348,7 @@ void guard_free(struct guard *guard)
 		  MAJOR(guard->dev), MINOR(guard->dev), guard->ages.nr_begun,
 		  guard->ages.nr_ended, guard->is_closed ? "closed" : "open");
 	kvfree(guard->ages.inside);
+	kfree(guard->nr_inside);
 	kfree(guard);
 }
 
@@ -314,12 +365,13 @@ static void guard_unlock_changed(struct guard *guard)
 }
 
 /* A tunable of 0 to @most. */
-static int guard_parse(const char *page, u32 most, u32 *value)
+static int guard_parse(const char *page, size_t count, u32 most, u32 *value)
 {
-	int ret = kstrtou32(page, 10, value);
+	u64 number;
+	int ret = text_number(page, count, 0, most, &number);
 
-	if (!ret && *value > most)
-		ret = -ERANGE;
+	if (!ret)
+		*value = number;
 	return ret;
 }
 
@@ -331,7 +383,7 @@ ssize_t guard_age_th_show(struct guard *guard, char *page)
 ssize_t guard_age_th_store(struct guard *guard, const char *page, size_t count)
 {
 	u32 age_th;
-	int ret = guard_parse(page, AGE_TH_MAX, &age_th);
+	int ret = guard_parse(page, count, AGE_TH_MAX, &age_th);
 
 	if (ret)
 		return ret;
@@ -352,7 +404,7 @@ ssize_t guard_max_wait_ms_show(struct guard *guard, char *page)
 ssize_t guard_max_wait_ms_store(struct guard *guard, const char *page, size_t count)
 {
 	u32 max_wait_ms;
-	int ret = guard_parse(page, GUARD_MAX_WAIT_MS_MAX, &max_wait_ms);
+	int ret = guard_parse(page, count, GUARD_MAX_WAIT_MS_MAX, &max_wait_ms);
 
 	if (ret)
 		return ret;
@@ -380,7 +432,8 @@ ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 	u64 *delays;
 	ssize_t len;
 
-	delays = kmalloc_array(AGE_NR_BUCKETS, sizeof(*delays), GFP_KERNEL);
+	/* A scheduler that is switched waits for this file, with the queue frozen. */
+	delays = kmalloc_array(AGE_NR_BUCKETS, sizeof(*delays), GFP_NOIO);
 	if (!delays)
 		return -ENOMEM;
 
@@ -423,10 +476,10 @@ ssize_t guard_guard_stat_show(struct guard *guard, char *page)
 /* Writing 0 resets the statistics. */
 ssize_t guard_guard_stat_store(struct guard *guard, const char *page, size_t count)
 {
-	unsigned int zero;
+	u32 zero;
 	int ret;
 
-	ret = kstrtouint(page, 10, &zero);
+	ret = guard_parse(page, count, U32_MAX, &zero);
 	if (ret)
 		return ret;
 	if (zero)

@@ -4,7 +4,8 @@
  *
  * - has a file guard.c of its own, which names its trace system and includes
  *   ../common/guard.c;
- * - has a struct guard for each device, from guard_alloc() to guard_free();
+ * - has a struct guard for each device, from guard_alloc() to guard_free(), and
+ *   calls guard_start() from init_sched;
  * - calls guard_prepare() from prepare_request, guard_dispatch() as the last thing
  *   that may keep a request from the device, guard_requeue() from
  *   requeue_request where guard_is_left(), and guard_finish() from
@@ -37,8 +38,10 @@ struct guard {
 	/* lock protects everything below; taken with interrupts off. */
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct ages ages;
-	/* Somebody waits until the gate opens. */
+	/* A hardware context waits until the gate opens. */
 	bool is_awaited;
+	/* One waits for a tag, of those that all hardware contexts share. */
+	bool is_tag_awaited;
 	/* What age_th is found from; 0: it was given. */
 	u32 max_wait_ms;
 
@@ -62,11 +65,15 @@ struct guard {
 	u64 opened_at_ns;
 	u64 delays[AGE_NR_BUCKETS];	/* completed, by delay count */
 
-	/* Requests inside, by hardware context; read without lock. */
-	u32 nr_inside[];
+	/*
+	 * Requests in flight by hardware context, or of all of them if they share the
+	 * device's tags; read without lock. Allocated by guard_start().
+	 */
+	u32 *nr_inside;
 };
 
 struct guard *guard_alloc(struct request_queue *q);
+int guard_start(struct guard *guard);
 void guard_free(struct guard *guard);
 
 bool __guard_holds(struct guard *guard, struct blk_mq_hw_ctx *hctx);

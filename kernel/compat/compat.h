@@ -30,18 +30,28 @@
 
 #include "isolio_private.h"
 
+/* First of all in a module's init: 0 if it fits the running kernel; see fit.c. */
+int isolio_check_fit(void);
+
 /* A variable: BTF has functions' prototypes only. */
 extern struct blkcg blkcg_root;
+
+/* A macro of the private elevator.h, in kernels that have no flag of the queue. */
+#define ISOLIO_ELEVATOR_FLAG_DISABLE_WBT	1
 
 /*
  * Writeback throttling holds buffered writes back before the scheduler sees them, a
  * few at a time for the whole disk: a scheduler that shares it by cgroup turns that
- * off while it is there, unless somebody set wbt_lat_usec. Called with the queue frozen.
+ * off while it is there, unless somebody set wbt_lat_usec. A flag says that it stays off
+ * if something else, such as io.cost, sets the default meanwhile. Called with the queue
+ * frozen and its elevator set.
  */
 static inline void isolio_wbt_disable(struct request_queue *q)
 {
 #if ISOLIO_HAVE_WBT_QUEUE_FLAG
 	blk_queue_flag_set(QUEUE_FLAG_DISABLE_WBT_DEF, q);
+#elif ISOLIO_HAVE_ELEVATOR_FLAGS
+	set_bit(ISOLIO_ELEVATOR_FLAG_DISABLE_WBT, &q->elevator->flags);
 #endif
 #if ISOLIO_HAVE_WBT_DISK
 	wbt_disable_default(q->disk);
@@ -54,6 +64,8 @@ static inline void isolio_wbt_enable(struct request_queue *q)
 {
 #if ISOLIO_HAVE_WBT_QUEUE_FLAG
 	blk_queue_flag_clear(QUEUE_FLAG_DISABLE_WBT_DEF, q);
+#elif ISOLIO_HAVE_ELEVATOR_FLAGS
+	clear_bit(ISOLIO_ELEVATOR_FLAG_DISABLE_WBT, &q->elevator->flags);
 #endif
 #if ISOLIO_HAVE_WBT_DISK
 	wbt_enable_default(q->disk);
@@ -439,6 +451,33 @@ struct blk_mq_debugfs_attr {
 
 #define ISOLIO_DEBUGFS_ATTRS(queue_attrs, hctx_attrs)
 #endif
+
+/*
+ * Of a file in debugfs: whether the queue has this module's elevator, which then stays
+ * until isolio_debugfs_end(). Newer kernels remove the files after they have taken
+ * the elevator away, or set another; older ones before. It may be that the kernel waits
+ * for the file with the lock held: then the reader gets -EBUSY, and comes again.
+ */
+static inline int isolio_debugfs_begin(struct request_queue *q)
+{
+#if ISOLIO_HAVE_ELEVATOR_LOCK
+	if (!mutex_trylock(&q->elevator_lock))
+		return -EBUSY;
+	if (q->elevator && q->elevator->type->elevator_owner == THIS_MODULE)
+		return 0;
+	mutex_unlock(&q->elevator_lock);
+	return -ENODEV;
+#else
+	return 0;
+#endif
+}
+
+static inline void isolio_debugfs_end(struct request_queue *q)
+{
+#if ISOLIO_HAVE_ELEVATOR_LOCK
+	mutex_unlock(&q->elevator_lock);
+#endif
+}
 
 /* What modeldisk says of a disk when it makes one. */
 struct isolio_disk_limits {

@@ -139,6 +139,16 @@ static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns, u64 pct)
 		       min_t(u64, KF_ROUND_NS_MIN, most_ns), most_ns);
 }
 
+#define KF_CARRY_ROUNDS		8
+#define KF_CARRY_REQUESTS	4
+
+/* How much of it a cgroup may save up, and what it may owe for urgent requests. */
+static inline s64 kf_carry_most_bytes(s64 grant_bytes, u32 cost_bytes)
+{
+	return max_t(s64, grant_bytes * KF_CARRY_ROUNDS,
+		     (s64)cost_bytes * KF_CARRY_REQUESTS);
+}
+
 /**
  * kf_carry_bytes - what is left of a budget that the next round respects
  * @left_bytes: budget left, negative for a debt
@@ -153,14 +163,26 @@ static inline u64 kf_round_ns(u64 most_ns, u64 unloaded_ns, u64 pct)
  * the kernel makes of what was left in the page cache, that would be less than one:
  * up to KF_CARRY_REQUESTS of those.
  */
-#define KF_CARRY_ROUNDS		8
-#define KF_CARRY_REQUESTS	4
-
 static inline s64 kf_carry_bytes(s64 left_bytes, s64 grant_bytes, u32 cost_bytes)
 {
-	return min_t(s64, left_bytes,
-		     max_t(s64, grant_bytes * KF_CARRY_ROUNDS,
-			   (s64)cost_bytes * KF_CARRY_REQUESTS));
+	return min_t(s64, left_bytes, kf_carry_most_bytes(grant_bytes, cost_bytes));
+}
+
+/**
+ * kf_urgent_charge_bytes - what a request is charged that no budget holds back
+ * @left_bytes: budget left, negative for a debt
+ * @most_bytes: how much a cgroup may owe for such requests
+ * @cost_bytes: what the request would be charged
+ *
+ * Everybody's round is longer by what is owed, and a debtor's own requests wait until
+ * it is paid. A journal may write more than its cgroup's share for ever: without a
+ * bound rounds would grow to seconds, and the debt to hours. What is beyond is work for
+ * all, and the device's loss is shared by all.
+ */
+static inline u32 kf_urgent_charge_bytes(s64 left_bytes, s64 most_bytes,
+					 u32 cost_bytes)
+{
+	return clamp_t(s64, left_bytes + most_bytes, 0, cost_bytes);
 }
 
 /* No hold with less credit than this part of a round: each takes a timer. */

@@ -35,19 +35,36 @@ static void kf_cpd_free(struct blkcg_policy_data *cpd)
 	kfree(cpd_to_kc(cpd));
 }
 
+static void kf_group_free(struct kf_group *kg)
+{
+	unsigned int i;
+
+	for (i = 0; i < kg->nr_backlogs; i++)
+		kfree(kg->backlog[i]);
+	kfree(kg);
+}
+
 /*
  * A cgroup sends its first request to a device, or the scheduler comes to the
- * device; may be atomic. On failure the block layer charges the parent.
+ * device; may be atomic. On failure the block layer charges the parent. So no part
+ * of it is large, however many hardware queues there are.
  */
 static struct blkg_policy_data *isolio_pd_alloc_fn(kf_pd_alloc, q, gfp)
 {
-	unsigned int nr = q->nr_hw_queues;
+	unsigned int nr = q->nr_hw_queues, i;
 	struct kf_group *kg;
 
 	kg = kzalloc_node(struct_size(kg, backlog, nr), gfp, q->node);
 	if (!kg)
 		return NULL;
 	kg->nr_backlogs = nr;
+	for (i = 0; i < nr; i++) {
+		kg->backlog[i] = kzalloc_node(sizeof(*kg->backlog[i]), gfp, q->node);
+		if (!kg->backlog[i]) {
+			kf_group_free(kg);
+			return NULL;
+		}
+	}
 	spin_lock_init(&kg->latency_lock);
 	atomic_inc(&kf_nr_groups);
 	return &kg->pd;
@@ -83,7 +100,7 @@ static void kf_pd_free(struct blkg_policy_data *pd)
 	kf_latency_free(pd_to_kg(pd));
 	/* kf_wait_for_groups() lets us get out of the module. */
 	rcu_read_lock();
-	kfree(pd_to_kg(pd));
+	kf_group_free(pd_to_kg(pd));
 	if (atomic_dec_and_test(&kf_nr_groups))
 		wake_up_var(&kf_nr_groups);
 	rcu_read_unlock();
@@ -106,18 +123,10 @@ static void kf_group_apply_weight(struct kf_group *kg, unsigned int weight)
 	WRITE_ONCE(kg->weight, kg->dev_weight ?: weight);
 }
 
-static bool kf_weight_is_valid(u64 weight)
-{
-	return weight >= KF_WEIGHT_MIN && weight <= KF_WEIGHT_MAX;
-}
-
 /* "N" or "default N": the weight on every device that has none of its own. */
-static int kf_set_default_weight(struct blkcg *blkcg, u64 weight)
+static void kf_set_default_weight(struct blkcg *blkcg, u64 weight)
 {
 	struct blkcg_gq *blkg;
-
-	if (!kf_weight_is_valid(weight))
-		return -ERANGE;
 
 	spin_lock_irq(&blkcg->lock);
 	blkcg_to_kc(blkcg)->weight = weight;
@@ -128,8 +137,6 @@ static int kf_set_default_weight(struct blkcg *blkcg, u64 weight)
 			kf_group_apply_weight(kg, weight);
 	}
 	spin_unlock_irq(&blkcg->lock);
-
-	return 0;
 }
 
 /* "MAJ:MIN N" or "MAJ:MIN default": the weight on one device. */
@@ -137,20 +144,14 @@ static int kf_set_device_weight(struct blkcg *blkcg, char *buf)
 {
 	struct blkg_conf_ctx ctx;
 	struct kf_group *kg;
-	u64 weight = 0;
-	char *body;
+	u64 weight;
 	int ret;
 
 	ret = isolio_blkg_conf_begin(blkcg, &kf_policy, buf, &ctx);
 	if (ret)
 		return ret;
 
-	body = strim(ctx.body);
-	if (strcmp(body, "default")) {
-		ret = kstrtou64(body, 10, &weight);
-		if (!ret && !kf_weight_is_valid(weight))
-			ret = -ERANGE;
-	}
+	ret = kf_parse_device_weight(ctx.body, &weight);
 	if (!ret) {
 		kg = blkg_to_kg(ctx.blkg);
 		spin_lock(&blkcg->lock);
@@ -167,22 +168,17 @@ static ssize_t kf_weight_write(struct kernfs_open_file *of, char *buf,
 			       size_t nbytes, loff_t off)
 {
 	struct blkcg *blkcg = isolio_css_to_blkcg(of_css(of));
-	char *word;
+	char *device;
 	u64 weight;
 	int ret;
 
-	buf = strim(buf);
-	word = buf;
-	if (!strncmp(buf, "default", 7) && isspace(buf[7]))
-		word = skip_spaces(buf + 7);
-
-	if (word == buf && strchr(buf, ':')) {
-		ret = kf_set_device_weight(blkcg, buf);
-	} else {
-		ret = kstrtou64(word, 10, &weight);
-		if (!ret)
-			ret = kf_set_default_weight(blkcg, weight);
-	}
+	ret = kf_parse_weight(buf, nbytes, &device, &weight);
+	if (ret)
+		return ret;
+	if (device)
+		ret = kf_set_device_weight(blkcg, device);
+	else
+		kf_set_default_weight(blkcg, weight);
 
 	return ret ?: nbytes;
 }

@@ -113,6 +113,8 @@ ssize_t kf_share_by_store(struct elevator_queue *e, const char *page, size_t cou
 	struct kf_queue *kq = e->elevator_data;
 	int unit = sysfs_match_string(kf_unit_names, page);
 
+	if (!text_is_whole(page, count))
+		return -EINVAL;
 	if (unit < 0)
 		return unit;
 	mutex_lock(&kq->cost_lock);
@@ -139,66 +141,6 @@ ssize_t kf_cost_model_show(struct elevator_queue *e, char *page)
 			  kf_model_bps(&model, KF_WRITE), kf_model_iops(&model, KF_WRITE));
 }
 
-/* The four numbers of a model, and their names in the file. */
-enum {
-	KF_RBPS,
-	KF_RIOPS,
-	KF_WBPS,
-	KF_WIOPS,
-	KF_NR_FIGURES,
-};
-
-static const struct {
-	const char *name;
-	u64 least, most;
-} kf_figures[KF_NR_FIGURES] = {
-	[KF_RBPS] = { "rbps", KF_BPS_MIN, KF_BPS_MAX },
-	[KF_RIOPS] = { "riops", KF_IOPS_MIN, KF_IOPS_MAX },
-	[KF_WBPS] = { "wbps", KF_BPS_MIN, KF_BPS_MAX },
-	[KF_WIOPS] = { "wiops", KF_IOPS_MIN, KF_IOPS_MAX },
-};
-
-/* One "NAME=NUMBER". */
-static int kf_parse_figure(char *word, u64 *values)
-{
-	char *name = strsep(&word, "=");
-	unsigned int i;
-	u64 value;
-	int ret;
-
-	for (i = 0; i < KF_NR_FIGURES && strcmp(name, kf_figures[i].name); i++)
-		;
-	if (i == KF_NR_FIGURES || !word)
-		return -EINVAL;
-	ret = kstrtou64(word, 10, &value);
-	if (ret)
-		return ret;
-	if (value < kf_figures[i].least || value > kf_figures[i].most)
-		return -ERANGE;
-	values[i] = value;
-	return 0;
-}
-
-/* All four, in any order. */
-static int kf_parse_model(char *text, u64 *values)
-{
-	unsigned int i;
-	char *word;
-	int ret;
-
-	while ((word = strsep(&text, " \t\n"))) {
-		if (!*word)
-			continue;
-		ret = kf_parse_figure(word, values);
-		if (ret)
-			return ret;
-	}
-	for (i = 0; i < KF_NR_FIGURES; i++)
-		if (!values[i])
-			return -EINVAL;
-	return 0;
-}
-
 /*
  * "auto", or "rbps=N riops=N wbps=N wiops=N". Learning goes on from the model that
  * was given last.
@@ -207,15 +149,18 @@ ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t c
 {
 	struct kf_queue *kq = e->elevator_data;
 	bool is_given = !sysfs_streq(page, "auto");
-	u64 values[KF_NR_FIGURES] = {};
+	u64 figures[KF_NR_FIGURES];
 	char *text;
 	int ret;
 
+	if (!text_is_whole(page, count))
+		return -EINVAL;
 	if (is_given) {
-		text = kstrndup(page, count, GFP_KERNEL);
+		/* A scheduler that is switched waits for this file, with the queue frozen. */
+		text = kstrndup(page, count, GFP_NOIO);
 		if (!text)
 			return -ENOMEM;
-		ret = kf_parse_model(text, values);
+		ret = kf_parse_model(text, figures);
 		kfree(text);
 		if (ret)
 			return ret;
@@ -224,8 +169,8 @@ ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t c
 	mutex_lock(&kq->cost_lock);
 	kq->is_model_given = is_given;
 	if (is_given) {
-		kf_model_set(&kq->model, KF_READ, values[KF_RBPS], values[KF_RIOPS]);
-		kf_model_set(&kq->model, KF_WRITE, values[KF_WBPS], values[KF_WIOPS]);
+		kf_model_set(&kq->model, KF_READ, figures[KF_RBPS], figures[KF_RIOPS]);
+		kf_model_set(&kq->model, KF_WRITE, figures[KF_WBPS], figures[KF_WIOPS]);
 		kq->model.is_scaled = true;
 		kf_set_rates(kq);
 	}

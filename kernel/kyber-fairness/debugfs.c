@@ -9,9 +9,14 @@
 static int kf_budgets_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
-	struct kf_queue *kq = q->elevator->elevator_data;
 	struct kf_group *kg;
+	struct kf_queue *kq;
+	int ret;
 
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	kq = kf_of(q);
 	spin_lock_irq(&kq->lock);
 	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d expected=%d hold_credit_us=%llu waiting=%d\n",
 		   kq->round,
@@ -29,15 +34,20 @@ static int kf_budgets_show(void *data, struct seq_file *m)
 			   kg->refilled_bytes,
 			   atomic_read(&kg->nr_backlogged));
 	spin_unlock_irq(&kq->lock);
+	isolio_debugfs_end(q);
 	return 0;
 }
 
 static int kf_domains_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
-	struct kf_queue *kq = q->elevator->elevator_data;
-	int id;
+	struct kf_queue *kq;
+	int id, ret;
 
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	kq = kf_of(q);
 	for (id = 0; id < KF_NR_DOMAINS; id++)
 		seq_printf(m, "%s tokens=%u by_target=%u by_share=%u used=%u target_ns=%llu unloaded_ns=%llu\n",
 			   kf_domain_names[id], kq->domain[id].tokens.sb.depth,
@@ -48,6 +58,7 @@ static int kf_domains_show(void *data, struct seq_file *m)
 	seq_printf(m, "inside least=%llu by_share=%llu of_use=%llu trying=%d best_per_s=%llu\n",
 		   kq->inside_least, kq->inside, kq->inside_trial.most,
 		   kq->inside_trial.step, kq->inside_trial.best_rate);
+	isolio_debugfs_end(q);
 	return 0;
 }
 
@@ -55,9 +66,13 @@ static int kf_domains_show(void *data, struct seq_file *m)
 static int kf_costs_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
-	struct kf_queue *kq = q->elevator->elevator_data;
-	int dir;
+	struct kf_queue *kq;
+	int dir, ret;
 
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	kq = kf_of(q);
 	mutex_lock(&kq->cost_lock);
 	for (dir = 0; dir < KF_NR_DIRS; dir++)
 		seq_printf(m, "%s charged_per_request_bytes=%u charged_per_kib_bytes=%llu model_io_ps=%llu model_mib_ps=%llu scaled=%d\n",
@@ -66,6 +81,7 @@ static int kf_costs_show(void *data, struct seq_file *m)
 			   kq->model.io_ps[dir], kq->model.mib_ps[dir],
 			   kq->model.is_scaled);
 	mutex_unlock(&kq->cost_lock);
+	isolio_debugfs_end(q);
 	return 0;
 }
 
@@ -79,9 +95,13 @@ const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
 static int kf_queues_show(void *data, struct seq_file *m)
 {
 	struct blk_mq_hw_ctx *hctx = data;
-	struct kf_hctx *kh = hctx->sched_data;
-	int id;
+	struct kf_hctx *kh;
+	int id, ret;
 
+	ret = isolio_debugfs_begin(hctx->queue);
+	if (ret)
+		return ret;
+	kh = hctx->sched_data;
 	spin_lock(&kh->lock);
 	seq_printf(m, "domain=%s batched=%u round=%u throttled=%d inserted=%llu dispatched=%llu\n",
 		   kf_domain_names[kh->cur_domain], kh->nr_batched, kh->round,
@@ -93,6 +113,7 @@ static int kf_queues_show(void *data, struct seq_file *m)
 			   list_count_nodes(&kh->spent[id]),
 			   list_count_nodes(&kh->urgent[id]));
 	spin_unlock(&kh->lock);
+	isolio_debugfs_end(hctx->queue);
 	return 0;
 }
 

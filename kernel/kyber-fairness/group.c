@@ -205,8 +205,11 @@ static u64 kf_take_stock(struct kf_queue *kq, u64 now_ns, s64 *carried_bytes)
 		WRITE_ONCE(kg->is_hungry, left_bytes <= 0 ||
 			   kf_group_could_have_more(kg, now_ns));
 		if (left_bytes != kg->refilled_bytes) {
-			used_bytes += kg->refilled_bytes - left_bytes;
-			kg->used_bytes += kg->refilled_bytes - left_bytes;
+			/* Below zero where the device gave more back than it got. */
+			u64 used = max_t(s64, kg->refilled_bytes - left_bytes, 0);
+
+			used_bytes += used;
+			kg->used_bytes += used;
 			kg->last_used_ns = now_ns;
 		} else if (!waiting && !nr_outstanding && left_bytes >= 0 &&
 			   now_ns - kg->last_used_ns >= KF_IDLE_NS &&
@@ -248,8 +251,9 @@ static u64 kf_rounds_needed(struct kf_queue *kq, u64 spendable_bytes)
 						grant_bytes));
 	}
 
+	/* Of shares that round to nothing, as those of small weights far down. */
 	if (!kq->hungry_share)
-		return 1;
+		return rounds == U64_MAX ? 1 : rounds;
 	return max(rounds, kf_rounds_to_fill(kq->hungry_share));
 }
 
@@ -332,13 +336,18 @@ static bool kf_hold_refill(struct kf_queue *kq)
 		return false;
 	}
 	if (!kq->hold_start_ns) {
-		if (kq->hold_credit_ns < kq->hold_least_ns)
+		u64 timeout_ns = READ_ONCE(kq->timeout_ns);
+		u64 age_ns = now_ns - kq->round_start_ns;
+		u64 wait_ns;
+
+		if (kq->hold_credit_ns < kq->hold_least_ns || age_ns >= timeout_ns)
 			return false;
 		WRITE_ONCE(kq->hold_start_ns, now_ns);
 		trace_kf_hold(kq->dev, atomic_read(&kq->nr_expected),
 			      kq->hold_credit_ns);
-		hrtimer_start(&kq->timer, ns_to_ktime(kq->hold_credit_ns),
-			      HRTIMER_MODE_REL);
+		/* The timer is also that of the timeout. */
+		wait_ns = min(kq->hold_credit_ns, timeout_ns - age_ns);
+		hrtimer_start(&kq->timer, ns_to_ktime(wait_ns), HRTIMER_MODE_REL);
 		return true;
 	}
 	if (now_ns - kq->hold_start_ns < kq->hold_credit_ns)
@@ -383,6 +392,73 @@ void kf_stop_holding(struct kf_queue *kq)
 	else
 		kf_end_hold(kq, ktime_get_ns());
 	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/*
+ * A group that was held back may go on though there was no refill: have the lists of
+ * all hardware contexts looked at again, and those that wait run. By the timer, as
+ * running them takes locks that the caller may hold.
+ */
+static void kf_release_throttled(struct kf_queue *kq)
+{
+	lockdep_assert_held(&kq->lock);
+
+	smp_store_release(&kq->round, kq->round + 1);
+	kq->must_kick = true;
+	hrtimer_start(&kq->timer, 0, HRTIMER_MODE_REL);
+}
+
+/**
+ * kf_group_give_back - what a request was charged is not spent
+ * @kg: its group
+ * @cost_bytes: what it was charged
+ *
+ * Called when the device gave a request back, in any context.
+ */
+void kf_group_give_back(struct kf_group *kg, u32 cost_bytes)
+{
+	struct kf_queue *kq = kg->kq;
+	s64 left_bytes = atomic64_add_return(cost_bytes, &kg->budget_bytes);
+	unsigned long flags;
+
+	kf_group_update_state(kg);
+	if (left_bytes <= 0 || left_bytes > cost_bytes)
+		return;
+	/* It had none: its backlogs may be on spent lists. */
+	spin_lock_irqsave(&kq->lock, flags);
+	kf_release_throttled(kq);
+	spin_unlock_irqrestore(&kq->lock, flags);
+}
+
+/* How much a group may owe for requests that no budget holds back: what it may save. */
+static s64 kf_group_owe_most_bytes(struct kf_group *kg)
+{
+	u64 pool_bytes = READ_ONCE(kg->kq->pool_bytes);
+
+	return kf_carry_most_bytes(kf_grant_bytes(pool_bytes, kf_group_part(kg)),
+				   READ_ONCE(kg->mean_cost_bytes));
+}
+
+/**
+ * kf_group_may_go_first - whether metadata of a group may go before others' requests
+ * @kg: group
+ *
+ * The journals that kernel threads write are for everybody, and the root's. Metadata that
+ * a cgroup's own tasks read go first until it owes as much as it may. From then on
+ * they wait for its share as its data do: a walk through a cold tree would take the
+ * disk from everybody else.
+ */
+bool kf_group_may_go_first(struct kf_group *kg)
+{
+	return !kg->parent ||
+	       atomic64_read(&kg->budget_bytes) > -kf_group_owe_most_bytes(kg);
+}
+
+/* What a request is charged that no budget holds back, of @cost_bytes. */
+u32 kf_group_urgent_charge_bytes(struct kf_group *kg, u32 cost_bytes)
+{
+	return kf_urgent_charge_bytes(atomic64_read(&kg->budget_bytes),
+				      kf_group_owe_most_bytes(kg), cost_bytes);
 }
 
 /* Run the hardware contexts that waited for the refill. Holds no lock. */
@@ -458,6 +534,13 @@ static enum hrtimer_restart kf_timer_fn(struct hrtimer *timer)
 
 	spin_lock_irqsave(&kq->lock, flags);
 	age_ns = ktime_get_ns() - kq->round_start_ns;
+	if (kq->must_kick) {
+		/* Who still has to wait says so again, and has the timer armed. */
+		kq->must_kick = false;
+		spin_unlock_irqrestore(&kq->lock, flags);
+		kf_kick_throttled(kq);
+		return HRTIMER_NORESTART;
+	}
 	if (age_ns < timeout_ns &&
 	    (atomic_read(&kq->nr_runnable) || kf_hold_refill(kq))) {
 		enum hrtimer_restart restart = HRTIMER_NORESTART;
@@ -664,9 +747,10 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 	kg->mean_cost_bytes = KF_POOL_MIN_BYTES;
 	INIT_LIST_HEAD(&kg->active_node);
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_backlog *kb = &kg->backlog[i];
+		struct kf_backlog *kb = kg->backlog[i];
 
 		kb->kg = kg;
+		kb->hctx_nr = i;
 		init_waitqueue_head(&kb->tag_wait);
 		for (id = 0; id < KF_NR_DOMAINS; id++) {
 			INIT_LIST_HEAD(&kb->rqs[id]);
@@ -695,11 +779,8 @@ void kf_group_offline(struct kf_group *kg)
 		kq->nr_active--;
 	}
 	kf_group_update_state(kg);
-	/*
-	 * Its backlogs may be on spent lists: have them looked at again. The
-	 * hardware contexts that wait are run by the timer at the latest.
-	 */
-	smp_store_release(&kq->round, kq->round + 1);
+	/* Its backlogs may be on spent lists. */
+	kf_release_throttled(kq);
 	spin_unlock_irqrestore(&kq->lock, flags);
 }
 
@@ -726,6 +807,8 @@ void kf_groups_stop(struct kf_queue *kq)
 /* The policy is no longer active: all groups went offline. */
 void kf_groups_exit(struct kf_queue *kq)
 {
+	/* Each group that went offline has started it. */
+	hrtimer_cancel(&kq->timer);
 	WARN_ONCE(kq->nr_active || atomic_read(&kq->nr_expected),
 		  "kyber-fairness: %u groups active, %d expected at exit\n",
 		  kq->nr_active, atomic_read(&kq->nr_expected));

@@ -25,10 +25,7 @@
 #include "cost.h"
 #include "guard.h"
 #include "latency.h"
-
-#define KF_WEIGHT_MIN	1U
-#define KF_WEIGHT_DFL	100U
-#define KF_WEIGHT_MAX	10000U
+#include "parse.h"
 
 enum kf_domain_id {
 	KF_READ,
@@ -186,7 +183,9 @@ struct kf_queue {
 	struct kf_hold_trial hold_trial;
 	/* Counts walks over the hierarchy; see kf_update_shares(). */
 	unsigned int walk;
+	/* Set where it is due at once for kf_release_throttled(); its own lock. */
 	struct hrtimer timer;
+	bool must_kick;
 
 	/* Depth for requests nobody waits for; see isolio_depth_of_pct(). */
 	unsigned int async_depth;
@@ -199,6 +198,7 @@ struct kf_queue {
 	u64 inside_pct;
 	u64 share_error_pct;
 	u64 write_wait_pct;
+	u64 hold_most_ns;
 };
 
 #define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
@@ -253,6 +253,7 @@ struct kf_latency {
 /* One cgroup on one hardware context; under kf_hctx.lock unless noted. */
 struct kf_backlog {
 	struct kf_group *kg;
+	unsigned int hctx_nr;			/* never changes */
 	struct list_head rqs[KF_NR_DOMAINS];
 	/* On kf_hctx.ready or .spent while rqs of that domain is not empty. */
 	struct list_head node[KF_NR_DOMAINS];
@@ -329,7 +330,8 @@ struct kf_group {
 	u64 past[KF_NR_DIRS][LAT_NR_BUCKETS];
 
 	unsigned int nr_backlogs;
-	struct kf_backlog backlog[] __counted_by(nr_backlogs);
+	/* One for each hardware context, each of its own memory. */
+	struct kf_backlog *backlog[] __counted_by(nr_backlogs);
 };
 
 /* One cgroup. */
@@ -405,10 +407,11 @@ void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb,
 		   enum kf_domain_id id);
 void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
 			enum kf_domain_id id);
-void kf_ready_release(struct kf_hctx *kh);
+void kf_ready_release(struct kf_queue *kq, struct kf_hctx *kh);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
 
 /* tags.c */
+bool kf_task_must_get_out(void);
 void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 
 /* group.c */
@@ -420,6 +423,9 @@ void kf_group_update_state(struct kf_group *kg);
 bool kf_refill_if_spent(struct kf_queue *kq);
 void kf_stop_holding(struct kf_queue *kq);
 void kf_kick_throttled(struct kf_queue *kq);
+void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
+bool kf_group_may_go_first(struct kf_group *kg);
+u32 kf_group_urgent_charge_bytes(struct kf_group *kg, u32 cost_bytes);
 bool kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
 void kf_hctx_stop_waiting(struct kf_queue *kq);
 void kf_look_at_holds(struct kf_queue *kq, u64 rate);

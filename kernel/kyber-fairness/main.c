@@ -277,13 +277,19 @@ static void kf_rq_set_token(struct request *rq, int token, u32 cost_bytes,
 }
 
 /*
- * Somebody may be waiting for these in the name of others, so no budget holds
- * them back; it is charged all the same. Filesystem metadata and journals,
- * swap, and what the block layer inserts at the head (flushes, requeues).
+ * Others may be waiting for these, so no budget holds them back; it is charged all the
+ * same, up to a bound. What the block layer inserts at the head (requeues). Writes
+ * that a flush follows: while one is queued or in flight, the block layer sends no
+ * other flush for up to 5 s. Pages that are swapped out, for memory. What is submitted
+ * by a task that has to get out. Metadata and journals of filesystems, but not without
+ * end: see kf_group_may_go_first().
  */
-static bool kf_is_urgent(struct request *rq)
+static bool kf_is_urgent(struct kf_group *kg, struct request *rq)
 {
-	return rq->cmd_flags & (REQ_META | REQ_SWAP);
+	if (rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP ||
+	    kf_task_must_get_out())
+		return true;
+	return rq->cmd_flags & REQ_META && kf_group_may_go_first(kg);
 }
 
 static struct kf_group *kf_bio_group(struct kf_queue *kq, struct bio *bio)
@@ -319,7 +325,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	struct kf_group *kg = kf_bio_group(kq, bio);
 	struct blk_mq_hw_ctx *hctx = isolio_map_queue(q, bio->bi_opf);
 	struct kf_hctx *kh = hctx->sched_data;
-	struct kf_backlog *kb = &kg->backlog[hctx->queue_num];
+	struct kf_backlog *kb = kg->backlog[hctx->queue_num];
 	struct list_head *rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
 	bool merged;
 
@@ -352,7 +358,7 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 		return kb;
 
 	kg = kf_bio_group(kq, rq->bio);
-	kb = &kg->backlog[hctx_nr];
+	kb = kg->backlog[hctx_nr];
 	isolio_blkg_get(kg->pd.blkg);
 	if (unlikely(!kb->latency))
 		kf_latency_alloc(kb);
@@ -376,7 +382,7 @@ static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 	kh->nr_inserted++;
 	trace_block_rq_insert(rq);
 
-	if (at_head || kf_is_urgent(rq)) {
+	if (at_head || kf_is_urgent(kg, rq)) {
 		/* What it is charged comes back through refills. */
 		if (!READ_ONCE(kg->is_active))
 			kf_group_activate(kg);
@@ -431,7 +437,7 @@ static bool kf_see_refill(struct kf_queue *kq, struct kf_hctx *kh)
 	if (kh->round == round)
 		return false;
 	kh->round = round;
-	kf_ready_release(kh);
+	kf_ready_release(kq, kh);
 	return true;
 }
 
@@ -443,7 +449,7 @@ static void kf_hold_back(struct kf_queue *kq, struct kf_hctx *kh,
 	kf_ready_hold_back(kh, kb, id);
 	if (!kb->spent_at_ns)
 		kb->spent_at_ns = ktime_get_ns();
-	trace_kf_throttle(kq->dev, kb - kg->backlog,
+	trace_kf_throttle(kq->dev, kb->hctx_nr,
 			  cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
 			  atomic64_read(&kg->budget_bytes), kb->nr_waiting);
 }
@@ -492,7 +498,6 @@ static u32 kf_find_cost_bytes(struct kf_queue *kq, struct request *rq)
 /* Charge the request's cgroup: it is dispatched. */
 static void kf_charge(struct kf_backlog *kb, struct request *rq)
 {
-	u32 cost_bytes = kf_rq_cost_bytes(rq);
 	struct kf_group *kg = kb->kg;
 
 	if (bio_has_data(rq->bio)) {
@@ -502,9 +507,7 @@ static void kf_charge(struct kf_backlog *kb, struct request *rq)
 			   kb->dispatched_bytes[dir] + blk_rq_bytes(rq));
 		WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
 	}
-	atomic64_sub(cost_bytes, &kg->budget_bytes);
-	WRITE_ONCE(kg->mean_cost_bytes,
-		   kf_mean_cost_bytes(READ_ONCE(kg->mean_cost_bytes), cost_bytes));
+	atomic64_sub(kf_rq_cost_bytes(rq), &kg->budget_bytes);
 }
 
 static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
@@ -520,6 +523,9 @@ static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 	if (!--kb->nr_waiting)
 		atomic_dec(&kg->nr_backlogged);
 	kf_charge(kb, rq);
+	WRITE_ONCE(kg->mean_cost_bytes,
+		   kf_mean_cost_bytes(READ_ONCE(kg->mean_cost_bytes),
+				      kf_rq_cost_bytes(rq)));
 	has_budget = kf_group_has_budget(kg);
 	if (!kb->nr_waiting || !has_budget)
 		kf_group_update_state(kg);
@@ -552,6 +558,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq,
 	struct kf_backlog *kb = NULL;
 	struct request *rq;
 	u64 held_ns = 0;
+	u32 cost_bytes;
 	int token;
 
 	lockdep_assert_held(&kh->lock);
@@ -576,7 +583,11 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq,
 
 	if (kb && kb->eligible_at_ns > rq->start_time_ns)
 		held_ns = kb->eligible_at_ns - rq->start_time_ns;
-	kf_rq_set_token(rq, token, kf_find_cost_bytes(kq, rq), held_ns);
+	cost_bytes = kf_find_cost_bytes(kq, rq);
+	if (!kb)
+		cost_bytes = kf_group_urgent_charge_bytes(kf_rq_backlog(rq)->kg,
+							  cost_bytes);
+	kf_rq_set_token(rq, token, cost_bytes, held_ns);
 	if (kb)
 		kf_take_request(kq, kh, kb, rq, id);
 	else
@@ -710,17 +721,27 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 		  atomic_read(&kq->nr_expected)));
 }
 
+/*
+ * The time since @then_ns. Where a request completes in the task that submits others,
+ * @now_ns may be older: the time at which that task began to submit.
+ */
+static u64 kf_since_ns(u64 now_ns, u64 then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* Called on completion, in any context. */
 static void kf_completed_request(struct request *rq, u64 now_ns)
 {
 	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
-	u64 total_ns = now_ns - rq->start_time_ns;
+	u64 total_ns = kf_since_ns(now_ns, rq->start_time_ns);
 
 	if (!isolio_rq_has_sched_data(rq) || !kf_rq_backlog(rq))
 		return;
-	if (id < KF_NR_TARGETS)
+	/* Not of one that failed before its driver started it. */
+	if (id < KF_NR_TARGETS && rq->io_start_time_ns)
 		kf_domain_add_sample(kf_of(rq->q), id, total_ns, kf_rq_held_ns(rq),
-				     now_ns - rq->io_start_time_ns,
+				     kf_since_ns(now_ns, rq->io_start_time_ns),
 				     blk_rq_stats_sectors(rq));
 	if (id < KF_NR_DIRS)
 		kf_latency_add(kf_rq_backlog(rq), id, total_ns, now_ns);
@@ -776,8 +797,7 @@ static void kf_requeue_request(struct request *rq)
 	if (kf_rq_token(rq) < 0 || !kb)
 		return;
 	kf_rq_return_token(rq);
-	atomic64_add(cost_bytes, &kb->kg->budget_bytes);
-	kf_group_update_state(kb->kg);
+	kf_group_give_back(kb->kg, cost_bytes);
 }
 
 static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
@@ -856,6 +876,11 @@ static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
 	kq = isolio_elevator_begin(q, eq, kf_alloc);
 	if (!kq)
 		return -ENOMEM;
+	ret = guard_start(kq->guard);
+	if (ret) {
+		isolio_elevator_abort(q, kf_free);
+		return ret;
+	}
 
 	/* Hardware contexts dispatch side by side. */
 	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
@@ -915,6 +940,10 @@ static int __init kf_init(void)
 {
 	int ret;
 
+	ret = isolio_check_fit();
+	if (ret)
+		return ret;
+
 	ret = blkcg_policy_register(&kf_policy);
 	if (ret == -ENOSPC)
 		pr_err("kyber-fairness: all %d blkcg policy slots of this kernel are taken: unload another policy (bfq is one) and load again\n",
@@ -938,7 +967,6 @@ static void __exit kf_exit(void)
 module_init(kf_init);
 module_exit(kf_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("Weighted sharing of multi-queue SSDs among cgroups");
 MODULE_LICENSE("GPL");

@@ -99,7 +99,7 @@ static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
 	deferred = kf_write_goes_first(now_ns, read->start_time_ns,
 				       write->start_time_ns, write_wait_pct) ?
 		   KF_READ : KF_WRITE;
-	trace_kf_defer(kq->dev, kb - kb->kg->backlog,
+	trace_kf_defer(kq->dev, kb->hctx_nr,
 		       cgroup_id(kb->kg->pd.blkg->blkcg->css.cgroup),
 		       kf_domain_names[deferred], now_ns - read->start_time_ns,
 		       now_ns - write->start_time_ns);
@@ -187,22 +187,51 @@ void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
 	WRITE_ONCE(kh->nr_spent, kh->nr_spent + 1);
 }
 
-/* There was a refill: everybody held back is worth another look. */
-void kf_ready_release(struct kf_hctx *kh)
+/*
+ * The first request of a backlog goes without budget if it has waited for as long as
+ * any may: the block layer, a filesystem or a task that is killed may wait for it. It
+ * is charged as others are that go without. One a refill, so a cgroup gains no more by
+ * it than its requests outstanding in each hold_most_ms.
+ */
+static void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh,
+			   struct kf_backlog *kb, enum kf_domain_id id, u64 now_ns)
+{
+	u64 most_ns = READ_ONCE(kq->hold_most_ns);
+	struct request *rq;
+
+	lockdep_assert_held(&kh->lock);
+
+	rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
+	if (!most_ns || now_ns < rq->start_time_ns + most_ns)
+		return;
+	list_move_tail(&rq->queuelist, &kh->urgent[id]);
+	WRITE_ONCE(kh->nr_urgent, kh->nr_urgent + 1);
+	if (!--kb->nr_waiting)
+		atomic_dec(&kb->kg->nr_backlogged);
+	kf_group_update_state(kb->kg);
+	trace_kf_overdue(kq->dev, kb->hctx_nr,
+			 cgroup_id(kb->kg->pd.blkg->blkcg->css.cgroup),
+			 kf_domain_names[id], now_ns - rq->start_time_ns);
+}
+
+/* There was a refill: all that were held back are worth another look. */
+void kf_ready_release(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	struct kf_backlog *kb, *next;
+	u64 now_ns;
 	int id;
 
 	lockdep_assert_held(&kh->lock);
 
 	if (!kh->nr_spent)
 		return;
+	now_ns = ktime_get_ns();
 	for (id = 0; id < KF_NR_DOMAINS; id++)
 		list_for_each_entry_safe(kb, next, &kh->spent[id], node[id]) {
-			list_del_init(&kb->node[id]);
-			kf_ready_add(kh, kb, id);
+			kf_ready_del(kh, kb, id);
+			kf_ready_hurry(kq, kh, kb, id, now_ns);
+			kf_ready_choose(kq, kh, kb);
 		}
-	WRITE_ONCE(kh->nr_spent, 0);
 }
 
 /* The backlog whose cgroup has most budget, as far as known here, or NULL. */

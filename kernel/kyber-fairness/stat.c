@@ -39,7 +39,7 @@ void kf_latency_free(struct kf_group *kg)
 	unsigned int i;
 
 	for (i = 0; i < kg->nr_backlogs; i++)
-		kfree(kg->backlog[i].latency);
+		kfree(kg->backlog[i]->latency);
 }
 
 /* What is left of periods before @period is no longer recent. */
@@ -137,7 +137,7 @@ static u32 kf_latency_recent(struct kf_group *kg, unsigned int dir,
 	lockdep_assert_held(&kg->latency_lock);
 
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_latency *kl = READ_ONCE(kg->backlog[i].latency);
+		struct kf_latency *kl = READ_ONCE(kg->backlog[i]->latency);
 
 		if (kl)
 			nr += atomic_read(&kl->nr[dir][bucket]);
@@ -153,7 +153,7 @@ static void kf_latency_rotate_all(struct kf_group *kg)
 	lockdep_assert_held(&kg->latency_lock);
 
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_latency *kl = READ_ONCE(kg->backlog[i].latency);
+		struct kf_latency *kl = READ_ONCE(kg->backlog[i]->latency);
 
 		if (kl)
 			kf_latency_rotate(kg, kl, now_ns);
@@ -203,7 +203,7 @@ static u64 kf_prfill_stat(struct seq_file *sf, struct blkg_policy_data *pd,
 
 	/* Counters only grow; a sum a request late is still true. */
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_backlog *kb = &kg->backlog[i];
+		struct kf_backlog *kb = kg->backlog[i];
 
 		for (dir = 0; dir < KF_NR_DIRS; dir++) {
 			bytes[dir] += READ_ONCE(kb->dispatched_bytes[dir]);

@@ -5,6 +5,16 @@
  */
 #include "kyber-fairness.h"
 
+/*
+ * Whether the task that submits has to get out: it is killed, or ends, or frees
+ * memory. What it has to read and write before, it does at once.
+ */
+bool kf_task_must_get_out(void)
+{
+	return fatal_signal_pending(current) ||
+	       current->flags & (PF_EXITING | PF_MEMALLOC);
+}
+
 /* Where the submitting task's next request will be queued, with a reference. */
 static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
 						 unsigned int hctx_nr)
@@ -20,7 +30,7 @@ static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
 		kg = NULL;
 	rcu_read_unlock();
 
-	return kg ? &kg->backlog[hctx_nr] : NULL;
+	return kg ? kg->backlog[hctx_nr] : NULL;
 }
 
 /* Half of the scheduler's tags are free; see kf_own_tags(). */
@@ -31,6 +41,10 @@ static bool kf_tags_abound(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx)
 	return atomic_read(&kh->nr_tags) < kq->q->nr_requests / 2;
 }
 
+/*
+ * Counted are requests that were inserted: those that a task has plugged, up to a batch
+ * for each, are not seen. So the limit may be exceeded by as many.
+ */
 static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 			    struct blk_mq_hw_ctx *hctx)
 {
@@ -41,9 +55,9 @@ static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 
 /*
  * Sleep until one of the cgroup's own requests completes: it has some, or it
- * would be within its share. Sleeping in the tags' own wait queues would
- * do for correctness, but their wake-ups go to whoever sleeps there, mostly
- * to a cgroup that may not have the tag, and the one that may gets too few.
+ * would be within its share; or until the task is killed. Sleeping in the tags' own
+ * wait queues would do for correctness, but their wake-ups go to all that sleep there,
+ * mostly to a cgroup that may not have the tag, and the one that may gets too few.
  */
 static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 			    struct blk_mq_hw_ctx *hctx)
@@ -51,15 +65,17 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 	DEFINE_WAIT(wait);
 
 	for (;;) {
-		prepare_to_wait_exclusive(&kb->tag_wait, &wait,
-					  TASK_UNINTERRUPTIBLE);
-		if (kf_may_have_tag(kq, kb, hctx))
+		prepare_to_wait_exclusive(&kb->tag_wait, &wait, TASK_KILLABLE);
+		if (kf_may_have_tag(kq, kb, hctx) || kf_task_must_get_out())
 			break;
 		io_schedule();
 	}
 	finish_wait(&kb->tag_wait, &wait);
 
-	/* A larger allowance may have room for more than the one woken. */
+	/*
+	 * A larger allowance may have room for more than the one woken; and one that was
+	 * killed passes its wake-up on.
+	 */
 	if (kf_may_have_tag(kq, kb, hctx))
 		wake_up(&kb->tag_wait);
 }
@@ -75,18 +91,18 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct kf_backlog *kb = NULL;
 
 	/* Others may wait for these: see kf_is_urgent(). */
-	if (!kf_tags_abound(kq, hctx) && !(opf & (REQ_META | REQ_SWAP)) &&
-	    !(current->flags & PF_MEMALLOC))
+	if (!kf_tags_abound(kq, hctx) && !(opf & REQ_SWAP) && !kf_task_must_get_out())
 		kb = kf_get_current_backlog(kq, hctx->queue_num);
-	if (kb) {
+	if (kb && (!(opf & REQ_META) || !kf_group_may_go_first(kb->kg))) {
 		if (!kf_may_have_tag(kq, kb, hctx)) {
 			if (data->flags & BLK_MQ_REQ_NOWAIT)
 				data->shallow_depth = 1;
 			else
 				kf_wait_for_tag(kq, kb, hctx);
 		}
-		isolio_blkg_put(kb->kg->pd.blkg);
 	}
+	if (kb)
+		isolio_blkg_put(kb->kg->pd.blkg);
 
 	if (!data->shallow_depth && !op_is_sync(opf))
 		data->shallow_depth = READ_ONCE(kq->async_depth);

@@ -119,6 +119,29 @@ TRACE_EVENT(kf_defer,
 		  __entry->read_wait_ns, __entry->write_wait_ns)
 );
 
+TRACE_EVENT(kf_overdue,
+	TP_PROTO(dev_t dev, unsigned int hctx_nr, u64 cgroup_id,
+		 const char *domain, u64 wait_ns),
+	TP_ARGS(dev, hctx_nr, cgroup_id, domain, wait_ns),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(unsigned int, hctx_nr)
+		__field(u64, cgroup_id)
+		__array(char, domain, 8)
+		__field(u64, wait_ns)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->hctx_nr = hctx_nr;
+		__entry->cgroup_id = cgroup_id;
+		strscpy(__entry->domain, domain, sizeof(__entry->domain));
+		__entry->wait_ns = wait_ns;
+	),
+	TP_printk("%d,%d hctx=%u cgroup=%llu domain=%s wait_ns=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->hctx_nr,
+		  __entry->cgroup_id, __entry->domain, __entry->wait_ns)
+);
+
 TRACE_EVENT(kf_wait,
 	TP_PROTO(dev_t dev, unsigned int hctx_nr, int nr_runnable),
 	TP_ARGS(dev, hctx_nr, nr_runnable),

@@ -37,6 +37,11 @@
 #define KF_SHARE_ERROR_PCT_DFL	1
 /* In order of arrival: see the essay. */
 #define KF_WRITE_WAIT_PCT_DFL	100
+/*
+ * A twelfth of the time after which the kernel calls a task hung. A cgroup of one
+ * request outstanding that is entitled to less than one in ten seconds gets that.
+ */
+#define KF_HOLD_MOST_NS_DFL	(10ULL * NSEC_PER_SEC)
 
 /* Called from kf_alloc(). */
 void kf_tunables_init(struct kf_queue *kq)
@@ -48,6 +53,7 @@ void kf_tunables_init(struct kf_queue *kq)
 	kq->inside_pct = KF_INSIDE_PCT_DFL;
 	kq->share_error_pct = KF_SHARE_ERROR_PCT_DFL;
 	kq->write_wait_pct = KF_WRITE_WAIT_PCT_DFL;
+	kq->hold_most_ns = KF_HOLD_MOST_NS_DFL;
 }
 
 /* Each name says the unit of its file. */
@@ -61,6 +67,7 @@ enum kf_tunable_id {
 	KF_TUNABLE_INSIDE_PCT,
 	KF_TUNABLE_SHARE_ERROR_PCT,
 	KF_TUNABLE_WRITE_WAIT_PCT,
+	KF_TUNABLE_HOLD_MOST_MS,
 };
 
 static const struct kf_tunable {
@@ -108,6 +115,11 @@ static const struct kf_tunable {
 	[KF_TUNABLE_WRITE_WAIT_PCT] = {
 		offsetof(struct kf_queue, write_wait_pct), 1, 0, 10000
 	},
+	/* How long a request may wait for its cgroup's share; 0: for ever. */
+	[KF_TUNABLE_HOLD_MOST_MS] = {
+		offsetof(struct kf_queue, hold_most_ns),
+		NSEC_PER_MSEC, 0, 3600 * MSEC_PER_SEC
+	},
 };
 
 static u64 *kf_tunable(struct elevator_queue *e, enum kf_tunable_id id)
@@ -130,11 +142,9 @@ static ssize_t kf_tunable_store(struct elevator_queue *e, const char *page,
 	u64 number;
 	int ret;
 
-	ret = kstrtou64(page, 10, &number);
+	ret = text_number(page, count, kt->least, kt->most, &number);
 	if (ret)
 		return ret;
-	if (number < kt->least || number > kt->most)
-		return -ERANGE;
 
 	WRITE_ONCE(*kf_tunable(e, id), number * kt->unit);
 	return count;
@@ -161,6 +171,7 @@ KF_TUNABLE_FNS(hold_pct, HOLD_PCT)
 KF_TUNABLE_FNS(inside_pct, INSIDE_PCT)
 KF_TUNABLE_FNS(share_error_pct, SHARE_ERROR_PCT)
 KF_TUNABLE_FNS(write_wait_pct, WRITE_WAIT_PCT)
+KF_TUNABLE_FNS(hold_most_ms, HOLD_MOST_MS)
 #undef KF_TUNABLE_FNS
 
 static struct guard *kf_guard(struct elevator_queue *e)
@@ -186,6 +197,7 @@ isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
 	KF_ATTR(inside_pct),
 	KF_ATTR(share_error_pct),
 	KF_ATTR(write_wait_pct),
+	KF_ATTR(hold_most_ms),
 	KF_ATTR(share_by),
 	KF_ATTR(cost_model),
 	/* How often a request may be overtaken inside, or how long it may take. */

@@ -10,6 +10,7 @@
  */
 #include "modeldisk.h"
 #include "configfs.h"
+#include "text.h"
 
 #define MD_NR_TYPES_MAX		8
 #define MD_FAULT_EVERY_MAX	1000000
@@ -50,18 +51,12 @@ static const char *md_name(struct md_config *mc)
 	return config_item_name(&mc->group.cg_item);
 }
 
-/* Like kstrtou64(), and says what is allowed. @dir ends with a slash or is "". */
+/* Like text_number(), and says what is allowed. @dir ends with a slash or is "". */
 static int md_parse(struct md_config *mc, const char *dir, const char *file,
-		    const char *page, u64 least, u64 most, u64 *value)
+		    const char *page, size_t count, u64 least, u64 most, u64 *value)
 {
-	u64 number;
-	int ret;
-
-	ret = kstrtou64(page, 10, &number);
-	if (!ret && number >= least && number <= most) {
-		*value = number;
+	if (!text_number(page, count, least, most, value))
 		return 0;
-	}
 	pr_err("modeldisk: %s/%s%s: %.*s is not allowed; allowed: %llu to %llu\n",
 	       md_name(mc), dir, file, (int)strcspn(page, "\n"), page, least, most);
 	return -EINVAL;
@@ -88,7 +83,7 @@ static ssize_t md_setting_store(struct config_item *item, const char *page,
 	mutex_lock(&mc->lock);
 	ret = md_check_off(mc, "", file);
 	if (!ret)
-		ret = md_parse(mc, "", file, page, least, most,
+		ret = md_parse(mc, "", file, page, count, least, most,
 			       (void *)&mc->settings + offset);
 	mutex_unlock(&mc->lock);
 	return ret ?: count;
@@ -106,7 +101,7 @@ static ssize_t md_fault_store(struct config_item *item, const char *page,
 	int ret;
 
 	mutex_lock(&mc->lock);
-	ret = md_parse(mc, "", file, page, 0, most, &value);
+	ret = md_parse(mc, "", file, page, count, 0, most, &value);
 	if (!ret) {
 		WRITE_ONCE(*(u64 *)((void *)faults + offset), value);
 		WRITE_ONCE(faults->is_on,
@@ -247,7 +242,7 @@ static ssize_t md_power_store(struct config_item *item, const char *page,
 	int ret;
 
 	mutex_lock(&mc->lock);
-	ret = md_parse(mc, "", "power", page, 0, 1, &on);
+	ret = md_parse(mc, "", "power", page, count, 0, 1, &on);
 	if (!ret)
 		ret = md_set_power(mc, on);
 	mutex_unlock(&mc->lock);
@@ -295,7 +290,7 @@ static ssize_t md_power_cut_store(struct config_item *item, const char *page,
 	int ret;
 
 	mutex_lock(&mc->lock);
-	ret = md_parse(mc, "", "power_cut", page, 0, U64_MAX, &seed);
+	ret = md_parse(mc, "", "power_cut", page, count, 0, U64_MAX, &seed);
 	if (!ret)
 		ret = md_set_cut(mc, seed);
 	mutex_unlock(&mc->lock);
@@ -364,7 +359,7 @@ static ssize_t md_param_store(struct config_item *item, const char *page,
 	mutex_lock(&mc->lock);
 	ret = md_check_off(mc, dir, file);
 	if (!ret)
-		ret = md_parse(mc, dir, file, page, least, most,
+		ret = md_parse(mc, dir, file, page, count, least, most,
 			       params->values + offset);
 	mutex_unlock(&mc->lock);
 	return ret ?: count;

@@ -906,7 +906,7 @@ ssize_t md_overtaken_show(struct md_disk *md, char *page)
 
 static int __init md_init(void)
 {
-	return md_configfs_init();
+	return isolio_check_fit() ?: md_configfs_init();
 }
 
 static void __exit md_exit(void)
@@ -917,7 +917,6 @@ static void __exit md_exit(void)
 module_init(md_init);
 module_exit(md_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("Block devices that take as long as models of disks say");
 MODULE_LICENSE("GPL");

@@ -208,8 +208,16 @@ static void rsd_free(void *data)
 /* The scheduler is chosen for a device; the queue is frozen. */
 static int rsd_init_sched(struct request_queue *q, isolio_init_sched_arg)
 {
-	if (!isolio_elevator_begin(q, eq, rsd_alloc))
+	struct guard *guard = isolio_elevator_begin(q, eq, rsd_alloc);
+	int ret;
+
+	if (!guard)
 		return -ENOMEM;
+	ret = guard_start(guard);
+	if (ret) {
+		isolio_elevator_abort(q, rsd_free);
+		return ret;
+	}
 
 	/* Hardware contexts dispatch side by side. */
 	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
@@ -259,7 +267,7 @@ static struct elevator_type rsd_elevator = {
 
 static int __init rsd_init(void)
 {
-	return elv_register(&rsd_elevator);
+	return isolio_check_fit() ?: elv_register(&rsd_elevator);
 }
 
 static void __exit rsd_exit(void)
@@ -270,7 +278,6 @@ static void __exit rsd_exit(void)
 module_init(rsd_init);
 module_exit(rsd_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("FIFO that keeps requests from starving behind a reordering device");
 MODULE_LICENSE("GPL");

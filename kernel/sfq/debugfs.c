@@ -17,13 +17,18 @@ static void sfq_show_queue(struct seq_file *m, const char *name, struct sfq_queu
 static int sfq_queues_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
-	struct sfq_device *sd = sfq_of(q);
 	u64 now_ns = ktime_get_ns();
+	struct sfq_device *sd;
 	struct sfq_queue *sq;
+	int ret;
 
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	sd = sfq_of(q);
 	spin_lock_irq(&sd->lock);
 	seq_printf(m, "waiting=%u inside=%d depth=%u writes_inside=%d writes_inside_max=%u selections=%u cycle_reads=%llu cycle_writes=%llu\n",
-		   sd->nr_waiting, atomic_read(&sd->nr_inside), sd->depth,
+		   sd->nr_waiting, atomic_read(&sd->nr_inside), sfq_depth(sd),
 		   atomic_read(&sd->nr_writes_inside),
 		   sfq_device_writes_max(sd, now_ns), sd->nr_selections,
 		   sd->cycle.nr_reads, sd->cycle.nr_writes);
@@ -38,18 +43,25 @@ static int sfq_queues_show(void *data, struct seq_file *m)
 	list_for_each_entry(sq, &sd->turns, turn_node)
 		sfq_show_queue(m, "process", sq);
 	spin_unlock_irq(&sd->lock);
+	isolio_debugfs_end(q);
 	return 0;
 }
 
 static int sfq_decisions_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
-	struct sfq_device *sd = sfq_of(q);
+	struct sfq_device *sd;
 	struct sfq_stats stats;
+	int ret;
 
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	sd = sfq_of(q);
 	spin_lock_irq(&sd->lock);
 	stats = sd->stats;
 	spin_unlock_irq(&sd->lock);
+	isolio_debugfs_end(q);
 
 	seq_printf(m, "inserted %llu\nmerged %llu\ndispatched %llu\n",
 		   stats.nr_inserted, stats.nr_merged, stats.nr_dispatched);
@@ -68,14 +80,21 @@ static int sfq_latency_show(void *data, struct seq_file *m)
 {
 	static const char *const names[] = { "read", "write" };
 	struct request_queue *q = data;
-	struct sfq_device *sd = sfq_of(q);
 	struct sfq_latency *sum;
+	struct sfq_device *sd;
+	int cpu, dir, ret;
 	u32 bucket;
-	int cpu, dir;
 
-	sum = kzalloc(sizeof(*sum), GFP_KERNEL);
+	/* Of a queue that may be frozen: see isolio_debugfs_begin(). */
+	sum = kzalloc(sizeof(*sum), GFP_NOIO);
 	if (!sum)
 		return -ENOMEM;
+	ret = isolio_debugfs_begin(q);
+	if (ret) {
+		kfree(sum);
+		return ret;
+	}
+	sd = sfq_of(q);
 	for_each_possible_cpu(cpu) {
 		struct sfq_latency *one = per_cpu_ptr(sd->latency, cpu);
 
@@ -86,6 +105,7 @@ static int sfq_latency_show(void *data, struct seq_file *m)
 					       READ_ONCE(one->max_ns[dir]));
 		}
 	}
+	isolio_debugfs_end(q);
 	for (dir = 0; dir < SFQ_NR_DIRS; dir++)
 		seq_printf(m, "%s requests=%llu p50_us=%llu p99_us=%llu p99_9_us=%llu max_us=%llu\n",
 			   names[dir], lat_sum(sum->nr[dir]),

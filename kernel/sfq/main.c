@@ -429,7 +429,7 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct request *rq = NULL;
 
 	spin_lock_irq(&sd->lock);
-	if (atomic_read(&sd->nr_inside) < sd->depth &&
+	if (atomic_read(&sd->nr_inside) < sfq_depth(sd) &&
 	    !guard_holds(sd->guard, hctx))
 		rq = sfq_take_urgent(sd) ?: sfq_select(sd);
 	if (rq && !sfq_send(sd, rq)) {
@@ -458,7 +458,7 @@ static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 		return false;
 	/* Of a request queued just now, the count before the look. */
 	smp_mb();
-	if (atomic_read(&sd->nr_inside) >= sd->depth ||
+	if (atomic_read(&sd->nr_inside) >= sfq_depth(sd) ||
 	    guard_holds(sd->guard, hctx))
 		return false;
 	if (READ_ONCE(sd->nr_not_writes))
@@ -481,7 +481,7 @@ static enum hrtimer_restart sfq_timer(struct hrtimer *timer)
 /* Writes wait, and the device could have one next to a read. No lock: a guess. */
 static bool sfq_writes_wait(struct sfq_device *sd)
 {
-	return sd->depth > 1 && READ_ONCE(sd->nr_waiting) > READ_ONCE(sd->nr_not_writes);
+	return sfq_depth(sd) > 1 && READ_ONCE(sd->nr_waiting) > READ_ONCE(sd->nr_not_writes);
 }
 
 /* A process that is quick has its read; the next one may be worth waiting for. */
@@ -503,8 +503,10 @@ static void sfq_read_is_done(struct sfq_device *sd, struct request *rq, u64 now_
 
 	if (rq->io_start_time_ns)
 		sfq_reads_add(&sd->reads, sfq_rq_among(rq),
-			      now_ns - rq->io_start_time_ns,
+			      now_ns > rq->io_start_time_ns ?
+			      now_ns - rq->io_start_time_ns : 0,
 			      is_quick && sfq_writes_wait(sd));
+	WRITE_ONCE(sd->untold_since_ns, 0);
 	if (sq)
 		WRITE_ONCE(sq->done_ns, now_ns);
 	if (is_quick)
@@ -514,7 +516,7 @@ static void sfq_read_is_done(struct sfq_device *sd, struct request *rq, u64 now_
 /* Called on completion, in any context. */
 static void sfq_completed_request(struct request *rq, u64 now_ns)
 {
-	u64 total_ns = now_ns - rq->start_time_ns;
+	u64 total_ns = now_ns > rq->start_time_ns ? now_ns - rq->start_time_ns : 0;
 	struct sfq_device *sd = sfq_of(rq->q);
 	struct sfq_latency *latency;
 	enum sfq_dir dir;
@@ -558,8 +560,8 @@ static int sfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	return 0;
 }
 
-/* Requests that the device can hold, in all hardware queues but polled ones. */
-static u32 sfq_device_depth(struct request_queue *q)
+/* Tags of the device, in all hardware queues but polled ones. */
+static u32 sfq_nr_tags(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = q->tag_set;
 	u32 depth = set->queue_depth - set->reserved_tags;
@@ -601,7 +603,6 @@ static void *sfq_alloc(struct request_queue *q)
 
 	sd->q = q;
 	sd->dev = disk_devt(q->disk);
-	sd->depth = sfq_device_depth(q);
 	spin_lock_init(&sd->lock);
 	isolio_hrtimer_setup(&sd->timer, sfq_timer, CLOCK_MONOTONIC,
 			     HRTIMER_MODE_ABS);
@@ -622,10 +623,18 @@ static void *sfq_alloc(struct request_queue *q)
 static int sfq_init_sched(struct request_queue *q, isolio_init_sched_arg)
 {
 	struct sfq_device *sd;
+	int ret;
 
 	sd = isolio_elevator_begin(q, eq, sfq_alloc);
 	if (!sd)
 		return -ENOMEM;
+	ret = guard_start(sd->guard);
+	if (ret) {
+		isolio_elevator_abort(q, sfq_free);
+		return ret;
+	}
+	/* Not in sfq_alloc(): some kernels call that before the queues are new. */
+	sd->nr_tags = sfq_nr_tags(q);
 
 	/* Whoever dispatches serves the whole device. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
@@ -688,7 +697,7 @@ static struct elevator_type sfq_elevator = {
 
 static int __init sfq_init(void)
 {
-	return elv_register(&sfq_elevator);
+	return isolio_check_fit() ?: elv_register(&sfq_elevator);
 }
 
 static void __exit sfq_exit(void)
@@ -699,7 +708,6 @@ static void __exit sfq_exit(void)
 module_init(sfq_init);
 module_exit(sfq_exit);
 
-ISOLIO_LAYOUT_RECORD();
 MODULE_AUTHOR("the isolio project");
 MODULE_DESCRIPTION("Simple fairness queueing for flash: reads stay quick while others write");
 MODULE_LICENSE("GPL");

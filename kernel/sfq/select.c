@@ -184,13 +184,36 @@ u32 sfq_device_writes_max(struct sfq_device *sd, u64 now_ns)
 {
 	u64 last_ns = READ_ONCE(sd->last_read_ns);
 
-	return sfq_writes_inside_max(sd->depth, READ_ONCE(sd->writes_inside_pct),
+	return sfq_writes_inside_max(sfq_depth(sd), READ_ONCE(sd->writes_inside_pct),
 				     now_ns > last_ns ? now_ns - last_ns : 0,
 				     READ_ONCE(sd->quiet_ns));
 }
 
+/*
+ * Whether writes are kept out so that it is seen what reads take alone. As long as
+ * reads complete, at most for SFQ_READS_TRIED_NR of them: a device that completes none
+ * for quiet_ms tells nothing, and no write waits for that, nor past its deadline.
+ */
+static bool sfq_device_wants_none(struct sfq_device *sd, bool has_late_write,
+				  u64 now_ns)
+{
+	u64 since_ns = READ_ONCE(sd->untold_since_ns);
+
+	lockdep_assert_held(&sd->lock);
+
+	if (has_late_write || sfq_depth(sd) < 2 || !sd->is_reader_quick ||
+	    !sfq_reads_want_none(&sd->reads))
+		return false;
+	if (!since_ns) {
+		since_ns = now_ns;
+		WRITE_ONCE(sd->untold_since_ns, now_ns);
+	}
+	return now_ns - since_ns < READ_ONCE(sd->quiet_ns);
+}
+
 /* Whether a write may go, of whatever queue. */
-static bool sfq_device_write_is_due(struct sfq_device *sd, bool is_expected)
+static bool sfq_device_write_is_due(struct sfq_device *sd, bool is_expected,
+				    bool has_late_write, u64 now_ns)
 {
 	bool reads_wait = is_expected || !list_empty(&sd->readers);
 	bool reads = reads_wait ||
@@ -198,8 +221,7 @@ static bool sfq_device_write_is_due(struct sfq_device *sd, bool is_expected)
 
 	lockdep_assert_held(&sd->lock);
 
-	if (reads && sd->depth > 1 && sd->is_reader_quick &&
-	    sfq_reads_want_none(&sd->reads))
+	if (reads && sfq_device_wants_none(sd, has_late_write, now_ns))
 		return false;
 	return sfq_write_is_due(&sd->limits, &sd->cycle, reads_wait);
 }
@@ -293,15 +315,17 @@ struct request *sfq_select(struct sfq_device *sd)
 	bool has_room = atomic_read(&sd->nr_writes_inside) <
 			sfq_device_writes_max(sd, now_ns);
 	u64 expected_ns = READ_ONCE(sd->expected_until_ns);
-	bool is_due = sfq_device_write_is_due(sd, expected_ns > now_ns);
+	struct request *late = sfq_expired(sd, SFQ_WRITE, now_ns);
+	bool is_due = sfq_device_write_is_due(sd, expected_ns > now_ns, late, now_ns);
 	struct sfq_queue *sq = NULL;
 	enum sfq_dir dir = SFQ_WRITE;
 	bool may_write = has_room && (is_due || !READ_ONCE(sd->reads_first));
-	struct request *rq, *late;
+	struct request *rq;
 
 	lockdep_assert_held(&sd->lock);
 
-	late = has_room && is_due ? sfq_expired(sd, SFQ_WRITE, now_ns) : NULL;
+	if (!has_room || !is_due)
+		late = NULL;
 	if (!late) {
 		sq = sfq_pick_queue(sd, may_write);
 		if (!sq) {

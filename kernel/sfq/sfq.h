@@ -68,7 +68,7 @@ struct sfq_stats {
 struct sfq_device {
 	struct request_queue *q;
 	dev_t dev;
-	u32 depth;			/* requests that the device takes */
+	u32 nr_tags;			/* of the device or, on SCSI, of its host */
 	u32 async_depth;		/* of the scheduler's tags, for all but reads */
 	struct sfq_latency __percpu *latency;
 	struct guard *guard;		/* has its own lock */
@@ -88,6 +88,11 @@ struct sfq_device {
 
 	/* Written on completion, no lock: guesses. */
 	u64 expected_until_ns;		/* a read is */
+	/*
+	 * Since when writes may not go beside reads so that it is seen what those take
+	 * alone, and no read has completed; 0: not now. Also set under the lock.
+	 */
+	u64 untold_since_ns;
 	struct sfq_reads reads;
 
 	/* Tunables; no lock. */
@@ -160,6 +165,18 @@ static inline bool sfq_queue_is_quick(struct sfq_device *sd, struct sfq_queue *s
 static inline struct sfq_device *sfq_of(struct request_queue *q)
 {
 	return q->elevator->elevator_data;
+}
+
+/*
+ * Requests that the device takes. A SCSI host has tags for all of its LUNs; what a
+ * LUN takes of them is in queue_depth and changes with what the LUN can bear. Other
+ * drivers leave that 0.
+ */
+static inline u32 sfq_depth(struct sfq_device *sd)
+{
+	u32 own = READ_ONCE(sd->q->queue_depth);
+
+	return own ? min(sd->nr_tags, own) : sd->nr_tags;
 }
 
 /* select.c */

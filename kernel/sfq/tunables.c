@@ -4,6 +4,7 @@
  * defaults. Those of turns are the document's.
  */
 #include "sfq.h"
+#include "text.h"
 
 /* The document names none; mq-deadline's, which people know. */
 #define SFQ_READ_EXPIRE_NS_DFL	(500 * NSEC_PER_MSEC)
@@ -137,11 +138,9 @@ static ssize_t sfq_tunable_store(struct elevator_queue *e, const char *page,
 	u64 number;
 	int ret;
 
-	ret = kstrtou64(page, 10, &number);
+	ret = text_number(page, count, st->least, st->most, &number);
 	if (ret)
 		return ret;
-	if (number < st->least || number > st->most)
-		return -ERANGE;
 
 	spin_lock_irq(&sd->lock);
 	if (st->is_time)

@@ -131,7 +131,7 @@ func TestGuardFindsThreshold(t *testing.T) {
 	for file, value := range map[string]string{"age_th": "65537", "max_wait_ms": "3600001"} {
 		expectErrno(t, file, put(d.queue("iosched/"+file), value), unix.ERANGE)
 	}
-	for file, value := range map[string]string{"age_th": "-1", "guard_stat": "1"} {
+	for file, value := range map[string]string{"age_th": "-1", "max_wait_ms": "5\x00xxx", "guard_stat": "1"} {
 		expectErrno(t, file, put(d.queue("iosched/"+file), value), unix.EINVAL)
 	}
 }

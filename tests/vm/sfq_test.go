@@ -187,6 +187,7 @@ func TestSFQTunables(t *testing.T) {
 	} {
 		expectErrno(t, name+" = "+bad, put(d.queue("iosched/"+name), bad), unix.ERANGE)
 	}
+	expectErrno(t, "a zero byte in a number", put(d.queue("iosched/turn_reads"), "2\x00xxx"), unix.EINVAL)
 	l := startFio(t, d, newGroup(t, "a"), "--time_based", "--runtime=60")
 	for _, set := range []string{"turn_reads=1", "turn_writes=9", "turn_requests=2", "reads_first=0", "sync_selections=1", "turn_requests=20", "age_th=20"} {
 		name, value, _ := strings.Cut(set, "=")

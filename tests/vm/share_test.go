@@ -39,7 +39,7 @@ func TestShareByReadBack(t *testing.T) {
 			t.Errorf("share_by reads %q after %q, want %q", got, s.write, s.want)
 		}
 	}
-	for _, bad := range []string{"byte", "bytes iops", "[bytes]", "0", "\n", "TIME"} {
+	for _, bad := range []string{"byte", "bytes iops", "[bytes]", "0", "\n", "TIME", "time\x00xxx"} {
 		expectErrno(t, "share_by "+strconv.Quote(bad), put(file, bad), unix.EINVAL)
 		if got := strings.TrimSpace(read(t, file)); got != "[bytes] iops time" {
 			t.Fatalf("a refused %q changed share_by to %q", bad, got)
@@ -59,18 +59,22 @@ func TestCostModelReadBack(t *testing.T) {
 	expectModel(t, d, "user")
 	invalid, outside := unix.EINVAL, unix.ERANGE
 	for bad, want := range map[string]unix.Errno{
-		"":                              invalid,
-		"learn":                         invalid,
-		"rbps=1000000":                  invalid,
-		givenModel + " rseqiops=1":      invalid,
-		givenModel + " rbps":            invalid,
-		givenModel + " rbps=":           invalid,
-		givenModel + " rbps=many":       invalid,
-		givenModel + " rbps=-5":         invalid,
-		givenModel + " rbps=99999":      outside,
-		givenModel + " riops=0":         outside,
-		givenModel + " wiops=100000001": outside,
-		givenModel + " wbps=1" + strings.Repeat("0", 30): outside,
+		"":                                 invalid,
+		"learn":                            invalid,
+		"rbps=1000000":                     invalid,
+		givenModel + " rseqiops=1":         invalid,
+		givenModel + " rbps":               invalid,
+		givenModel + " rbps=":              invalid,
+		givenModel + " rbps=many":          invalid,
+		givenModel + " rbps=-5":            invalid,
+		givenModel + " rbps=1000000000":    invalid, // a figure has one value
+		"rbps=1000000000 " + givenModel:    invalid,
+		givenModel + "\x00wiops=1":         invalid,
+		"auto\x00xxx":                      invalid,
+		"rbps=99999":                       outside,
+		"riops=0":                          outside,
+		"wiops=100000001":                  outside,
+		"wbps=1" + strings.Repeat("0", 30): outside,
 	} {
 		if bad != "" {
 			expectErrno(t, "cost_model "+strconv.Quote(bad), put(file, bad), want)

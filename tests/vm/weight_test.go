@@ -108,6 +108,9 @@ func TestBadWeights(t *testing.T) {
 		{d.number, []unix.Errno{unix.EINVAL}},
 		{d.number + " heavy", []unix.Errno{unix.EINVAL}},
 		{"\n", number},
+		{"100\x00xxx", []unix.Errno{unix.EINVAL}},
+		{"default 100\x00100", []unix.Errno{unix.EINVAL}},
+		{d.number + " 100\x00xxx", []unix.Errno{unix.EINVAL}},
 		{"4000:4000 100", []unix.Errno{unix.ENODEV}},
 		{other.number + " 100", []unix.Errno{unix.EOPNOTSUPP}},
 	}

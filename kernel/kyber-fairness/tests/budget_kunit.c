@@ -578,6 +578,29 @@ static void reads_and_writes_by_their_wait(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(U64_MAX, 0, U64_MAX - 1, 10000));
 }
 
+static void urgent_debts_are_bounded(struct kunit *test)
+{
+	s64 most = kf_carry_most_bytes(4096, 4096);
+	s64 left = 4096;
+	int i;
+
+	KUNIT_EXPECT_EQ(test, most, 8 * 4096);
+	/* In full while that is no more than may be owed, then what is left of it. */
+	KUNIT_EXPECT_EQ(test, kf_urgent_charge_bytes(left, most, 16384), 16384);
+	KUNIT_EXPECT_EQ(test, kf_urgent_charge_bytes(-most + 100, most, 16384), 100);
+	KUNIT_EXPECT_EQ(test, kf_urgent_charge_bytes(-most, most, 16384), 0);
+	/* A debt of other requests, which may be larger, does not grow. */
+	KUNIT_EXPECT_EQ(test, kf_urgent_charge_bytes(-(s64)MIB, most, 16384), 0);
+	/* A journal that writes twice its share for ever owes no more than that. */
+	for (i = 0; i < 100000; i++) {
+		left += 4096;
+		left -= kf_urgent_charge_bytes(left, most, 8192);
+	}
+	KUNIT_EXPECT_EQ(test, left, -most);
+	/* So much longer is everybody's round, of a device with two active cgroups. */
+	KUNIT_EXPECT_EQ(test, kf_spendable_bytes(8192, left, 2), 8192 + most);
+}
+
 static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(figure_14),
 	KUNIT_CASE(figure_30_remainders),
@@ -588,6 +611,7 @@ static struct kunit_case budget_cases[] = {
 	KUNIT_CASE(pool_follows_by_steps),
 	KUNIT_CASE(unused_budget_is_bounded),
 	KUNIT_CASE(carry_keeps_debts),
+	KUNIT_CASE(urgent_debts_are_bounded),
 	KUNIT_CASE(holding_is_bounded),
 	KUNIT_CASE(holds_are_tried),
 	KUNIT_CASE(work_of_a_mix),

@@ -222,7 +222,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 	argv := append([]string{guestTest, fmt.Sprint("-test.timeout=", limit-time.Minute)}, args...)
 	return lab.VM{
 		Kernel:   kernel,
-		Programs: []string{"fio", "sh", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair"},
+		Programs: []string{"fio", "kmod", "sh", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair"},
 		Built:    libaps,
 		Stock:    stock,
 		Carry:    modules, // the tests load and unload them

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+
+package meter
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"isolio/internal/fuzzlimit"
+)
+
+// FuzzFiles reads the scheduler's files. An error names the file.
+func FuzzFiles(f *testing.F) {
+	f.Add("8:0 rbytes=1 wbytes=2 rios=3 wios=4 throttled_usec=5 weight=100 share_ppm=500000 rlat_ios=1 rlat_p50_usec=80 wlat_p999_usec=9\n",
+		"8:0 r1280=5 r20480=17 wmore=1\n", "bytes iops [time]", "user rbps=1 riops=2 wbps=3 wiops=4")
+	f.Add("8:0 rbytes=x", "8:0 q1=1", "[bytes]", "")
+	dir := f.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "queue/iosched"), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, stat, latency, unit, model string) {
+		for name, text := range map[string]string{StatFile: stat, LatencyFile: latency, "queue/iosched/share_by": unit, "queue/iosched/cost_model": model} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		named := func(err error) {
+			if err != nil && !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %q does not name the file", err)
+			}
+		}
+		fuzzlimit.Run(t, uint64(16<<20+1000*(len(stat)+len(latency)+len(unit)+len(model))), func() {
+			_, err := ReadStat(dir)
+			named(err)
+			all, err := ReadLatency(dir)
+			named(err)
+			for _, h := range all {
+				for _, b := range slices.Concat(h.Read, h.Write) {
+					if b.Under != NoBound && (b.Middle() < 0 || b.Middle() > b.Under) {
+						t.Errorf("the middle of the bucket below %d is %d", b.Under, b.Middle())
+					}
+				}
+			}
+			u, err := ReadUnit(filepath.Join(dir, "queue"))
+			named(err)
+			if cost := u.Cost(Counters{}); err == nil && cost != 0 {
+				t.Errorf("nothing costs %g", cost)
+			}
+		})
+	})
+}
