@@ -20,8 +20,8 @@ var diskModules = []string{
 	"ext4", "xfs", "btrfs",
 }
 
-// diskPrograms make file systems and stacks.
-var diskPrograms = []string{"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "dmsetup", "mdadm"}
+// diskPrograms make stacks, and the file systems that the other tests do without.
+var diskPrograms = []string{"mkfs.btrfs", "dmsetup", "mdadm"}
 
 // A machine with disks runs in the host's time, which other work may slow down.
 const (
