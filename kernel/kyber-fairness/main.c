@@ -127,6 +127,14 @@
  * waits 6.3 ms on the slowed P4500, 14.0 at p99; with kyber 7.6 and 16.2, with
  * inside_pct 100 3.8 and 10.4, all at the same total (experiments/kf-latency.toml).
  *
+ * What is not held back: requests that others wait for, whatever their cgroup's budget.
+ * Those that were given back; writes that a flush follows, as the block layer sends no
+ * other flush meanwhile; pages that are swapped out; what a task submits that is killed
+ * or ends; and metadata, those of the root (journals) always, those of a cgroup until it
+ * owes as much as it may save. They are charged up to that debt, so rounds stay as short
+ * as they are. Nor does any request wait longer than hold_most_ms. And one that the block
+ * layer hands over without the scheduler's data goes through without accounts.
+ *
  * Below the budgets, Kyber's domains, tokens and latency targets work as they
  * do in Kyber, but for what would cost shares; see domain.c as well. And with age_th
  * or max_wait_ms set, nothing goes in while a request starves inside; see

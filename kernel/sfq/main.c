@@ -87,7 +87,9 @@
  * of 40 ms. Who does not wait sees no reads without writes; so after 512 of the others
  * no write goes with them, nor when one is expected, until it has seen 16, or 64 others.
  * And who always waits may see none among writes; so as long as it has not, it does not
- * wait for 64 of 576, where there are tags for both.
+ * wait for 64 of 576, where there are tags for both. No write is kept out for that while
+ * no read has completed for quiet_ms, or past its deadline: a read may take seconds, or be
+ * lost.
  *
  * Deadlines: each request is also in a queue of its direction, by arrival. One
  * that is past read_expire_ms or write_expire_ms is the next of its direction,
