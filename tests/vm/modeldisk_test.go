@@ -315,5 +315,5 @@ func TestSharesWithManyTags(t *testing.T) {
 func TestSharesWhereCPULimits(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
-	expectSharesByWeight(t, "kyber", "8", time.Second, 0.75)
+	expectSharesByWeight(t, "kyber", "8", 3*time.Second, 0.75)
 }
