@@ -264,9 +264,11 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 	if looks.factor > 1 {
 		limit, work = limit*time.Duration(looks.factor), work*looks.factor
 	}
-	if _, built := lookingLines[line]; !built {
-		stock = append(stock, "xfs") // ext4 is built in
+	xfs, err := kernel.Modules("crc32c_generic", "xfs") // ext4 is built in, or XFS as well
+	if err != nil {
+		return lab.VM{}, err
 	}
+	stock = append(stock, xfs...)
 	libaps, err := libapsTests(kernel)
 	if err != nil {
 		return lab.VM{}, err
