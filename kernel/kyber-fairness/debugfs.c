@@ -5,6 +5,9 @@
  */
 #include "kyber-fairness.h"
 
+/* data_race(): a figure that latency_work is changing is the one before or after. */
+#define kf_figure(figure)	data_race(figure)
+
 /* One line of device state, one for each active cgroup. */
 static int kf_budgets_show(void *data, struct seq_file *m)
 {
@@ -48,20 +51,19 @@ static int kf_domains_show(void *data, struct seq_file *m)
 	if (ret)
 		return ret;
 	kq = kf_of(q);
-	/* data_race(): latency_work may be at it; each figure is one of before or after. */
 	for (id = 0; id < KF_NR_DOMAINS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
 
 		seq_printf(m, "%s tokens=%u by_target=%u by_share=%u used=%u target_ns=%llu unloaded_ns=%llu\n",
-			   kf_domain_names[id], data_race(kd->tokens.sb.depth),
-			   data_race(kd->target_depth), data_race(kd->share_depth),
+			   kf_domain_names[id], kf_figure(kd->tokens.sb.depth),
+			   kf_figure(kd->target_depth), kf_figure(kd->share_depth),
 			   sbitmap_weight(&kd->tokens.sb), READ_ONCE(kd->target_ns),
 			   READ_ONCE(kd->unloaded_ns));
 	}
 	seq_printf(m, "inside least=%llu by_share=%llu of_use=%llu trying=%d best_per_s=%llu\n",
-		   READ_ONCE(kq->inside_least), data_race(kq->inside),
-		   data_race(kq->inside_trial.most), data_race(kq->inside_trial.step),
-		   data_race(kq->inside_trial.best_rate));
+		   READ_ONCE(kq->inside_least), kf_figure(kq->inside),
+		   kf_figure(kq->inside_trial.most), kf_figure(kq->inside_trial.step),
+		   kf_figure(kq->inside_trial.best_rate));
 	isolio_debugfs_end(q);
 	return 0;
 }

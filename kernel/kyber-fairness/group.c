@@ -403,6 +403,7 @@ static void kf_release_throttled(struct kf_queue *kq)
 {
 	lockdep_assert_held(&kq->lock);
 
+	/* Pairs with kf_see_refill(): what the group has, before the round's number. */
 	smp_store_release(&kq->round, kq->round + 1);
 	kq->must_kick = true;
 	hrtimer_start(&kq->timer, 0, HRTIMER_MODE_REL);
