@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -111,11 +112,12 @@ func protoText(t btf.Type) string {
 	case *btf.Array:
 		return fmt.Sprintf("[%d]", t.Nelems) + protoText(t.Type)
 	case *btf.FuncProto:
-		text := "(" + protoText(t.Return)
+		var text strings.Builder
+		text.WriteString("(" + protoText(t.Return))
 		for _, p := range t.Params {
-			text += "," + protoText(p.Type)
+			text.WriteString("," + protoText(p.Type))
 		}
-		return text + ")"
+		return text.String() + ")"
 	case *btf.Void:
 		return "."
 	}

@@ -158,7 +158,7 @@ func (w *world) startLoads() {
 			cmd.Env = append(os.Environ(), hogEnv+"=48")
 			return cmd
 		},
-		judge: func(err error, output string) string {
+		judge: func(_ error, output string) string {
 			if strings.Contains(output, "WRONG") {
 				return "memory is not what it was"
 			}

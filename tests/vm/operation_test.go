@@ -116,7 +116,7 @@ func aligned(size, seed int) []byte {
 func readBoth(g *target) error {
 	for _, size := range []int{4096, 128 << 10} {
 		b := aligned(size, 0)
-		defer unix.Munmap(b)
+		defer func() { _ = unix.Munmap(b) }()
 		if _, err := g.file.ReadAt(b, 0); err != nil {
 			return err
 		}
@@ -132,8 +132,8 @@ func (g *target) writeAndCompare(size, open, call int) error {
 	}
 	defer f.Close()
 	b, back := aligned(size, g.round), aligned(size, 0)
-	defer unix.Munmap(b)
-	defer unix.Munmap(back)
+	defer func() { _ = unix.Munmap(b) }()
+	defer func() { _ = unix.Munmap(back) }()
 	if n, err := unix.Pwritev2(int(f.Fd()), [][]byte{b}, 1<<20, call); err != nil || n != size {
 		return fmt.Errorf("wrote %d of %d bytes: %w", n, size, err)
 	}
@@ -154,7 +154,7 @@ func bufferedWrite(g *target) error {
 	}
 	defer f.Close()
 	b := aligned(256<<10, g.round)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	if _, err := f.WriteAt(b, 4<<20); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func bufferedWrite(g *target) error {
 		return err
 	}
 	back := aligned(256<<10, 0)
-	defer unix.Munmap(back)
+	defer func() { _ = unix.Munmap(back) }()
 	if _, err := g.file.ReadAt(back, 4<<20); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (g *target) fallocate(how uint32) error {
 // zero writes where it is to be erased, erases it, and reads zeroes.
 func (g *target) zero(erase func() error) error {
 	b := aligned(64<<10, g.round)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	if _, err := g.file.WriteAt(b, erasedAt); err != nil {
 		return err
 	}
@@ -404,8 +404,8 @@ func (g *target) zone(request uint) error {
 // writeZone writes three times where the first zone says, and compares.
 func writeZone(g *target) error {
 	b, back := aligned(16<<10, g.round), aligned(16<<10, 0)
-	defer unix.Munmap(b)
-	defer unix.Munmap(back)
+	defer func() { _ = unix.Munmap(b) }()
+	defer func() { _ = unix.Munmap(back) }()
 	for range 3 {
 		r, err := g.zones(1)
 		if err != nil {

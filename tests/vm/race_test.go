@@ -133,8 +133,8 @@ func meanwhile(t *testing.T, d *disk, groups []string) {
 	var others sync.WaitGroup
 	for _, do := range []func(i int) error{
 		func(i int) error { return writeTunable(d, i) },
-		func(i int) error { return readFiles(filepath.Dir(d.tunable("x")), "*") },
-		func(i int) error {
+		func(int) error { return readFiles(filepath.Dir(d.tunable("x")), "*") },
+		func(int) error {
 			return readFiles(filepath.Join("/sys/kernel/debug/block", d.name), "sched/*", "hctx*/sched/*")
 		},
 		func(i int) error {

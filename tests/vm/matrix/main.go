@@ -121,12 +121,12 @@ func entry(cells []cell, disk, scheduler string) string {
 	var done, asked int
 	var slowest float64
 	var failed []string
-	refused := ""
+	var refused strings.Builder
 	for _, c := range cells {
 		if c.Disk != disk || c.Scheduler != scheduler {
 			continue
 		}
-		refused += c.Refused
+		refused.WriteString(c.Refused)
 		done += len(c.MS)
 		asked += len(c.MS) + len(c.Failed)
 		failed = append(failed, slices.Collect(maps.Keys(c.Failed))...)
@@ -136,7 +136,7 @@ func entry(cells []cell, disk, scheduler string) string {
 	}
 	slices.Sort(failed)
 	switch {
-	case asked == 0 && refused != "":
+	case asked == 0 && refused.Len() > 0:
 		return "refused"
 	case asked == 0:
 		return "-"
