@@ -40,7 +40,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// FuzzGroups finds containers by the names of cgroups, which whoever makes a
+// FuzzGroups finds containers by the names of cgroups, which the maker of a
 // cgroup chooses.
 func FuzzGroups(f *testing.F) {
 	f.Add("system.slice/docker-"+id("1")+".scope\nkubepods/pod0a0a0a0a-1b1b-2c2c-3d3d-4e4e4e4e4e4e/"+id("5"), "a-b-c.slice")

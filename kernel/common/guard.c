@@ -37,7 +37,7 @@
  * What is inside
  *
  * What guard_dispatch() let go and has not been freed or given back. A hardware
- * context has no more inside than the device has tags for it, or for all if they
+ * context has no more in flight than the device has tags for it, or for all if they
  * share tags: a request that waits for a tag would be counted as one that the device
  * passes over.
  * A request that is given back (requeue) counts as completed, as in the paper: it

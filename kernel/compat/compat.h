@@ -42,7 +42,7 @@ extern struct blkcg blkcg_root;
 /*
  * Writeback throttling holds buffered writes back before the scheduler sees them, a
  * few at a time for the whole disk: a scheduler that shares it by cgroup turns that
- * off while it is there, unless somebody set wbt_lat_usec. A flag says that it stays off
+ * off while it is there, unless wbt_lat_usec was set. A flag says that it stays off
  * if something else, such as io.cost, sets the default meanwhile. Called with the queue
  * frozen and its elevator set.
  */

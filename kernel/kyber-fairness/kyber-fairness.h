@@ -401,6 +401,7 @@ extern isolio_attrs_const struct elv_fs_entry kf_attrs[];
 void kf_tunables_init(struct kf_queue *kq);
 
 /* ready.c */
+bool kf_is_urgent(struct kf_group *kg, struct request *rq);
 void kf_ready_init(struct kf_hctx *kh);
 void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		     struct kf_backlog *kb);

@@ -284,22 +284,6 @@ static void kf_rq_set_token(struct request *rq, int token, u32 cost_bytes,
 				   (unsigned long)(token + 1));
 }
 
-/*
- * Others may be waiting for these, so no budget holds them back; it is charged all the
- * same, up to a bound. What the block layer inserts at the head (requeues). Writes
- * that a flush follows: while one is queued or in flight, the block layer sends no
- * other flush for up to 5 s. Pages that are swapped out, for memory. What is submitted
- * by a task that has to get out. Metadata and journals of filesystems, but not without
- * end: see kf_group_may_go_first().
- */
-static bool kf_is_urgent(struct kf_group *kg, struct request *rq)
-{
-	if (rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP ||
-	    kf_task_must_get_out())
-		return true;
-	return rq->cmd_flags & REQ_META && kf_group_may_go_first(kg);
-}
-
 static struct kf_group *kf_bio_group(struct kf_queue *kq, struct bio *bio)
 {
 	struct blkcg_gq *blkg = bio ? bio->bi_blkg : NULL;

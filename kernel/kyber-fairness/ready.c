@@ -67,6 +67,22 @@ static void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
 }
 
 /*
+ * Others may be waiting for these, so no budget holds them back; it is charged all the
+ * same, up to a bound. What the block layer inserts at the head (requeues). Writes
+ * that a flush follows: while one is queued or in flight, the block layer sends no
+ * other flush for up to 5 s. Pages that are swapped out, for memory. What is submitted
+ * by a task that has to get out. Metadata and journals of filesystems, but not without
+ * end: see kf_group_may_go_first().
+ */
+bool kf_is_urgent(struct kf_group *kg, struct request *rq)
+{
+	if (rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP ||
+	    kf_task_must_get_out())
+		return true;
+	return rq->cmd_flags & REQ_META && kf_group_may_go_first(kg);
+}
+
+/*
  * A direct write: of these a program has outstanding what it chose to. Of the page
  * cache's there are as many as there are tags, and often of 1 MiB, whether somebody
  * waits for the file (fsync) or not. Writeback throttling tells them apart like this.
