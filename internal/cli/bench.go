@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/bench"
-	"isolio/internal/experiment"
 	"isolio/internal/failure"
-	"isolio/internal/result"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
 )
 
 // benchFlags are the flags of `isolio bench` besides a measurement's.

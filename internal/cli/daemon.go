@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/block"
-	"isolio/internal/daemon"
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
+	"isolio/internal/host/daemon"
+	"isolio/internal/host/rule"
 	"isolio/internal/plan"
-	"isolio/internal/rule"
 )
 
 // daemonFlags are the flags of `isolio daemon`.

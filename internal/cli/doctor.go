@@ -5,7 +5,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"isolio/internal/doctor"
+	"isolio/internal/host/doctor"
 )
 
 func newDoctorCommand() *cobra.Command {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/activation"
-	"isolio/internal/block"
 	"isolio/internal/failure"
+	"isolio/internal/host/activation"
+	"isolio/internal/host/block"
 	"isolio/internal/plan"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/experiment"
 	"isolio/internal/failure"
-	"isolio/internal/report"
-	"isolio/internal/result"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/report"
+	"isolio/internal/lab/result"
 )
 
 // measurement is what `bench` and `lab` have in common: an experiment comes

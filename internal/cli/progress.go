@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/term"
 
-	"isolio/internal/bench"
-	"isolio/internal/experiment"
-	"isolio/internal/result"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
 )
 
 // progressLine shows how far a measurement is, on one line of a terminal that

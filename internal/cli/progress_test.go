@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/bench"
-	"isolio/internal/experiment"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
 )
 
 // schedulers is an experiment without cases.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/failure"
-	"isolio/internal/status"
+	"isolio/internal/host/status"
 )
 
 func newStatusCommand() *cobra.Command {

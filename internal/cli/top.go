@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"isolio/internal/block"
-	"isolio/internal/container"
 	"isolio/internal/failure"
-	"isolio/internal/top"
-	"isolio/internal/usage"
+	"isolio/internal/host/block"
+	"isolio/internal/host/container"
+	"isolio/internal/host/top"
+	"isolio/internal/host/usage"
 )
 
 // topFlags are the flags of `isolio top`.

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"isolio/internal/assignment"
 	"isolio/internal/failure"
+	"isolio/internal/host/assignment"
+	"isolio/internal/host/status"
+	"isolio/internal/host/target"
 	"isolio/internal/plan"
-	"isolio/internal/status"
-	"isolio/internal/target"
 )
 
 // weightFlags are the flags of `isolio weight`.

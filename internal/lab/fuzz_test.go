@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"isolio/internal/bench"
 	"isolio/internal/fuzzlimit"
-	"isolio/internal/result"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/result"
 )
 
 // FuzzReport takes lines that a VM writes. A result in them is written as a

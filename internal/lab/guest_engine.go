@@ -10,9 +10,9 @@ import (
 	"os"
 	"runtime"
 
-	"isolio/internal/bench"
-	"isolio/internal/experiment"
 	"isolio/internal/failure"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
 )
 
 // engineEnv marks the process that runs an experiment in the guest; with the

@@ -17,11 +17,11 @@ import (
 	"sync"
 	"time"
 
-	"isolio/internal/bench"
-	"isolio/internal/experiment"
 	"isolio/internal/failure"
-	"isolio/internal/fio"
-	"isolio/internal/result"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/fio"
+	"isolio/internal/lab/result"
 )
 
 // Options say where and how the lab runs an experiment.

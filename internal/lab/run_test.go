@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/bench"
-	"isolio/internal/experiment"
 	"isolio/internal/failure"
-	"isolio/internal/result"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
 )
 
 const testExperiment = `

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/cli"
-	"isolio/internal/rule"
+	"isolio/internal/host/rule"
 )
 
 // Each command has a page of its name, and that of the rules has all their keys.

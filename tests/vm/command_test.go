@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/host/status"
+	"isolio/internal/host/weight"
 	"isolio/internal/lab"
-	"isolio/internal/status"
-	"isolio/internal/weight"
 )
 
 // isolio runs the command, which is the guest's init as well, and returns what

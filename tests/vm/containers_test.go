@@ -17,9 +17,9 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
-	"isolio/internal/container"
+	"isolio/internal/host/container"
+	"isolio/internal/host/usage"
 	"isolio/internal/kmod"
-	"isolio/internal/usage"
 )
 
 // Where the container runtimes are, if this machine has any: `make

@@ -23,7 +23,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/daemon"
+	"isolio/internal/host/daemon"
 	"isolio/internal/lab"
 )
 

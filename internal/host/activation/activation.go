@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: MIT
+
+// Package activation gives a disk a scheduler that shares, for now or for good,
+// and takes it away again so that nothing is left.
+package activation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/host/block"
+	"isolio/internal/host/weight"
+	"isolio/internal/kmod"
+	"isolio/internal/plan"
+)
+
+// Schedulers are those that can be chosen.
+var Schedulers = []string{"kyber-fairness", "bfq", "rsd", "sfq"}
+
+// Default is the scheduler if none is named.
+const Default = "kyber-fairness"
+
+// Request is what a user wants.
+type Request struct {
+	// Root is the directory that stands for /, "" for / itself.
+	Root string
+	// Device is a disk's name or node.
+	Device string
+	// Scheduler is the one to have; of Disable, the one to go back to, "" for
+	// that of before.
+	Scheduler string
+	// Module is a module's file to load, "" for the one that is installed.
+	Module string
+	// Persist has the scheduler come back with every boot.
+	Persist bool
+	// Self is this program's file, which loads a module that is not installed.
+	Self string
+}
+
+// Plan is what is done.
+type Plan struct {
+	Steps []plan.Step
+	// Notes are what the user should know, a line each.
+	Notes []string
+	// Report is the state of things when it is done.
+	Report Report
+	device *block.Device
+}
+
+// Report is what `isolio enable` and `disable` print.
+type Report struct {
+	Schema    int    `json:"schema"`
+	Disk      string `json:"disk"`
+	Scheduler string `json:"scheduler"`
+	// Before is the scheduler that there was.
+	Before string `json:"before"`
+	// Rule is the udev rule that was written or removed, "" for none.
+	Rule string `json:"rule,omitempty"`
+	// Changed is false if everything was so already.
+	Changed bool `json:"changed"`
+}
+
+// record is what Disable has to know: how the disk was before. It is in a
+// directory that is empty after a boot, as the disk is itself again.
+type record struct {
+	Scheduler  string `json:"scheduler"`
+	Before     string `json:"before"`
+	NrRequests int    `json:"nr_requests"`
+	// Loaded is the module that Enable loaded, "" for none.
+	Loaded string `json:"loaded,omitempty"`
+}
+
+func recordFile(sys block.System, name string) string {
+	return sys.Path("run/isolio/enabled", name+".json")
+}
+
+// readRecord reads a disk's record; nil is none.
+func readRecord(sys block.System, name string) (*record, string, error) {
+	text, err := os.ReadFile(recordFile(sys, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil || r.Before == "" {
+		return nil, "", fmt.Errorf("%s: damaged; remove it, and name the scheduler to go back to with --scheduler", recordFile(sys, name))
+	}
+	return &r, string(text), nil
+}
+
+// Enable decides how a disk gets its scheduler. Nothing is changed.
+func Enable(r Request) (*Plan, error) {
+	if !slices.Contains(Schedulers, r.Scheduler) {
+		return nil, failure.Usagef("scheduler %q: allowed: %s", r.Scheduler, strings.Join(Schedulers, ", "))
+	}
+	sys := block.System{Root: r.Root}
+	device, info, err := find(sys, r.Device)
+	if err != nil {
+		return nil, err
+	}
+	if err := suits(sys, info, r.Scheduler); err != nil {
+		return nil, err
+	}
+	p := &Plan{device: device, Report: Report{Schema: 1, Disk: info.Name, Scheduler: r.Scheduler, Before: info.Scheduler}}
+	if len(weight.Acting(r.Scheduler, false)) == 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s knows no weights of cgroups", r.Scheduler))
+	}
+	loading, err := p.load(sys, info, r)
+	if err != nil {
+		return nil, err
+	}
+	switching, err := device.SetScheduler(r.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	rec, old, err := readRecord(sys, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil {
+		rec = &record{Before: info.Scheduler, NrRequests: info.NrRequests}
+		if len(switching) == 0 { // somebody else has chosen it
+			rec.Before = usual(info)
+		}
+	}
+	if loading != "" {
+		rec.Loaded = loading
+	}
+	if rec.Scheduler = r.Scheduler; len(switching) > 0 {
+		text, err := json.Marshal(rec)
+		if err != nil {
+			return nil, err
+		}
+		p.Steps = append(p.Steps, switching...)
+		p.Steps = append(p.Steps, plan.Step{Create: true, Path: recordFile(sys, info.Name), Value: string(text) + "\n", Undo: old})
+	}
+	if r.Persist {
+		if err := p.persist(sys, info, rec); err != nil {
+			return nil, err
+		}
+	}
+	p.Report.Changed = len(p.Steps) > 0
+	return p, nil
+}
+
+func find(sys block.System, name string) (*block.Device, block.Info, error) {
+	device, err := sys.Find(name)
+	if err != nil {
+		return nil, block.Info{}, err
+	}
+	info, err := device.Info()
+	return device, info, err
+}
+
+// suits says of a device that cannot have the scheduler which one can.
+func suits(sys block.System, info block.Info, scheduler string) error {
+	for _, above := range info.Above {
+		if _, up, err := find(sys, above); err == nil && up.Kind == block.Multipath {
+			return failure.Unsupportedf("device %s: is a path of the multipath device %s, where requests wait: isolio enable %s", info.Name, above, above)
+		}
+	}
+	switch {
+	case !info.TakesScheduler && len(info.Below) > 0:
+		return failure.Unsupportedf("device %s: passes requests on to others, where a scheduler works: isolio enable %s", info.Name, strings.Join(info.Below, " and "))
+	case !info.TakesScheduler:
+		return failure.Unsupportedf("device %s: its driver takes no scheduler, only none: %s", info.Name, others(sys))
+	case info.Zoned:
+		return failure.Unsupportedf("device %s: is zoned, and %s does not keep the order of writes that it needs; use another disk", info.Name, scheduler)
+	}
+	return nil
+}
+
+// others names the disks that could be meant.
+func others(sys block.System) string {
+	all, err := sys.All()
+	var names []string
+	for _, i := range all {
+		if i.TakesScheduler && i.SizeBytes > 0 {
+			names = append(names, i.Name)
+		}
+	}
+	if err != nil || len(names) == 0 {
+		return "no disk of this machine takes one"
+	}
+	return "those that take one: " + strings.Join(names, ", ")
+}
+
+// load plans to load the scheduler's module if it is not there, and returns its
+// name then.
+func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error) {
+	if slices.Contains(info.Available, r.Scheduler) {
+		if r.Module != "" {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is there already: %s is not loaded", r.Scheduler, r.Module))
+		}
+		return "", nil
+	}
+	name := moduleOf(r.Scheduler)
+	file := r.Module
+	if file == "" {
+		var err error
+		if file, err = kmod.Installed(r.Root, sys.Release(), name); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case file == "" && name == "bfq":
+		return "", failure.Unsupportedf("scheduler bfq: kernel %s has no module bfq; isolio enable %s uses kyber-fairness", sys.Release(), r.Device)
+	case file == "":
+		return "", failure.Unsupportedf("scheduler %s: there is no module %s for kernel %s; `make install` in isolio's source, or the package isolio-dkms, builds it",
+			r.Scheduler, name, sys.Release())
+	case name != "bfq": // the kernel's own modules fit it
+		spec, err := kmod.LoadSpec(sys.Path(kmod.RunningBTF))
+		if err != nil {
+			return "", err
+		}
+		if err := kmod.CheckLayout(file, spec); err != nil {
+			return "", err
+		}
+	}
+	command := []string{modprobe(r), name}
+	if r.Module != "" {
+		command = []string{r.Self, "kmod", "load", r.Module}
+	}
+	p.Steps = append(p.Steps, plan.Step{Command: command})
+	return name, nil
+}
+
+// moduleOf is the name of a scheduler's module.
+func moduleOf(scheduler string) string {
+	if scheduler == "bfq" || scheduler == "mq-deadline" { // whose file has no more than that
+		return scheduler
+	}
+	return scheduler + "-iosched"
+}
+
+// modprobe is the program, below root in a tree for tests.
+func modprobe(r Request) string {
+	if r.Root == "" {
+		return "modprobe"
+	}
+	return filepath.Join(r.Root, "usr/sbin/modprobe")
+}
+
+// Disable decides how a disk goes back to what it was. Nothing is changed.
+func Disable(r Request) (*Plan, error) {
+	sys := block.System{Root: r.Root}
+	device, info, err := find(sys, r.Device)
+	if err != nil {
+		return nil, err
+	}
+	rec, text, err := readRecord(sys, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{device: device, Report: Report{Schema: 1, Disk: info.Name, Before: info.Scheduler}}
+	before, err := p.forget(sys, info)
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil {
+		rec = &record{Scheduler: info.Scheduler, Before: before}
+	}
+	if r.Scheduler != "" {
+		if err := known(sys, info, r.Scheduler); err != nil {
+			return nil, err
+		}
+		rec.Before = r.Scheduler
+	}
+	if rec.Before == "" {
+		rec.Before = usual(info)
+	}
+	p.Report.Scheduler = info.Scheduler
+	switch {
+	case rec.Scheduler != info.Scheduler:
+		p.Notes = append(p.Notes, fmt.Sprintf("%s has %s now, which isolio did not choose: it stays", info.Name, info.Scheduler))
+	case slices.Contains(Schedulers, info.Scheduler):
+		p.Report.Scheduler = rec.Before
+		if err := p.restore(rec); err != nil {
+			return nil, err
+		}
+	}
+	if text != "" {
+		p.Steps = append(p.Steps, plan.Step{Remove: true, Path: recordFile(sys, info.Name), Undo: text})
+	}
+	if err := p.unload(sys, info, rec, r); err != nil {
+		return nil, err
+	}
+	p.Report.Changed = len(p.Steps) > 0
+	return p, nil
+}
+
+// known refuses what is no scheduler of the disk's, nor a module's that the kernel
+// would load.
+func known(sys block.System, info block.Info, scheduler string) error {
+	if slices.Contains(info.Available, scheduler) {
+		return nil
+	}
+	if file, err := kmod.Installed(sys.Root, sys.Release(), moduleOf(scheduler)); err != nil || file != "" {
+		return err
+	}
+	return failure.Usagef("scheduler %q: device %s has no such; allowed: %s", scheduler, info.Name, strings.Join(info.Available, ", "))
+}
+
+// usual is the kernel's own choice: mq-deadline for one hardware queue, nothing
+// for several.
+func usual(info block.Info) string {
+	if info.Queues == 1 && slices.Contains(info.Available, "mq-deadline") {
+		return "mq-deadline"
+	}
+	return "none"
+}
+
+// restore brings back the scheduler and how many requests it holds. A change of
+// scheduler resets that number.
+func (p *Plan) restore(rec *record) error {
+	steps, err := p.device.SetScheduler(rec.Before)
+	if err != nil {
+		return err
+	}
+	p.Steps = append(p.Steps, steps...)
+	if len(steps) > 0 && rec.NrRequests > 0 {
+		requests := p.device.SetNrRequests(rec.NrRequests)
+		requests.IfDiffers = true // fewer than 4 tags cannot be written
+		p.Steps = append(p.Steps, requests)
+	}
+	return nil
+}
+
+// unload plans to unload the module that Enable loaded, if no other disk has
+// its scheduler.
+func (p *Plan) unload(sys block.System, info block.Info, rec *record, r Request) error {
+	if rec.Loaded == "" {
+		return nil
+	}
+	all, err := sys.All()
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.Name != info.Name && other.Scheduler == rec.Scheduler {
+			p.Notes = append(p.Notes, fmt.Sprintf("the module %s stays: %s uses it", rec.Loaded, other.Name))
+			return p.inherit(sys, other.Name, rec.Loaded)
+		}
+	}
+	command := []string{r.Self, "kmod", "unload", rec.Loaded}
+	if r.Root != "" {
+		command = []string{modprobe(r), "-r", rec.Loaded}
+	}
+	p.Steps = append(p.Steps, plan.Step{Command: command})
+	return nil
+}
+
+// inherit leaves the unloading of a module to the last disk that uses it.
+func (p *Plan) inherit(sys block.System, name, module string) error {
+	rec, old, err := readRecord(sys, name)
+	if err != nil || rec == nil {
+		return err
+	}
+	rec.Loaded = module
+	text, err := json.Marshal(rec)
+	p.Steps = append(p.Steps, plan.Step{Create: true, Path: recordFile(sys, name), Value: string(text) + "\n", Undo: old})
+	return err
+}
+
+// Verify reads back what the disk has.
+func (p *Plan) Verify() error {
+	active, _, err := p.device.Schedulers()
+	if err != nil {
+		return err
+	}
+	if active != p.Report.Scheduler {
+		return fmt.Errorf("device %s: has scheduler %s after %s was written: does a udev rule or tuned change it? `isolio doctor` looks",
+			p.Report.Disk, active, p.Report.Scheduler)
+	}
+	return nil
+}
+
+// String is the report on one line.
+func (r Report) String() string {
+	text := fmt.Sprintf("%s: scheduler %s", r.Disk, r.Scheduler)
+	switch {
+	case !r.Changed:
+		text += ", as before"
+	case r.Before != r.Scheduler:
+		text += ", was " + r.Before
+	}
+	if r.Rule != "" {
+		text += "; " + r.Rule
+	}
+	return text
+}
+
+// ruleDir is where an administrator's udev rules are.
+func ruleDir(sys block.System) string {
+	return sys.Path(filepath.Join("etc", "udev", "rules.d"))
+}

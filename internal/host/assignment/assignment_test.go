@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+
+package assignment
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"isolio/internal/host/target"
+)
+
+// machine is a root with a disk of that scheduler, a unit and a plain cgroup.
+func machine(t *testing.T, scheduler string, more map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	files := map[string]string{
+		"run/systemd/system/x":                                 "",
+		"sys/block/sda/dev":                                    "8:0\n",
+		"sys/block/sda/size":                                   "1000\n",
+		"sys/block/sda/queue/scheduler":                        "none [" + scheduler + "]\n",
+		"sys/fs/cgroup/cgroup.controllers":                     "io\n",
+		"sys/fs/cgroup/cgroup.subtree_control":                 "io\n",
+		"sys/fs/cgroup/plain/io.weight":                        "default 100\n",
+		"sys/fs/cgroup/plain/io.bfq.weight":                    "default 100\n",
+		"sys/fs/cgroup/plain/io.kyber.weight":                  "default 100\n",
+		"sys/fs/cgroup/system.slice/a.service/io.weight":       "default 100\n",
+		"sys/fs/cgroup/system.slice/a.service/io.bfq.weight":   "default 100\n",
+		"sys/fs/cgroup/system.slice/b.service/cgroup.procs":    "",
+		"sys/fs/cgroup/system.slice/c.service/io.kyber.weight": "default 100\n8:0 30\n",
+	}
+	maps.Copy(files, more)
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func decide(t *testing.T, root, name, device string, n int) (*Plan, error) {
+	t.Helper()
+	world, err := target.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := world.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Decide(world, Request{Root: root, Target: found, Device: device, N: n})
+}
+
+// What is written for whom, under each mechanism.
+func TestDecide(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	pod := "sys/fs/cgroup/kubepods.slice/kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"
+	scope := "sys/fs/cgroup/system.slice/docker-" + id + ".scope"
+	iocost := map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"}
+	for _, tt := range []struct {
+		what, scheduler string
+		more            map[string]string
+		target, device  string
+		n               int
+		want            []string // below root, systemctl's without its path
+	}{
+		{"plain", "kyber-fairness", nil, "plain", "", 500, []string{"echo '500' > plain/io.kyber.weight"}},
+		{"plain, default", "kyber-fairness", nil, "plain", "", 0, []string{"echo '100' > plain/io.kyber.weight"}},
+		{"plain, bfq", "bfq", nil, "plain", "", 500, []string{"echo '500' > plain/io.bfq.weight"}},
+		{"plain, io.cost", "none", iocost, "plain", "", 500, []string{"echo '500' > plain/io.weight"}},
+		{"plain, both", "bfq", iocost, "plain", "", 500, []string{"echo '500' > plain/io.bfq.weight", "echo '500' > plain/io.weight"}},
+		{"plain, one disk", "bfq", nil, "plain", "sda", 500, []string{"echo '8:0 500' > plain/io.bfq.weight"}},
+		{"unit that has the file", "kyber-fairness", nil, "c.service", "", 500,
+			[]string{"echo '500' > system.slice/c.service/io.kyber.weight", "set-property c.service IOWeight=500"}},
+		{"unit without the io controller, which systemd gives", "kyber-fairness", nil, "b.service", "", 500,
+			[]string{"set-property b.service IOWeight=500", "echo '500' > system.slice/b.service/io.kyber.weight"}},
+		{"unit, one disk", "kyber-fairness", nil, "c.service", "sda", 500, []string{"echo '8:0 500' > system.slice/c.service/io.kyber.weight"}},
+		{"unit without the io controller, one disk", "kyber-fairness", nil, "b.service", "sda", 500,
+			[]string{"set-property --runtime b.service IOAccounting=yes", "echo '8:0 500' > system.slice/b.service/io.kyber.weight"}},
+		{"unit, one disk, default", "kyber-fairness", nil, "c.service", "sda", 0, []string{"echo '8:0 default' > system.slice/c.service/io.kyber.weight"}},
+		{"pod's slice", "kyber-fairness", map[string]string{pod + "/io.kyber.weight": "default 100\n", pod + "/crio-" + id + ".scope/io.kyber.weight": "default 100\n"},
+			filepath.Base(pod), "", 500, []string{"echo '500' > " + strings.TrimPrefix(pod, "sys/fs/cgroup/") + "/io.kyber.weight", "set-property --runtime " + filepath.Base(pod) + " IOWeight=500"}},
+		{"container that has the file", "kyber-fairness", map[string]string{scope + "/io.kyber.weight": "default 100\n"}, id, "", 500,
+			[]string{"echo '500' > system.slice/docker-" + id + ".scope/io.kyber.weight"}},
+		{"container without the io controller", "kyber-fairness", map[string]string{scope + "/cgroup.procs": ""}, id, "", 500,
+			[]string{"set-property --runtime docker-" + id + ".scope IOAccounting=yes", "echo '500' > system.slice/docker-" + id + ".scope/io.kyber.weight"}},
+		{"container, bfq", "bfq", map[string]string{scope + "/io.bfq.weight": "default 100\n"}, id, "", 200,
+			[]string{"set-property --runtime docker-" + id + ".scope IOWeight=1200"}},
+		{"unit, bfq", "bfq", nil, "a.service", "", 200, []string{"set-property a.service IOWeight=1200"}},
+		{"unit, io.cost", "none", iocost, "a.service", "", 200, []string{"set-property a.service IOWeight=200"}},
+		{"unit, io.cost, one disk", "none", iocost, "a.service", "sda", 200, []string{"set-property a.service 'IODeviceWeight=/dev/sda 200'"}},
+		{"unit, both", "bfq", iocost, "a.service", "", 200,
+			[]string{"echo '200' > system.slice/a.service/io.bfq.weight", "set-property a.service IOWeight=200"}},
+	} {
+		root := machine(t, tt.scheduler, tt.more)
+		p, err := decide(t, root, tt.target, tt.device, tt.n)
+		if err != nil {
+			t.Errorf("%s: %v", tt.what, err)
+			continue
+		}
+		var got []string
+		for _, step := range p.Steps {
+			line := strings.ReplaceAll(step.String(), root+"/sys/fs/cgroup/", "")
+			got = append(got, strings.ReplaceAll(line, root+"/usr/bin/systemctl ", ""))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s:\n got %q\nwant %q", tt.what, got, tt.want)
+		}
+	}
+}
+
+// Who has no sibling is told so, and whose weight goes with the unit.
+func TestNotes(t *testing.T) {
+	root := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n"})
+	p, err := decide(t, root, "pod/only", "", 500)
+	if err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "give pod the weight") {
+		t.Errorf("notes %q, %v", p.Notes, err)
+	}
+	if p, err = decide(t, root, "c.service", "sda", 500); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "lasts until c.service stops") {
+		t.Errorf("notes %q, %v", p.Notes, err)
+	}
+	if p, err = decide(t, root, "plain", "", 500); err != nil || len(p.Notes) != 0 {
+		t.Errorf("notes %q, %v", p.Notes, err)
+	}
+}
+
+// A weight that is not there afterwards is an error.
+func TestVerify(t *testing.T) {
+	root := machine(t, "kyber-fairness", nil)
+	for _, tt := range []struct {
+		device, text string
+		n            int
+		ok           bool
+	}{
+		{"", "default 500\n", 500, true},
+		{"", "default 100\n", 500, false},
+		{"", "default 100\n", 0, true},
+		{"", "default 500\n", 0, false},
+		{"sda", "default 100\n8:0 500\n", 500, true},
+		{"sda", "default 100\n8:0 400\n", 500, false},
+		{"sda", "default 300\n", 0, true},
+		{"sda", "default 300\n8:0 500\n", 0, false},
+	} {
+		p, err := decide(t, root, "plain", tt.device, tt.n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p.Steps[0].Path, []byte(tt.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Verify(); (err == nil) != tt.ok {
+			t.Errorf("%d on %q, %q: %v", tt.n, tt.device, tt.text, err)
+		}
+	}
+}

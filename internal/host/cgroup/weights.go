@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/host/weight"
+	"isolio/internal/plan"
+)
+
+// Find returns the cgroup v2 tree of the machine below root, "" for /. Where
+// there are several mounts, it is the one with the io controller. Without any,
+// the tree is where it should be, and Check says what is missing.
+func Find(root string) (Tree, error) {
+	usual := Tree{Root: filepath.Join("/", root, "sys/fs/cgroup")}
+	text, err := os.ReadFile(filepath.Join("/", root, "proc/self/mountinfo"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return usual, nil
+	}
+	if err != nil {
+		return usual, err
+	}
+	var found []Tree
+	for line := range strings.Lines(string(text)) {
+		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
+		fields := strings.Fields(line)
+		end := slices.Index(fields, "-")
+		if len(fields) > 4 && end > 0 && end+1 < len(fields) && fields[end+1] == "cgroup2" {
+			found = append(found, Tree{Root: filepath.Join("/", root, fields[4])})
+		}
+	}
+	for _, t := range found {
+		if controllers, err := t.words("cgroup.controllers"); err == nil && slices.Contains(controllers, "io") {
+			return t, nil
+		}
+	}
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	return usual, nil
+}
+
+// Groups lists all groups below the root, by their paths from there, parents
+// before children.
+func (t Tree) Groups() ([]string, error) {
+	var groups []string
+	var list func(group string) error
+	list = func(group string) error {
+		entries, err := os.ReadDir(t.Path(group))
+		if gone(err) && group != "" {
+			return nil // it went while we looked
+		}
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if !entry.IsDir() {
+				continue
+			}
+			child := filepath.Join(group, entry.Name())
+			groups = append(groups, child)
+			if t.isLeaf(child) {
+				continue
+			}
+			if err := list(child); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return groups, list("")
+}
+
+// isLeaf reports whether a group has no children: its directory has two links
+// then, its own and its name. So the fifty files of each need not be listed. File
+// systems that do not count links say 1.
+func (t Tree) isLeaf(group string) bool {
+	var stat syscall.Stat_t
+	return syscall.Lstat(t.Path(group), &stat) == nil && stat.Nlink == 2
+}
+
+// gone reports whether a group or its file has been removed.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+}
+
+// Weights reads a weight file of a group; there is false if it has no such
+// file, or is gone.
+func (t Tree) Weights(group, file string) (v weight.Values, there bool, err error) {
+	var room [512]byte // most have one line
+	text, err := read(t.Path(group, file), room[:])
+	if gone(err) {
+		return weight.Values{Default: weight.Default}, false, nil
+	}
+	if err != nil {
+		return v, false, err
+	}
+	if v, err = weight.Parse(string(text)); err != nil {
+		return v, false, fmt.Errorf("%s: %w", t.Path(group, file), err)
+	}
+	return v, true, nil
+}
+
+// read reads a file with as few system calls as can be, into the room or what is
+// made for it: hundreds of files are read again and again.
+func read(file string, room []byte) ([]byte, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: file, Err: err}
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Pread(fd, room, 0)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: file, Err: err}
+		case n < len(room):
+			return room[:n], nil
+		default:
+			room = make([]byte, 4*len(room))
+		}
+	}
+}
+
+// SetWeight returns the step that writes a group's weight, on one disk
+// "MAJ:MIN" or with "" on all that have none of their own. 0 takes back what
+// was said.
+func (t Tree) SetWeight(group, file, majMin string, n int) (plan.Step, error) {
+	now, _, err := t.Weights(group, file)
+	if err != nil {
+		return plan.Step{}, err
+	}
+	s := t.Set(group, file, strconv.Itoa(n))
+	s.Undo = strconv.Itoa(now.Default)
+	if n == 0 {
+		s.Value = strconv.Itoa(weight.Default)
+	}
+	if majMin == "" {
+		return s, nil
+	}
+	s.Value, s.Undo = majMin+" "+s.Value, majMin+" default"
+	if n == 0 {
+		s.Value = majMin + " default"
+	}
+	if old, ok := now.Devices[majMin]; ok {
+		s.Undo = majMin + " " + strconv.Itoa(old)
+	}
+	return s, nil
+}
+
+// Passes reports whether a group's children get the io controller.
+func (t Tree) Passes(group string) (bool, error) {
+	words, err := t.words(filepath.Join(group, "cgroup.subtree_control"))
+	if gone(err) {
+		return false, nil
+	}
+	return slices.Contains(words, "io"), err
+}
+
+// IOCost lists the disks, by "MAJ:MIN", that io.cost is enabled on.
+func (t Tree) IOCost() (map[string]bool, error) {
+	text, err := os.ReadFile(t.Path("io.cost.qos"))
+	if err != nil && !gone(err) {
+		return nil, err
+	}
+	enabled := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if slices.Contains(words, "enable=1") {
+			enabled[words[0]] = true
+		}
+	}
+	return enabled, nil
+}

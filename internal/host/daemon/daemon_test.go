@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: MIT
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"isolio/internal/host/weight"
+)
+
+func TestDecide(t *testing.T) {
+	dflt := func(n int) weight.Values { return weight.Values{Default: n} }
+	all := func(n int) map[string]int { return map[string]int{everyDisk: n} }
+	marked := func(weight, before int) mark { return mark{everyDisk: {weight, before}} }
+	one := func(n int) []change { return []change{{everyDisk, n}} }
+	const disk = "259:0"
+	for _, tt := range []struct {
+		name    string
+		want    map[string]int
+		have    weight.Values
+		last    mark
+		changes []change
+		next    mark
+	}{
+		{"nobody asks", nil, dflt(100), nil, nil, mark{}},
+		{"nobody asks, set by hand", nil, dflt(300), nil, nil, mark{}},
+		{"asked", all(500), dflt(100), nil, one(500), marked(500, 100)},
+		{"asked and there", all(500), dflt(500), marked(500, 100), nil, marked(500, 500)},
+		{"asked for the default", all(100), dflt(100), nil, nil, marked(100, 100)},
+		{"killed between mark and weight", all(500), dflt(100), marked(500, 100), one(500), marked(500, 100)},
+		{"asked anew", all(700), dflt(500), marked(500, 500), one(700), marked(700, 500)},
+		{"killed there", all(700), dflt(500), marked(700, 500), one(700), marked(700, 500)},
+		{"the module was loaded again", all(500), dflt(100), marked(500, 500), one(500), marked(500, 100)},
+		{"set by hand before", all(500), dflt(300), nil, nil, marked(500, 500)},
+		{"still", all(500), dflt(300), marked(500, 500), nil, marked(500, 500)},
+		{"asked anew, over what was set by hand", all(600), dflt(300), marked(500, 500), one(600), marked(600, 300)},
+		{"overridden", all(500), dflt(42), marked(500, 100), nil, marked(500, 100)},
+		{"nobody asks any more", nil, dflt(500), marked(500, 100), one(0), marked(0, 500)},
+		{"killed there too", nil, dflt(500), marked(0, 500), one(0), marked(0, 500)},
+		{"taken back", nil, dflt(100), marked(0, 500), nil, mark{}},
+		{"nobody asks any more, overridden", nil, dflt(42), marked(500, 500), nil, mark{}},
+		{"one disk", map[string]int{disk: 900}, dflt(100), nil, []change{{disk, 900}}, mark{disk: {900, 0}}},
+		{"one disk, no more", nil, weight.Values{Default: 100, Devices: map[string]int{disk: 900}}, mark{disk: {900, 0}},
+			[]change{{disk, 0}}, mark{disk: {0, 900}}},
+		{"one disk, by hand", nil, weight.Values{Default: 100, Devices: map[string]int{disk: 7}}, mark{disk: {900, 0}}, nil, mark{}},
+		{"one disk, asked for the default", map[string]int{disk: 100}, dflt(100), nil, []change{{disk, 100}}, mark{disk: {100, 0}}},
+	} {
+		changes, next := decide(tt.want, tt.have, tt.last)
+		if !reflect.DeepEqual(changes, tt.changes) || !reflect.DeepEqual(next, tt.next) {
+			t.Errorf("%s: %v, %v; want %v, %v", tt.name, changes, next, tt.changes, tt.next)
+		}
+	}
+}
+
+const (
+	idA = "1111111111111111111111111111111111111111111111111111111111111111"
+	idB = "2222222222222222222222222222222222222222222222222222222222222222"
+)
+
+// A host is a tree of files with two containers that runc started without bfq,
+// and a unit of systemd's, and a daemon for it.
+type host struct {
+	*Daemon
+	t testing.TB
+}
+
+func newHost(t testing.TB, rules string) *host {
+	t.Helper()
+	h := &host{t: t}
+	h.Daemon = &Daemon{Root: t.TempDir(), Every: time.Hour, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	h.RuleFile = filepath.Join(h.Root, "etc/isolio.toml")
+	h.put("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n")
+	h.put("sys/fs/cgroup/cgroup.subtree_control", "cpu io memory\n")
+	h.put("sys/block/sda/dev", "8:0\n")
+	h.put("sys/block/sda/size", "8388608\n")
+	h.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]\n")
+	h.put("sys/block/sda/queue/iosched/share_by", "[bytes] iops time\n")
+	h.group("docker/"+idA, 1920) // --blkio-weight 200
+	h.group("docker/"+idB, 910)  // 100
+	h.group("system.slice/backup.service", 250)
+	h.group("idle", 100)
+	h.put("var/lib/docker/containers/"+idA+"/config.v2.json", `{"ID":"`+idA+`","Name":"/web","Config":{"Labels":{"tier":"gold"}}}`)
+	h.put("var/lib/docker/containers/"+idB+"/config.v2.json", `{"ID":"`+idB+`","Name":"/batch"}`)
+	if rules != "" {
+		h.put("etc/isolio.toml", rules)
+	}
+	if err := h.Open(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *host) put(name, text string) {
+	h.t.Helper()
+	file := filepath.Join(h.Root, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// group makes a cgroup with an io.weight.
+func (h *host) group(name string, ioWeight int) {
+	h.t.Helper()
+	h.put("sys/fs/cgroup/"+name+"/io.kyber.weight", "default 100\n")
+	h.put("sys/fs/cgroup/"+name+"/io.weight", fmt.Sprintf("default %d\n", ioWeight))
+}
+
+// weights are the values in the groups' io.kyber.weight. A file keeps what is
+// written to it, where the kernel would answer with its own words.
+func (h *host) weights(groups ...string) string {
+	h.t.Helper()
+	var all []string
+	for _, group := range groups {
+		text, err := os.ReadFile(filepath.Join(h.Root, "sys/fs/cgroup", group, "io.kyber.weight"))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		all = append(all, strings.TrimPrefix(strings.TrimSpace(string(text)), "default "))
+	}
+	return strings.Join(all, " ")
+}
+
+func (h *host) once() int {
+	h.t.Helper()
+	nr, err := h.Once(context.Background())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return nr
+}
+
+var everybody = []string{"docker/" + idA, "docker/" + idB, "system.slice/backup.service", "idle"}
+
+// What was asked for is what weights are to each other: 200, 100, 250.
+func TestOnce(t *testing.T) {
+	h := newHost(t, "")
+	if nr := h.once(); nr != 2 || h.weights(everybody...) != "200 100 250 100" {
+		t.Errorf("%d written: %s", nr, h.weights(everybody...))
+	}
+	if nr := h.once(); nr != 0 {
+		t.Errorf("%d written again", nr)
+	}
+	h.put("sys/fs/cgroup/system.slice/backup.service/io.weight", "default 100\n")
+	if nr := h.once(); nr != 1 || h.weights("system.slice/backup.service") != "100" {
+		t.Errorf("IOWeight taken back: %d written: %s", nr, h.weights(everybody...))
+	}
+}
+
+// A daemon that was killed is replaced by one that knows as much.
+func TestAnotherDaemonGoesOn(t *testing.T) {
+	h := newHost(t, "[[rule]]\nname = \"web\"\nweight = 700\n")
+	if err := (&marks{}).set(h.Root, mark{everyDisk: {1, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if (&marks{}).get(h.Root) == nil {
+		t.Skip("the file system of the temporary directory has no extended attributes")
+	}
+	h.once()
+	h.put("etc/isolio.toml", "")
+	h.put("sys/fs/cgroup/docker/"+idB+"/io.kyber.weight", "42\n") // by hand
+	next := &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every, Log: h.Log}
+	if err := next.Open(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.Once(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.weights(everybody...); got != "200 42 250 100" {
+		t.Errorf("weights %s, want the one asked for, the one set by hand, and the others", got)
+	}
+}
+
+// What a specification asks for holds when systemd resets the files.
+func TestDaemonReload(t *testing.T) {
+	h := newHost(t, "")
+	h.put("var/lib/docker/containers/"+idA+"/hostconfig.json", `{"BlkioWeight":200}`)
+	h.once()
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 100\n")
+	if nr := h.once(); nr != 0 || h.weights(everybody[0]) != "200" {
+		t.Errorf("%d written: %s", nr, h.weights(everybody[0]))
+	}
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2929\n") // 300
+	if nr := h.once(); nr != 1 || h.weights(everybody[0]) != "300" {
+		t.Errorf("an update: %d written: %s", nr, h.weights(everybody[0]))
+	}
+}
+
+func TestRules(t *testing.T) {
+	h := newHost(t, `
+[[rule]]
+label = "tier=gold"
+weight = 900
+[[rule]]
+name = "*"
+weight = 50
+[[rule]]
+unit = "backup.*"
+weight = 5
+[[rule]]
+unit = "idle"
+device = "sda"
+weight = 77
+[[rule]]
+unit = "idle"
+device = "sdb"
+weight = 78
+`)
+	h.once()
+	if got := h.weights(everybody...); got != "900 50 5 8:0 77" {
+		t.Errorf("weights %s", got)
+	}
+}
+
+func TestPreviewChangesNothing(t *testing.T) {
+	h := newHost(t, "[[rule]]\nname = \"web\"\nweight = 700\n")
+	changes, err := h.Preview()
+	if err != nil || len(changes) != 2 || changes[0].Value != "700" || changes[0].Why != "rule 1" || changes[1].Why != "IOWeight=250" {
+		t.Errorf("Preview = %+v, %v", changes, err)
+	}
+	if got := h.weights(everybody...); got != "100 100 100 100" {
+		t.Errorf("weights %s", got)
+	}
+	if got := h.marks.get(h.tree.Path(everybody[0])); got != nil {
+		t.Errorf("mark %v", got)
+	}
+}
+
+// A file with a mistake leaves the rules in force.
+func TestReload(t *testing.T) {
+	h := newHost(t, "[[rule]]\nname = \"web\"\nweight = 700\n")
+	h.once()
+	h.put("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweigth = 800\n")
+	err := h.Reload()
+	if want := h.RuleFile + ":3: rule.weigth: unknown key; allowed: "; err == nil || !strings.HasPrefix(err.Error(), want) ||
+		!strings.HasSuffix(err.Error(), "; the rules in force stay") {
+		t.Errorf("Reload = %v", err)
+	}
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.kyber.weight", "100\n") // a module loaded again
+	if h.once(); h.weights(everybody[0]) != "700" {
+		t.Errorf("weight %s after a reload that failed", h.weights(everybody[0]))
+	}
+	h.put("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweight = 800\n")
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if h.once(); h.weights(everybody[0]) != "800" {
+		t.Errorf("weight %s after a reload", h.weights(everybody[0]))
+	}
+}
+
+// Without the module there is nothing to write, until it is loaded.
+func TestWithoutTheModule(t *testing.T) {
+	h := newHost(t, "")
+	for _, group := range everybody {
+		if err := os.Remove(filepath.Join(h.Root, "sys/fs/cgroup", group, "io.kyber.weight")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if nr := h.once(); nr != 0 {
+		t.Errorf("%d written", nr)
+	}
+	h.put("sys/fs/cgroup/"+everybody[0]+"/io.kyber.weight", "default 100\n")
+	if nr := h.once(); nr != 1 {
+		t.Errorf("%d written after it was loaded", nr)
+	}
+}
+
+// eventually waits for something that another goroutine does.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 600 {
+		if is() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("not within 30 s: %s", what)
+}
+
+// Containers that come are seen by inotify, as are weights that are written and
+// signals; looking again comes only after an hour.
+func TestRun(t *testing.T) {
+	h := newHost(t, "")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	eventually(t, "weights of who is there", func() bool { return h.weights(everybody...) == "200 100 250 100" })
+	h.group("system.slice/new.service", 600)
+	eventually(t, "the weight of a new unit", func() bool { return h.weights("system.slice/new.service") == "600" })
+	h.put("sys/fs/cgroup/system.slice/new.service/io.weight", "default 650\n")
+	eventually(t, "another weight", func() bool { return h.weights("system.slice/new.service") == "650" })
+	h.put("etc/isolio.toml", "[[rule]]\nunit = \"new.*\"\nweight = 7\n")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the weight of a rule", func() bool { return h.weights("system.slice/new.service") == "7" })
+	if err := os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/system.slice/new.service")); err != nil {
+		t.Fatal(err)
+	}
+	h.group("system.slice/other.service", 800)
+	eventually(t, "another one's weight, after it went", func() bool { return h.weights("system.slice/other.service") == "800" })
+	h.group("system.slice/new.service", 600)
+	eventually(t, "its weight when it comes again", func() bool { return h.weights("system.slice/new.service") == "7" })
+	h.put("sys/fs/cgroup/system.slice/other.service/io.weight", "default 850\n")
+	eventually(t, "the other's, which is still watched", func() bool { return h.weights("system.slice/other.service") == "850" })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	h := newHost(t, "")
+	stat := func(bytes, ios int) {
+		h.put("sys/fs/cgroup/docker/"+idA+"/io.kyber.stat",
+			fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=%d wios=0 throttled_usec=1500000 weight=200 share_ppm=666666\n", bytes, ios))
+	}
+	stat(0, 0)
+	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.stat", "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 throttled_usec=500000 weight=100 share_ppm=0\n")
+	h.put("sys/fs/cgroup/docker/"+idA+"/inner/io.kyber.latency", "8:0 r16384=1 r20480=1 rmore=1 w2048=1\n")
+	m := NewMetrics(h.Root, h.tree, h.finder)
+	scrape := func() string {
+		recorder := httptest.NewRecorder()
+		m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+		return recorder.Body.String()
+	}
+	got := scrape()
+	of := `{cgroup="/docker/` + idA + `",container="web",device="sda"`
+	for _, want := range []string{
+		"isolio_weight" + of + "} 200",
+		"isolio_entitled_share_ratio" + of + "} 0.666666",
+		"isolio_actual_share_ratio" + of + "} 0",
+		"isolio_throttled_seconds_total" + of + "} 2",
+		"isolio_bytes_total" + of + `,direction="read"} 4096`,
+		"isolio_requests_total" + of + `,direction="write"} 1`,
+		"isolio_request_duration_seconds_bucket" + of + `,direction="read",le="1.6384e-05"} 1`,
+		"isolio_request_duration_seconds_bucket" + of + `,direction="read",le="6.5536e-05"} 2`,
+		"isolio_request_duration_seconds_bucket" + of + `,direction="read",le="17.179869184"} 2`,
+		"isolio_request_duration_seconds_bucket" + of + `,direction="read",le="+Inf"} 3`,
+		"isolio_request_duration_seconds_count" + of + `,direction="write"} 1`,
+		"isolio_request_duration_seconds_sum" + of + `,direction="write"} 1.92e-06`,
+		"process_resident_memory_bytes",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "inner") {
+		t.Errorf("a cgroup inside a container has metrics of its own:\n%s", got)
+	}
+	stat(1<<20, 10)
+	m.latest.At = m.latest.At.Add(-leastInterval) // as if it had passed
+	if got := scrape(); !strings.Contains(got, "isolio_actual_share_ratio"+of+"} 1\n") {
+		t.Errorf("share of the only one:\n%s", got)
+	}
+}
+
+// docs/daemon.md has each metric, and none that there is not.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/daemon.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile("isolio_[a-z_]+").FindAllString(string(text), -1) {
+		named[name] = true
+	}
+	h := newHost(t, "")
+	descs := make(chan *prometheus.Desc, 100)
+	NewMetrics(h.Root, h.tree, h.finder).Describe(descs)
+	close(descs)
+	fqName := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for desc := range descs {
+		name := fqName.FindStringSubmatch(desc.String())[1]
+		if !named[name] {
+			t.Errorf("no %s in docs/daemon.md", name)
+		}
+		delete(named, name)
+	}
+	if len(named) > 0 {
+		t.Errorf("in docs/daemon.md, but no metrics: %v", named)
+	}
+}
+
+// Metrics are served where the rules say, also after a reload. An address that is
+// taken keeps nobody from a weight.
+func TestServes(t *testing.T) {
+	listen := func() net.Listener {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	taken, free := listen(), listen()
+	first, second := taken.Addr().String(), free.Addr().String()
+	serves := func(address string) bool {
+		response, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		return err == nil && strings.Contains(string(text), "process_resident_memory_bytes")
+	}
+	h := newHost(t, "metrics = \""+first+"\"\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	eventually(t, "weights, with the address taken", func() bool { return h.weights(everybody...) == "200 100 250 100" })
+	reload := func(address string) {
+		t.Helper()
+		h.put("etc/isolio.toml", "metrics = \""+address+"\"\n")
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken.Close()
+	reload(first)
+	eventually(t, "metrics, with the address free", func() bool { return serves(first) })
+	free.Close()
+	reload(second)
+	eventually(t, "metrics elsewhere", func() bool { return serves(second) && !serves(first) })
+	reload("")
+	eventually(t, "no metrics", func() bool { return !serves(second) })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Just where something happened is looked at: the weight that was written, what
+// is new and what is in it, and containers of which more is known than before.
+func TestScope(t *testing.T) {
+	h := newHost(t, "")
+	h.once()
+	look := func(at scope) int {
+		t.Helper()
+		nr, err := h.write(context.Background(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nr
+	}
+	h.put("sys/fs/cgroup/system.slice/backup.service/io.weight", "default 300\n")
+	h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2929\n") // 300
+	var at scope
+	at.add("system.slice/backup.service")
+	if nr := look(at); nr != 1 || h.weights(everybody...) != "200 100 300 100" {
+		t.Errorf("one weight was written: %d, weights %s", nr, h.weights(everybody...))
+	}
+	h.group("new.slice/a.service", 500)
+	if nr := look(scope{moved: true}); nr != 1 || h.weights("new.slice/a.service", everybody[0]) != "500 200" {
+		t.Errorf("a new group: %d, weights %s", nr, h.weights("new.slice/a.service", everybody[0]))
+	}
+	h.put("sys/fs/cgroup/new.slice/a.service/io.weight", "default 600\n")
+	at = scope{moved: true}
+	at.add("new.slice") // made again
+	if nr := look(at); nr != 1 || h.weights("new.slice/a.service", everybody[0]) != "600 200" {
+		t.Errorf("made again, with what is in it: %d, weights %s", nr, h.weights("new.slice/a.service", everybody[0]))
+	}
+	h.put("var/lib/docker/containers/"+idA+"/hostconfig.json", `{"BlkioWeight":300}`)
+	if nr := look(scope{all: true}); nr != 1 || h.weights(everybody...) != "300 100 300 100" {
+		t.Errorf("more is known of a container: %d, weights %s", nr, h.weights(everybody...))
+	}
+	if nr := look(scope{all: true}); nr != 0 {
+		t.Errorf("then all were looked at: %d written", nr)
+	}
+}
+
+// crun writes a container's weight to a cgroup inside of its scope as well, which
+// has no rivals there.
+func TestCrunsInnerGroup(t *testing.T) {
+	h := newHost(t, "")
+	id := strings.Repeat("3", 64)
+	scope := "machine.slice/libpod-" + id + ".scope"
+	h.group(scope, 1200) // --blkio-weight 200
+	h.group(scope+"/container", 1920)
+	h.group(scope+"/other", 300)
+	h.put("run/crun/"+id+"/status", "{}")
+	h.once()
+	if got := h.weights(scope, scope+"/container", scope+"/other"); got != "200 100 300" {
+		t.Errorf("weights %s", got)
+	}
+}
+
+// A user's own containers have their weights by the same scales.
+func TestRootless(t *testing.T) {
+	h := newHost(t, "")
+	id := strings.Repeat("3", 64)
+	scope := "user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope"
+	h.group(scope, 1200) // --blkio-weight 200
+	h.put("run/user/1000/crun/"+id+"/status", "{}")
+	h.once()
+	if got := h.weights(scope); got != "200" {
+		t.Errorf("weight %s", got)
+	}
+}
+
+// An older crun gives a weight that is changed later to that cgroup alone, of which
+// inotify tells.
+func TestInnerGroupIsUpdated(t *testing.T) {
+	h := newHost(t, "")
+	id := strings.Repeat("3", 64)
+	scope := "machine.slice/libpod-" + id + ".scope"
+	h.group(scope, 1200)
+	h.group(scope+"/container", 1920)
+	h.put("run/crun/"+id+"/status", "{}")
+	h.put("var/lib/containers/storage/overlay-containers/"+id+"/userdata/config.json", `{"linux":{"resources":{"blockIO":{"weight":200}}}}`)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	eventually(t, "the weight at the start", func() bool { return h.weights(scope) == "200" })
+	h.put("sys/fs/cgroup/"+scope+"/container/io.weight", "default 2930\n")
+	eventually(t, "another weight", func() bool { return h.weights(scope, scope+"/container") == "300 100" })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A disk that gets the scheduler, or loses it, has everything looked at.
+func TestOtherDisks(t *testing.T) {
+	h := newHost(t, "")
+	if !h.otherDisks() {
+		t.Error("the first disk is not seen")
+	}
+	h.once()
+	if h.otherDisks() {
+		t.Error("the same disk is another one")
+	}
+	h.put("sys/block/sda/queue/scheduler", "[none] kyber-fairness\n")
+	if !h.otherDisks() {
+		t.Error("a disk that lost the scheduler is not seen")
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"isolio/internal/host/rule"
+	"isolio/internal/host/share"
+	"isolio/internal/host/target"
+	"isolio/internal/host/unit"
+)
+
+func (m *machine) cgroups() []Check {
+	const name = "cgroup v2"
+	if m.noCgroups == nil {
+		return ok(name, "%s has the io controller", m.shown(m.world.Tree.Root))
+	}
+	finding, remedy, _ := strings.Cut(m.noCgroups.Error(), "; ")
+	return fails(name, finding, remedy+"; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write")
+}
+
+// controller tells which containers and pods have no weight because the io
+// controller ends above them. systemd passes it on to whom it gives a weight.
+func (m *machine) controller() []Check {
+	const name = "io controller"
+	if m.noCgroups != nil {
+		return nil // as for cgroups
+	}
+	blocked := map[string][]string{} // by the group at which it ends
+	var order []string
+	for _, group := range m.wanted() {
+		if end, ends := m.endsAt(group); ends {
+			if blocked[end] == nil {
+				order = append(order, end)
+			}
+			blocked[end] = append(blocked[end], m.world.Of(group).Name)
+		}
+	}
+	if len(order) == 0 {
+		return ok(name, "it reaches all containers that there are: %d", len(m.wanted()))
+	}
+	var checks []Check
+	for _, end := range order {
+		finding := fmt.Sprintf("it ends at %s: %d cannot have a weight, such as %s", at(end), len(blocked[end]), blocked[end][0])
+		checks = append(checks, warning(name, finding, m.passOn(end))...)
+	}
+	return checks
+}
+
+func at(group string) string {
+	if group == share.Root {
+		return "the root cgroup"
+	}
+	return group
+}
+
+// passOn is how to have the io controller in a group's children.
+func (m *machine) passOn(group string) string {
+	if strings.Contains(group, "user@") || strings.HasPrefix(group, "user.slice") {
+		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
+	}
+	if _, systemd := unit.On(m.sys.Root); systemd && (group == share.Root || unit.Of(group) != "") {
+		return "isolio weight on one of them: systemd then passes the controller on; or IOAccounting=yes in the unit"
+	}
+	return "echo +io > " + m.shown(m.world.Tree.Path(group, "cgroup.subtree_control"))
+}
+
+// wanted are the groups that somebody may want to weigh.
+func (m *machine) wanted() []string {
+	var groups []string
+	for _, group := range m.world.Groups {
+		if kind := m.world.Of(group).Kind; kind == target.Container || kind == target.Pod {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// endsAt is the highest group that does not pass the io controller on to where
+// group is.
+func (m *machine) endsAt(group string) (end string, ends bool) {
+	var dirs []string
+	for dir := filepath.Dir(group); dir != share.Root; dir = filepath.Dir(dir) {
+		dirs = append([]string{dir}, dirs...)
+	}
+	for _, dir := range append([]string{share.Root}, dirs...) {
+		if passes, err := m.world.Tree.Passes(dir); err == nil && !passes {
+			return dir, true
+		}
+	}
+	return "", false
+}
+
+// policies are those in the kernel's slots, by the word after "io." in the names
+// of the files that they have in cgroups. Another word is a policy that we do
+// not know.
+var policies = map[string]string{
+	"max": "throttling", "weight": "io.cost", "cost": "io.cost", "latency": "io.latency", "prio": "io.prio", "bfq": "bfq", "kyber": scheduler,
+	"stat": "", "pressure": "", // of no policy
+}
+
+// policySlots is BLKCG_MAX_POLS of every kernel from 5.0 on.
+const policySlots = 6
+
+func (m *machine) slots() []Check {
+	const name = "policy slots"
+	if m.noCgroups != nil {
+		return nil
+	}
+	var taken []string
+	seen := false
+	for _, group := range m.world.Groups {
+		files, _ := filepath.Glob(m.world.Tree.Path(group, "io.*")) // the pattern is well formed
+		for _, file := range files {
+			word := strings.Split(filepath.Base(file), ".")[1]
+			policy, known := policies[word]
+			if !known {
+				policy = word
+			}
+			if seen = true; policy != "" && !slices.Contains(taken, policy) {
+				taken = append(taken, policy)
+			}
+		}
+	}
+	if !seen {
+		return warning(name, "no cgroup has the io controller: it does not show how many of the kernel's six are taken", "as for the io controller")
+	}
+	finding := fmt.Sprintf("%d of the kernel's %d are taken: %s", len(taken), policySlots, strings.Join(taken, ", "))
+	if len(taken) == 0 {
+		finding = fmt.Sprintf("none of the kernel's %d is taken", policySlots)
+	}
+	if len(taken) == policySlots && !slices.Contains(taken, scheduler) {
+		return fails(name, finding, "unload one: modprobe -r bfq")
+	}
+	return ok(name, "%s", finding)
+}
+
+// takers are disks that can have a scheduler.
+func (m *machine) takers() []Check {
+	const name = "disks"
+	var names, shared []string
+	for _, d := range m.disks {
+		if d.TakesScheduler && d.SizeBytes > 0 && !d.Zoned {
+			names = append(names, d.Name)
+		}
+		if d.Scheduler == scheduler {
+			shared = append(shared, d.Name)
+		}
+	}
+	switch {
+	case len(shared) > 0:
+		return ok(name, "%s on %s", scheduler, strings.Join(shared, ", "))
+	case len(names) == 0:
+		return fails(name, "none takes a scheduler", "use a disk whose driver has blk-mq queues, or a RAM disk: modprobe null_blk")
+	}
+	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), names[0])
+}
+
+// systemd tells whether weights of units last.
+func (m *machine) systemd() []Check {
+	const name = "systemd"
+	if _, there := unit.On(m.sys.Root); there {
+		return ok(name, "runs: weights of its units go through it")
+	}
+	return warning(name, "does not run: a weight lasts as long as its cgroup", "none is needed where nothing restarts")
+}
+
+// daemonGroup is the cgroup of the daemon's service.
+const daemonGroup = "system.slice/isolio.service"
+
+// daemon tells whether what is asked of runtimes and systemd gets through.
+func (m *machine) daemon() []Check {
+	const name = "daemon"
+	if m.noCgroups != nil {
+		return nil
+	}
+	if slices.Contains(m.world.Groups, daemonGroup) {
+		return ok(name, "runs: it passes on what is asked with --blkio-weight and IOWeight=")
+	}
+	remedy := "run `isolio daemon`"
+	if _, systemd := unit.On(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
+		remedy = "systemctl enable --now isolio"
+	}
+	return warning(name, "does not run: what is asked with --blkio-weight and IOWeight= does nothing with "+scheduler, remedy)
+}
+
+// weightRules tells whether a daemon takes /etc/isolio.toml: with a mistake in it
+// none starts.
+func (m *machine) weightRules() []Check {
+	const name = "weight rules"
+	if !m.exists(rule.File) {
+		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
+	}
+	config, err := rule.Load(m.sys.Path(rule.File))
+	if errors.Is(err, fs.ErrPermission) {
+		return warning(name, rule.File+" is not for everybody to read", "sudo isolio doctor")
+	}
+	if err != nil {
+		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path(rule.File), rule.File), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
+	}
+	var checks []Check
+	for _, idle := range config.Idle(m.sys) {
+		checks = append(checks, warning(name, idle, "name a disk that there is, or have it come")...)
+	}
+	for _, blind := range config.Blind(m.world.Containers) {
+		checks = append(checks, warning(name, blind, "podman run --annotation KEY=VALUE and annotation = \"KEY=VALUE\"; isolio.toml(5) has containerd's way")...)
+	}
+	if len(checks) > 0 {
+		return checks
+	}
+	return ok(name, "%s has %d", rule.File, len(config.Rules))
+}

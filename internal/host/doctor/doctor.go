@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+
+// Package doctor finds out whether a machine can share its disks by weight, and
+// what to do where it cannot.
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/host/block"
+	"isolio/internal/host/target"
+	"isolio/internal/kmod"
+	"isolio/internal/table"
+)
+
+// Schema is the version of the document; keys may be added without a new one.
+const Schema = 1
+
+// State is how a check came out.
+type State string
+
+// States, from good to bad. With a warning isolio works, but not everything or
+// not for good.
+const (
+	OK      State = "ok"
+	Warning State = "warning"
+	Fails   State = "fails"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name    string `json:"name"`
+	State   State  `json:"state"`
+	Finding string `json:"finding"`
+	// Remedy is what to do, "" where all is well.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Document is what `isolio doctor --json` prints.
+type Document struct {
+	Schema int     `json:"schema"`
+	Kernel string  `json:"kernel"`
+	Checks []Check `json:"checks"`
+}
+
+// machine is what is looked at.
+type machine struct {
+	sys     block.System
+	release string
+	// module is the file of the scheduler's module, "" for none.
+	module string
+	world  target.World
+	// noCgroups is why there is no cgroup tree, nil if there is one.
+	noCgroups error
+	disks     []block.Info
+}
+
+// Examine looks at the machine below root, "" for /.
+func Examine(root string) (*Document, error) {
+	m := machine{sys: block.System{Root: root}}
+	m.release = m.sys.Release()
+	var err error
+	if m.module, err = kmod.Installed(root, m.release, moduleName); err != nil {
+		return nil, err
+	}
+	m.world, m.noCgroups = target.Read(root)
+	if m.noCgroups != nil && failure.Code(m.noCgroups) != failure.Unsupported {
+		return nil, m.noCgroups
+	}
+	if m.disks, err = m.sys.All(); err != nil {
+		return nil, err
+	}
+	d := &Document{Schema: Schema, Kernel: m.release}
+	for _, check := range []func() []Check{
+		m.kernel, m.btf, m.headers, m.fits, m.secureBoot, m.cgroups, m.controller, m.slots, m.takers, m.rules, m.tuned, m.systemd, m.daemon, m.weightRules,
+	} {
+		d.Checks = append(d.Checks, check()...)
+	}
+	return d, nil
+}
+
+// Err is an error if a check fails: this machine, as it is, cannot do it.
+func (d *Document) Err() error {
+	var failed []string
+	for _, c := range d.Checks {
+		if c.State == Fails {
+			failed = append(failed, c.Name)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return failure.Unsupportedf("doctor: %d of %d checks fail: %s", len(failed), len(d.Checks), strings.Join(failed, ", "))
+}
+
+// WriteJSON writes the document as indented JSON.
+func (d *Document) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(d)
+}
+
+// WriteTable writes a row for each check, below it the remedy.
+func (d *Document) WriteTable(w io.Writer) error {
+	var rows [][]string
+	for _, c := range d.Checks {
+		rows = append(rows, []string{c.Name, string(c.State), c.Finding})
+		if c.Remedy != "" {
+			rows = append(rows, []string{"", "", "remedy: " + c.Remedy})
+		}
+	}
+	return table.Write(w, []table.Column{{Head: "check"}, {Head: "state"}, {Head: "finding"}}, rows)
+}
+
+// ok, warning and fails are one check's result.
+func ok(name, format string, args ...any) []Check {
+	return []Check{{Name: name, State: OK, Finding: fmt.Sprintf(format, args...)}}
+}
+
+func warning(name, finding, remedy string) []Check {
+	return []Check{{name, Warning, finding, remedy}}
+}
+
+func fails(name, finding, remedy string) []Check {
+	return []Check{{name, Fails, finding, remedy}}
+}
+
+// read is a file's text without the space around it, "" if there is none.
+func (m *machine) read(path string) string {
+	text, _ := os.ReadFile(m.sys.Path(path))
+	return strings.TrimSpace(string(text))
+}
+
+func (m *machine) exists(path string) bool {
+	_, err := os.Stat(m.sys.Path(path))
+	return err == nil
+}

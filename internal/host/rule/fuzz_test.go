@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+
+package rule
+
+import (
+	"strings"
+	"testing"
+
+	"isolio/internal/fuzzlimit"
+	"isolio/internal/host/container"
+)
+
+// FuzzParse reads rules, and asks whether they are for a container whose names and
+// labels others chose. An error is one line that begins with the file.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("metrics = \"127.0.0.1:9188\"\n[[rule]]\nname = \"db-*\"\nweight = 300\n[[rule]]\nlabel = \"tier=gold\"\ndevice = \"sda\"\nweight = 1\n"), "db-1", "tier", "gold")
+	f.Add([]byte("[[rule]]\npod = \"shop/[a-z]*\"\nweight = 10000\n[[rule]]\nunit = \"nginx\"\nweight = 5\n"), "web", "a/b", "c/d")
+	f.Add([]byte("rule = [{name = \"a\", weight = 0}]"), "a", "", "")
+	f.Fuzz(func(t *testing.T, text []byte, name, key, value string) {
+		fuzzlimit.Run(t, uint64(64<<20+10000*len(text)), func() {
+			config, err := Parse("isolio.toml", text)
+			if err != nil {
+				if s := err.Error(); !strings.HasPrefix(s, "isolio.toml") || strings.Contains(s, "\n") {
+					t.Errorf("%q is not one line about the file", s)
+				}
+				return
+			}
+			c := container.Container{Name: name, Pod: key, Namespace: value, Labels: map[string]string{key: value}, Annotations: map[string]string{value: key}}
+			for _, r := range config.Rules {
+				if r.Weight < 1 || r.Weight > 10000 {
+					t.Errorf("a rule has weight %d", r.Weight)
+				}
+				if r.ForContainer(c) && r.ForPod(c) {
+					t.Errorf("%+v is for a container and for its pod", r)
+				}
+				_ = r.ForUnit(name)
+			}
+			_ = config.Blind([]container.Container{c})
+		})
+	})
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+
+package rule
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"isolio/internal/failure"
+	"isolio/internal/host/container"
+)
+
+func TestParse(t *testing.T) {
+	config, err := Parse("r.toml", []byte(`
+metrics = "127.0.0.1:9188"
+
+[[rule]]
+name = "db-*"
+device = "/dev/nvme0n1"
+weight = 800
+
+[[rule]]
+name = "db-*"
+weight = 700
+
+[[rule]]
+unit = "backup.service"
+weight = 20
+`))
+	want := Config{Metrics: "127.0.0.1:9188", Rules: []Rule{
+		{Name: "db-*", Device: "nvme0n1", Weight: 800},
+		{Name: "db-*", Weight: 700},
+		{Unit: "backup.service", Weight: 20},
+	}}
+	if err != nil || !reflect.DeepEqual(config, want) {
+		t.Errorf("Parse = %+v, %v, want %+v", config, err, want)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"metrics = \"9188\"\n":               "r.toml:1: metrics: \"9188\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"metrics = \"127.0.0.1:99999\"\n":    "r.toml:1: metrics: \"127.0.0.1:99999\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"metrics = \":\"\n":                  "r.toml:1: metrics: \":\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"[rule]\nname = \"a\"\nweight = 7\n": "r.toml:1: rule: is one table; allowed: [[rule]], of which there may be more",
+		"[[rule]]\nname=\"a\"\nweight=1\n[[rule]]\nname=\"b\"\nweight=1\n[[rule]]\nname=\"a\"\nweight=2\n": "r.toml:7: rule: is for the same as that in line 1, which wins; allowed: one rule for each",
+		"\n[[rule]]\nname = \"a\"\n":                          "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000",
+		"[[rule]]\nname = \"a\"\nweight = 0\n":                "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000",
+		"[[rule]]\nname = \"a\"\nweight = 10001\n":            "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000",
+		"[[rule]]\nweight = 5\n":                              "r.toml:1: rule: says nothing of who it is for; allowed: " + who,
+		"[[rule]]\nname = \"[\"\nweight = 5\n":                "r.toml:2: rule.name: \"[\" is no pattern; allowed: a name, in which * stands for any text, ? for a character, [a-z] for one of these",
+		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":              "r.toml:2: rule.label: \"=x\" is no key and pattern; allowed: KEY=PATTERN, or KEY for any value",
+		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":  "r.toml:3: rule.device: \"a/b\" is no disk; allowed: a name as in /sys/block, such as \"nvme0n1\"",
+		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":      "r.toml:3: rule.unit: stands beside what containers have; allowed: unit alone, or one or more of name, label, annotation, class, pod",
+		"[[rule]]\nname=\"a\"\nwheight = 5\n":                 "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight",
+		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5": "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000",
+	} {
+		if _, err := Parse("r.toml", []byte(text)); err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
+			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	if c, err := Load(filepath.Join(dir, "absent.toml")); err != nil || c.Rules != nil {
+		t.Errorf("a file that is not there: %+v, %v", c, err)
+	}
+	if _, err := Load(dir); failure.Code(err) != failure.Usage {
+		t.Errorf("a directory: %v", err)
+	}
+	file := filepath.Join(dir, "isolio.toml")
+	if err := os.WriteFile(file, []byte("[[rule]]\nname = \"a\"\nweight = 7\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Load(file); err != nil || len(c.Rules) != 1 || c.Rules[0].Weight != 7 {
+		t.Errorf("Load = %+v, %v", c, err)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	web := container.Container{Name: "web-1", Labels: map[string]string{"tier": "gold/eu"}}
+	cart := container.Container{Name: "cart", Pod: "shop", Namespace: "prod", Annotations: map[string]string{
+		"blockio.resources.beta.kubernetes.io/pod": "low", "owner": "me"}}
+	pause := cart
+	pause.Name, pause.Sandbox = "", true
+	for _, tt := range []struct {
+		rule           Rule
+		c              container.Container
+		container, pod bool
+	}{
+		{Rule{Name: "web-*"}, web, true, false},
+		{Rule{Name: "web"}, web, false, false},
+		{Rule{Label: "tier"}, web, true, false},
+		{Rule{Label: "tier=*"}, web, true, false},
+		{Rule{Label: "tier=gold/*"}, web, true, false},
+		{Rule{Label: "tier=silver"}, web, false, false},
+		{Rule{Label: "team=*"}, web, false, false},
+		{Rule{Name: "web-*", Label: "tier=silver"}, web, false, false},
+		{Rule{Unit: "web-*"}, web, false, false},
+		{Rule{Pod: "*/*"}, web, false, false},
+		{Rule{Class: "low"}, cart, true, false},
+		{Rule{Class: "high"}, cart, false, false},
+		{Rule{Annotation: "owner=me"}, cart, true, false},
+		{Rule{Pod: "prod/*"}, cart, false, true},
+		{Rule{Pod: "test/*"}, cart, false, false},
+		{Rule{Pod: "shop"}, cart, false, true},
+		{Rule{Pod: "sho?", Name: "cart"}, cart, true, false},
+		{Rule{Pod: "prod"}, cart, false, false},
+		{Rule{Pod: "*"}, web, false, false},
+		{Rule{Pod: "*/*", Name: "*"}, web, false, false},
+		{Rule{Pod: "prod/shop", Name: "cart"}, cart, true, false},
+		{Rule{Class: "low"}, pause, false, false},
+		{Rule{Pod: "prod/shop"}, pause, false, true},
+	} {
+		if c, p := tt.rule.ForContainer(tt.c), tt.rule.ForPod(tt.c); c != tt.container || p != tt.pod {
+			t.Errorf("%+v for %s: container %v, pod %v", tt.rule, tt.c.DisplayName(), c, p)
+		}
+	}
+	if r := (Rule{Unit: "nginx"}); !r.ForUnit("nginx.service") || r.ForUnit("nginx.slice") || r.ForUnit("nginx-1.service") {
+		t.Error("units without .service")
+	}
+	if r := (Rule{Unit: "back*.service"}); !r.ForUnit("backup.service") || r.ForUnit("backup.timer") || (Rule{Name: "x"}).ForUnit("x") {
+		t.Error("units")
+	}
+}
+
+// podman's labels are in no file; Docker's are.
+func TestBlind(t *testing.T) {
+	c := Config{Rules: []Rule{{Name: "web"}, {Label: "tier=gold"}, {Label: "tier", Name: "db-*"}}}
+	for engine, want := range map[string]int{"docker": 0, "cri-o": 0, "podman": 1, "containerd": 1} {
+		got := c.Blind([]container.Container{{Name: "web", Engine: engine}, {Name: "batch", Engine: engine}})
+		if len(got) != want || want > 0 && !strings.HasPrefix(got[0], "rule 2 does nothing for containers of "+engine+",") {
+			t.Errorf("%s: %q", engine, got)
+		}
+	}
+	if got := c.Blind([]container.Container{{Name: "db-1", Engine: "podman"}}); len(got) != 2 {
+		t.Errorf("both rules: %q", got)
+	}
+	if got := c.Blind([]container.Container{{Engine: "podman", Sandbox: true}}); got != nil {
+		t.Errorf("a pod's own container: %q", got)
+	}
+}
+
+func TestClass(t *testing.T) {
+	const prefix = "blockio.resources.beta.kubernetes.io/"
+	c := container.Container{Name: "cart", Annotations: map[string]string{prefix + "pod": "low"}}
+	if got := Class(c); got != "low" {
+		t.Errorf("pod's: %q", got)
+	}
+	c.Annotations[prefix+"container.cart"] = "high"
+	if got := Class(c); got != "high" {
+		t.Errorf("pod's for the container: %q", got)
+	}
+	c.Annotations["io.kubernetes.cri.blockio-class"] = "own"
+	if got := Class(c); got != "own" {
+		t.Errorf("its own: %q", got)
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+
+// Package share tells what part of a disk each cgroup is entitled to among
+// those that are active, and what part it got.
+//
+// A group's part is its weight among its active siblings' times its parent's
+// part. One is active if it, or one below it, did I/O between two samples.
+// Requests of a group's own tasks compete with its children as one more child
+// of weight 100; so do the root group's.
+package share
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/weight"
+)
+
+// Root is the path of the root group.
+const Root = "."
+
+// Sample is all groups' counters at one time.
+type Sample struct {
+	At time.Time
+	// Groups have parents before children; the root group comes first.
+	Groups []string
+	// Stats are by group and disk "MAJ:MIN"; they include the groups below.
+	Stats map[string]map[string]cgroup.IOStat
+}
+
+// Take reads the counters of every group.
+func Take(t cgroup.Tree) (Sample, error) {
+	groups, err := t.Groups()
+	if err != nil {
+		return Sample{}, err
+	}
+	s := Sample{At: time.Now(), Groups: append([]string{Root}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
+	for _, group := range s.Groups {
+		if s.Stats[group], err = t.IOStats(group); err != nil {
+			return Sample{}, err
+		}
+	}
+	return s, nil
+}
+
+// Unit is what a disk's parts are counted in.
+type Unit string
+
+// Units of shares; kyber-fairness's share_by says which, all others share
+// something that is nearest to bytes.
+const (
+	Bytes Unit = "bytes"
+	IOs   Unit = "iops"
+)
+
+// Part is a group's part of one disk between two samples.
+type Part struct {
+	Group  string
+	Weight int
+	Active bool
+	// Entitled is 0 for who is not active; both are 0..1.
+	Entitled, Actual float64
+	// Rates are per second.
+	ReadBytes, WriteBytes, ReadIOs, WriteIOs float64
+}
+
+// Parts are all groups' parts of the disk "MAJ:MIN" between two samples, in
+// the order of the later one. weights is a group's weight on that disk.
+func Parts(a, b Sample, majMin string, unit Unit, weights func(group string) int) []Part {
+	c := counts{unit: unit, used: map[string]cgroup.IOStat{}, below: map[string]float64{}}
+	for _, group := range b.Groups {
+		c.used[group] = since(a.Stats[group][majMin], b.Stats[group][majMin])
+		if group != Root {
+			c.below[filepath.Dir(group)] += c.of(group)
+		}
+	}
+	// A kernel that shows no io.stat in the root group: all is below it.
+	total := max(c.of(Root), c.below[Root])
+	seconds := b.At.Sub(a.At).Seconds()
+	parts := make([]Part, len(b.Groups))
+	entitled := map[string]float64{}
+	rivals := c.rivals(b.Groups, weights)
+	for i, group := range b.Groups {
+		used := c.used[group]
+		p := Part{Group: group, Weight: weights(group), Active: c.of(group) > 0}
+		switch {
+		case group == Root:
+			p.Weight, p.Active = weight.Default, total > 0
+			if p.Active {
+				p.Entitled = 1
+			}
+		case p.Active:
+			p.Entitled = entitled[filepath.Dir(group)] * float64(p.Weight) / float64(rivals[filepath.Dir(group)])
+		}
+		if total > 0 {
+			p.Actual = c.of(group) / total
+		}
+		if seconds > 0 {
+			p.ReadBytes, p.WriteBytes = float64(used.ReadBytes)/seconds, float64(used.WriteBytes)/seconds
+			p.ReadIOs, p.WriteIOs = float64(used.ReadIOs)/seconds, float64(used.WriteIOs)/seconds
+		}
+		entitled[group] = p.Entitled
+		parts[i] = p
+	}
+	return parts
+}
+
+// counts is what groups used of one disk.
+type counts struct {
+	unit Unit
+	used map[string]cgroup.IOStat
+	// below is what a group's children used, in the unit.
+	below map[string]float64
+}
+
+// of is what a group used, in the unit.
+func (c counts) of(group string) float64 {
+	used := c.used[group]
+	if c.unit == IOs {
+		return float64(used.IOs())
+	}
+	return float64(used.ReadBytes + used.WriteBytes)
+}
+
+// rivals is the sum of the weights of each group's active children, and of its
+// own tasks where they are active.
+func (c counts) rivals(groups []string, weights func(string) int) map[string]int {
+	sum := map[string]int{}
+	for _, group := range groups {
+		if group != Root && c.of(group) > 0 {
+			sum[filepath.Dir(group)] += weights(group)
+		}
+	}
+	for _, group := range groups {
+		if c.below[group] > 0 && c.of(group)-c.below[group] > ownLeast*c.of(group) {
+			sum[group] += weight.Default
+		}
+	}
+	return sum
+}
+
+// ownLeast is the part of a group's I/O from which on its own tasks count as
+// one more child. The root group counts requests when they complete, all
+// others when they are sent: there is always a small difference.
+const ownLeast = 0.05
+
+// since is what was counted between two readings; a counter that went back
+// belongs to a new group of the same name.
+func since(a, b cgroup.IOStat) cgroup.IOStat {
+	if b.ReadBytes < a.ReadBytes || b.WriteBytes < a.WriteBytes || b.ReadIOs < a.ReadIOs || b.WriteIOs < a.WriteIOs {
+		return b
+	}
+	return b.Minus(a)
+}
+
+// Disks lists the disks, "MAJ:MIN", that anybody used between two samples.
+func Disks(a, b Sample) []string {
+	var disks []string
+	for _, group := range b.Groups {
+		for majMin, now := range b.Stats[group] {
+			if now != a.Stats[group][majMin] && !slices.Contains(disks, majMin) {
+				disks = append(disks, majMin)
+			}
+		}
+	}
+	slices.Sort(disks)
+	return disks
+}

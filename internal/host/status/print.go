@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+
+package status
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"isolio/internal/host/block"
+	"isolio/internal/table"
+)
+
+// WriteTable writes the document for a reader: disks, cgroups, and at the end
+// every weight that does nothing, with the reason and the remedy.
+func (d *Document) WriteTable(w io.Writer) error {
+	if err := d.writeDisks(w); err != nil {
+		return err
+	}
+	if d.NoCgroups != "" {
+		_, err := fmt.Fprintf(w, "\nno cgroups: %s\n", d.NoCgroups)
+		return err
+	}
+	if len(d.Groups) == 0 {
+		_, err := fmt.Fprint(w, "\nno cgroup has a weight or did I/O\n")
+		return err
+	}
+	fmt.Fprintln(w)
+	return d.WriteGroups(w)
+}
+
+// WriteGroups writes the cgroups only.
+func (d *Document) WriteGroups(w io.Writer) error {
+	if err := d.writeRows(w); err != nil {
+		return err
+	}
+	return d.writeInert(w)
+}
+
+func (d *Document) writeDisks(w io.Writer) error {
+	var rows [][]string
+	unused := 0
+	for _, disk := range d.Disks {
+		if disk.Kind == block.Loop && disk.SizeBytes == 0 {
+			unused++
+			continue
+		}
+		acts := "nothing: " + disk.Why + "; remedy: " + disk.Remedy
+		if len(disk.WeightsBy) > 0 {
+			var by []string
+			for _, m := range disk.WeightsBy {
+				by = append(by, m.File())
+			}
+			acts = strings.Join(by, ", ") + "; shared: " + disk.ShareBy
+		}
+		rows = append(rows, []string{
+			disk.Name, disk.MajMin, string(disk.Kind), Size(disk.SizeBytes), counted(disk.Queues), counted(disk.NrRequests),
+			map[bool]string{true: "yes", false: "no"}[disk.Rotational], disk.Scheduler, acts,
+		})
+	}
+	err := table.Write(w, []table.Column{
+		{Head: "disk"}, {Head: "number"}, {Head: "kind"}, {Head: "size", Right: true}, {Head: "queues", Right: true},
+		{Head: "requests/queue", Right: true}, {Head: "rotates"}, {Head: "scheduler"}, {Head: "weights act through"},
+	}, rows)
+	if err == nil && unused > 0 {
+		_, err = fmt.Fprintf(w, "and %d loop devices that nothing uses\n", unused)
+	}
+	return err
+}
+
+// counted is a number, "-" for none.
+func counted(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// Size is a number of bytes with its unit.
+func Size(n int64) string {
+	value, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if unit == "B" || value >= 100 {
+		return fmt.Sprintf("%.0f %s", value, unit)
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+func (d *Document) writeRows(w io.Writer) error {
+	var rows [][]string
+	note := 0
+	for _, g := range d.Groups {
+		lines := max(1, len(g.Weights), len(g.Shares))
+		for i := range lines {
+			row := make([]string, len(groupColumns))
+			if i == 0 {
+				row[0], row[1] = shown(g.Name), string(g.Kind)
+			}
+			if i < len(g.Weights) {
+				x := g.Weights[i]
+				row[2], row[3], row[4] = x.File, values(x), x.Means
+				row[5] = strings.Join(x.ActsOn, ",")
+				if x.CarriedBy != "" {
+					row[5] = strings.TrimPrefix(row[5]+" through "+x.CarriedBy, " ")
+				}
+				for range x.Inert {
+					note++
+					row[5] = strings.TrimPrefix(row[5]+fmt.Sprintf(" inert[%d]", note), " ")
+				}
+			}
+			if i < len(g.Shares) {
+				s := g.Shares[i]
+				row[6], row[7] = s.Disk, fmt.Sprintf("%.2f", 100*s.Entitled)
+				if d.IntervalMS > 0 {
+					row[8], row[9], row[10] = fmt.Sprintf("%.2f", 100*s.Actual), fmt.Sprintf("%.1f", s.BytesPS/(1<<20)), fmt.Sprintf("%.0f", s.IOPS)
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return table.Write(w, groupColumns, rows)
+}
+
+var groupColumns = []table.Column{
+	{Head: "cgroup"}, {Head: "is"}, {Head: "file"}, {Head: "value", Right: true}, {Head: "means"}, {Head: "acts on"},
+	{Head: "used disk"}, {Head: "entitled %", Right: true}, {Head: "got %", Right: true}, {Head: "MiB/s", Right: true}, {Head: "IOPS", Right: true},
+}
+
+// values is what a file holds, with the kernel's numbers of disks.
+func values(w Weight) string {
+	words := []string{strconv.Itoa(w.Default)}
+	for _, majMin := range slices.Sorted(maps.Keys(w.Devices)) {
+		words = append(words, majMin+" "+strconv.Itoa(w.Devices[majMin]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// shown is a name that a table has room for: of long IDs, the first digits.
+func shown(name string) string {
+	var b strings.Builder
+	run := 0
+	for _, r := range name {
+		run++
+		if !strings.ContainsRune("0123456789abcdef", r) {
+			run = 0
+		}
+		if run <= idDigits {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// idDigits is how many digits of an ID engines print.
+const idDigits = 12
+
+func (d *Document) writeInert(w io.Writer) error {
+	note := 0
+	for _, g := range d.Groups {
+		for _, x := range g.Weights {
+			for _, inert := range x.Inert {
+				if note++; note == 1 {
+					fmt.Fprintln(w)
+				}
+				on := ""
+				if inert.On != "" {
+					on = " on " + inert.On
+				}
+				fmt.Fprintf(w, "inert[%d] %s: %s%s: %s; remedy: %s\n", note, shown(g.Name), x.File, on, inert.Why, inert.Remedy)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+
+// Package target finds the cgroup that a user means: by its path, a systemd
+// unit, a container's name or ID, or a pod.
+package target
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/container"
+	"isolio/internal/host/unit"
+)
+
+// Kind is what a target was named as.
+type Kind string
+
+// Kinds of targets.
+const (
+	Cgroup    Kind = "cgroup"
+	Unit      Kind = "unit"
+	Container Kind = "container"
+	Pod       Kind = "pod"
+)
+
+// Target is a cgroup whose weight can be set.
+type Target struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name"`
+	// Group is its path below the tree's root.
+	Group string `json:"cgroup"`
+	// Unit is the systemd unit that owns the cgroup, "" for none.
+	Unit string `json:"unit,omitempty"`
+}
+
+// String is the target for a message.
+func (t Target) String() string {
+	if t.Kind == Cgroup {
+		return "cgroup " + t.Group
+	}
+	return fmt.Sprintf("%s %s (cgroup %s)", t.Kind, t.Name, t.Group)
+}
+
+// World is where targets are looked for.
+type World struct {
+	Tree       cgroup.Tree
+	Groups     []string
+	Containers []container.Container
+}
+
+// Read reads the cgroups and containers of the machine below root.
+func Read(root string) (World, error) {
+	tree, err := cgroup.Find(root)
+	if err != nil {
+		return World{}, err
+	}
+	if err := tree.Check(); err != nil {
+		return World{}, err
+	}
+	groups, err := tree.Groups()
+	if err != nil {
+		return World{}, err
+	}
+	containers, err := container.List(root, groups)
+	return World{tree, groups, containers}, err
+}
+
+// Of is what a cgroup is.
+func (w World) Of(group string) Target {
+	t := Target{Kind: Cgroup, Name: group, Group: group, Unit: unit.Of(group)}
+	if t.Unit != "" {
+		t.Kind, t.Name = Unit, t.Unit
+	}
+	for _, c := range w.Containers {
+		switch group {
+		case c.Cgroup:
+			t.Kind, t.Name = Container, c.DisplayName()
+			return t
+		case c.PodGroup():
+			t.Kind, t.Name = Pod, podName(c)
+		}
+	}
+	return t
+}
+
+// podName is "NAMESPACE/NAME" in Kubernetes; podman's pods have an ID only.
+func podName(c container.Container) string {
+	if c.Pod != "" {
+		return c.Namespace + "/" + c.Pod
+	}
+	return strings.TrimSuffix(filepath.Base(c.PodGroup()), ".slice")
+}
+
+// Find returns the one target that name means. A word with a "/" is a cgroup's
+// path if there is such a cgroup; another may be the name of more than that.
+func (w World) Find(name string) (Target, error) {
+	if name == "" {
+		return Target{}, failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", name)
+	}
+	group, ok := w.path(name)
+	switch {
+	case ok && strings.Contains(name, "/"):
+		return w.Of(group), nil
+	case group == "." || group == "":
+		return Target{}, failure.Usagef("target %q: is the root of all cgroups, which has no weight; `isolio status --all` lists those in it", name)
+	}
+	var found []string
+	add := func(group string) {
+		if !slices.Contains(found, group) {
+			found = append(found, group)
+		}
+	}
+	if ok {
+		add(group)
+	}
+	for _, group := range w.Groups {
+		if of := unit.Of(group); of != "" && (of == name || of == name+".service") {
+			add(group)
+		}
+	}
+	for _, c := range w.Containers {
+		if isContainer(c, name) {
+			add(c.Cgroup)
+		}
+		if pod := c.PodGroup(); pod != "" && isPod(c, name) {
+			add(pod)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name; `isolio status --all` lists them%s", name, hint())
+	case 1:
+		return w.Of(found[0]), nil
+	}
+	more := ""
+	if rest := len(found) - mostListed; rest > 0 {
+		found, more = found[:mostListed], fmt.Sprintf(" and %d more", rest)
+	}
+	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: /%s%s", name, strings.Join(found, ", /"), more)
+}
+
+// hint is for who does not see all names.
+func hint() string {
+	if os.Geteuid() == 0 {
+		return ""
+	}
+	return " (root may be needed: engines show nobody else their containers' names)"
+}
+
+// mostListed is how many targets of a name a message lists.
+const mostListed = 3
+
+// path is the group that a path means: below the tree's root, or with where
+// the tree is mounted before it.
+func (w World) path(name string) (string, bool) {
+	path := filepath.Clean(name) + "/"
+	if rel, ok := strings.CutPrefix(path, w.Tree.Root+"/"); ok {
+		path = rel
+	}
+	if rel, ok := strings.CutPrefix(path, "/sys/fs/cgroup/"); ok {
+		path = rel
+	}
+	path = strings.Trim(path, "/")
+	return path, slices.Contains(w.Groups, path)
+}
+
+// leastDigits of an ID name a container, as engines take it.
+const leastDigits = 4
+
+func isContainer(c container.Container, name string) bool {
+	return !c.Sandbox && (name == c.Name || name == c.DisplayName()) || name == c.ID || len(name) >= leastDigits && strings.HasPrefix(c.ID, name)
+}
+
+func isPod(c container.Container, name string) bool {
+	id := strings.TrimPrefix(filepath.Base(c.PodGroup()), "machine-libpod_pod_")
+	return c.Pod != "" && (name == c.Pod || name == podName(c) || name == c.PodUID) || len(name) >= leastDigits && strings.HasPrefix(id, name)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"isolio/internal/failure"
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/container"
+)
+
+func TestFind(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	pod := "kubepods.slice/kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"
+	podmanPod := "machine.slice/machine-libpod_pod_" + strings.Repeat("c", 64) + ".slice"
+	w := World{
+		Tree: cgroup.Tree{Root: "/sys/fs/cgroup"},
+		Groups: []string{"system.slice", "system.slice/nginx.service", "plain", "plain/web", pod, pod + "/crio-" + id + ".scope",
+			"system.slice/docker-x.scope", podmanPod, podmanPod + "/libpod-d.scope"},
+		Containers: []container.Container{
+			{ID: id, Name: "cart", Namespace: "prod", Pod: "shop", PodUID: "0a0a", Cgroup: pod + "/crio-" + id + ".scope"},
+			{ID: "x", Name: "web", Cgroup: "system.slice/docker-x.scope"},
+			{ID: "d", Name: "db", Cgroup: podmanPod + "/libpod-d.scope"},
+		},
+	}
+	for name, want := range map[string]Target{
+		"plain":                {Cgroup, "plain", "plain", ""},
+		"/plain/web/":          {Cgroup, "plain/web", "plain/web", ""},
+		"/sys/fs/cgroup/plain": {Cgroup, "plain", "plain", ""},
+		"nginx":                {Unit, "nginx.service", "system.slice/nginx.service", "nginx.service"},
+		"nginx.service":        {Unit, "nginx.service", "system.slice/nginx.service", "nginx.service"},
+		"system.slice":         {Unit, "system.slice", "system.slice", "system.slice"},
+		"web":                  {Container, "web", "system.slice/docker-x.scope", "docker-x.scope"},
+		"docker-x.scope":       {Container, "web", "system.slice/docker-x.scope", "docker-x.scope"},
+		"abab":                 {Container, "prod/shop/cart", pod + "/crio-" + id + ".scope", "crio-" + id + ".scope"},
+		"prod/shop/cart":       {Container, "prod/shop/cart", pod + "/crio-" + id + ".scope", "crio-" + id + ".scope"},
+		"shop":                 {Pod, "prod/shop", pod, "kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"},
+		"prod/shop":            {Pod, "prod/shop", pod, "kubepods-pod0a0a0a0a_1b1b_2c2c_3d3d_4e4e4e4e4e4e.slice"},
+		"cccc":                 {Pod, "machine-libpod_pod_" + strings.Repeat("c", 64), podmanPod, "machine-libpod_pod_" + strings.Repeat("c", 64) + ".slice"},
+	} {
+		if got, err := w.Find(name); err != nil || got != want {
+			t.Errorf("Find(%s) = %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"", "aba", "nobody", "/", "nginx.slice"} {
+		if got, err := w.Find(name); failure.Code(err) != failure.Usage {
+			t.Errorf("Find(%q) = %+v, %v", name, got, err)
+		}
+	}
+}
+
+// An empty name is none, and not everybody's who has none; a message stays short.
+func TestFindNotOne(t *testing.T) {
+	w := World{Tree: cgroup.Tree{Root: "/sys/fs/cgroup"}}
+	for _, n := range []string{"1", "2", "3", "4", "5"} {
+		w.Groups = append(w.Groups, n)
+		w.Containers = append(w.Containers, container.Container{ID: "abcd" + n, Cgroup: n})
+	}
+	w.Containers[4].Name = "2"
+	for name, want := range map[string]string{"": "it is empty", "abcd": "give one's cgroup: /1, /2, /3 and 2 more", "2": "give one's cgroup: /2, /5"} {
+		if _, err := w.Find(name); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("Find(%q): %v, want %s", name, err, want)
+		}
+	}
+	if got, err := w.Find("/2"); err != nil || got.Group != "2" {
+		t.Errorf("Find(/2) = %+v, %v", got, err)
+	}
+}
