@@ -32,11 +32,15 @@ cases, and print who got what. A machine boots a stock kernel, and its clock is 
 instructions it executed: two runs print the same bytes, on any computer,
 however loaded it is. Neither root nor KVM is needed.
 
+Ctrl-C, or a failure, keeps the results of contenders that have finished: the same
+command with --resume measures the others only.
+
 Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1'.`,
 		Example: `  isolio lab experiments/report-rand-read.toml
   isolio lab experiments/report-rand-read.toml --schedulers none,bfq --json
   isolio lab experiments/validate-hdd.toml --cases depth-1,depth-31 --check
-  isolio lab experiments/report-rand-read.toml --kernel 6.1 --check --report page.html`,
+  isolio lab experiments/report-rand-read.toml --kernel 6.1 --check --report page.html
+  isolio lab experiments/report-rand-read.toml --resume`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,6 +53,7 @@ Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1
 	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup and make modules filled")
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many machines run at a time, 0 for one a CPU; it does not change the result")
 	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
+	flags.BoolVar(&f.options.Resume, "resume", false, "take the results of contenders that an interrupted run of the same experiment had finished")
 	flags.StringVar(&f.options.Keep, "keep", "", "keep initramfs, kernel log and events of each machine in `DIR`")
 	return cmd
 }
@@ -67,6 +72,7 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	if err := checkKernel(f.options.Build, f.options.Line); err != nil {
 		return err
 	}
+	f.options.Finished = filepath.Join(f.options.Build, "lab")
 	line := newProgressLine(cmd.ErrOrStderr(), x)
 	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
 	line.clear()

@@ -82,18 +82,29 @@ func qemuFor(ctx context.Context, cpus int, newer string) (string, error) {
 		cpus, program, version[0], version[1], fairVersion[0], fairVersion[1])
 }
 
-// qemuVersion is what a QEMU says of itself.
-func qemuVersion(ctx context.Context, program string) (version [2]int, err error) {
+// qemuVersionLine is what a QEMU says of itself, such as "QEMU emulator version 7.2.22
+// (Debian 1:7.2+dfsg-7+deb12u18)".
+func qemuVersionLine(ctx context.Context, program string) (string, error) {
 	text, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
-		return version, fmt.Errorf("lab: %s --version: %w", program, err)
+		return "", fmt.Errorf("lab: %s --version: %w", program, err)
 	}
-	found := versionPattern.FindSubmatch(text)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line, nil
+}
+
+// qemuVersion is that line's version.
+func qemuVersion(ctx context.Context, program string) (version [2]int, err error) {
+	text, err := qemuVersionLine(ctx, program)
+	if err != nil {
+		return version, err
+	}
+	found := versionPattern.FindStringSubmatch(text)
 	if found == nil {
-		return version, fmt.Errorf("lab: %s --version says %q, which names no version", program, strings.TrimSpace(string(text)))
+		return version, fmt.Errorf("lab: %s --version says %q, which names no version", program, text)
 	}
 	for i := range version {
-		if version[i], err = strconv.Atoi(string(found[i+1])); err != nil {
+		if version[i], err = strconv.Atoi(found[i+1]); err != nil {
 			return version, fmt.Errorf("lab: %s --version: %w", program, err)
 		}
 	}

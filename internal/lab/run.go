@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"isolio/internal/failure"
@@ -44,7 +45,24 @@ type Options struct {
 	// events stay, in a folder of its name, in one of the case's name where
 	// there are cases; "" keeps nothing.
 	Keep string
+	// Finished is a directory where the results of finished contenders stay until the
+	// experiment is complete; "" keeps none. Resume takes those that an earlier,
+	// interrupted run left there, if their VMs would be the same.
+	Finished string
+	Resume   bool
 }
+
+// Interrupted is an experiment that ended before all contenders had.
+type Interrupted struct {
+	Err         error // why
+	Kept, Total int   // contenders whose results are kept in Options.Finished, and all
+}
+
+func (i *Interrupted) Error() string {
+	return fmt.Sprintf("%v; the results of %d of %d contenders are kept, and --resume goes on from there", i.Err, i.Kept, i.Total)
+}
+
+func (i *Interrupted) Unwrap() error { return i.Err }
 
 // PhaseBoot comes before the engine's own phases: the VM starts.
 const PhaseBoot = "boot"
@@ -96,11 +114,23 @@ func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress f
 		return nil, err
 	}
 	g := &group{opts: opts, experiment: x, vm: vm, image: img, dir: dir, began: time.Now(), progress: progress}
+	if opts.Finished != "" {
+		if g.finished, err = newFinished(filepath.Join(opts.Finished, x.Name), img, vm.Kernel); err != nil {
+			return nil, err
+		}
+	}
 	runs, err := g.all(ctx)
+	if kept := int(g.kept.Load()); err != nil && kept > 0 {
+		return nil, &Interrupted{Err: err, Kept: kept, Total: len(runs)}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return result.Merge(x, runs)
+	doc, err := result.Merge(x, runs)
+	if err != nil || g.finished == nil {
+		return doc, err
+	}
+	return doc, g.finished.clear()
 }
 
 // vm is the machine for any of the experiment's contenders, without what
@@ -233,6 +263,8 @@ type group struct {
 	image      *image
 	dir        string
 	began      time.Time
+	finished   *finished // nil: nothing is kept
+	kept       atomic.Int32
 
 	mu       sync.Mutex // progress
 	progress func(bench.Progress)
@@ -266,11 +298,11 @@ func (g *group) all(parent context.Context) ([]result.Run, error) {
 	}
 	vms.Wait()
 	if err := parent.Err(); err != nil {
-		return nil, err
+		return runs, err
 	}
 	own := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
 	if own >= 0 {
-		return nil, errs[own]
+		return runs, errs[own]
 	}
 	return runs, nil
 }
@@ -307,16 +339,56 @@ func (g *group) boot(ctx context.Context, vm VM, dir string, on func(Event)) (ou
 	return out, err
 }
 
-// one runs one contender in its own VM.
+// one is the result of one contender: an earlier run's, if that was asked for and is of
+// the same VM, or measured.
 func (g *group) one(ctx context.Context, c contender) (run result.Run, err error) {
 	if err = ctx.Err(); err != nil {
 		return run, err
 	}
+	vm := g.contenderVM(c)
+	if g.finished == nil {
+		return g.measure(ctx, c, vm)
+	}
+	qemu, err := vm.Kernel.qemuCommand(ctx, vm.CPUs, false)
+	if err != nil {
+		return run, err
+	}
+	version, err := qemuVersionLine(ctx, qemu[len(qemu)-1])
+	if err != nil {
+		return run, err
+	}
+	file, err := g.finished.file(c, &vm, version)
+	if err != nil {
+		return run, err
+	}
+	if g.opts.Resume {
+		if run, ok, err := loadRun(file); ok || err != nil {
+			g.report(bench.Progress{Case: c.of.Name, Scheduler: c.scheduler, Phase: bench.PhaseDone, Fraction: 1})
+			g.kept.Add(1)
+			return run, err
+		}
+	}
+	if run, err = g.measure(ctx, c, vm); err != nil {
+		return run, err
+	}
+	if err = g.finished.save(file, &run); err == nil {
+		g.kept.Add(1)
+	}
+	return run, err
+}
+
+// contenderVM is the VM of a contender, without what differs from run to run.
+func (g *group) contenderVM(c contender) VM {
 	vm := g.vm
 	vm.Payload.Argv = []string{guestInit, c.scheduler, c.of.Name}
 	vm.WorkMiB = workMiB(c.of)
 	vm.CPUs = c.of.CPUs
 	vm.Limit = time.Duration((c.of.RampS+c.of.DurationS)*float64(time.Second)) + slack
+	return vm
+}
+
+// measure runs a contender in its VM.
+func (g *group) measure(ctx context.Context, c contender, vm VM) (run result.Run, err error) {
 	if g.opts.Timeout > 0 {
 		vm.Timeout = max(time.Millisecond, g.opts.Timeout-time.Since(g.began))
 	}

@@ -24,6 +24,7 @@ func fakeQemu(t *testing.T, script string) (vm VM, pid string) {
 	pid = filepath.Join(dir, "pid")
 	qemu := filepath.Join(dir, "qemu")
 	must(t, os.WriteFile(qemu, fmt.Appendf(nil, `#!/bin/sh
+case $1 in --version) echo "QEMU emulator version 10.0.2"; exit;; esac
 while [ $# -gt 0 ]; do
 	case $1 in -serial) shift; if [ -z "$console" ]; then console=${1#file:}; else events=${1#file:}; fi;; esac
 	shift

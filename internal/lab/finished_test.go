@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
+)
+
+// What finished before an interruption is not measured again, unless its VM would be
+// another. When all have finished nothing is kept.
+func TestResume(t *testing.T) {
+	state := t.TempDir()
+	opts, x := fakeLab(t, `
+		echo $scheduler >>`+state+`/boots
+		if [ $scheduler = kyber ] && [ ! -e `+state+`/mended ]; then
+			event '{"event":"data","data":{"error":"io.bfq.weight: no such file"}}'
+			event '{"event":"exit","code":3}'
+			exit
+		fi`+goodRun)
+	opts.Jobs, opts.Finished = 1, filepath.Join(state, "finished")
+	run := func(x *experiment.Experiment) (boots string, done []string, err error) {
+		_, err = Run(context.Background(), opts, x, func(p bench.Progress) {
+			if p.Phase == bench.PhaseDone {
+				done = append(done, p.Scheduler)
+			}
+		})
+		text, readErr := os.ReadFile(filepath.Join(state, "boots"))
+		if readErr != nil && !errors.Is(readErr, os.ErrNotExist) {
+			t.Fatal(readErr)
+		}
+		_ = os.Remove(filepath.Join(state, "boots"))
+		return strings.Join(strings.Fields(string(text)), " "), done, err
+	}
+
+	boots, _, err := run(x)
+	var interrupted *Interrupted
+	if !errors.As(err, &interrupted) || interrupted.Kept != 1 || interrupted.Total != 3 {
+		t.Fatalf("error %v, want an interruption with 1 of 3 kept", err)
+	}
+	if failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("error %v, code %d", err, failure.Code(err))
+	}
+	if boots != "none kyber" {
+		t.Errorf("booted %s", boots)
+	}
+
+	other, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, "iodepth = 1", "iodepth = 2", 1)))
+	must(t, err)
+	opts.Resume = true
+	if boots, done, err := run(other); boots != "none kyber" || len(done) != 0 || err == nil {
+		t.Errorf("another experiment: booted %s, took %v; error %v", boots, done, err)
+	}
+
+	must(t, os.WriteFile(filepath.Join(state, "mended"), nil, 0o644))
+	boots, done, err := run(x)
+	must(t, err)
+	if boots != "kyber bfq" || len(done) != 1 || done[0] != "none" {
+		t.Errorf("resumed: booted %s, took %v", boots, done)
+	}
+	if left, err := os.ReadDir(filepath.Join(opts.Finished, x.Name)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// A kept file that is no result stops the run, and is named.
+func TestResumeFromBrokenFile(t *testing.T) {
+	opts, x := fakeLab(t, `[ $scheduler = none ] || exit 1`+goodRun)
+	opts.Jobs, opts.Finished = 1, filepath.Join(t.TempDir(), "finished")
+	_, err := Run(context.Background(), opts, x, nil)
+	var interrupted *Interrupted
+	if !errors.As(err, &interrupted) {
+		t.Fatal(err)
+	}
+	kept, err := filepath.Glob(filepath.Join(opts.Finished, x.Name, "*.json"))
+	must(t, err)
+	if len(kept) != 1 {
+		t.Fatalf("kept: %v", kept)
+	}
+	must(t, os.WriteFile(kept[0], []byte("{"), 0o644))
+	opts.Resume = true
+	if _, err = Run(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), kept[0]) {
+		t.Errorf("error %v, want one that names %s", err, kept[0])
+	}
+}
