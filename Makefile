@@ -14,6 +14,9 @@ test-hostile: SECONDS ?= 900
 # Of test-powercut, which takes a SEED as well.
 CUTS ?= 200
 
+# Of results: a shell pattern of names.
+ONLY ?=
+
 # Of test-drivers.
 drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
 
@@ -68,6 +71,16 @@ demo: ## set up, build, and show four containers sharing a disk by weight
 
 lab: modules libaps qemu ## run every experiment in experiments/ and check what it expects
 	scripts/lab
+
+results: ## measure anew what is older than its sources: ONLY='kf-*' for some; an interrupted run goes on with the next
+	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps qemu KERNEL=$$line || exit 1; done
+	go run ./cmd/isolio-results run --only '$(ONLY)'
+
+docs: ## fill the tables and plots of README and docs/ with results/
+	go run ./cmd/isolio-results docs
+
+verify: modules ## measure one small case again, and compare it with its result
+	go run ./cmd/isolio-results verify kf-nested nvme
 
 test: test-c test-go test-vm ## run all tests: C, Go and command line, modules on a booted kernel
 	@echo "== all tests passed"
@@ -171,4 +184,4 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean
+.PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean

@@ -14,6 +14,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab"
+	"isolio/internal/lab/experiment"
 )
 
 // labFlags are the flags of `isolio lab` besides a measurement's.
@@ -49,7 +50,7 @@ Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1
 	}
 	f.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.Line, "kernel", "6.1", "the kernel `LINE` to boot, as given to make setup")
+	flags.StringVar(&f.options.Line, "kernel", "", "the kernel `LINE` to boot, as given to make setup; by default the experiment's, which is "+experiment.DefaultKernel+" unless it says another")
 	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup and make modules filled")
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many machines run at a time, 0 for one a CPU; it does not change the result")
 	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
@@ -69,6 +70,7 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	if f.options.Timeout < 0 {
 		return failure.Usagef("--timeout: %s is out of range; allowed: 0 and up", f.options.Timeout)
 	}
+	f.options.Line = cmp.Or(f.options.Line, x.Kernel)
 	if err := checkKernel(f.options.Build, f.options.Line); err != nil {
 		return err
 	}

@@ -64,6 +64,9 @@ func (i *Interrupted) Error() string {
 
 func (i *Interrupted) Unwrap() error { return i.Err }
 
+// VMs is how many run at a time.
+func (o Options) VMs() int { return cmp.Or(o.Jobs, runtime.NumCPU()) }
+
 // PhaseBoot comes before the engine's own phases: the VM starts.
 const PhaseBoot = "boot"
 
@@ -285,7 +288,7 @@ func (g *group) all(parent context.Context) ([]result.Run, error) {
 	defer cancel()
 	contenders := g.contenders()
 	runs, errs := make([]result.Run, len(contenders)), make([]error, len(contenders))
-	free := make(chan struct{}, cmp.Or(g.opts.Jobs, runtime.NumCPU()))
+	free := make(chan struct{}, g.opts.VMs())
 	var vms sync.WaitGroup
 	for i, one := range contenders {
 		free <- struct{}{}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"isolio/internal/tomlfile"
 )
 
 // Expectation is a bound that one contender's result should keep.
@@ -144,6 +146,36 @@ func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expec
 }
 
 func (c *checker) expectation(key string, f *fileExpect, e *Experiment, k *Case) Expectation {
+	x := c.subject(key, f, e, k)
+	c.bounds(key, &x)
+	return x
+}
+
+// Asked is a figure of the contender in the case, such as a table may ask for: an
+// expectation without bounds. The problem is nil where there is such a figure. Direction
+// and container are "" where the metric is not to be narrowed.
+func (e *Experiment) Asked(k *Case, scheduler, metric, direction, container string) (Expectation, *tomlfile.Problem) {
+	given := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	c := &checker{}
+	f := &fileExpect{Scheduler: &scheduler, Metric: &metric, Direction: given(direction), Container: given(container)}
+	x := c.subject("", f, e, k)
+	if p := c.first(); p != nil {
+		p.Key = strings.TrimPrefix(p.Key, ".")
+		return x, p
+	}
+	if !e.answers(x) {
+		return x, &tomlfile.Problem{Key: "scheduler", What: notIn(k.Name, scheduler), Allowed: strings.Join(e.SchedulersIn(k), ", ")}
+	}
+	return x, nil
+}
+
+// subject is an expectation's without its bounds.
+func (c *checker) subject(key string, f *fileExpect, e *Experiment, k *Case) Expectation {
 	containers := k.containerNames()
 	x := Expectation{
 		Case:      k.Name,
@@ -166,7 +198,6 @@ func (c *checker) expectation(key string, f *fileExpect, e *Experiment, k *Case)
 		}
 		c.narrowing(key, f, &x, containers)
 	}
-	c.bounds(key, &x)
 	return x
 }
 

@@ -22,6 +22,9 @@ type Experiment struct {
 	Name     string // lower case letters, digits, '.', '_', '-'
 	Question string
 	Answers  string // seed document and figure, "" if there is none
+	// Kernel is the line of the kernel that the lab boots, DefaultKernel where the
+	// file names none.
+	Kernel string
 	// Schedulers are the contenders' names, in the order of the result: those of
 	// Known, or of Contenders.
 	Schedulers []string
@@ -42,6 +45,9 @@ type Experiment struct {
 	Cases  []Case
 	Expect []Expectation
 }
+
+// DefaultKernel is the line of kernels that experiments are run on.
+const DefaultKernel = "6.1"
 
 // Writes reports whether any container's job writes to a device.
 func (e *Experiment) Writes() bool {
@@ -189,4 +195,21 @@ func (e *Experiment) among(key string, names, all []string) error {
 		}
 	}
 	return nil
+}
+
+// Runs is how many contenders there are in all cases together: so many VMs the lab boots.
+func (e *Experiment) Runs() (n int) {
+	for i := range e.Cases {
+		n += len(e.SchedulersIn(&e.Cases[i]))
+	}
+	return n
+}
+
+// VirtualS is how many seconds of their own time those VMs are under load.
+func (e *Experiment) VirtualS() (s float64) {
+	for i := range e.Cases {
+		k := &e.Cases[i]
+		s += float64(len(e.SchedulersIn(k))*k.Seeds) * (k.RampS + k.DurationS)
+	}
+	return s
 }

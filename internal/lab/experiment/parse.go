@@ -20,6 +20,7 @@ type file struct {
 	Contender     []fileContender `toml:"contender"`
 	RampS         *float64        `toml:"ramp_s"`
 	DurationS     *float64        `toml:"duration_s"`
+	Kernel        *string         `toml:"kernel"`
 	NrRequests    *int64          `toml:"nr_requests"`
 	CPUs          *int64          `toml:"cpus"`
 	Seeds         *int64          `toml:"seeds"`
@@ -51,6 +52,9 @@ func Parse(name string, text []byte) (*Experiment, error) {
 	return e, nil
 }
 
+// kernelPattern keeps kernel lines fit for directory names.
+var kernelPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+(-[a-z0-9]+)?$`)
+
 // namePattern keeps names fit for cgroups and file names.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
@@ -63,6 +67,10 @@ func (c *checker) experiment(f *file) *Experiment {
 		Name:     c.name("name", f.Name),
 		Question: required(c, "question", f.Question, "a sentence"),
 		Answers:  value(f.Answers, ""),
+		Kernel:   value(f.Kernel, DefaultKernel),
+	}
+	if !kernelPattern.MatchString(e.Kernel) {
+		c.fail("kernel", fmt.Sprintf("%q is no line of kernels", e.Kernel), "as make setup KERNEL=LINE takes it, such as 6.1, 7.2 or 6.12-rt")
 	}
 	if f.NrRequests != nil {
 		e.NrRequests = c.integer("nr_requests", f.NrRequests, nil, 4, 2048)

@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 	low := 0.99
 	want := &Experiment{
 		File: "two.toml", Source: []byte(valid),
-		Name: "two", Question: "Do two containers share by weight?", ShareUnit: UnitBytes,
+		Name: "two", Kernel: DefaultKernel, Question: "Do two containers share by weight?", ShareUnit: UnitBytes,
 		Schedulers: []string{"none", "bfq", "kyber-fairness"},
 		Cases: []Case{{
 			RampS: 0.5, DurationS: 2, CPUs: 1, Seeds: 1,
@@ -108,9 +108,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, contender, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, critical, device, job, container, parent, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, params, iocost"},
@@ -142,6 +142,8 @@ func TestParseRefuses(t *testing.T) {
 			"x:6: ramp_s: NaN is out of range; allowed: 0..3600 seconds"},
 		{"no duration", "duration_s = 2", "duration_s = 0",
 			"x:7: duration_s: 0 is out of range; allowed: above 0 seconds, at most 86400"},
+		{"kernel is no line", "duration_s = 2", "duration_s = 2\nkernel = \"../6.1\"",
+			"x:8: kernel: \"../6.1\" is no line of kernels; allowed: as make setup KERNEL=LINE takes it, such as 6.1, 7.2 or 6.12-rt"},
 		{"nr_requests out of range", "duration_s = 2", "duration_s = 2\nnr_requests = 3",
 			"x:8: nr_requests: 3 is out of range; allowed: an integer 4..2048"},
 		{"unknown device kind", `kind = "null_blk"`, `kind = "nvme"`,

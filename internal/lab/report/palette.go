@@ -21,6 +21,7 @@ var (
 	muted = color.RGBA{R: 0x02, A: 0xff} // axis text
 	grid  = color.RGBA{R: 0x03, A: 0xff} // lines behind the data
 	plain = color.RGBA{R: 0x04, A: 0xff} // bars that belong to no container
+	paper = color.RGBA{R: 0x05, A: 0xff} // text on coloured bars
 )
 
 // nColours is the number of container colours in the stylesheet, chosen so
@@ -45,6 +46,7 @@ func newPlaceholders() *strings.Replacer {
 	role(muted, "muted")
 	role(grid, "grid")
 	role(plain, "plain")
+	role(paper, "paper")
 	for i := range nColours {
 		role(containerColour(i), fmt.Sprintf("c%d", i))
 	}

@@ -56,7 +56,7 @@ func TestDelaysAreToldAndJudged(t *testing.T) {
 		{experiment.Metric{Kind: experiment.MaxVsCase, Arg: "flat/none"}, 0.9, true},
 		{experiment.Metric{Kind: experiment.MaxVsCase, Arg: "flat/bfq"}, 0, false},
 	} {
-		got, ok := d.value(nil, experiment.Expectation{Case: "deep", Scheduler: "rsd", Metric: tt.metric})
+		got, ok := d.Figure(nil, experiment.Expectation{Case: "deep", Scheduler: "rsd", Metric: tt.metric})
 		if got != tt.want || ok != tt.ok {
 			t.Errorf("%v is %v, %v; want %v, %v", tt.metric, got, ok, tt.want, tt.ok)
 		}

@@ -14,14 +14,15 @@ func (d *Document) judge(e *experiment.Experiment, x experiment.Expectation) Ver
 		Case: x.Case, Scheduler: x.Scheduler, Wanted: x.Wanted(),
 		Metric: strings.TrimPrefix(x.Subject(), Label(x.Case, x.Scheduler)+": "),
 	}
-	if got, ok := d.value(e, x); ok {
+	if got, ok := d.Figure(e, x); ok {
 		v.Got, v.Met = &got, x.Met(got)
 	}
 	return v
 }
 
-// value is the figure that an expectation bounds; false if no run has it.
-func (d *Document) value(e *experiment.Experiment, x experiment.Expectation) (float64, bool) {
+// Figure is what was measured of x, which is an expectation of the experiment or as
+// experiment.Asked returns it; false if no run has it.
+func (d *Document) Figure(e *experiment.Experiment, x experiment.Expectation) (float64, bool) {
 	r := d.run(x.Case, x.Scheduler)
 	if r == nil {
 		return 0, false

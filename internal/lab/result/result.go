@@ -40,6 +40,22 @@ type Document struct {
 	Verdicts []Verdict `json:"expectations,omitempty"`
 	// Unmet lists expectations that did not hold, one line each.
 	Unmet []string `json:"unmet,omitempty"`
+	// Provenance says what was measured with what; null where that is not recorded.
+	Provenance *Provenance `json:"provenance,omitempty"`
+}
+
+// Provenance is what a result depends on, besides the kernel and fio that the document
+// names.
+type Provenance struct {
+	// Version is the tree's, as git describe has it.
+	Version string `json:"version"`
+	// QEMU and Compiler are what the programs say of themselves: the one that booted the
+	// VMs, and the one that the modules were built with.
+	QEMU     string `json:"qemu"`
+	Compiler string `json:"compiler"`
+	// Sources are the sums of what was measured, by its part: engine, experiment,
+	// modules, and libaps where a container uses it.
+	Sources map[string]string `json:"sources"`
 }
 
 // Verdict is one expectation and what was measured.

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+
+// Command isolio-results keeps results/ and the documents made of it up to date. It is for
+// people who change the tree, and is not installed: see `make results` and `make docs`.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab"
+	"isolio/internal/lab/archive"
+	"isolio/internal/lab/document"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var tree string
+	root := &cobra.Command{
+		Use: "isolio-results", Short: "Keep results/ and the documents made of it up to date",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.PersistentFlags().StringVar(&tree, "tree", ".", "the source tree's `DIR`")
+	root.AddCommand(runCommand(&tree), listCommand(&tree), verifyCommand(&tree), docsCommand(&tree))
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return failure.OK
+	}
+	text := err.Error()
+	if errors.Is(err, context.Canceled) {
+		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	}
+	fmt.Fprintln(stderr, "isolio-results:", text)
+	return failure.Code(err)
+}
+
+func runCommand(tree *string) *cobra.Command {
+	r := archive.Renewal{}
+	cmd := &cobra.Command{
+		Use: "run", Short: "Measure anew what is older than its sources or programs", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r.Tree, r.Out = archive.Tree(*tree), cmd.OutOrStdout()
+			r.Lab.Init = filepath.Join(r.Lab.Build, "isolio")
+			r.Lab.Finished = filepath.Join(r.Lab.Build, "lab")
+			var err error
+			if r.Version, err = version(cmd.Context(), *tree); err != nil {
+				return err
+			}
+			return r.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&r.Only, "only", "", "only experiments whose names match the shell `PATTERN`")
+	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "print what would be measured; measure nothing")
+	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup and make modules filled")
+	cmd.Flags().IntVar(&r.Lab.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU")
+	return cmd
+}
+
+// version is the tree's name for itself.
+func version(ctx context.Context, tree string) (string, error) {
+	text, err := exec.CommandContext(ctx, "git", "-C", tree, "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "", fmt.Errorf("git describe: %w; results name the version that was measured, so this takes a git tree", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+func listCommand(tree *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List results that are older than their sources", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t := archive.Tree(*tree)
+			all, err := t.Experiments()
+			if err != nil {
+				return err
+			}
+			for _, x := range all {
+				doc, err := t.Read(x.Name)
+				if err != nil {
+					return err
+				}
+				why, err := t.Stale(x, doc)
+				if err != nil {
+					return err
+				}
+				if len(why) > 0 {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", x.Name, strings.Join(why, ", "))
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func verifyCommand(tree *string) *cobra.Command {
+	var opts lab.Options
+	cmd := &cobra.Command{
+		Use: "verify EXPERIMENT [CASE]", Short: "Measure a case again, and compare it with its result", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Init = filepath.Join(opts.Build, "isolio")
+			return archive.Tree(*tree).Verify(cmd.Context(), opts, args[0], append(args, "")[1], cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&opts.Build, "build", "build", "the `DIR` that make setup and make modules filled")
+	return cmd
+}
+
+func docsCommand(tree *string) *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use: "docs", Short: "Fill tables and plots of documents with results", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			changed, err := fill(*tree, !check)
+			if err != nil {
+				return err
+			}
+			for _, file := range changed {
+				fmt.Fprintln(cmd.OutOrStdout(), file)
+			}
+			if check && len(changed) > 0 {
+				return errors.New("these differ from their results: `make docs` fills them")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "change nothing; exit 1 if a document differs from its results")
+	return cmd
+}
+
+// fill returns the files that are other than their results have it, and writes them.
+func fill(tree string, write bool) (changed []string, err error) {
+	files, err := document.Files(archive.Tree(tree))
+	if err != nil {
+		return nil, err
+	}
+	filler := document.Filler{Tree: archive.Tree(tree)}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(tree, file))
+		if err != nil {
+			return nil, err
+		}
+		filled, err := filler.Fill(file, text)
+		if err != nil {
+			return nil, err
+		}
+		all := map[string][]byte{file: filled.Text}
+		for plot, svg := range filled.Plots {
+			all[plot] = svg
+		}
+		for name, want := range all {
+			path := filepath.Join(tree, name)
+			if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
+				continue
+			}
+			changed = append(changed, name)
+			if !write {
+				continue
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				return nil, err
+			}
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.Sort(changed)
+	return changed, nil
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+
+// Package archive keeps what experiments measured in a source tree: results/NAME.json for
+// experiments/.../NAME.toml, with the sums of the sources that were measured. It tells
+// which results are older than their sources.
+package archive
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
+)
+
+// Tree is a source tree by its directory.
+type Tree string
+
+// Experiments are the tree's experiments by the order of their names. Each has the name
+// of its file.
+func (t Tree) Experiments() ([]*experiment.Experiment, error) {
+	var all []*experiment.Experiment
+	err := filepath.WalkDir(filepath.Join(string(t), "experiments"), func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".toml" {
+			return err
+		}
+		x, err := experiment.Load(file)
+		if err != nil {
+			return err
+		}
+		if name := strings.TrimSuffix(filepath.Base(file), ".toml"); x.Name != name {
+			return failure.Usagef("%s: name: is %q; allowed: the file's, %q", file, x.Name, name)
+		}
+		all = append(all, x)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b *experiment.Experiment) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// file is where an experiment's result is.
+func (t Tree) file(name string) string {
+	return filepath.Join(string(t), "results", name+".json")
+}
+
+// Read returns the result of an experiment, and nil if there is none. One of another
+// schema is refused.
+func (t Tree) Read(name string) (*result.Document, error) {
+	file := t.file(name)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	var doc result.Document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, failure.Usagef("result %s: %w; `make results ONLY=%s` makes it", file, err, name)
+	}
+	if doc.Schema != result.Schema {
+		return nil, failure.Usagef("result %s: has schema %d, this program reads schema %d; `make results ONLY=%s` makes it anew",
+			file, doc.Schema, result.Schema, name)
+	}
+	if doc.Experiment != name {
+		return nil, failure.Usagef("result %s: is of experiment %q, not %q", file, doc.Experiment, name)
+	}
+	return &doc, nil
+}
+
+// Write makes the document the result of its experiment. A reader sees the old one or
+// the new one.
+func (t Tree) Write(doc *result.Document) error {
+	var text bytes.Buffer
+	if err := doc.WriteJSON(&text); err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	file := t.file(doc.Experiment)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	if err := os.WriteFile(file+".new", text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	return nil
+}
+
+// Names are those of the results that are there, and of no experiment any more too.
+func (t Tree) Names() ([]string, error) {
+	files, err := filepath.Glob(t.file("*"))
+	if err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	names := make([]string, 0, len(files))
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(path.Base(filepath.ToSlash(file)), ".json"))
+	}
+	return names, nil
+}
+
+// Stale says why a result of the experiment is none of the tree's sources any more, a
+// few words for each reason; nothing if it is. A nil document was never measured.
+func (t Tree) Stale(x *experiment.Experiment, doc *result.Document) ([]string, error) {
+	if doc == nil {
+		return []string{"not measured"}, nil
+	}
+	if doc.Provenance == nil {
+		return []string{"of unknown sources"}, nil
+	}
+	now, err := t.Sources(x)
+	if err != nil {
+		return nil, err
+	}
+	var why []string
+	for _, part := range parts {
+		if now[part.name] != doc.Provenance.Sources[part.name] {
+			why = append(why, part.name+" changed")
+		}
+	}
+	return why, nil
+}
+
+// Outdated says which of the programs that a result depends on are others by now.
+func Outdated(doc *result.Document, kernel string, now *result.Provenance) []string {
+	if doc == nil || doc.Provenance == nil {
+		return nil
+	}
+	var why []string
+	for _, c := range []struct{ what, was, is string }{
+		{"kernel", doc.Kernel, kernel}, {"QEMU", doc.Provenance.QEMU, now.QEMU}, {"compiler", doc.Provenance.Compiler, now.Compiler},
+	} {
+		if c.was != c.is {
+			why = append(why, fmt.Sprintf("%s: %s, now %s", c.what, c.was, c.is))
+		}
+	}
+	return why
+}

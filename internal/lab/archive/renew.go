@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+
+package archive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab"
+	"isolio/internal/lab/bench"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
+)
+
+// Renewal is what measures stale results anew.
+type Renewal struct {
+	Tree Tree
+	// Lab says how; its kernel line is the experiment's.
+	Lab lab.Options
+	// Only is a shell pattern of the names of experiments, "" for all.
+	Only string
+	// Version is the tree's, for the results.
+	Version string
+	// DryRun says only what would be measured.
+	DryRun bool
+	// Out gets a line for each experiment. Show is called with what is measured when
+	// that begins, and returns what is called with its progress and its end; it may be nil.
+	Out  io.Writer
+	Show func(x *experiment.Experiment) (progress func(bench.Progress), end func())
+}
+
+// work is an experiment to measure, and why.
+type work struct {
+	x       *experiment.Experiment
+	why     []string
+	machine result.Provenance
+}
+
+// Run measures what is stale, the quickest experiment first. One that is interrupted goes
+// on with the next Run where it was.
+func (r *Renewal) Run(ctx context.Context) error {
+	all, err := r.work(ctx)
+	if err != nil {
+		return err
+	}
+	var left time.Duration
+	for _, w := range all {
+		left += r.estimate(w.x)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(r.Out, "results: all are of these sources and versions")
+		return nil
+	}
+	// The estimate is corrected by how long it has taken so far.
+	var took, estimated time.Duration
+	for i, w := range all {
+		estimate := r.estimate(w.x)
+		pace := 1.0
+		if estimated > 0 {
+			pace = float64(took) / float64(estimated)
+		}
+		fmt.Fprintf(r.Out, "[%d/%d] %s: %s; %d VMs, about %s; %s left for all\n", i+1, len(all), w.x.Name, strings.Join(w.why, ", "),
+			w.x.Runs(), short(scale(estimate, pace)), short(scale(left, pace)))
+		if r.DryRun {
+			continue
+		}
+		began := time.Now()
+		if err := r.one(ctx, w); err != nil {
+			return fmt.Errorf("results: %s: %w", w.x.Name, err)
+		}
+		took, estimated, left = took+time.Since(began), estimated+estimate, left-estimate
+	}
+	return nil
+}
+
+// one measures one experiment and writes its result.
+func (r *Renewal) one(ctx context.Context, w work) error {
+	sources, err := r.Tree.Sources(w.x)
+	if err != nil {
+		return err
+	}
+	opts := r.Lab
+	opts.Line, opts.Resume = w.x.Kernel, true
+	progress, end := func(bench.Progress) {}, func() {}
+	if r.Show != nil {
+		progress, end = r.Show(w.x)
+	}
+	doc, err := lab.Run(ctx, opts, w.x, progress)
+	end()
+	if err != nil {
+		return err
+	}
+	doc.Provenance = &result.Provenance{
+		Version: r.Version, QEMU: w.machine.QEMU, Compiler: w.machine.Compiler, Sources: sources,
+	}
+	for _, line := range doc.Unmet {
+		fmt.Fprintf(r.Out, "  not met: %s\n", line)
+	}
+	return r.Tree.Write(doc)
+}
+
+// work is what is stale and asked for.
+func (r *Renewal) work(ctx context.Context) ([]work, error) {
+	if _, err := path.Match(r.Only, ""); err != nil {
+		return nil, failure.Usagef("only: %q is no shell pattern; allowed: such as 'kf-*'", r.Only)
+	}
+	all, err := r.Tree.Experiments()
+	if err != nil {
+		return nil, err
+	}
+	var others []string
+	var stale []work
+	for _, x := range all {
+		if asked, _ := path.Match(r.Only, x.Name); r.Only != "" && !asked {
+			others = append(others, x.Name)
+			continue
+		}
+		doc, err := r.Tree.Read(x.Name)
+		if err != nil {
+			fmt.Fprintf(r.Out, "%v\n", err) // it is measured anew
+			doc = nil
+		}
+		why, err := r.Tree.Stale(x, doc)
+		if err != nil {
+			return nil, err
+		}
+		opts := r.Lab
+		opts.Line = x.Kernel
+		release, machine, err := lab.Versions(ctx, opts, x)
+		if err != nil {
+			return nil, fmt.Errorf("results: %s: %w", x.Name, err)
+		}
+		if why = append(why, Outdated(doc, release, &machine)...); len(why) > 0 {
+			stale = append(stale, work{x, why, machine})
+		}
+	}
+	if len(others) == len(all) {
+		return nil, failure.Usagef("only: no experiment is called %q; allowed: %s", r.Only, strings.Join(others, ", "))
+	}
+	slices.SortStableFunc(stale, func(a, b work) int { return cmp.Compare(r.estimate(a.x), r.estimate(b.x)) })
+	return stale, nil
+}
+
+// estimate is about how long an experiment takes: a VM boots in some five seconds, and
+// a second of load takes a little longer than that on the wall clock.
+func (r *Renewal) estimate(x *experiment.Experiment) time.Duration {
+	seconds := 5*float64(x.Runs()) + 1.3*x.VirtualS()
+	return time.Duration(seconds / float64(r.Lab.VMs()) * float64(time.Second))
+}
+
+func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+// short rounds to what a reader wants to know.
+func short(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}

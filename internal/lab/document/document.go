@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+
+// Package document fills the tables and plots of a Markdown document with results of the
+// archive. What stands between two markers is a function of the first and of the result:
+//
+//	<!-- results
+//	table = "contenders"
+//	result = "report-rand-read"
+//	case = "depth-32"
+//	columns = [{ head = "total / none", metric = "total_vs_none" }]
+//	-->
+//	| scheduler | total / none |
+//	...
+//	<!-- end of results -->
+//
+// The metrics are those of an experiment's expectations (docs/experiments.md).
+package document
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab/archive"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
+	"isolio/internal/tomlfile"
+)
+
+// The markers, each at the beginning of a line of its own.
+const (
+	begin = "<!-- results"
+	ends  = "-->"
+	after = "<!-- end of results -->"
+)
+
+// block is what a marker asks for.
+type block struct {
+	// Table is "contenders", with a row for each contender of a case, or "cases", with a
+	// row for each of Rows and a column for each of Contenders.
+	Table string `toml:"table"`
+	// Plot is "shares".
+	Plot string `toml:"plot"`
+	// Result and Case are the experiment's and its case's names.
+	Result string `toml:"result"`
+	Case   string `toml:"case"`
+	// Contenders are the rows or the columns; all of the case if there are none.
+	Contenders []string `toml:"contenders"`
+	// Columns are those of a table of contenders; of one of cases, what is in each cell.
+	Columns []column `toml:"columns"`
+	Rows    []row    `toml:"rows"`
+	// Head is what stands over the rows' names.
+	Head string `toml:"head"`
+	// File is the plot's, beside the document; Alt says what it shows.
+	File string `toml:"file"`
+	Alt  string `toml:"alt"`
+}
+
+// column is one figure of each contender.
+type column struct {
+	Head      string `toml:"head"`
+	Metric    string `toml:"metric"`
+	Direction string `toml:"direction"`
+	Container string `toml:"container"`
+	// Times is what the figure is multiplied by, 1 if it is 0; Decimals how many follow
+	// its point, three significant digits if there are none.
+	Times    float64 `toml:"times"`
+	Decimals *int64  `toml:"decimals"`
+}
+
+// row is a case of an experiment with the name that readers know it by.
+type row struct {
+	Name   string `toml:"name"`
+	Result string `toml:"result"`
+	Case   string `toml:"case"`
+}
+
+// Filler fills documents of a tree.
+type Filler struct {
+	Tree archive.Tree
+
+	experiments map[string]*experiment.Experiment
+	results     map[string]*result.Document
+}
+
+// Filled is a document and the files of its plots, by their paths.
+type Filled struct {
+	Text  []byte
+	Plots map[string][]byte
+	// Results are the names of the results that it has figures of.
+	Results []string
+}
+
+// Fill fills the document that is in file.
+func (f *Filler) Fill(file string, text []byte) (*Filled, error) {
+	filled := &Filled{Plots: map[string][]byte{}}
+	var out bytes.Buffer
+	lines := slices.Collect(bytes.Lines(text))
+	for i := 0; i < len(lines); i++ {
+		out.Write(lines[i])
+		if strings.TrimRight(string(lines[i]), "\r\n") != begin {
+			continue
+		}
+		start := i + 1
+		end := find(lines, start, ends)
+		close := find(lines, end, after)
+		if end == len(lines) || close == len(lines) {
+			return nil, failure.Usagef("%s:%d: has no end; allowed: %q after what it asks for, then %q", file, i+1, ends, after)
+		}
+		for _, line := range lines[start : end+1] {
+			out.Write(line)
+		}
+		p := place{file, start}
+		var b block
+		// Empty lines before it: so messages have the document's own lines.
+		asked := slices.Concat([]byte(strings.Repeat("\n", start)), bytes.Join(lines[start:end], nil))
+		if err := tomlfile.Decode(file, asked, &b); err != nil {
+			return nil, err
+		}
+		made, err := f.make(p, &b, filled)
+		if err != nil {
+			return nil, err
+		}
+		out.WriteString(made)
+		out.WriteString(after + "\n")
+		i = close
+	}
+	filled.Text = out.Bytes()
+	slices.Sort(filled.Results)
+	filled.Results = slices.Compact(filled.Results)
+	return filled, nil
+}
+
+// find is the first line from i on that is this text, or how many there are.
+func find(lines [][]byte, i int, text string) int {
+	for ; i < len(lines); i++ {
+		if strings.TrimRight(string(lines[i]), "\r\n") == text {
+			break
+		}
+	}
+	return i
+}
+
+// place is where a block begins.
+type place struct {
+	file string
+	line int // from 1 on
+}
+
+// wrong is an error there.
+func (p place) wrong(key, what, allowed string) error {
+	return tomlfile.Problem{Line: p.line, Key: key, What: what, Allowed: allowed}.In(p.file)
+}
+
+// make is what comes between the markers.
+func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
+	switch {
+	case b.Table != "" && b.Plot != "":
+		return "", p.wrong("plot", "beside table", "one of the two")
+	case b.Table == "contenders":
+		return f.contenders(p, b, filled)
+	case b.Table == "cases":
+		return f.cases(p, b, filled)
+	case b.Table != "":
+		return "", p.wrong("table", fmt.Sprintf("%q is no kind of table", b.Table), "contenders, cases")
+	case b.Plot == "shares":
+		return f.shares(p, b, filled)
+	default:
+		return "", p.wrong("plot", fmt.Sprintf("%q is no kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+	}
+}
+
+// source is a case of a result, with its experiment.
+type source struct {
+	x   *experiment.Experiment
+	k   *experiment.Case
+	doc *result.Document
+}
+
+// source finds a case by names.
+func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source, err error) {
+	if f.experiments == nil {
+		all, err := f.Tree.Experiments()
+		if err != nil {
+			return s, err
+		}
+		f.experiments, f.results = map[string]*experiment.Experiment{}, map[string]*result.Document{}
+		for _, x := range all {
+			f.experiments[x.Name] = x
+		}
+	}
+	if s.x = f.experiments[name]; s.x == nil {
+		return s, p.wrong("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
+	}
+	if s.doc = f.results[name]; s.doc == nil {
+		if s.doc, err = f.Tree.Read(name); err != nil {
+			return s, err
+		}
+		if s.doc == nil {
+			return s, p.wrong("result", fmt.Sprintf("there is no results/%s.json", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
+		}
+		f.results[name] = s.doc
+	}
+	if s.k = s.x.CaseNamed(ofCase); s.k == nil || !slices.Contains(s.doc.Cases(), ofCase) {
+		return s, p.wrong("case", fmt.Sprintf("%s has no case %q", name, ofCase), strings.Join(s.doc.Cases(), ", "))
+	}
+	filled.Results = append(filled.Results, name)
+	return s, nil
+}
+
+// contenders makes a table with a row for each.
+func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
+	s, err := f.source(p, b.Result, b.Case, filled)
+	if err != nil {
+		return "", err
+	}
+	if len(b.Columns) == 0 {
+		return "", p.wrong("columns", "are missing", "a list of tables with head and metric")
+	}
+	names := b.Contenders
+	if names == nil {
+		names = s.x.SchedulersIn(s.k)
+	}
+	head := []string{heading(b.Head, "scheduler")}
+	for _, c := range b.Columns {
+		head = append(head, c.Head)
+	}
+	rows := [][]string{head}
+	for _, name := range names {
+		cells := []string{name}
+		for _, c := range b.Columns {
+			text, err := s.cell(p, name, c)
+			if err != nil {
+				return "", err
+			}
+			cells = append(cells, text)
+		}
+		rows = append(rows, cells)
+	}
+	return markdown(rows), nil
+}
+
+// cases makes a table with a row for each case and a column for each contender.
+func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
+	if len(b.Rows) == 0 || len(b.Columns) == 0 || len(b.Contenders) == 0 {
+		return "", p.wrong("table", "cases have no rows, no columns or no contenders",
+			"rows = [{ name, result, case }], columns = [{ metric }], contenders = [...]")
+	}
+	rows := [][]string{append([]string{heading(b.Head, "workload")}, b.Contenders...)}
+	for _, r := range b.Rows {
+		s, err := f.source(p, r.Result, r.Case, filled)
+		if err != nil {
+			return "", err
+		}
+		cells := []string{r.Name}
+		for _, name := range b.Contenders {
+			var figures []string
+			for _, c := range b.Columns {
+				text, err := s.cell(p, name, c)
+				if err != nil {
+					return "", err
+				}
+				figures = append(figures, text)
+			}
+			cells = append(cells, strings.Join(figures, ", "))
+		}
+		rows = append(rows, cells)
+	}
+	return markdown(rows), nil
+}
+
+func heading(given, otherwise string) string {
+	if given != "" {
+		return given
+	}
+	return otherwise
+}
+
+// cell is one figure as text, "-" if it was not measured.
+func (s source) cell(p place, contender string, c column) (string, error) {
+	x, problem := s.x.Asked(s.k, contender, c.Metric, c.Direction, c.Container)
+	if problem != nil {
+		return "", p.wrong("columns."+problem.Key, problem.What, problem.Allowed)
+	}
+	got, ok := s.doc.Figure(s.x, x)
+	if !ok {
+		return "-", nil
+	}
+	if c.Times != 0 {
+		got *= c.Times
+	}
+	if c.Decimals != nil {
+		return fmt.Sprintf("%.*f", *c.Decimals, got), nil
+	}
+	return significant(got), nil
+}
+
+// significant has three digits at least, and all before the point.
+func significant(v float64) string {
+	for decimals, least := range []float64{100, 10, 1} {
+		if v >= least || -v >= least {
+			return fmt.Sprintf("%.*f", decimals, v)
+		}
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// markdown writes rows as a table, the first of them as its head; figures to the right.
+func markdown(rows [][]string) string {
+	var b strings.Builder
+	for i, cells := range rows {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString("|---" + strings.Repeat("|--:", len(cells)-1) + "|\n")
+		}
+	}
+	return b.String()
+}
+
+// Files are the documents of the tree that may have markers: README.md and those in docs.
+func Files(t archive.Tree) ([]string, error) {
+	files := []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		more, err := filepath.Glob(filepath.Join(string(t), filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, fmt.Errorf("documents: %w", err)
+		}
+		for _, file := range more {
+			name, err := filepath.Rel(string(t), file)
+			if err != nil {
+				return nil, fmt.Errorf("documents: %w", err)
+			}
+			files = append(files, name)
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+
+package document
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab/archive"
+	"isolio/internal/lab/result"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const testExperiment = `
+name = "one"
+question = "Does it?"
+schedulers = ["none", "bfq"]
+ramp_s = 1.0
+duration_s = 2.0
+[device]
+kind = "null_blk"
+completion_us = 1000
+tags = 32
+queues = 1
+size_mib = 64
+[job]
+rw = "randread"
+ioengine = "libaio"
+[[container]]
+name = "a"
+weight = 300
+[[container]]
+name = "b"
+weight = 100
+[[case]]
+name = "x"
+[[case]]
+name = "alone"
+schedulers = ["none"]
+`
+
+// newFiller has one experiment, whose result has figures that are easy to tell apart.
+func newFiller(t *testing.T) *Filler {
+	t.Helper()
+	tree := archive.Tree(t.TempDir())
+	put(t, filepath.Join(string(tree), "experiments/one.toml"), testExperiment)
+	put(t, filepath.Join(string(tree), "experiments/unmeasured.toml"), strings.Replace(testExperiment, `"one"`, `"unmeasured"`, 1))
+	versus := func(v float64) *float64 { return &v }
+	containers := func(a, b float64) []result.Container {
+		return []result.Container{
+			{Name: "a", Weight: 300, EntitledShare: 0.75, Share: a, IOPS: a * 1000, Read: &result.Direction{Lat: result.Latency{P99: 1234.5}}},
+			{Name: "b", Weight: 100, EntitledShare: 0.25, Share: b, IOPS: b * 1000},
+		}
+	}
+	must(t, tree.Write(&result.Document{
+		Schema: result.Schema, Experiment: "one", Runs: []result.Run{
+			{Case: "x", Scheduler: "none", TotalBytesPS: 200, TotalVsNone: versus(1), JainWeighted: 0.5, Containers: containers(0.5, 0.5)},
+			{Case: "x", Scheduler: "bfq", TotalBytesPS: 150, TotalVsNone: versus(0.75), JainWeighted: 1, Containers: containers(0.75, 0.25)},
+			{Case: "alone", Scheduler: "none", TotalBytesPS: 100, TotalVsNone: versus(1), Containers: containers(1, 0)},
+		},
+	}))
+	return &Filler{Tree: tree}
+}
+
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// between makes a document with a block.
+func between(asked, filled string) string {
+	return "# Title\n\n" + begin + "\n" + asked + "\n" + ends + "\n" + filled + after + "\n\nThe end.\n"
+}
+
+const contendersBlock = `table = "contenders"
+result = "one"
+case = "x"
+columns = [
+  { head = "total / none", metric = "total_vs_none" },
+  { head = "share of a, %", metric = "share:a", times = 100, decimals = 1 },
+  { head = "p99, ms", metric = "lat_us.p99", container = "a", times = 0.001 },
+]`
+
+const contendersTable = `| scheduler | total / none | share of a, % | p99, ms |
+|---|--:|--:|--:|
+| none | 1.00 | 50.0 | 1.23 |
+| bfq | 0.750 | 75.0 | 1.23 |
+`
+
+const casesBlock = `table = "cases"
+contenders = ["none", "bfq"]
+columns = [{ metric = "total_vs_none" }, { metric = "jain_weighted", decimals = 4 }]
+rows = [{ name = "reads", result = "one", case = "x" }]`
+
+const casesTable = `| workload | none | bfq |
+|---|--:|--:|
+| reads | 1.00, 0.5000 | 0.750, 1.0000 |
+`
+
+func TestTables(t *testing.T) {
+	for asked, want := range map[string]string{contendersBlock: contendersTable, casesBlock: casesTable} {
+		for _, before := range []string{"", "| old |\n|---|\n", want} {
+			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
+			must(t, err)
+			if got := string(filled.Text); got != between(asked, want) {
+				t.Errorf("made\n%s\nwant\n%s", got, between(asked, want))
+			}
+			if len(filled.Results) != 1 || filled.Results[0] != "one" {
+				t.Errorf("results %v", filled.Results)
+			}
+		}
+	}
+}
+
+func TestPlot(t *testing.T) {
+	asked := "plot = \"shares\"\nresult = \"one\"\ncase = \"x\"\nfile = \"plots/one.svg\"\nalt = \"Who gets what\""
+	filled, err := newFiller(t).Fill("docs/a.md", []byte(between(asked, "")))
+	must(t, err)
+	if want := between(asked, "![Who gets what](plots/one.svg)\n"); string(filled.Text) != want {
+		t.Errorf("made\n%s\nwant\n%s", filled.Text, want)
+	}
+	svg := string(filled.Plots[filepath.FromSlash("docs/plots/one.svg")])
+	for _, want := range []string{`<svg xmlns="http://www.w3.org/2000/svg"`, "Who gets what", ">bfq<", ">75.0 %<", ">by weight<", ">a (weight 300)<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the picture lacks %s", want)
+		}
+	}
+	if strings.Contains(svg, "var(") {
+		t.Error("the picture needs a stylesheet")
+	}
+}
+
+// What cannot be filled is refused with file and line, and nothing is made up.
+func TestRefused(t *testing.T) {
+	change := func(old, now string) string { return strings.Replace(contendersBlock, old, now, 1) }
+	for _, c := range []struct{ name, text, want string }{
+		{"result", between(change(`"one"`, `"two"`), ""), `a.md:3: result: no experiment is called "two"`},
+		{"not measured", between(change(`"one"`, `"unmeasured"`), ""), "a.md:3: result: there is no results/unmeasured.json"},
+		{"case", between(change(`"x"`, `"y"`), ""), `a.md:3: case: one has no case "y"; allowed: x, alone`},
+		{"metric", between(change("total_vs_none", "total_vs_nobody"), ""), `a.md:3: columns.metric: unknown metric "total_vs_nobody"; allowed: jain_weighted`},
+		{"container", between(change(`container = "a"`, `container = "c"`), ""), `a.md:3: columns.container: "c" is not one of the experiment's containers; allowed: a, b`},
+		{"scheduler", between(contendersBlock+"\ncontenders = [\"sfq\"]", ""), `a.md:3: columns.scheduler: "sfq" is not one of the experiment's schedulers; allowed: none, bfq`},
+		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
+		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
+		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is no kind of table; allowed: contenders, cases`},
+		{"no end", "text\n" + begin + "\ntable = \"contenders\"\n", "a.md:2: has no end"},
+		{"no end of the table", "text\n" + begin + "\ntable = \"contenders\"\n" + ends + "\n| a |\n", "a.md:2: has no end"},
+	} {
+		_, err := newFiller(t).Fill("a.md", []byte(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) || failure.Code(err) != failure.Usage {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// The documents of this tree are what their results have them be. Results that are older
+// than their sources are listed, and do not fail: hours of measuring may follow a change.
+func TestDocumentsOfThisTree(t *testing.T) {
+	tree := archive.Tree("../../..")
+	files, err := Files(tree)
+	must(t, err)
+	filler := Filler{Tree: tree}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(string(tree), file))
+		must(t, err)
+		filled, err := filler.Fill(file, text)
+		must(t, err)
+		if !bytes.Equal(filled.Text, text) {
+			t.Errorf("%s differs from its results: `make docs` fills it", file)
+		}
+		for plot, want := range filled.Plots {
+			if have, err := os.ReadFile(filepath.Join(string(tree), plot)); err != nil || !bytes.Equal(have, want) {
+				t.Errorf("%s differs from its result: `make docs` draws it", plot)
+			}
+		}
+	}
+	all, err := tree.Experiments()
+	must(t, err)
+	for _, x := range all {
+		doc, err := tree.Read(x.Name)
+		must(t, err)
+		why, err := tree.Stale(x, doc)
+		must(t, err)
+		if len(why) > 0 {
+			t.Logf("stale: results/%s.json: %s", x.Name, strings.Join(why, ", "))
+		}
+	}
+}
