@@ -20,7 +20,7 @@ ONLY ?=
 # Of test-drivers.
 drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
 
-DEMO := experiments/report-rand-read.toml
+DEMO := experiments/reports/report-rand-read.toml
 GOLANGCI := v2.15.0
 
 # The toolchain that go.mod names: any go from 1.21 on fetches it. Debian's
@@ -73,7 +73,7 @@ lab: modules libaps qemu ## run every experiment in experiments/ and check what 
 	scripts/lab
 
 results: ## measure anew what is older than its sources: ONLY='kf-*' for some; an interrupted run goes on with the next
-	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps qemu KERNEL=$$line || exit 1; done
+	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps qemu KERNEL=$$line || exit 1; done
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
 docs: ## fill the tables and plots of README and docs/ with results/

@@ -38,9 +38,9 @@ The disk must be free: not mounted, not swap, not part of another device. Its
 scheduler is changed for each run and put back. Jobs that write destroy what is
 on it, and need --allow-writes. The experiment's own [device] and cpus are not
 used: those are for the lab.`,
-		Example: `  isolio bench experiments/report-rand-read.toml --device /dev/nvme1n1
-  isolio bench experiments/report-rand-write.toml --device nullb0 --allow-writes --json
-  isolio bench experiments/report-rand-read.toml --device nullb0 --schedulers none,bfq --dry-run`,
+		Example: `  isolio bench report-rand-read --device /dev/nvme1n1
+  isolio bench report-rand-write --device nullb0 --allow-writes --json
+  isolio bench report-rand-read --device nullb0 --schedulers none,bfq --dry-run`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,10 +138,17 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// completeExperiments lets a shell complete experiment files.
+// completeExperiments offers names, and files.
 func completeExperiments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return []string{"toml"}, cobra.ShellCompDirectiveFilterFileExt
+	var names []string
+	if shelf := experiment.Shelf(); shelf != "" {
+		all, _ := experiment.All(shelf) // one that cannot be read is not offered
+		for _, x := range all {
+			names = append(names, x.Name+"\t"+x.Question)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }

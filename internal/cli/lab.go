@@ -4,6 +4,8 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,12 +17,14 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/table"
 )
 
 // labFlags are the flags of `isolio lab` besides a measurement's.
 type labFlags struct {
 	measurement
 	options lab.Options
+	list    bool
 }
 
 func newLabCommand() *cobra.Command {
@@ -36,20 +40,30 @@ however loaded it is. Neither root nor KVM is needed.
 Ctrl-C, or a failure, keeps the results of contenders that have finished: the same
 command with --resume measures the others only.
 
+An experiment is a file, or the name of one in experiments/ (--list has them).
 Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1'.`,
-		Example: `  isolio lab experiments/report-rand-read.toml
-  isolio lab experiments/report-rand-read.toml --schedulers none,bfq --json
-  isolio lab experiments/validate-hdd.toml --cases depth-1,depth-31 --check
-  isolio lab experiments/report-rand-read.toml --kernel 6.1 --check --report page.html
-  isolio lab experiments/report-rand-read.toml --resume`,
-		Args:              exactly(1),
+		Example: `  isolio lab report-rand-read
+  isolio lab report-rand-read --schedulers none,bfq --json
+  isolio lab validate-hdd --cases depth-1,depth-31 --check
+  isolio lab report-rand-read --kernel 6.1 --check --report page.html
+  isolio lab report-rand-read --resume`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.list {
+				return exactly(0)(cmd, args)
+			}
+			return exactly(1)(cmd, args)
+		},
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.list {
+				return listExperiments(cmd.OutOrStdout(), f.options)
+			}
 			return f.run(cmd, args[0])
 		},
 	}
 	f.addFlags(cmd)
 	flags := cmd.Flags()
+	flags.BoolVar(&f.list, "list", false, "list the experiments: their names, about how long each takes, and their questions")
 	flags.StringVar(&f.options.Line, "kernel", "", "the kernel `LINE` to boot, as given to make setup; by default the experiment's, which is "+experiment.DefaultKernel+" unless it says another")
 	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup and make modules filled")
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many machines run at a time, 0 for one a CPU; it does not change the result")
@@ -99,4 +113,23 @@ func checkKernel(build, line string) error {
 	}
 	return failure.Usagef("--kernel: %s has no kernel %q; allowed: %s; `make setup KERNEL=LINE` makes one",
 		dir, line, cmp.Or(strings.Join(lines, ", "), "none yet"))
+}
+
+// listExperiments prints those of the shelf.
+func listExperiments(to io.Writer, opts lab.Options) error {
+	shelf := experiment.Shelf()
+	if shelf == "" {
+		return failure.Usagef("--list: there are no experiments in %s", strings.Join(experiment.Shelves, " or "))
+	}
+	all, err := experiment.All(shelf)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, x := range all {
+		minutes := max(1, opts.Estimate(x).Round(time.Minute)/time.Minute)
+		rows = append(rows, []string{x.Name, fmt.Sprint(x.Runs()), fmt.Sprintf("%d min", minutes), x.Question})
+	}
+	columns := []table.Column{{Head: "experiment"}, {Head: "VMs", Right: true}, {Head: "about", Right: true}, {Head: "question"}}
+	return table.Write(to, columns, rows)
 }

@@ -39,6 +39,10 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 // load reads the experiment and checks all that can be checked before
 // anything runs for minutes.
 func (m *measurement) load(file string) (*experiment.Experiment, error) {
+	file, err := experiment.Find(file)
+	if err != nil {
+		return nil, err
+	}
 	x, err := experiment.Load(file)
 	if err != nil {
 		return nil, err

@@ -67,6 +67,13 @@ func (i *Interrupted) Unwrap() error { return i.Err }
 // VMs is how many run at a time.
 func (o Options) VMs() int { return cmp.Or(o.Jobs, runtime.NumCPU()) }
 
+// Estimate is about how long an experiment takes: a VM boots in some five seconds, and a
+// second of load takes a second or three on the wall clock.
+func (o Options) Estimate(x *experiment.Experiment) time.Duration {
+	seconds := 5*float64(x.Runs()) + 2*x.VirtualS()
+	return time.Duration(seconds / float64(o.VMs()) * float64(time.Second))
+}
+
 // PhaseBoot comes before the engine's own phases: the VM starts.
 const PhaseBoot = "boot"
 

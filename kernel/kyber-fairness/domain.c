@@ -32,7 +32,7 @@
  * see kf_domain_find_bound(). On a SATA SSD without its buffer, a reader entitled to two
  * thirds and held to them, and a target that no read meets that has one write before it:
  * kyber comes to 0.08 of what the device does, and this came to 0.16 (without a target
- * 0.72), with the reads' p99 twice as long (experiments/kf-targets.toml).
+ * 0.72), with the reads' p99 twice as long (experiment kf-targets).
  */
 #include "kyber-fairness.h"
 #include "trace.h"

@@ -68,7 +68,7 @@
  * requests are inside. With one of weight 1000, three of 500, 250 and 100 that keep 32
  * reads outstanding have their shares within 0.1 % and all of the total they have
  * without it, but for 0.2 % on the P4500, and it waits 1.6 ms on a null_blk of 1 ms, at
- * p99 (experiments/kf-open-problem.toml).
+ * p99 (experiment kf-open-problem).
  *
  * If a runnable cgroup does not get on, say for want of tokens in its domain, a
  * timer ends the round after timeout_us.
@@ -121,11 +121,11 @@
  * P4500, who came back from a pause waited for it, and could save no more than four
  * requests' worth meanwhile: writers of weights 200 and 100 had 56 and 44 %, requests
  * took up to 1.6 s, and there were 8,000 refills a second. With sixteen it is 66.5 and
- * 33.5, 0.4 s, and 200 (experiments/kf-writeback.toml).
+ * 33.5, 0.4 s, and 200 (experiment kf-writeback).
  *
  * One that sends a request at a time next to four that keep 128 reads each outstanding
  * waits 6.3 ms on the slowed P4500, 14.0 at p99; with kyber 7.6 and 16.2, with
- * inside_pct 100 3.8 and 10.4, all at the same total (experiments/kf-latency.toml).
+ * inside_pct 100 3.8 and 10.4, all at the same total (experiment kf-latency).
  *
  * What is not held back: requests that others wait for, whatever their cgroup's budget.
  * Those that were given back; writes that a flush follows, as the block layer sends no
@@ -176,7 +176,7 @@
  * What was tried
  *
  * Random reads of 4 KiB by weights of 1000, 500, 250 and 100, 32 outstanding each
- * (experiments/kf-algorithm.toml): total against no scheduler, weighted Jain index.
+ * (experiment kf-algorithm): total against no scheduler, weighted Jain index.
  *
  *				P4500, 1,023 tags	null_blk, 32 tags
  *	the report's 100 ms	1.00, 0.60		1.00, 0.66
@@ -201,7 +201,7 @@
  * round, and that list comes back as a whole. A refill looks at every active
  * cgroup; a round has at least a page for each, so that is a constant for each request
  * as well. With a null_blk that completes at once, all CPU time of a request is 0.99 of
- * kyber's and 0.82 of bfq's with 4 cgroups, and 7 % more with 64 (experiments/kf-scale.toml).
+ * kyber's and 0.82 of bfq's with 4 cgroups, and 7 % more with 64 (experiment kf-scale).
  * With 1,024 that take turns on one CPU it is 0.99 of that with 4.
  *
  * What it does not do

@@ -31,7 +31,7 @@
 #define KF_INSIDE_PCT_DFL	150
 /*
  * By how much of its share a cgroup may stay behind. With
- * experiments/report-rand-read.toml, where exact shares cost 16 % of the total,
+ * experiment report-rand-read, where exact shares cost 16 % of the total,
  * 1 keeps every cgroup within 0.4 % of its share at 98 % of what is possible.
  */
 #define KF_SHARE_ERROR_PCT_DFL	1

@@ -34,7 +34,7 @@
  *
  * What the document leaves open, and what was decided by measurement
  *
- * On the model of an eMMC, experiments/sfq-choices.toml: "bursts" are eight
+ * On the model of an eMMC, experiment sfq-choices: "bursts" are eight
  * processes that read with 20 ms of thought and eight that write 16 requests at a
  * time, "start" 100 dependent reads while a file is copied. With sfq a read of the
  * bursts takes 2.9 ms, the longest 17.6, 2.54 MB/s are written, and a start takes 72 ms
@@ -61,7 +61,7 @@
  * while somebody reads (within quiet_ms) only writes_inside_pct percent of its
  * tags are given to writes, and one at least. With 8 tags that makes 3.1 ms a read and
  * 19.0 at most; with all of them for writes as well 9.7 and 26.8, and 0.2 % more
- * written. A SATA SSD (experiments/sfq-sata.toml) keeps writes, and their tags, while
+ * written. A SATA SSD (experiment sfq-sata) keeps writes, and their tags, while
  * it collects garbage: there the longest read is 10 ms, 0.9 s with all tags for writes,
  * and as many are written. And the device is never given more than it has tags for: the
  * block layer would take one request more, often a write, and keep it for the next free
@@ -121,7 +121,7 @@
  *
  * Several hardware queues: sfq dispatches for the whole device from any of them,
  * as mq-deadline and bfq do: turns and 2 : 1 are the device's. On four CPUs four queues
- * of 8 tags do as one of 32 does (experiments/sfq-queues.toml): the longest read takes
+ * of 8 tags do as one of 32 does (experiment sfq-queues): the longest read takes
  * 77 ms and 76, with the best other scheduler 88 and 95, and as many are written. With four
  * of 32 tags, more than the device works on, 87 ms and 106.
  *

@@ -40,24 +40,7 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			// The shipped experiments, as a reader of the README has them.
-			experiments, err := os.ReadDir("../../experiments")
-			if err != nil {
-				return err
-			}
-			dir := env.WorkDir + "/experiments"
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				return err
-			}
-			for _, e := range experiments {
-				text, err := os.ReadFile("../../experiments/" + e.Name())
-				if err != nil {
-					return err
-				}
-				if err := os.WriteFile(dir+"/"+e.Name(), text, 0o644); err != nil {
-					return err
-				}
-			}
-			return nil
+			return os.CopyFS(env.WorkDir+"/experiments", os.DirFS("../../experiments"))
 		},
 	})
 }

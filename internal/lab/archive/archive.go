@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"isolio/internal/failure"
@@ -28,26 +27,7 @@ type Tree string
 // Experiments are the tree's experiments by the order of their names. Each has the name
 // of its file.
 func (t Tree) Experiments() ([]*experiment.Experiment, error) {
-	var all []*experiment.Experiment
-	err := filepath.WalkDir(filepath.Join(string(t), "experiments"), func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".toml" {
-			return err
-		}
-		x, err := experiment.Load(file)
-		if err != nil {
-			return err
-		}
-		if name := strings.TrimSuffix(filepath.Base(file), ".toml"); x.Name != name {
-			return failure.Usagef("%s: name: is %q; allowed: the file's, %q", file, x.Name, name)
-		}
-		all = append(all, x)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b *experiment.Experiment) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return experiment.All(filepath.Join(string(t), "experiments"))
 }
 
 // file is where an experiment's result is.

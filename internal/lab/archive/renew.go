@@ -52,7 +52,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 	}
 	var left time.Duration
 	for _, w := range all {
-		left += r.estimate(w.x)
+		left += r.Lab.Estimate(w.x)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(r.Out, "results: all are of these sources and versions")
@@ -61,7 +61,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 	// The estimate is corrected by how long it has taken so far.
 	var took, estimated time.Duration
 	for i, w := range all {
-		estimate := r.estimate(w.x)
+		estimate := r.Lab.Estimate(w.x)
 		pace := 1.0
 		if estimated > 0 {
 			pace = float64(took) / float64(estimated)
@@ -144,15 +144,8 @@ func (r *Renewal) work(ctx context.Context) ([]work, error) {
 	if len(others) == len(all) {
 		return nil, failure.Usagef("only: no experiment is called %q; allowed: %s", r.Only, strings.Join(others, ", "))
 	}
-	slices.SortStableFunc(stale, func(a, b work) int { return cmp.Compare(r.estimate(a.x), r.estimate(b.x)) })
+	slices.SortStableFunc(stale, func(a, b work) int { return cmp.Compare(r.Lab.Estimate(a.x), r.Lab.Estimate(b.x)) })
 	return stale, nil
-}
-
-// estimate is about how long an experiment takes: a VM boots in some five seconds, and
-// a second of load takes a little longer than that on the wall clock.
-func (r *Renewal) estimate(x *experiment.Experiment) time.Duration {
-	seconds := 5*float64(x.Runs()) + 1.3*x.VirtualS()
-	return time.Duration(seconds / float64(r.Lab.VMs()) * float64(time.Second))
 }
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }

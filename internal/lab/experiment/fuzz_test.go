@@ -14,7 +14,7 @@ import (
 // FuzzParse reads an experiment. What is taken can be run: it has cases, and
 // names that are fit for cgroups. An error is one line that begins with the file.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("../../../experiments/*.toml")
+	files, err := filepath.Glob("../../../experiments/*/*.toml")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no experiments: %v", err)
 	}

@@ -253,7 +253,7 @@ min = 1.0
 
 // TestShippedExperiments loads every experiment that the project ships.
 func TestShippedExperiments(t *testing.T) {
-	files, err := filepath.Glob("../../../experiments/*.toml")
+	files, err := filepath.Glob("../../../experiments/*/*.toml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("experiments: %v, %v", files, err)
 	}

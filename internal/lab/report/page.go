@@ -445,7 +445,7 @@ var (
 )
 
 // command is the line that runs the experiment again, as far as the document
-// tells: an experiment's file has the experiment's name.
+// tells.
 func (b *builder) command() string {
 	var names []string
 	for _, run := range b.doc.Runs {
@@ -453,7 +453,7 @@ func (b *builder) command() string {
 			names = append(names, run.Scheduler)
 		}
 	}
-	words := []string{"isolio", "lab", quote("experiments/" + b.doc.Experiment + ".toml")}
+	words := []string{"isolio", "lab", quote(b.doc.Experiment)}
 	if line := kernelLine.FindString(b.doc.Kernel); line != "" {
 		words = append(words, "--kernel", line)
 	}

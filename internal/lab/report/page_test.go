@@ -138,7 +138,7 @@ func TestFactsAreOnThePage(t *testing.T) {
 	for _, want := range []string{
 		doc.Question, doc.Answers, doc.Kernel, doc.Fio, doc.Unmet[0], doc.Runs[0].Device,
 		doc.Runs[4].Settings[0], doc.Runs[4].Settings[1], doc.Runs[5].Settings[0],
-		"isolio lab experiments/report-rand-read.toml --kernel 6.1 " +
+		"isolio lab report-rand-read --kernel 6.1 " +
 			"--schedulers none,mq-deadline,kyber,bfq,iocost,kyber-fairness --report report-rand-read.html",
 		`"total_bytes_per_s": 130802483.2`,
 	} {
@@ -482,7 +482,7 @@ func TestCommand(t *testing.T) {
 	line := func(opts ...Option) string {
 		return textOf(all(section(parse(t, render(t, doc, opts...)), "reproduce"), "pre")[0])
 	}
-	if got, want := line(), `isolio lab 'experiments/it'\''s mine.toml' --schedulers none --report 'it'\''s mine.html'`; got != want {
+	if got, want := line(), `isolio lab 'it'\''s mine' --schedulers none --report 'it'\''s mine.html'`; got != want {
 		t.Errorf("command %q, want %q", got, want)
 	}
 	if got, want := line(Command("isolio bench x.toml")), "isolio bench x.toml"; got != want {
