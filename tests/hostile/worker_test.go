@@ -355,6 +355,7 @@ func (w *thread) write(n, count int, what workerOp) error {
 		return err
 	})
 	if err != nil || failed {
+		w.doubt()
 		return err
 	}
 	if w.IsBuffered && what != opSyncWrite {
@@ -365,6 +366,14 @@ func (w *thread) write(n, count int, what workerOp) error {
 	}
 	w.done(n, count)
 	return nil
+}
+
+// doubt is called after a write that failed: none of those before it that are in the page
+// cache, as far as is known, is on the disk after the next fsync. A synchronous write
+// reports, instead of that fsync, that one of them was lost, and what the failed write
+// left in a block may not be what it was to leave.
+func (w *thread) doubt() {
+	w.dirty = w.dirty[:0]
 }
 
 func (w *thread) done(n, count int) {
@@ -393,6 +402,7 @@ func (w *thread) erase(n, count int, what workerOp, kind ledger.Kind, request ui
 		return nil
 	})
 	if err != nil || failed {
+		w.doubt()
 		return err
 	}
 	w.done(n, count)

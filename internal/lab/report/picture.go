@@ -65,6 +65,9 @@ type sharePicture struct {
 const (
 	stackHeight = 26 // of a bar with the space around it
 	legendRow   = 30
+	// A viewer without the font that text is measured in has a wider one.
+	fontSlack  = 1.2
+	pictureGap = 22 // on the left, for the names
 )
 
 // file lays the picture out and returns the SVG file.
@@ -84,12 +87,12 @@ func (sp *sharePicture) file(alt string) ([]byte, error) {
 		names[i] = plot.Tick{Value: float64(n - 1 - i), Label: clip(s.name, nameWidth)}
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(names)
-	p.Y.Padding = 4
+	p.Y.Padding = 14
 	p.Add(sp)
 	height := vg.Length(n)*stackHeight + 44 + legendRow
 	svg, err := drawSVG(pictureWidth, height, alt, func(c draw.Canvas) {
 		sp.drawLegend(c)
-		p.Draw(draw.Crop(c, 0, 0, 0, -legendRow))
+		p.Draw(draw.Crop(c, pictureGap, 0, 0, -legendRow))
 	})
 	if err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func (sp *sharePicture) drawLegend(c draw.Canvas) {
 		c.FillPolygon(containerColour(i), square(x, y, size))
 		x += size + textGap
 		c.FillText(sty, vg.Point{X: x, Y: y + textRaise}, name)
-		x += sty.Width(name) + 18
+		x += sty.Width(name)*fontSlack + 14
 	}
 }
 
@@ -116,7 +119,7 @@ func square(x, y, size vg.Length) []vg.Point {
 
 // GlyphBoxes keeps room on the right for the totals.
 func (sp *sharePicture) GlyphBoxes(p *plot.Plot) []plot.GlyphBox {
-	width := textStyle(text.XLeft).Width("0.00")
+	width := textStyle(text.XLeft).Width("0.00") * fontSlack
 	return []plot.GlyphBox{{
 		X: p.X.Norm(p.X.Max), Y: 0.5,
 		Rectangle: vg.Rectangle{Max: vg.Point{X: textGap + width + 1}},
@@ -143,7 +146,7 @@ func (sp *sharePicture) Plot(c draw.Canvas, p *plot.Plot) {
 				{X: x(from), Y: mid - half}, {X: x(to), Y: mid - half}, {X: x(to), Y: mid + half}, {X: x(from), Y: mid + half},
 			})
 			words := fixed(100*part, 1) + " %"
-			if inside.Width(words)+4 < x(to)-x(from) {
+			if inside.Width(words)*fontSlack+4 < x(to)-x(from) {
 				c.FillText(inside, vg.Point{X: (x(from) + x(to)) / 2, Y: mid + textRaise}, words)
 			}
 			from = to
