@@ -78,13 +78,18 @@ func runCommand(tree *string) *cobra.Command {
 	return cmd
 }
 
-// version is the tree's name for itself.
+// version is the tree's name for itself, with a mark if what is measured was changed.
 func version(ctx context.Context, tree string) (string, error) {
-	text, err := exec.CommandContext(ctx, "git", "-C", tree, "describe", "--always", "--dirty").Output()
+	text, err := exec.CommandContext(ctx, "git", "-C", tree, "describe", "--always").Output()
 	if err != nil {
 		return "", fmt.Errorf("git describe: %w; results name the version that was measured, so this takes a git tree", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	name := strings.TrimSpace(string(text))
+	err = exec.CommandContext(ctx, "git", "-C", tree, "diff", "--quiet", "HEAD", "--", "kernel", "libaps", "internal", "experiments").Run()
+	if _, changed := errors.AsType[*exec.ExitError](err); changed {
+		return name + "-dirty", nil
+	}
+	return name, err
 }
 
 func listCommand(tree *string) *cobra.Command {

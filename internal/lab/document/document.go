@@ -240,7 +240,16 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 		}
 		rows = append(rows, cells)
 	}
-	return markdown(rows), nil
+	return markdown(rows) + s.measured(), nil
+}
+
+// measured says what was measured with what, below a table.
+func (s source) measured() string {
+	text := "\nMeasured on kernel " + s.doc.Kernel + " with " + s.doc.Fio
+	if p := s.doc.Provenance; p != nil {
+		text += ", at version " + p.Version
+	}
+	return text + ".\n"
 }
 
 // cases makes a table with a row for each case and a column for each contender.

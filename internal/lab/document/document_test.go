@@ -63,7 +63,7 @@ func newFiller(t *testing.T) *Filler {
 		}
 	}
 	must(t, tree.Write(&result.Document{
-		Schema: result.Schema, Experiment: "one", Runs: []result.Run{
+		Schema: result.Schema, Experiment: "one", Kernel: "6.1", Fio: "fio-3", Provenance: &result.Provenance{Version: "v1"}, Runs: []result.Run{
 			{Case: "x", Scheduler: "none", TotalBytesPS: 200, TotalVsNone: versus(1), JainWeighted: 0.5, Containers: containers(0.5, 0.5)},
 			{Case: "x", Scheduler: "bfq", TotalBytesPS: 150, TotalVsNone: versus(0.75), JainWeighted: 1, Containers: containers(0.75, 0.25)},
 			{Case: "alone", Scheduler: "none", TotalBytesPS: 100, TotalVsNone: versus(1), Containers: containers(1, 0)},
@@ -96,6 +96,8 @@ const contendersTable = `| scheduler | total / none | share of a, % | p99, ms |
 |---|--:|--:|--:|
 | none | 1.00 | 50.0 | 1.23 |
 | bfq | 0.750 | 75.0 | 1.23 |
+
+Measured on kernel 6.1 with fio-3, at version v1.
 `
 
 const casesBlock = `table = "cases"
