@@ -46,8 +46,9 @@ setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 qemu: ## get a newer QEMU for machines with several CPUs, where this one's is older than 8.1 (needs root)
 	@scripts/setup-qemu
 
-build: build/qemu-clock.so ## build the command, build/isolio
+build: build/qemu-clock.so ## build the command, build/isolio, and what runs in the lab's VMs
 	go build -o build/isolio ./cmd/isolio
+	go build -o build/isolio-guest ./cmd/isolio-guest
 
 build/qemu-clock.so: internal/lab/clock/qemu-clock.c
 	@mkdir -p build
@@ -182,6 +183,6 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/isolio-guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
 .PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean

@@ -62,7 +62,6 @@ func runCommand(tree *string) *cobra.Command {
 		Use: "run", Short: "Measure anew what is older than its sources or programs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.Tree, r.Out = archive.Tree(*tree), cmd.OutOrStdout()
-			r.Lab.Init = filepath.Join(r.Lab.Build, "isolio")
 			r.Lab.Finished = filepath.Join(r.Lab.Build, "lab")
 			var err error
 			if r.Version, err = version(cmd.Context(), *tree); err != nil {
@@ -124,7 +123,6 @@ func verifyCommand(tree *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify EXPERIMENT [CASE]", Short: "Measure a case again, and compare it with its result", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.Init = filepath.Join(opts.Build, "isolio")
 			return archive.Tree(*tree).Verify(cmd.Context(), opts, args[0], append(args, "")[1], cmd.OutOrStdout())
 		},
 	}

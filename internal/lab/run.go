@@ -31,8 +31,8 @@ type Options struct {
 	Build string
 	// Line is the kernel's line, such as "6.1".
 	Line string
-	// Init is the isolio binary to take into the VMs; "" stands for the
-	// running program.
+	// Init is the program that is the VMs' init and engine; "" stands for isolio-guest
+	// in Build, or the running program if that is not there.
 	Init string
 	// Jobs is how many VMs run at a time; 0 stands for one a CPU.
 	Jobs int
@@ -63,6 +63,16 @@ func (i *Interrupted) Error() string {
 }
 
 func (i *Interrupted) Unwrap() error { return i.Err }
+
+// Guest is the program that is the VMs' init and engine, "" for the running one.
+func (o Options) Guest() string {
+	if built := filepath.Join(o.Build, "isolio-guest"); o.Init == "" {
+		if _, err := os.Stat(built); err == nil {
+			return built
+		}
+	}
+	return o.Init
+}
 
 // VMs is how many run at a time.
 func (o Options) VMs() int { return cmp.Or(o.Jobs, runtime.NumCPU()) }
@@ -159,7 +169,7 @@ func (o Options) vm(x *experiment.Experiment) (VM, error) {
 		return VM{}, err
 	}
 	return VM{
-		Kernel: kernel, Init: o.Init,
+		Kernel: kernel, Init: o.Guest(),
 		Programs: programs(x),
 		Built:    engines,
 		Stock:    stock(x),

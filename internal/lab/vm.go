@@ -23,8 +23,8 @@ import (
 type VM struct {
 	// Kernel is the kernel to boot; its root gives programs and stock modules.
 	Kernel *Kernel
-	// Init is the isolio binary, which becomes the guest's init; "" stands for
-	// the running program.
+	// Init is the program that becomes the guest's init, isolio-guest or isolio; "" stands
+	// for the running program.
 	Init string
 	// Programs are programs of the kernel root to take along, such as "fio".
 	Programs []string

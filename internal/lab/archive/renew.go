@@ -86,9 +86,6 @@ func (r *Renewal) one(ctx context.Context, w work) error {
 	if err != nil {
 		return err
 	}
-	if sources[command], err = sumCommand(r.Lab.Init); err != nil {
-		return err
-	}
 	opts := r.Lab
 	opts.Line, opts.Resume = w.x.Kernel, true
 	progress, end := func(bench.Progress) {}, func() {}
