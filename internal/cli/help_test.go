@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +52,12 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	results, err := filepath.Glob("../../docs/results/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	calls := 0
-	for _, file := range append(files, "../../README.md", "../../packaging/isolio.service") {
+	for _, file := range append(slices.Concat(files, results), "../../README.md", "../../packaging/isolio.service") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
