@@ -154,39 +154,24 @@ func docsCommand(tree *string) *cobra.Command {
 
 // fill returns the files that are other than their results have it, and writes them.
 func fill(tree string, write bool) (changed []string, err error) {
-	files, err := document.Files(archive.Tree(tree))
+	all, err := document.All(archive.Tree(tree))
 	if err != nil {
 		return nil, err
 	}
-	filler := document.Filler{Tree: archive.Tree(tree)}
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(tree, file))
-		if err != nil {
+	for name, want := range all {
+		path := filepath.Join(tree, name)
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
+			continue
+		}
+		changed = append(changed, name)
+		if !write {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return nil, err
 		}
-		filled, err := filler.Fill(file, text)
-		if err != nil {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
 			return nil, err
-		}
-		all := map[string][]byte{file: filled.Text}
-		for plot, svg := range filled.Plots {
-			all[plot] = svg
-		}
-		for name, want := range all {
-			path := filepath.Join(tree, name)
-			if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
-				continue
-			}
-			changed = append(changed, name)
-			if !write {
-				continue
-			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return nil, err
-			}
-			if err := os.WriteFile(path, want, 0o644); err != nil {
-				return nil, err
-			}
 		}
 	}
 	slices.Sort(changed)

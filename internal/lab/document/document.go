@@ -19,6 +19,8 @@ package document
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -329,8 +331,35 @@ func markdown(rows [][]string) string {
 	return b.String()
 }
 
-// Files are the documents of the tree that may have markers: README.md and those in docs.
-func Files(t archive.Tree) ([]string, error) {
+// All are the tree's documents with their plots, as their results have them be, and the
+// indexes of its experiments, by their paths in the tree.
+func All(t archive.Tree) (map[string][]byte, error) {
+	all, err := Indexes(t)
+	if err != nil {
+		return nil, err
+	}
+	files, err := documents(t)
+	if err != nil {
+		return nil, err
+	}
+	filler := Filler{Tree: t}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(string(t), file))
+		if err != nil {
+			return nil, fmt.Errorf("documents: %w", err)
+		}
+		filled, err := filler.Fill(file, text)
+		if err != nil {
+			return nil, err
+		}
+		all[file] = filled.Text
+		maps.Copy(all, filled.Plots)
+	}
+	return all, nil
+}
+
+// documents are those of the tree that may have markers: README.md and those in docs.
+func documents(t archive.Tree) ([]string, error) {
 	files := []string{"README.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
 		more, err := filepath.Glob(filepath.Join(string(t), filepath.FromSlash(pattern)))

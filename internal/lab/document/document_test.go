@@ -166,25 +166,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+func TestIndexes(t *testing.T) {
+	f := newFiller(t)
+	put(t, filepath.Join(string(f.Tree), "experiments/more/two.toml"), strings.Replace(testExperiment, `"one"`, `"two"`, 1))
+	files, err := Indexes(f.Tree)
+	must(t, err)
+	got := string(files[filepath.FromSlash("experiments/more/README.md")])
+	if len(files) != 2 || !strings.Contains(got, "| [two](two.toml) | Does it? | none, bfq | 2 | 1 |\n") {
+		t.Errorf("%d indexes, of them\n%s", len(files), got)
+	}
+}
+
 // The documents of this tree are what their results have them be. Results that are older
 // than their sources are listed, and do not fail: hours of measuring may follow a change.
 func TestDocumentsOfThisTree(t *testing.T) {
 	tree := archive.Tree("../../..")
-	files, err := Files(tree)
+	files, err := All(tree)
 	must(t, err)
-	filler := Filler{Tree: tree}
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(string(tree), file))
-		must(t, err)
-		filled, err := filler.Fill(file, text)
-		must(t, err)
-		if !bytes.Equal(filled.Text, text) {
-			t.Errorf("%s differs from its results: `make docs` fills it", file)
-		}
-		for plot, want := range filled.Plots {
-			if have, err := os.ReadFile(filepath.Join(string(tree), plot)); err != nil || !bytes.Equal(have, want) {
-				t.Errorf("%s differs from its result: `make docs` draws it", plot)
-			}
+	for name, want := range files {
+		if have, err := os.ReadFile(filepath.Join(string(tree), name)); err != nil || !bytes.Equal(have, want) {
+			t.Errorf("%s differs from the results or the experiments that it is made of: `make docs` makes it", name)
 		}
 	}
 	all, err := tree.Experiments()
