@@ -180,6 +180,7 @@ man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into
 	go run ./packaging/man build/man
 
 deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
+	@scripts/setup-host cpio binutils liburing-dev
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
