@@ -56,6 +56,8 @@ type block struct {
 	Rows    []row    `toml:"rows"`
 	// Head is what stands over the rows' names.
 	Head string `toml:"head"`
+	// Verdicts has the expectations of the case listed that are not met.
+	Verdicts bool `toml:"verdicts"`
 	// File is the plot's, beside the document; Alt says what it shows.
 	File string `toml:"file"`
 	Alt  string `toml:"alt"`
@@ -242,7 +244,34 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 		}
 		rows = append(rows, cells)
 	}
-	return markdown(rows) + s.measured(), nil
+	text := markdown(rows) + s.measured()
+	if b.Verdicts {
+		text += s.verdicts()
+	}
+	return text, nil
+}
+
+// verdicts says which of the case's expectations are not met.
+func (s source) verdicts() string {
+	var met int
+	var unmet []string
+	for _, v := range s.doc.Verdicts {
+		switch {
+		case v.Case != s.k.Name:
+		case v.Met:
+			met++
+		case v.Got == nil:
+			unmet = append(unmet, fmt.Sprintf("- `%s: %s %s`: not measured\n", v.Scheduler, v.Metric, v.Wanted))
+		default:
+			unmet = append(unmet, fmt.Sprintf("- `%s: %s %s`: measured %s\n", v.Scheduler, v.Metric, v.Wanted, experiment.Figure(*v.Got)))
+		}
+	}
+	text := fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", met+len(unmet), met)
+	if len(unmet) > 0 {
+		text += " Not met:\n\n" + strings.Join(unmet, "")
+		return text
+	}
+	return text + "\n"
 }
 
 // measured says what was measured with what, below a table.

@@ -63,6 +63,12 @@ func newFiller(t *testing.T) *Filler {
 		}
 	}
 	must(t, tree.Write(&result.Document{
+		Verdicts: []result.Verdict{
+			{Case: "x", Scheduler: "bfq", Metric: "jain_weighted", Wanted: ">= 0.99", Got: versus(1), Met: true},
+			{Case: "x", Scheduler: "bfq", Metric: "total_vs_none", Wanted: ">= 0.8", Got: versus(0.75)},
+			{Case: "x", Scheduler: "none", Metric: "cpu_ns_per_io", Wanted: "<= 9"},
+			{Case: "alone", Scheduler: "none", Metric: "total_iops", Wanted: ">= 9", Got: versus(1)},
+		},
 		Schema: result.Schema, Experiment: "one", Kernel: "6.1", Fio: "fio-3", Provenance: &result.Provenance{Version: "v1"}, Runs: []result.Run{
 			{Case: "x", Scheduler: "none", TotalBytesPS: 200, TotalVsNone: versus(1), JainWeighted: 0.5, Containers: containers(0.5, 0.5)},
 			{Case: "x", Scheduler: "bfq", TotalBytesPS: 150, TotalVsNone: versus(0.75), JainWeighted: 1, Containers: containers(0.75, 0.25)},
@@ -122,6 +128,17 @@ func TestTables(t *testing.T) {
 				t.Errorf("results %v", filled.Results)
 			}
 		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	want := contendersTable + "\nOf 3 expectations of the experiment, 1 are met. Not met:\n\n" +
+		"- `bfq: total_vs_none >= 0.8`: measured 0.75\n- `none: cpu_ns_per_io <= 9`: not measured\n"
+	asked := contendersBlock + "\nverdicts = true"
+	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "")))
+	must(t, err)
+	if got := string(filled.Text); got != between(asked, want) {
+		t.Errorf("made\n%s\nwant\n%s", got, between(asked, want))
 	}
 }
 
