@@ -15,6 +15,7 @@ import (
 func reordering() *result.Document {
 	doc := document()
 	doc.Critical = "w1000"
+	doc.Verdicts = append(doc.Verdicts, result.Verdict{Scheduler: "none", Metric: "delay_count.max", Wanted: "<= 200", Met: true})
 	doc.Runs = doc.Runs[:2]
 	doc.Runs[0].Delays = result.NewDelays(map[uint64]uint64{0: 50, 40: 40, 160: 10}, 160)
 	doc.Runs[1].Delays = result.NewDelays(map[uint64]uint64{0: 60, 40: 40}, 40)
@@ -71,7 +72,11 @@ func TestDistributionsOfLittle(t *testing.T) {
 	for len(many.Runs) <= distributionLines {
 		many.Runs = append(many.Runs, many.Runs[0])
 	}
-	for name, doc := range map[string]*result.Document{"nobody overtaken": none, "no model disk": document(), "too many": many} {
+	noQuestion := reordering()
+	noQuestion.Verdicts = nil
+	for name, doc := range map[string]*result.Document{
+		"nobody overtaken": none, "no model disk": document(), "too many": many, "of no interest": noQuestion,
+	} {
 		if section(parse(t, render(t, doc)), "distributions") != nil {
 			t.Errorf("%s: the page has distributions", name)
 		}

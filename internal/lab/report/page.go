@@ -23,6 +23,7 @@ type page struct {
 	CSS        template.CSS
 	Experiment string
 	Question   string
+	Answer     []string // sentences
 	Answers    string
 	Kernel     string
 	Fio        string
@@ -47,6 +48,8 @@ type casePage struct {
 	Prefix     string // of the identifiers of its sections
 	Device     string // of its runs; "" where they differ, or are all of the page
 	HasNone    bool
+	Picture    template.HTML // totals and shares at a glance; "" where there is no such picture
+	Pictured   int           // its number
 	Runs       []runRow
 	Share      figure
 	Total      figure
@@ -193,6 +196,7 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		Kernel:     doc.Kernel,
 		Fio:        doc.Fio,
 		Device:     device(doc.Runs),
+		Answer:     answer(doc),
 		Unmet:      doc.Unmet,
 		Verdicts:   verdicts(doc),
 		ShareOf:    shareOf(doc.ShareUnit),
@@ -208,14 +212,6 @@ func newPage(doc *result.Document, o options) (*page, error) {
 	for _, run := range doc.Runs {
 		p.HasIocost = p.HasIocost || family(&run) == "iocost"
 	}
-	if len(doc.Cases()) > 1 {
-		if p.Across, err = b.across(); err != nil {
-			return nil, err
-		}
-	}
-	if p.Spread, err = b.distributions(); err != nil {
-		return nil, err
-	}
 	for i, name := range doc.Cases() {
 		k, err := b.casePage(i, name)
 		if err != nil {
@@ -226,7 +222,25 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		}
 		p.Cases = append(p.Cases, *k)
 	}
+	if len(doc.Cases()) > 1 {
+		if p.Across, err = b.across(); err != nil {
+			return nil, err
+		}
+	}
+	if asksForDelays(doc) {
+		if p.Spread, err = b.distributions(); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
+}
+
+// asksForDelays reports whether the experiment is about how often requests are overtaken
+// inside the disk: it expects something of that, or of the guard against it.
+func asksForDelays(doc *result.Document) bool {
+	return slices.ContainsFunc(doc.Verdicts, func(v result.Verdict) bool {
+		return strings.HasPrefix(v.Metric, experiment.DelayCount) || strings.HasPrefix(v.Metric, experiment.GuardStat)
+	})
 }
 
 // casePage turns to a case, and says what the page says of it.
@@ -237,6 +251,12 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 		k.Prefix = fmt.Sprintf("case-%d-", i+1)
 	}
 	var err error
+	if sp := newSharePicture(b.runs); sp != nil {
+		if k.Picture, err = sp.draw("Total of each scheduler against none, and each container's part of it"); err != nil {
+			return nil, err
+		}
+		k.Pictured = b.next()
+	}
 	if k.Share.Panels, err = b.sharePanels(); err != nil {
 		return nil, err
 	}

@@ -388,7 +388,7 @@ func TestCases(t *testing.T) {
 	}
 	words := strings.Join(strings.Fields(textOf(root)), " ")
 	for _, want := range []string{
-		"Case shallow modeldisk shallow", "Case deep modeldisk deep", "Figure 11 Latency of writes", "--cases shallow,deep",
+		"Case shallow modeldisk shallow", "Case deep modeldisk deep", "Figure 10 Latency of writes", "Figure 11 From case to case", "--cases shallow,deep",
 		"deep: scheduler-3", "the disk: reads 12,345, write_amplification 1.250",
 	} {
 		if !strings.Contains(words, want) {

@@ -5,6 +5,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"math"
 	"regexp"
 	"strings"
@@ -28,6 +29,20 @@ func Shares(doc *result.Document, name, alt string) ([]byte, error) {
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("picture: %s has no case %q", doc.Experiment, name)
 	}
+	sp := newSharePicture(runs)
+	if sp == nil {
+		return nil, errors.New("picture: the case lacks none, or its containers differ")
+	}
+	svg, err := sp.draw(alt)
+	if err != nil {
+		return nil, err
+	}
+	return standalone(string(svg)), nil
+}
+
+// newSharePicture is nil where there is no such picture: without none, with one container,
+// or where the runs have different ones.
+func newSharePicture(runs []result.Run) *sharePicture {
 	sp := &sharePicture{}
 	entitled := stack{name: "by weight", total: 1}
 	for _, c := range runs[0].Containers {
@@ -36,8 +51,8 @@ func Shares(doc *result.Document, name, alt string) ([]byte, error) {
 	}
 	sp.stacks = append(sp.stacks, entitled)
 	for _, run := range runs {
-		if run.TotalVsNone == nil || len(run.Containers) != len(entitled.parts) {
-			return nil, errors.New("picture: the case lacks none, or its containers differ")
+		if run.TotalVsNone == nil || len(run.Containers) != len(entitled.parts) || len(run.Containers) < 2 {
+			return nil
 		}
 		s := stack{name: run.Scheduler, total: *run.TotalVsNone, text: fixed(*run.TotalVsNone, 2)}
 		for _, c := range run.Containers {
@@ -46,7 +61,7 @@ func Shares(doc *result.Document, name, alt string) ([]byte, error) {
 		sp.stacks = append(sp.stacks, s)
 		sp.most = math.Max(sp.most, s.total)
 	}
-	return sp.file(alt)
+	return sp
 }
 
 // stack is one bar: what there is in total, and how it is shared.
@@ -70,8 +85,8 @@ const (
 	pictureGap = 22 // on the left, for the names
 )
 
-// file lays the picture out and returns the SVG file.
-func (sp *sharePicture) file(alt string) ([]byte, error) {
+// draw lays the picture out.
+func (sp *sharePicture) draw(alt string) (template.HTML, error) {
 	p := newPlot("total against none (1 = all that the disk gives without a scheduler)", "")
 	p.X.Min, p.X.Max = 0, math.Max(1, sp.most)
 	var ticks []plot.Tick
@@ -90,14 +105,10 @@ func (sp *sharePicture) file(alt string) ([]byte, error) {
 	p.Y.Padding = 14
 	p.Add(sp)
 	height := vg.Length(n)*stackHeight + 44 + legendRow
-	svg, err := drawSVG(pictureWidth, height, alt, func(c draw.Canvas) {
+	return drawSVG(pictureWidth, height, alt, func(c draw.Canvas) {
 		sp.drawLegend(c)
 		p.Draw(draw.Crop(c, pictureGap, 0, 0, -legendRow))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return standalone(string(svg)), nil
 }
 
 // drawLegend names the containers beside their colours.
