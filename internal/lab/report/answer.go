@@ -3,15 +3,16 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"isolio/internal/lab/result"
 )
 
-// answer is what came of the question, in a sentence or two: how near to their shares the
-// containers came, for the contender that is best at it and the one after it, and at what
-// total; and whether all expectations are met.
+// answer is what came of the question, in a sentence or two: which contenders keep the
+// shares, and at what total; and whether all expectations are met.
 func answer(doc *result.Document) []string {
 	var all []string
 	for _, name := range doc.Cases() {
@@ -32,49 +33,46 @@ func answer(doc *result.Document) []string {
 	return all
 }
 
-// nearest compares the contenders of a case by their share errors; "" where there is
-// nothing to share or to compare.
+// exactPct is the share error up to which shares count as kept.
+const exactPct = 2
+
+// nearest says which contenders of a case keep the shares, and at what total; "" where
+// there is nothing to share or to compare.
 func nearest(runs []result.Run) string {
 	type contender struct {
-		name     string
-		errorPct float64
-		versus   *float64
+		name          string
+		errorPct, sum float64
+		total         string // against none
 	}
-	var all []contender
+	var all, exact []contender
 	for i := range runs {
-		errorPct, ok := runs[i].ShareErrorPct("")
-		if !ok || len(runs[i].Containers) < 2 {
+		r := &runs[i]
+		errorPct, ok := r.ShareErrorPct("")
+		if !ok || len(r.Containers) < 2 {
 			return ""
 		}
-		all = append(all, contender{runs[i].Scheduler, errorPct, runs[i].TotalVsNone})
+		c := contender{name: r.Scheduler, errorPct: errorPct, sum: r.TotalBytesPS}
+		if r.TotalVsNone != nil {
+			c.total = " at " + fixed(*r.TotalVsNone, 2) + " of the total of none"
+		}
+		all = append(all, c)
+		if errorPct <= exactPct {
+			exact = append(exact, c)
+		}
 	}
 	if len(all) < 2 {
 		return ""
 	}
-	slices.SortStableFunc(all, func(a, b contender) int {
-		switch {
-		case a.errorPct < b.errorPct:
-			return -1
-		case a.errorPct > b.errorPct:
-			return 1
-		}
-		return 0
-	})
-	total := func(c contender) string {
-		if c.versus == nil {
-			return ""
-		}
-		return " at " + fixed(*c.versus, 2) + " of the total of none"
+	if len(exact) == 0 {
+		best := slices.MinFunc(all, func(a, b contender) int { return cmp.Compare(a.errorPct, b.errorPct) })
+		return fmt.Sprintf("none of the %d contenders keeps each container within %d %% of its share. %s comes nearest, within %s %%%s.",
+			len(all), exactPct, best.name, fixed(best.errorPct, 1), best.total)
 	}
-	a, b := all[0], all[1]
-	return fmt.Sprintf("%s comes nearest to the weights: each container is within %s %% of its share%s. Next is %s, within %s %%%s.",
-		a.name, errorText(a.errorPct), total(a), b.name, errorText(b.errorPct), total(b))
-}
-
-// errorText has two digits at least.
-func errorText(pct float64) string {
-	if pct < 10 {
-		return fixed(pct, 2)
+	slices.SortStableFunc(exact, func(a, b contender) int { return cmp.Compare(b.sum, a.sum) })
+	var names []string
+	for _, c := range exact {
+		names = append(names, c.name+c.total)
 	}
-	return fixed(pct, 0)
+	return fmt.Sprintf("%d of %d contenders keep each container within %d %% of its share: %s.",
+		len(exact), len(all), exactPct, strings.Join(names, "; "))
 }

@@ -17,11 +17,10 @@ func TestAnswer(t *testing.T) {
 		}}
 	}
 	doc := &result.Document{
-		Runs:     []result.Run{run("none", 0.5, 1), run("bfq", 0.74, 0.5), run("kyber-fairness", 0.75, 0.9)},
+		Runs:     []result.Run{run("none", 0.5, 1), run("bfq", 0.7, 0.5), run("kyber-fairness", 0.75, 0.9)},
 		Verdicts: []result.Verdict{{Met: true}, {Met: true}},
 	}
-	nearest := "kyber-fairness comes nearest to the weights: each container is within 0.00 % of its share at 0.90 of the total of none. " +
-		"Next is bfq, within 4.00 % at 0.50 of the total of none."
+	nearest := "1 of 3 contenders keep each container within 2 % of its share: kyber-fairness at 0.90 of the total of none."
 	if got := answer(doc); !slices.Equal(got, []string{nearest, "All 2 expectations are met."}) {
 		t.Errorf("%q", got)
 	}
@@ -30,6 +29,11 @@ func TestAnswer(t *testing.T) {
 		doc.Runs[i].Case = "deep"
 	}
 	if got := answer(doc); !slices.Equal(got, []string{"deep: " + nearest}) {
+		t.Errorf("%q", got)
+	}
+	doc.Runs[2].Containers = doc.Runs[1].Containers
+	want := "deep: none of the 3 contenders keeps each container within 2 % of its share. bfq comes nearest, within 20.0 % at 0.50 of the total of none."
+	if got := answer(doc); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
 	for i := range doc.Runs { // nothing is shared
