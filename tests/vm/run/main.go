@@ -105,10 +105,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	vm.CPUs, vm.Parallel, vm.Keep, vm.Timeout = *cpus, *side, *keep, *timeout
 	vm.Payload.Env = append(vm.Payload.Env, *env...)
 	vm.Stock = append(vm.Stock, *stock...)
-	if *limit > 0 {
-		vm.Limit = *limit
-		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
-	}
 	vm.WorkMiB = cmp.Or(*work, vm.WorkMiB)
 	if *needs != "" {
 		vm.Programs = strings.Split(*needs, ",")
@@ -135,6 +131,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := addDisks(&vm, *disks); err != nil {
 			return fmt.Errorf("--disks: %w", err)
 		}
+	}
+	if *limit > 0 {
+		vm.Limit = *limit
+		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
 	}
 	if *hangs {
 		return expectHangs(ctx, vm, out)
