@@ -76,8 +76,7 @@ func TestResumeFromBrokenFile(t *testing.T) {
 	opts, x := fakeLab(t, `[ $scheduler = none ] || exit 1`+goodRun)
 	opts.Jobs, opts.Finished = 1, filepath.Join(t.TempDir(), "finished")
 	_, err := Run(context.Background(), opts, x, nil)
-	var interrupted *Interrupted
-	if !errors.As(err, &interrupted) {
+	if _, ok := errors.AsType[*Interrupted](err); !ok {
 		t.Fatal(err)
 	}
 	kept, err := filepath.Glob(filepath.Join(opts.Finished, x.Name, "*.json"))

@@ -295,7 +295,7 @@ func swapOn(g *target) error {
 // makeSwap writes what mkswap would.
 func makeSwap(f *os.File, size int64) error {
 	page := aligned(4096, 0)
-	defer unix.Munmap(page)
+	defer func() { _ = unix.Munmap(page) }()
 	*(*uint32)(unsafe.Pointer(&page[1024])) = 1 // version
 	*(*uint32)(unsafe.Pointer(&page[1028])) = uint32(size>>12) - 1
 	copy(page[4086:], "SWAPSPACE2")

@@ -69,7 +69,7 @@ func (g *target) scsi(direction int32, cmd, data []byte) error {
 
 func scsiInquiry(g *target) error {
 	b := aligned(4096, 0)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	return g.scsi(sgFromDsk, []byte{0x12, 0, 0, 0, 96, 0}, b[:96])
 }
 
@@ -87,7 +87,7 @@ func scsi10(code byte) []byte {
 
 func scsiRead(g *target) error {
 	b := aligned(passedSectors*512, 0)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	return g.scsi(sgFromDsk, scsi10(0x28), b)
 }
 
@@ -100,7 +100,7 @@ func scsiFlush(g *target) error { return g.scsi(sgNone, scsi10(0x35), nil) }
 // passed writes with a command of the disk's own, and compares.
 func (g *target) passed(write func([]byte) error) error {
 	b, back := aligned(passedSectors*512, g.round), aligned(passedSectors*512, 0)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	defer unix.Munmap(back)
 	if err := write(b); err != nil {
 		return err
@@ -152,13 +152,13 @@ func (g *target) nvme(ioctlNumber uint, opcode uint8, words [6]uint32, data []by
 
 func nvmeIdentify(g *target) error {
 	b := aligned(4096, 0)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	return g.nvme(nvmeAdmin, 0x06, [6]uint32{1}, b) // the controller
 }
 
 func nvmeRead(g *target) error {
 	b := aligned(passedSectors*512, 0)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	return g.nvme(nvmeIO, 0x02, [6]uint32{passedAt, 0, passedSectors - 1}, b)
 }
 
@@ -212,7 +212,7 @@ func mmcStatus(g *target) error {
 
 func mmcRead(g *target) error {
 	b := aligned(4096, 0)
-	defer unix.Munmap(b)
+	defer func() { _ = unix.Munmap(b) }()
 	return g.mmc(mmcCommand{opcode: 17, flags: mmcR1Data, blockSize: 512, blocks: 1, data: unsafe.Pointer(&b[0])})
 }
 

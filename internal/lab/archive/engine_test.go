@@ -15,7 +15,7 @@ func TestEngineIsWholeProgram(t *testing.T) {
 	text, err := exec.Command("go", "list", "-deps", "-f", "{{if and .Module .Module.Main}}{{.ImportPath}}{{end}}", "isolio/cmd/isolio-guest").Output()
 	must(t, err)
 	i := slices.IndexFunc(parts, func(p part) bool { return p.name == "engine" })
-	for _, pkg := range strings.Fields(string(text)) {
+	for pkg := range strings.FieldsSeq(string(text)) {
 		dir := strings.TrimPrefix(pkg, "isolio/")
 		summed := slices.ContainsFunc(parts[i].dirs, func(d string) bool { return dir == d || strings.HasPrefix(dir, d+"/") })
 		if !summed || !parts[i].has(dir+"/source.go") {

@@ -110,8 +110,8 @@ func (f *Filler) Fill(file string, text []byte) (*Filled, error) {
 		}
 		start := i + 1
 		end := find(lines, start, ends)
-		close := find(lines, end, after)
-		if end == len(lines) || close == len(lines) {
+		last := find(lines, end, after)
+		if end == len(lines) || last == len(lines) {
 			return nil, failure.Usagef("%s:%d: has no end; allowed: %q after what it asks for, then %q", file, i+1, ends, after)
 		}
 		for _, line := range lines[start : end+1] {
@@ -130,7 +130,7 @@ func (f *Filler) Fill(file string, text []byte) (*Filled, error) {
 		}
 		out.WriteString(made)
 		out.WriteString(after + "\n")
-		i = close
+		i = last
 	}
 	filled.Text = out.Bytes()
 	slices.Sort(filled.Results)
