@@ -313,8 +313,8 @@ func TestSharesWithManyTags(t *testing.T) {
 // has had its share is held back for those whose submitters are behind. (On 6.12 the
 // CPU does more, kyber fills the disk, and exact shares cost what they do there.)
 //
-// How exact shares are here depends on the least change of timing: of six builds that differ
-// in nothing that matters, five had an index of 0.996 and more, and one 0.880 with 0.74 of
+// How exact shares are here depends on the least change of timing: of six runs (two builds,
+// three kernels) five had an index of 0.996 and more, and one on 7.2 0.880 with 0.74 of
 // kyber's total. So the bounds are what tells sharing from kyber, which has 0.59.
 func TestSharesWhereCPULimits(t *testing.T) {
 	comparesRates(t)
