@@ -28,7 +28,11 @@ type disk struct {
 	// mayFail is set where faults are injected, which need not be now.
 	mayFail bool
 	// isSwap is set where the VM swaps to: it has no other load, and stays.
-	isSwap  bool
+	isSwap bool
+	// isLeg is set where the disk is below the stack: it has no other load either.
+	isLeg bool
+	// isStack is set for the disk on top.
+	isStack bool
 	regions []*region
 	// fioFrom is where fio's part begins, in MiB, and fioMiB its size.
 	fioFrom, fioMiB int
@@ -89,6 +93,15 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 	}
 	disks = append(disks, loop...)
 	disks = append(disks, realDisks()...)
+	if !isLight {
+		top, err := stack(disks)
+		if err != nil {
+			return nil, err
+		}
+		if top != nil {
+			disks = append(disks, top)
+		}
+	}
 	for i, d := range disks {
 		if d.config != "" {
 			if err := d.powerOn(); err != nil {
@@ -96,9 +109,11 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 			}
 		}
 		d.present.Store(true)
-		if d.isSwap {
+		switch {
+		case d.isLeg:
+		case d.isSwap:
 			err = startSwap(d)
-		} else {
+		default:
 			err = d.divide(i)
 		}
 		if err != nil {

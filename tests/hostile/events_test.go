@@ -61,10 +61,28 @@ func doRemoval(w *world, a *actor, op script.Op) error {
 // doReset resets an NVMe controller under load: what is in flight is sent again.
 func doReset(_ *world, a *actor, op script.Op) error {
 	file := pick(list("/sys/class/nvme/nvme*/reset_controller"), op.A)
-	if file == "" {
+	if file == "" || resetLoses {
 		return errNothing
 	}
 	return a.put(file, "1")
+}
+
+// resetLoses is set on kernels whose NVMe driver does not survive resets. Before 6.7 a
+// reset takes the lock of CPU hotplug to spread its interrupts, while a CPU that leaves
+// holds it and waits for its queue's requests, which wait for the reset (0263f92fadbb,
+// "avoid acquiring cpu hotplug lock"). Before 6.9 requests that are sent again use shadow
+// doorbells that the controller does not look at yet, and are lost until they time
+// out ("nvme-pci: set doorbell config before unquiescing").
+var resetLoses = isOlderThan(6, 9)
+
+func isOlderThan(major, minor int) bool {
+	var name unix.Utsname
+	var hasMajor, hasMinor int
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &hasMajor, &hasMinor)
+	return err == nil && (hasMajor < major || hasMajor == major && hasMinor < minor)
 }
 
 // forgetDisk keeps what is counted of a disk that is about to go.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,9 @@ func TestHostile(t *testing.T) {
 	must(t, makeGroups())
 	w.disks, err = makeDisks(choice.IsLight)
 	must(t, err)
+	for _, d := range w.disks {
+		fmt.Printf("HOSTILE has %s: leg %t, stack %t, may fail %t\n", d.name, d.isLeg, d.isStack, d.mayFail)
+	}
 	for _, d := range w.disks[:1] {
 		must(t, w.learnDefaults(d))
 	}
@@ -94,11 +98,16 @@ func (w *world) takeDown(t *testing.T) {
 	}
 	must(t, removeEmpty(filepath.Join(groupRoot, "deep")))
 	must(t, removeEmpty(groupRoot))
+	if slices.ContainsFunc(w.disks, func(d *disk) bool { return d.isStack }) {
+		must(t, unstack())
+	}
 	for _, d := range w.disks {
 		if d.isSwap {
 			must(t, swap(unix.SYS_SWAPOFF, d))
 		}
-		must(t, put(d.queue("scheduler"), "none"))
+		if !d.isStack {
+			must(t, put(d.queue("scheduler"), "none"))
+		}
 		if d.config != "" {
 			must(t, d.powerOff())
 			must(t, os.Remove(d.config))

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,14 +32,25 @@ type outcome struct {
 // can be told to fail, and one on a file.
 var stock = []string{"sd_mod", "scsi_debug dev_size_mb=24 ndelay=200000 lbpu=1", "loop max_loop=1"}
 
+// stackModules are those of the stack above disks of real drivers. The programs that
+// make it are in the roots of generic kernels only.
+var stackModules = []string{"dm-mod", "raid1"}
+
 // boot runs the suite once. The error says that it could not be run.
 func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (outcome, error) {
 	limit := time.Duration(c.Seconds)*time.Second + 10*time.Minute
 	args := []string{
 		"--build", o.build, "--kernel", o.kernel, "--isolio", filepath.Join(o.build, "isolio"), "--binary", filepath.Join(o.build, "hostile.test"),
-		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--programs", "fio", "--limit", limit.String(), "--timeout", (2 * limit).String(),
+		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--limit", limit.String(), "--timeout", (2 * limit).String(),
 	}
-	for _, module := range stock {
+	modules := stock
+	if !o.isVirtual && strings.HasSuffix(o.kernel, "-generic") {
+		modules = append(slices.Clone(stock), stackModules...)
+		args = append(args, "--programs", "fio,dmsetup,mdadm")
+	} else {
+		args = append(args, "--programs", "fio")
+	}
+	for _, module := range modules {
 		args = append(args, "--stock", module)
 	}
 	if !o.isVirtual {

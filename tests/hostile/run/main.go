@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.build, "build", "build", "directory with vm-run, hostile.test, kernel/ and modules/")
 	flags.StringVar(&o.kernel, "kernel", "6.1", "kernel `line` to boot")
 	flags.StringVar(&o.keep, "keep", "", "keep the VM's files in `dir`")
-	flags.StringVar(&o.disks, "disks", "nvme,virtio-blk,virtio-scsi", "real drivers' disks, `kinds` that vm-run knows; none in virtual time")
+	flags.StringVar(&o.disks, "disks", "nvme,virtio-blk,virtio-scsi,ahci,megasas,sd-card,usb-uas", "real drivers' disks, `kinds` that vm-run knows; none in virtual time")
 	flags.IntVar(&o.cpus, "cpus", 2, "how many virtual CPUs the VM has, 1 to 8")
 	flags.BoolVar(&o.isVirtual, "virtual", false, "virtual time: a seed gives the same run to the last byte, and CPUs take turns")
 	flags.DurationVar(&o.shrink, "shrink", 20*time.Minute, "how long to look for a shorter sequence that fails; 0 for not at all")
