@@ -3,7 +3,7 @@
  * Ages of the requests that a device has: who was overtaken, and how often.
  * Pure functions of their arguments; guard.c is what uses them.
  *
- * The paper (document 002, table 2) has a counter for each tag. It begins at
+ * The RSD paper (table 2) has a counter for each tag. It begins at
  * minus the number of requests inside, since those may well complete first, and
  * is raised for every request inside whenever one completes: O(depth) for each.
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The starvation guard: no request is overtaken without end by others that came
- * to the device after it (document 002). A part of each scheduler that has it,
+ * to the device after it (the RSD paper). A part of each scheduler that has it,
  * included by a file of that scheduler's; see guard.h.
  *
  * Problem

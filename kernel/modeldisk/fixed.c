@@ -120,7 +120,7 @@ static const struct md_param md_fixed_param_table[] = {
 
 /*
  * "ideal" has the numbers of the null_blk of the final report's experiments
- * (document 004, section IV): 1 ms, 32 requests at a time.
+ * (the Kyber Fairness report, section IV): 1 ms, 32 requests at a time.
  */
 static const struct md_fixed_params md_fixed_ideal = {
 	.read_ns = 1000 * 1000,

@@ -615,7 +615,7 @@ static const struct md_param md_flash_param_table[] = {
 #undef MD_PARAMS_STRUCT
 
 /*
- * The eMMC of document 003 (eMMC 4.5, 64 GB, one command at a time). All times
+ * The eMMC of the SFQ paper (eMMC 4.5, 64 GB, one command at a time). All times
  * are those of notes B1, assumed there within what MQSim and SimpleSSD assume
  * of MLC flash.
  */
@@ -645,7 +645,7 @@ static const struct md_flash_params md_flash_emmc = {
 };
 
 /*
- * The same disk set up as in document 003, section 5: full but for a part, and
+ * The same disk set up as in the SFQ paper, section 5: full but for a part, and
  * random writes in that, with so little spare space that there is garbage to
  * collect at all, and collection that does much at a time (notes B2, b).
  */

@@ -61,7 +61,7 @@
  *
  * 5. Where the figures are from
  *
- * Document 002, table 1 (response times and rates of 32 processes at NCQ depths 1
+ * The RSD paper, table 1 (response times and rates of 32 processes at NCQ depths 1
  * to 31) is the only target for the mechanics and the firmware: no other such
  * table of a desktop disk of those years was found. Fits of it are not unique.
  * "desktop-2008" has a large guard and counts all of the rotation: with it every
@@ -550,7 +550,7 @@ static const struct md_param md_hdd_param_table[] = {
 	.ncq_depth = 31,		/* what libata gives it */	\
 	.age_limit_ns = 1500 * 1000 * 1000ULL	/* fit */
 
-/* Fit of document 002, table 1: a guard, and the rotation is known. */
+/* Fit of the RSD paper, table 1: a guard, and the rotation is known. */
 static const struct md_hdd_params md_hdd_desktop_2008 = {
 	MD_HDD_DESKTOP_2008,
 	.overhead_ns = 280 * 1000,

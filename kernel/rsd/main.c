@@ -8,7 +8,7 @@
  * requests inside it does half as much again as with one, and the median
  * request is done in less than half of the time. But one in a thousand takes a
  * second and a half, because it lies badly and is passed over 150 times
- * (document 002, figures 1 and 2). No scheduler prevents that: they order what
+ * (the RSD paper, figures 1 and 2). No scheduler prevents that: they order what
  * goes to the device, and this happens behind them.
  *
  * Why simpler ways fail

@@ -18,7 +18,7 @@
  * for. Time slices (CFQ, bfq) are longer still. Per-process queues alone, in turn,
  * have a reader wait for one write of each process that writes.
  *
- * Model (document 003)
+ * Model (the SFQ paper)
  *
  * Synchronous requests have a queue for each process, asynchronous ones have
  * one together (algorithm 1). Processes take turns; after sync_selections of
@@ -125,7 +125,7 @@
  * 77 ms and 76, with the best other scheduler 88 and 95, and as many are written. With four
  * of 32 tags, more than the device works on, 87 ms and 106.
  *
- * The starvation guard of document 002 (common/guard.c) has the last word about
+ * The starvation guard of the RSD paper (common/guard.c) has the last word about
  * what goes into the device; age_th = 0, the default, is without it.
  *
  * Locking

@@ -3,7 +3,7 @@
  * The rules of sfq: pure functions of their arguments.
  *
  * tests/turn_kunit.c checks them twice from the same source, as KUnit and as a
- * userspace program. Algorithms are those of document 003.
+ * userspace program. Algorithms are those of the SFQ paper.
  */
 #ifndef _SFQ_TURN_H
 #define _SFQ_TURN_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Tests of age.h: as KUnit on kernels that have it, and as a userspace program
- * under ASan and UBSan. The paper's algorithm (document 002, table 2) is here,
+ * under ASan and UBSan. The RSD paper's algorithm (table 2) is here,
  * word for word, with its counters; random traces go through both.
  */
 #include <kunit/test.h>

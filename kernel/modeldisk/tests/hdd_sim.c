@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The model `hdd`, against document 002, table 1, and against its own essay. */
+/* The model `hdd`, against the RSD paper, table 1, and against its own essay. */
 #include "sim.h"
 
 #include "../hdd.c"
@@ -11,7 +11,7 @@
 
 static const unsigned int permilles[] = { 100, 300, 500, 700, 900, 950, 990, 999 };
 
-/* Document 002, table 1: response times in ms, and requests a second. */
+/* The RSD paper, table 1: response times in ms, and requests a second. */
 struct row {
 	u64 ncq_depth;
 	u64 quantile_ms[ARRAY_SIZE(permilles)];
@@ -188,7 +188,7 @@ static void hdd_never_has_more_than_its_depth(struct kunit *test)
 	}
 }
 
-/* Document 002, figure 1: some requests are overtaken by more than 150 others. */
+/* The RSD paper, figure 1: some requests are overtaken by more than 150 others. */
 static void hdd_starves_as_that_disk_does(struct kunit *test)
 {
 	const u64 nr = 10000;

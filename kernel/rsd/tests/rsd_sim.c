@@ -2,7 +2,7 @@
 /*
  * What the guard makes of the model `hdd`: a FIFO and the arithmetic of age.h
  * before the model's own source, with 32 processes that read at random, as
- * document 002 has them. Many requests and seeds, of which experiments/
+ * the RSD paper has them. Many requests and seeds, of which experiments/
  * rsd-threshold.toml repeats some on a booted kernel.
  */
 #include "../../modeldisk/tests/sim.h"
