@@ -18,6 +18,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -41,8 +42,9 @@ const (
 
 // block is what a marker asks for.
 type block struct {
-	// Table is "contenders", with a row for each contender of a case, or "cases", with a
-	// row for each of Rows and a column for each of Contenders.
+	// Table is "contenders", with a row for each contender of a case, or, without one, for
+	// each of each of Rows, which are all cases of the result if there are none; or "cases",
+	// with a row for each of Rows and a column for each of Contenders.
 	Table string `toml:"table"`
 	// Plot is "shares".
 	Plot string `toml:"plot"`
@@ -184,30 +186,39 @@ type source struct {
 	doc *result.Document
 }
 
-// source finds a case by names.
-func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source, err error) {
+// document finds a result by its name.
+func (f *Filler) document(p place, name string) (doc *result.Document, err error) {
 	if f.experiments == nil {
 		all, err := f.Tree.Experiments()
 		if err != nil {
-			return s, err
+			return nil, err
 		}
 		f.experiments, f.results = map[string]*experiment.Experiment{}, map[string]*result.Document{}
 		for _, x := range all {
 			f.experiments[x.Name] = x
 		}
 	}
-	if s.x = f.experiments[name]; s.x == nil {
-		return s, p.wrong("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
+	if f.experiments[name] == nil {
+		return nil, p.wrong("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
 	}
-	if s.doc = f.results[name]; s.doc == nil {
-		if s.doc, err = f.Tree.Read(name); err != nil {
-			return s, err
+	if doc = f.results[name]; doc == nil {
+		if doc, err = f.Tree.Read(name); err != nil {
+			return nil, err
 		}
-		if s.doc == nil {
-			return s, p.wrong("result", fmt.Sprintf("there is no results/%s.json", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
+		if doc == nil {
+			return nil, p.wrong("result", fmt.Sprintf("there is no results/%s.json", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
 		}
-		f.results[name] = s.doc
+		f.results[name] = doc
 	}
+	return doc, nil
+}
+
+// source finds a case by names.
+func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source, err error) {
+	if s.doc, err = f.document(p, name); err != nil {
+		return s, err
+	}
+	s.x = f.experiments[name]
 	if s.k = s.x.CaseNamed(ofCase); s.k == nil || !slices.Contains(s.doc.Cases(), ofCase) {
 		return s, p.wrong("case", fmt.Sprintf("%s has no case %q", name, ofCase), strings.Join(s.doc.Cases(), ", "))
 	}
@@ -215,55 +226,113 @@ func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source,
 	return s, nil
 }
 
-// contenders makes a table with a row for each.
+// contenders makes a table with a row for each, of a case or of several.
 func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
-	s, err := f.source(p, b.Result, b.Case, filled)
-	if err != nil {
-		return "", err
-	}
 	if len(b.Columns) == 0 {
 		return "", p.wrong("columns", "are missing", "a list of tables with head and metric")
 	}
-	names := b.Contenders
-	if names == nil {
-		names = s.x.SchedulersIn(s.k)
+	sources, names, err := f.sources(p, b, filled)
+	if err != nil {
+		return "", err
+	}
+	if len(sources) == 0 {
+		return "", p.wrong("rows", "is empty", "a list of tables with name and case, or none for all cases")
 	}
 	head := []string{heading(b.Head, "scheduler")}
+	if names != nil {
+		head = []string{"case", heading(b.Head, "scheduler")}
+	}
 	for _, c := range b.Columns {
 		head = append(head, c.Head)
 	}
 	rows := [][]string{head}
-	for _, name := range names {
-		cells := []string{name}
-		for _, c := range b.Columns {
-			text, err := s.cell(p, name, c)
-			if err != nil {
-				return "", err
+	var verdicts []result.Verdict
+	for i, s := range sources {
+		for _, name := range contendersOf(b, s) {
+			var cells []string
+			if names != nil {
+				cells = append(cells, names[i])
 			}
-			cells = append(cells, text)
+			cells = append(cells, name)
+			for _, c := range b.Columns {
+				text, err := s.cell(p, name, c)
+				if err != nil {
+					return "", err
+				}
+				cells = append(cells, text)
+			}
+			rows = append(rows, cells)
 		}
-		rows = append(rows, cells)
+		verdicts = append(verdicts, s.verdicts()...)
 	}
-	text := markdown(rows) + s.measured()
+	text := markdown(rows, len(head)-len(b.Columns)) + sources[0].measured()
 	if b.Verdicts {
-		text += s.verdicts()
+		text += verdictText(verdicts, names != nil)
 	}
 	return text, nil
 }
 
-// verdicts says which of the case's expectations are not met.
-func (s source) verdicts() string {
+// sources are the cases of a table of contenders, with their names if it may have several.
+func (f *Filler) sources(p place, b *block, filled *Filled) (all []source, names []string, err error) {
+	rows := b.Rows
+	switch {
+	case b.Case != "":
+		s, err := f.source(p, b.Result, b.Case, filled)
+		return []source{s}, nil, err
+	case rows == nil:
+		doc, err := f.document(p, b.Result)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range doc.Cases() {
+			rows = append(rows, row{Name: name, Case: name})
+		}
+	}
+	for _, r := range rows {
+		s, err := f.source(p, cmp.Or(r.Result, b.Result), r.Case, filled)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, s)
+		names = append(names, cmp.Or(r.Name, r.Case))
+	}
+	return all, names, nil
+}
+
+// contendersOf are those of the block, or all of the case. Where there are several cases
+// they need not all be in each.
+func contendersOf(b *block, s source) []string {
+	all := s.x.SchedulersIn(s.k)
+	switch {
+	case b.Contenders == nil:
+		return all
+	case b.Case != "":
+		return b.Contenders
+	}
+	return slices.DeleteFunc(slices.Clone(b.Contenders), func(name string) bool { return !slices.Contains(all, name) })
+}
+
+// verdicts are those of the case.
+func (s source) verdicts() []result.Verdict {
+	return slices.DeleteFunc(slices.Clone(s.doc.Verdicts), func(v result.Verdict) bool { return v.Case != s.k.Name })
+}
+
+// verdictText says which of the expectations are not met.
+func verdictText(verdicts []result.Verdict, withCase bool) string {
 	var met int
 	var unmet []string
-	for _, v := range s.doc.Verdicts {
+	for _, v := range verdicts {
+		what := fmt.Sprintf("- `%s: %s %s`: ", v.Scheduler, v.Metric, v.Wanted)
+		if withCase {
+			what = fmt.Sprintf("- `%s: %s: %s %s`: ", v.Case, v.Scheduler, v.Metric, v.Wanted)
+		}
 		switch {
-		case v.Case != s.k.Name:
 		case v.Met:
 			met++
 		case v.Got == nil:
-			unmet = append(unmet, fmt.Sprintf("- `%s: %s %s`: not measured\n", v.Scheduler, v.Metric, v.Wanted))
+			unmet = append(unmet, what+"not measured\n")
 		default:
-			unmet = append(unmet, fmt.Sprintf("- `%s: %s %s`: measured %s\n", v.Scheduler, v.Metric, v.Wanted, experiment.Figure(*v.Got)))
+			unmet = append(unmet, what+"measured "+experiment.Figure(*v.Got)+"\n")
 		}
 	}
 	text := fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", met+len(unmet), met)
@@ -309,7 +378,7 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 		}
 		rows = append(rows, cells)
 	}
-	return markdown(rows), nil
+	return markdown(rows, 1), nil
 }
 
 func heading(given, otherwise string) string {
@@ -348,13 +417,14 @@ func significant(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// markdown writes rows as a table, the first of them as its head; figures to the right.
-func markdown(rows [][]string) string {
+// markdown writes rows as a table, the first of them as its head; figures, which begin
+// after so many names, to the right.
+func markdown(rows [][]string, names int) string {
 	var b strings.Builder
 	for i, cells := range rows {
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 		if i == 0 {
-			b.WriteString("|---" + strings.Repeat("|--:", len(cells)-1) + "|\n")
+			b.WriteString(strings.Repeat("|---", names) + strings.Repeat("|--:", len(cells)-names) + "|\n")
 		}
 	}
 	return b.String()

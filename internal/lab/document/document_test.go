@@ -116,8 +116,39 @@ const casesTable = `| workload | none | bfq |
 | reads | 1.00, 0.5000 | 0.750, 1.0000 |
 `
 
+const severalBlock = `table = "contenders"
+result = "one"
+head = "way"
+columns = [{ head = "total / none", metric = "total_vs_none" }]`
+
+const severalTable = `| case | way | total / none |
+|---|---|--:|
+| x | none | 1.00 |
+| x | bfq | 0.750 |
+| alone | none | 1.00 |
+
+Measured on kernel 6.1 with fio-3, at version v1.
+`
+
+const namedBlock = severalBlock + `
+contenders = ["bfq"]
+verdicts = true
+rows = [{ name = "one alone", case = "alone" }, { case = "x" }]`
+
+const namedTable = `| case | way | total / none |
+|---|---|--:|
+| x | bfq | 0.750 |
+
+Measured on kernel 6.1 with fio-3, at version v1.
+
+Of 4 expectations of the experiment, 1 are met. Not met:
+
+- ` + "`alone: none: total_iops >= 9`: measured 1\n- `x: bfq: total_vs_none >= 0.8`: measured 0.75\n- `x: none: cpu_ns_per_io <= 9`: not measured\n"
+
 func TestTables(t *testing.T) {
-	for asked, want := range map[string]string{contendersBlock: contendersTable, casesBlock: casesTable} {
+	for asked, want := range map[string]string{
+		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable,
+	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
 			must(t, err)
@@ -173,6 +204,7 @@ func TestRefused(t *testing.T) {
 		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
 		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
 		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is no kind of table; allowed: contenders, cases`},
+		{"no rows", between(severalBlock+"\nrows = []", ""), "a.md:3: rows: is empty"},
 		{"no end", "text\n" + begin + "\ntable = \"contenders\"\n", "a.md:2: has no end"},
 		{"no end of the table", "text\n" + begin + "\ntable = \"contenders\"\n" + ends + "\n| a |\n", "a.md:2: has no end"},
 	} {
