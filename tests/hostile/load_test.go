@@ -89,6 +89,12 @@ func (k *keeper) once() {
 		cmd.Env = os.Environ()
 	}
 	cmd.Env = append(cmd.Env, groupEnv+"="+k.group())
+	// A fio that is told to end before it knows a job's process ID sends the signal to
+	// process 0, which is its whole process group.
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	k.mu.Lock()
 	if k.w.ending.Load() || k.d != nil && !k.d.present.Load() {
 		k.mu.Unlock()

@@ -188,6 +188,7 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^(sd|scsi|host) \S+: `,    // errors of scsi_debug, recovered or not
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
+	`^smpboot: do_boot_cpu failed\(-1\)`, // a CPU that does not start within 10 s, for the same reason
 	`callbacks suppressed$`,
 	`^nvme nvme\d+: `,                          // its controller is reset
 	`^(fio\[\d+\]: segfault| in fio\[|Code: )`, // fio's own, where it ends while a job starts
