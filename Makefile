@@ -46,8 +46,8 @@ setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 qemu: ## get a newer QEMU for machines with several CPUs, where this one's is older than 8.1 (needs root)
 	@scripts/setup-qemu
 
-build: build/qemu-clock.so ## build the command, build/isolio, and what runs in the lab's VMs
-	go build -o build/isolio ./cmd/isolio
+build: build/qemu-clock.so ## build the programs, build/isolio and build/isolio-lab, and what runs in the lab's VMs
+	go build -ldflags=-w -o build/ ./cmd/isolio ./cmd/isolio-lab
 	go build -o build/isolio-guest ./cmd/isolio-guest
 
 build/qemu-clock.so: internal/lab/clock/qemu-clock.c
@@ -89,7 +89,7 @@ test: test-c test-go test-vm ## run all tests: C, Go and command line, modules o
 test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 	scripts/test-c
 
-test-go: ## Go unit tests, and scripts that call the command
+test-go: ## Go unit tests, and scripts that call the programs
 	go vet ./...
 	go vet -tags vm ./tests/vm ./tests/hostile
 	go test ./...
@@ -172,7 +172,7 @@ build/tools/golangci-lint-%:
 	GOBIN=$(CURDIR)/build/tools/$* go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv build/tools/$*/golangci-lint $@ && rmdir build/tools/$*
 
-install: build ## build for the kernel that runs here; install modules and command
+install: build ## build for the kernel that runs here; install modules and programs
 	@scripts/install
 
 man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into build/man/
@@ -184,6 +184,6 @@ deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/isolio-guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/isolio-lab build/isolio-guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
 .PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean
