@@ -31,8 +31,12 @@ func TestNothingOfTheLab(t *testing.T) {
 		t.Skip("builds the program")
 	}
 	file := filepath.Join(t.TempDir(), "isolio")
-	if text, err := exec.Command("go", "build", "-ldflags=-w", "-o", file, ".").CombinedOutput(); err != nil {
+	const version = "1.2.3+git4.gabcdef0"
+	if text, err := exec.Command("go", "build", "-ldflags=-w -X isolio/internal/cli.Version="+version, "-o", file, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, text)
+	}
+	if text, err := exec.Command(file, "--version").Output(); err != nil || string(text) != "isolio version "+version+"\n" {
+		t.Errorf("--version prints %q, %v", text, err)
 	}
 	info, err := os.Stat(file)
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 	"isolio/internal/failure"
 )
 
-// Version is what --version prints; a release raises it.
-const Version = "0.1.0"
+// Version is what --version prints. The linker sets it to what scripts/version
+// prints, except in what goes into VMs: that stays the same from commit to commit.
+var Version = "devel"
 
 // Run executes one command line below root and returns its exit code: 0 done, 1
 // failed or not met, 2 usage or bad input, 3 not supported here. An error is one

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +28,11 @@ func newKmodCommand() *cobra.Command {
 	return cmd
 }
 
+// versionForm is that of Debian's versions, without an epoch.
+var versionForm = regexp.MustCompile(`^[0-9][0-9A-Za-z.+~-]*$`)
+
 func newKmodHeaderCommand() *cobra.Command {
-	var btfFile, symvers, output string
+	var btfFile, symvers, moduleVersion, output string
 	var headers []string
 	cmd := &cobra.Command{
 		Use:   "header LIST...",
@@ -40,10 +44,14 @@ record that the lists ask for, as the kernel's BTF has them.`,
       kernel/compat/private-types.txt kernel/compat/features.txt`,
 		Args: cli.AtLeast(1),
 		RunE: func(cmd *cobra.Command, lists []string) error {
+			if moduleVersion != "" && !versionForm.MatchString(moduleVersion) {
+				return failure.Usagef("--module-version: %q; allowed: digits, letters and . + ~ -, a digit first", moduleVersion)
+			}
 			wanted, err := kmod.ReadWanted(lists...)
 			if err != nil {
 				return err
 			}
+			wanted.ModuleVersion = moduleVersion
 			spec, err := kmod.LoadSpec(btfFile)
 			if err != nil {
 				return err
@@ -66,6 +74,7 @@ record that the lists ask for, as the kernel's BTF has them.`,
 	}
 	btfFlag(cmd, &btfFile)
 	outputFlag(cmd, &output)
+	cmd.Flags().StringVar(&moduleVersion, "module-version", "", "the `version` that modinfo shows of the modules")
 	cmd.Flags().StringVar(&symvers, "symvers", "", "the kernel's Module.symvers")
 	cmd.Flags().StringArrayVar(&headers, "headers", nil, "a `directory` with the kernel's include/linux: types found there are not declared")
 	return cmd

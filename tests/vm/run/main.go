@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		build   = flags.String("build", "build", "directory with kernel/<line>/ and modules/<line>/")
 		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
 		initial = flags.String("init", "build/isolio-guest", "the guest's init `program`")
-		command = flags.String("isolio", "build/isolio", "the `program` isolio that tests of it run")
+		command = flags.String("isolio", "build/guest/isolio", "the `program` isolio that tests of it run")
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
 		shuffle = flags.Int64("shuffle", 0, "run the tests in the order that `seed` gives, 1 or more: all that depends on time comes out a little differently")
