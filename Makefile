@@ -23,13 +23,19 @@ drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rs
 DEMO := experiments/reports/report-rand-read.toml
 GOLANGCI := v2.15.0
 
+# Of the programs; in VMs they have none. A package's build says its own.
+VERSION ?= $(or $(shell scripts/version),$(error scripts/version has failed))
+
+# Of the modules for the lab's kernels: by default without the commit.
+MODULE_VERSION ?=
+
 # The toolchain that go.mod names: any go from 1.21 on fetches it. Debian's
 # backports have a go of their own, outside of PATH.
 export GOTOOLCHAIN := $(lastword $(shell grep '^toolchain ' go.mod))
 export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0
 export PATH := $(PATH):/usr/lib/go-1.23/bin:/usr/sbin:/sbin
-export MIRROR PREFIX DESTDIR RELEASE
+export MIRROR PREFIX DESTDIR RELEASE MODULE_VERSION
 
 .DEFAULT_GOAL := help
 
@@ -46,8 +52,8 @@ setup: ## get packages and the guest kernel KERNEL from Debian (needs root)
 qemu: ## get a newer QEMU for machines with several CPUs, where this one's is older than 8.1 (needs root)
 	@scripts/setup-qemu
 
-build: build/qemu-clock.so ## build the command, build/isolio, and what runs in the lab's VMs
-	go build -o build/isolio ./cmd/isolio
+build: build/qemu-clock.so ## build the programs, build/isolio and build/isolio-lab, and what runs in the lab's VMs
+	go build -ldflags="-w -X isolio/internal/cli.Version=$(VERSION)" -o build/ ./cmd/isolio ./cmd/isolio-lab
 	go build -o build/isolio-guest ./cmd/isolio-guest
 
 build/qemu-clock.so: internal/lab/clock/qemu-clock.c
@@ -89,7 +95,7 @@ test: test-c test-go test-vm ## run all tests: C, Go and command line, modules o
 test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 	scripts/test-c
 
-test-go: ## Go unit tests, and scripts that call the command
+test-go: ## Go unit tests, and scripts that call the programs
 	go vet ./...
 	go vet -tags vm ./tests/vm ./tests/hostile
 	go test ./...
@@ -101,6 +107,7 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 	@for line in $(lines); do build/vm-run --twice --kernel $$line && build/vm-run --hangs --kernel $$line || exit 1; done
 
 guest-tests: build
+	go build -ldflags=-w -o build/guest/isolio ./cmd/isolio
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
 
@@ -174,18 +181,18 @@ build/tools/golangci-lint-%:
 	GOBIN=$(CURDIR)/build/tools/$* go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv build/tools/$*/golangci-lint $@ && rmdir build/tools/$*
 
-install: build ## build for the kernel that runs here; install modules and command
+install: build ## build for the kernel that runs here; install modules and programs
 	@scripts/install
 
 man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into build/man/
 	@rm -rf build/man
-	go run ./packaging/man build/man
+	go run -ldflags="-X isolio/internal/cli.Version=$(VERSION)" ./packaging/man build/man
 
 deb: build ## make Debian packages: isolio, isolio-dkms, libaps; in build/deb/
 	@scripts/setup-host cpio binutils liburing-dev
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/isolio-guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
 .PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean

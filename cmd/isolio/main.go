@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Command isolio gives containers their share of a disk, and proves it.
+// Command isolio gives containers their share of a disk.
 package main
 
 import (
@@ -9,16 +9,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"isolio/internal/cli"
-	"isolio/internal/lab"
+	"isolio/internal/host/command"
 )
 
 func main() {
-	if lab.InGuest() {
-		os.Exit(lab.GuestMain())
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := command.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -12,6 +12,10 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"isolio/internal/cli"
+	host "isolio/internal/host/command"
+	lab "isolio/internal/lab/command"
 )
 
 // Every command says what it does in one line without a full stop, shows itself in an
@@ -34,7 +38,18 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	visit(Command())
+	visit(host.Root())
+	visit(lab.Root())
+}
+
+// The list of isolio's commands has those of isolio-lab, as they describe themselves.
+func TestForwarded(t *testing.T) {
+	root := host.Root()
+	for _, cmd := range lab.Root().Commands() {
+		if listed, _, err := root.Find([]string{cmd.Name()}); err != nil || listed.Short != cmd.Short {
+			t.Errorf("isolio %s is %q, %v; want %q", cmd.Name(), listed.Short, err, cmd.Short)
+		}
+	}
 }
 
 // code is what a document has as a command: a span, or an indented line.
@@ -78,14 +93,17 @@ func TestDocuments(t *testing.T) {
 
 // checkCall checks the command, its flags, and that experiments are there.
 func checkCall(words []string) error {
-	root := Command()
-	refuseUnknown(root)
+	root := host.Root()
+	if words[0] == "bench" || words[0] == "lab" {
+		root = lab.Root()
+	}
+	cli.RefuseUnknown(root)
 	cmd, rest, err := root.Find(words)
 	if err != nil {
 		return err
 	}
 	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-		return subcommand(cmd, rest)
+		return cli.Subcommand(cmd, rest)
 	}
 	for _, word := range rest {
 		name, long := strings.CutPrefix(word, "--")

@@ -65,7 +65,7 @@ func WriteHeader(w io.Writer, kernel *Kernel, wanted *Wanted) error {
 		fmt.Fprintf(out, "%s;\n", definition(f))
 	}
 	writeAsserts(out, h.records)
-	writeRecord(out, h.records)
+	writeRecord(out, h.records, wanted.ModuleVersion)
 	fmt.Fprint(out, "\n#endif\n")
 	return out.Flush()
 }

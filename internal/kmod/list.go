@@ -21,6 +21,8 @@ type Wanted struct {
 	Recorded []string  // public structures whose layout the module records
 	Tags     []Tag     // address spaces that BTF may lack
 	Features []Feature // macros to deduce
+
+	ModuleVersion string // of the modules that are built, for modinfo; "" for none
 }
 
 // Decl is one private declaration.

@@ -160,8 +160,13 @@ func writeAsserts(w io.Writer, records []record) {
 }
 
 // writeRecord writes the macro that puts the record into a module. Places are
-// what the compiler finds, prototypes what BTF says.
-func writeRecord(w io.Writer, records []record) {
+// what the compiler finds, prototypes what BTF says. As it is in each module once, the
+// modules' version goes with it.
+func writeRecord(w io.Writer, records []record, moduleVersion string) {
+	var version string
+	if moduleVersion != "" {
+		version = fmt.Sprintf("MODULE_VERSION(\"%s\"); \\\n", moduleVersion)
+	}
 	fmt.Fprintf(w, `
 struct isolio_layout {
 	char type[%d];
@@ -172,10 +177,10 @@ struct isolio_layout {
 
 /* Once in every module, beside MODULE_LICENSE(). */
 #define ISOLIO_LAYOUT_RECORD() \
-static const struct isolio_layout isolio_layout[] __used __aligned(4) \
+%sstatic const struct isolio_layout isolio_layout[] __used __aligned(4) \
 	__section("%s") = { \
 	{ "%s", "%s", %d, %d }, \
-`, recordName, recordName, recordSection, recordTitle, recordVersion, len(records)+1, recordSize)
+`, recordName, recordName, version, recordSection, recordTitle, recordVersion, len(records)+1, recordSize)
 	for _, r := range records {
 		switch {
 		case r.isProto():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Command man writes the manual pages of isolio into directories man1 and man5:
-// one for each subcommand, with what `isolio COMMAND --help` says, and that of
+// Command man writes the manual pages of isolio and isolio-lab into directories man1 and
+// man5: one for each subcommand, with what `isolio COMMAND --help` says, and that of
 // /etc/isolio.toml, with what docs/daemon.md says. It is run where docs/ is. The
 // pages have the date of SOURCE_DATE_EPOCH, if that is set.
 package main
@@ -13,9 +13,12 @@ import (
 	"strings"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
 	"isolio/internal/cli"
+	host "isolio/internal/host/command"
+	lab "isolio/internal/lab/command"
 )
 
 func main() {
@@ -36,11 +39,12 @@ func write(daemon, dir string) error {
 			return err
 		}
 	}
-	root := cli.Command()
-	root.DisableAutoGenTag = true
-	header := &doc.GenManHeader{Section: "1", Source: "isolio " + cli.Version, Manual: "isolio"}
-	if err := doc.GenManTree(root, header, filepath.Join(dir, "man1")); err != nil {
-		return err
+	for _, cmd := range pages() {
+		cmd.DisableAutoGenTag = true
+		header := &doc.GenManHeader{Section: "1", Source: "isolio " + cli.Version, Manual: "isolio"}
+		if err := doc.GenManTree(cmd, header, filepath.Join(dir, "man1")); err != nil {
+			return err
+		}
 	}
 	text, err := os.ReadFile(daemon)
 	if err != nil {
@@ -51,6 +55,13 @@ func write(daemon, dir string) error {
 		return fmt.Errorf("%s: %w", daemon, err)
 	}
 	return os.WriteFile(filepath.Join(dir, "man5", "isolio.toml.5"), page, 0o644)
+}
+
+// pages are the commands that have pages, with those below them: isolio, and in place of
+// what forwards to isolio-lab its own. isolio-lab.1, of `isolio lab`, is also the page of
+// the program of that name.
+func pages() []*cobra.Command {
+	return append(lab.Root().Commands(), host.Root())
 }
 
 // rulesPage makes a page of those parts of a document that are about the rules.

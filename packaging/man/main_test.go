@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/cli"
+	host "isolio/internal/host/command"
 	"isolio/internal/host/rule"
+	lab "isolio/internal/lab/command"
 )
 
 // Each command has a page of its name, and that of the rules has all their keys.
@@ -28,7 +29,7 @@ func TestPages(t *testing.T) {
 		}
 		return string(text)
 	}
-	for _, cmd := range cli.Command().Commands() {
+	for _, cmd := range append(host.Root().Commands(), lab.Root().Commands()...) {
 		page := read("man1/isolio-" + cmd.Name() + ".1")
 		for _, want := range []string{`.TH "ISOLIO-` + strings.ToUpper(cmd.Name()) + `" "1" "Nov 2023"`, cmd.Short} {
 			if !strings.Contains(page, want) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package script runs the isolio command on scripts: one .txtar file for each
+// Package script runs the programs isolio and isolio-lab on scripts: one .txtar file for each
 // behaviour, commands at its top, the files they need below. No script needs
 // root, a virtual machine or fio. `go test ./tests/script -update` rewrites
 // the files that a script compares output with.
@@ -18,7 +18,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"isolio/internal/cli"
+	host "isolio/internal/host/command"
+	lab "isolio/internal/lab/command"
 )
 
 var update = flag.Bool("update", false, "rewrite the output that scripts expect")
@@ -26,7 +27,10 @@ var update = flag.Bool("update", false, "rewrite the output that scripts expect"
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"isolio": func() {
-			os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+			os.Exit(host.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
+		"isolio-lab": func() {
+			os.Exit(lab.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 	})
 }

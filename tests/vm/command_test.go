@@ -20,12 +20,12 @@ import (
 	"isolio/internal/lab"
 )
 
-// isolio runs the command, which is the guest's init as well, and returns what
-// it printed and its exit status.
+// isolio runs the command, which Command run takes along, and returns what it
+// printed and its exit status.
 func isolio(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs strings.Builder
-	cmd := exec.Command(lab.Command, args...)
+	cmd := exec.Command("isolio", args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {

@@ -24,7 +24,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/host/daemon"
-	"isolio/internal/lab"
 )
 
 // startDaemon runs a daemon for this machine until the test ends or stop is
@@ -217,7 +216,7 @@ func TestDaemonIsCheap(t *testing.T) {
 	}
 	config := filepath.Join(t.TempDir(), "isolio.toml")
 	must(t, os.WriteFile(config, []byte(`metrics = "127.0.0.1:9188"`), 0o644))
-	cmd := exec.Command(lab.Command, "daemon", "--config", config, "--every", quietTime.String())
+	cmd := exec.Command("isolio", "daemon", "--config", config, "--every", quietTime.String())
 	must(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	for _, group := range groups {

@@ -45,7 +45,7 @@ var parts = []part{
 			"internal/plan", "internal/failure", "internal/tomlfile", "go.sum",
 		},
 		has: func(file string) bool {
-			for _, dir := range []string{"archive/", "document/", "report/"} {
+			for _, dir := range []string{"archive/", "command/", "document/", "report/"} {
 				if strings.HasPrefix(file, "internal/lab/"+dir) {
 					return false
 				}

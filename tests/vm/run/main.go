@@ -31,13 +31,13 @@ import (
 // cutTime is how long a power cut takes at most, with the checks after it.
 const cutTime = 10 * time.Second
 
-// guestTest is where the test binary lies in the guest.
-const guestTest = "/tests/vm.test"
+// Where the test binary lies in the guest, and the command, in PATH.
+const (
+	guestTest   = "/tests/vm.test"
+	guestIsolio = "/bin/isolio"
+)
 
 func main() {
-	if lab.InGuest() {
-		os.Exit(lab.GuestMain())
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
@@ -52,7 +52,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var (
 		build   = flags.String("build", "build", "directory with kernel/<line>/ and modules/<line>/")
 		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
-		command = flags.String("isolio", "build/isolio", "the command, which is the guest's init and what tests of it run")
+		initial = flags.String("init", "build/isolio-guest", "the guest's init `program`")
+		command = flags.String("isolio", "build/guest/isolio", "the `program` isolio that tests of it run")
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
 		shuffle = flags.Int64("shuffle", 0, "run the tests in the order that `seed` gives, 1 or more: all that depends on time comes out a little differently")
@@ -101,7 +102,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	vm.Init = *command
+	vm.Init = *initial
 	vm.CPUs, vm.Parallel, vm.Keep, vm.Timeout = *cpus, *side, *keep, *timeout
 	vm.Payload.Env = append(vm.Payload.Env, *env...)
 	vm.Stock = append(vm.Stock, *stock...)
@@ -119,7 +120,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
 		}
 	}
-	if *tree != "" {
+	if *tree == "" {
+		vm.Payload.Files[guestIsolio] = *command // a distribution has that of its package
+	} else {
 		if err := bootTree(&vm, *tree, filepath.Join(*build, "deb")); err != nil {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
 		}

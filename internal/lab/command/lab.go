@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/lab"
 	"isolio/internal/lab/experiment"
@@ -49,9 +51,9 @@ Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1
   isolio lab report-rand-read --resume`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.list {
-				return exactly(0)(cmd, args)
+				return cli.Exactly(0)(cmd, args)
 			}
-			return exactly(1)(cmd, args)
+			return cli.Exactly(1)(cmd, args)
 		},
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,6 +94,10 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	line := newProgressLine(cmd.ErrOrStderr(), x)
 	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
 	line.clear()
+	// A VM's failure has the end of its kernel's log and how to boot it again.
+	if _, failed := errors.AsType[*lab.Failure](err); failed {
+		return cli.Lines(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
@@ -41,7 +42,7 @@ used: those are for the lab.`,
 		Example: `  isolio bench report-rand-read --device /dev/nvme1n1
   isolio bench report-rand-write --device nullb0 --allow-writes --json
   isolio bench report-rand-read --device nullb0 --schedulers none,bfq --dry-run`,
-		Args:              exactly(1),
+		Args:              cli.Exactly(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0])
@@ -65,7 +66,7 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	if f.device == "" {
 		return failure.Usagef("%s: --device is missing; give the disk to measure, such as --device /dev/nvme1n1", cmd.CommandPath())
 	}
-	root, err := rootDir(f.root)
+	root, err := cli.RootDir(f.root)
 	if err != nil {
 		return err
 	}
@@ -128,14 +129,6 @@ func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, x *experiment.Ex
 		}
 	}
 	return result.Merge(x, runs)
-}
-
-// absolute is path as it is from any directory: fio runs in one of its own.
-func absolute(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	return filepath.Abs(path)
 }
 
 // completeExperiments offers names, and files.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/daemon"
@@ -45,7 +46,7 @@ until something else is asked for. isolio.toml(5) has the keys of rules.`,
   isolio daemon --once --dry-run
   isolio daemon --check
   systemctl reload isolio`,
-		Args: exactly(0),
+		Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -67,7 +68,7 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 	case f.check && f.once:
 		return failure.Usagef("--check: stands beside --once, which reads the rules as well; leave one out")
 	}
-	root, err := rootDir(f.root)
+	root, err := cli.RootDir(f.root)
 	if err != nil {
 		return err
 	}

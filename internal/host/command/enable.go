@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
@@ -39,7 +40,7 @@ refused with the name of the device where a scheduler works.`,
   isolio enable /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8 --persist
   isolio enable sda --scheduler bfq
   isolio enable sda --dry-run`,
-		Args:              exactly(1),
+		Args:              cli.Exactly(1),
 		ValidArgsFunction: f.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0], activation.Enable)
@@ -67,7 +68,7 @@ Weights in systemd's units and in files of the kernel's own stay.`,
 		Example: `  isolio disable nvme0n1
   isolio disable nvme0n1 --scheduler none
   isolio disable nvme0n1 --dry-run`,
-		Args:              exactly(1),
+		Args:              cli.Exactly(1),
 		ValidArgsFunction: f.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0], activation.Disable)
@@ -82,7 +83,7 @@ func (f *enableFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a line")
-	rootFlag(cmd, &f.request.Root)
+	cli.RootFlag(cmd, &f.request.Root)
 }
 
 func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activation.Request) (*activation.Plan, error)) (err error) {
@@ -90,10 +91,10 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 		return err
 	}
 	f.request.Device = device
-	if f.request.Root, err = rootDir(f.request.Root); err != nil {
+	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
 		return err
 	}
-	if f.request.Module, err = absolute(f.request.Module); err != nil {
+	if f.request.Module, err = cli.Absolute(f.request.Module); err != nil {
 		return err
 	}
 	if f.request.Self, err = os.Executable(); err != nil {
@@ -130,7 +131,7 @@ func oneOutput(dryRun, asJSON bool) error {
 // completeDisks lets a shell complete disks, for one argument or a flag.
 func completeDisks(dir *string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		root, err := absolute(*dir)
+		root, err := cli.Absolute(*dir)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"bytes"
@@ -55,6 +55,8 @@ func TestKmodCommands(t *testing.T) {
 	}{
 		{[]string{"kmod", "header", "--btf", kernel, list}, failure.OK, "\nstruct elevator_type {\n\tint nr;\n};\n", ""},
 		{[]string{"kmod", "header", "--btf", kernel, "-o", output, list}, failure.OK, "", ""},
+		{[]string{"kmod", "header", "--btf", kernel, "--module-version", "0.1.0+git2.gabc", list}, failure.OK, "\nMODULE_VERSION(\"0.1.0+git2.gabc\"); \\\n", ""},
+		{[]string{"kmod", "header", "--btf", kernel, "--module-version", "one", list}, failure.Usage, "", `--module-version: "one"; allowed: digits`},
 		{[]string{"kmod", "btf", kernel}, failure.OK, string(raw), ""},
 		{[]string{"kmod", "header", "--btf", kernel}, failure.Usage, "", "got 0 arguments, want 1 or more"},
 		{[]string{"kmod", "header", "--btf", kernel, bad}, failure.Usage, "", bad + ":2: strict: unknown word"},

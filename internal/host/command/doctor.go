@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"github.com/spf13/cobra"
 
+	"isolio/internal/cli"
 	"isolio/internal/host/doctor"
 )
 
@@ -23,9 +24,9 @@ changed.
 A check that fails makes this exit 3; with warnings only, it is 0.`,
 		Example: `  isolio doctor
   isolio doctor --json | jq '.checks[] | select(.state != "ok")'`,
-		Args: exactly(0),
+		Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if root, err = rootDir(root); err != nil {
+			if root, err = cli.RootDir(root); err != nil {
 				return err
 			}
 			doc, err := doctor.Examine(root)
@@ -43,6 +44,6 @@ A check that fails makes this exit 3; with warnings only, it is 0.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document instead of a table")
-	rootFlag(cmd, &root)
+	cli.RootFlag(cmd, &root)
 	return cmd
 }

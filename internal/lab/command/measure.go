@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/assignment"
 	"isolio/internal/host/status"
@@ -46,10 +47,10 @@ Without a disk that shares by weight, this exits 3: the weight would do nothing.
   isolio weight nginx.service 200 --device /dev/nvme0n1
   isolio weight machine.slice/libpod-0a1b2c.scope default
   isolio weight shop/cart-7d9f 300 --dry-run`,
-		Args:              between(1, 2),
+		Args:              cli.Between(1, 2),
 		ValidArgsFunction: f.complete,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.root, err = rootDir(f.root); err != nil {
+			if f.root, err = cli.RootDir(f.root); err != nil {
 				return err
 			}
 			if args[0] == "" {
@@ -76,7 +77,7 @@ Without a disk that shares by weight, this exits 3: the weight would do nothing.
 	flags.BoolVar(&f.runtime, "runtime", false, "have systemd forget it with the next boot")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a table")
-	rootFlag(cmd, &f.root)
+	cli.RootFlag(cmd, &f.root)
 	_ = cmd.RegisterFlagCompletionFunc("device", completeDisks(&f.root)) // the flag is there
 	return cmd
 }
@@ -90,7 +91,7 @@ func numberError(cmd *cobra.Command, err error) error {
 			return err
 		}
 	}
-	return flagError(cmd, err)
+	return cli.FlagError(cmd, err)
 }
 
 func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
@@ -167,7 +168,7 @@ func (f *weightFlags) show(cmd *cobra.Command, name string) error {
 
 // complete lets a shell complete targets.
 func (f *weightFlags) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	root, err := absolute(f.root)
+	root, err := cli.Absolute(f.root)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

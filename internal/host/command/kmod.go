@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/kmod"
 )
@@ -19,7 +20,7 @@ func newKmodCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kmod",
 		Short: "Build, check and load kernel modules that fit their kernel",
-		Args:  subcommand,
+		Args:  cli.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKmodHeaderCommand(), newKmodBTFCommand(), newKmodCheckCommand(),
@@ -27,8 +28,11 @@ func newKmodCommand() *cobra.Command {
 	return cmd
 }
 
+// versionForm is that of Debian's versions, without an epoch.
+var versionForm = regexp.MustCompile(`^[0-9][0-9A-Za-z.+~-]*$`)
+
 func newKmodHeaderCommand() *cobra.Command {
-	var btfFile, symvers, output string
+	var btfFile, symvers, moduleVersion, output string
 	var headers []string
 	cmd := &cobra.Command{
 		Use:   "header LIST...",
@@ -38,12 +42,16 @@ record that the lists ask for, as the kernel's BTF has them.`,
 		Example: `  isolio kmod header --btf vmlinux.btf --symvers Module.symvers \
       --headers /lib/modules/$(uname -r)/source -o isolio_private.h \
       kernel/compat/private-types.txt kernel/compat/features.txt`,
-		Args: atLeast(1),
+		Args: cli.AtLeast(1),
 		RunE: func(cmd *cobra.Command, lists []string) error {
+			if moduleVersion != "" && !versionForm.MatchString(moduleVersion) {
+				return failure.Usagef("--module-version: %q; allowed: digits, letters and . + ~ -, a digit first", moduleVersion)
+			}
 			wanted, err := kmod.ReadWanted(lists...)
 			if err != nil {
 				return err
 			}
+			wanted.ModuleVersion = moduleVersion
 			spec, err := kmod.LoadSpec(btfFile)
 			if err != nil {
 				return err
@@ -66,6 +74,7 @@ record that the lists ask for, as the kernel's BTF has them.`,
 	}
 	btfFlag(cmd, &btfFile)
 	outputFlag(cmd, &output)
+	cmd.Flags().StringVar(&moduleVersion, "module-version", "", "the `version` that modinfo shows of the modules")
 	cmd.Flags().StringVar(&symvers, "symvers", "", "the kernel's Module.symvers")
 	cmd.Flags().StringArrayVar(&headers, "headers", nil, "a `directory` with the kernel's include/linux: types found there are not declared")
 	return cmd
@@ -77,7 +86,7 @@ func newKmodBTFCommand() *cobra.Command {
 		Use:     "btf FILE",
 		Short:   "Write the raw BTF in a kernel image or an ELF file",
 		Example: `  isolio kmod btf /boot/vmlinuz-$(uname -r) -o vmlinux.btf`,
-		Args:    exactly(1),
+		Args:    cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, err := kmod.ReadBTF(args[0])
 			if err != nil {
@@ -101,7 +110,7 @@ func newKmodCheckCommand() *cobra.Command {
 		Long: `Compare the layout record in each module file with a kernel's BTF. A module
 that does not fit makes this exit 3.`,
 		Example: `  isolio kmod check build/modules/6.12/*.ko --btf build/kernel/6.12/vmlinux.btf`,
-		Args:    atLeast(1),
+		Args:    cli.AtLeast(1),
 		RunE: func(cmd *cobra.Command, modules []string) error {
 			spec, err := kmod.LoadSpec(btfFile)
 			if err != nil {
@@ -126,7 +135,7 @@ func newKmodLoadCommand() *cobra.Command {
 		Use:     "load MODULE",
 		Short:   "Load a module file if it fits the running kernel",
 		Example: `  isolio kmod load build/modules/6.1/kyber-fairness-iosched.ko`,
-		Args:    exactly(1),
+		Args:    cli.Exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return kmod.Load(args[0], parameters)
 		},
@@ -140,7 +149,7 @@ func newKmodUnloadCommand() *cobra.Command {
 		Use:     "unload NAME",
 		Short:   "Unload a module",
 		Example: `  isolio kmod unload kyber-fairness-iosched`,
-		Args:    exactly(1),
+		Args:    cli.Exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return kmod.Unload(args[0])
 		},
@@ -153,30 +162,6 @@ func btfFlag(cmd *cobra.Command, file *string) {
 
 func outputFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVarP(file, "output", "o", "", "write to this `file` instead of standard output")
-}
-
-// subcommand is for a command that only has subcommands: a word that names
-// none of them is bad input.
-func subcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-	}
-	return failure.Usagef("%s: %s: no such command; allowed: %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
-}
-
-// atLeast is exactly for commands that take n arguments or more.
-func atLeast(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return failure.Usagef("%s: got %d arguments, want %d or more; usage: %s",
-				cmd.CommandPath(), len(args), n, cmd.UseLine())
-		}
-		return nil
-	}
 }
 
 // writeOutput writes a whole file or nothing of it; no name is standard output.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package cli
+package command
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/container"
@@ -48,7 +49,7 @@ without end unless --count says how many intervals.`,
 		Example: `  isolio top
   isolio top --interval 5s --filter postgres
   isolio top --json --count 60 > minute.jsonl`,
-		Args: exactly(0),
+		Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -68,7 +69,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	if f.count < 0 {
 		return failure.Usagef("--count: %d is negative; allowed: 1 or more, or 0 for no end", f.count)
 	}
-	root, err := rootDir(f.root)
+	root, err := cli.RootDir(f.root)
 	if err != nil {
 		return err
 	}

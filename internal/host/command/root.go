@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+
+// Package command is the program isolio: it reads arguments, calls the packages
+// that do the work, and prints what they return.
+package command
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/cli"
+)
+
+// Run executes one command line and returns its exit code, as cli.Run does. A line
+// for the laboratory becomes isolio-lab, and Run does not return.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if forLab(args) {
+		return cli.Fail(stderr, becomeLab(args))
+	}
+	return cli.Run(ctx, Root(), args, stdin, stdout, stderr)
+}
+
+// Root lists every subcommand, so that one place shows them all.
+func Root() *cobra.Command {
+	return cli.Root(
+		&cobra.Command{
+			Use:   "isolio",
+			Short: "Give every container its share of a disk",
+			Long: `isolio gives every container its paid-for share of a disk, on stock Linux
+kernels, without giving up the disk's speed.
+
+Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
+		},
+		newStatusCommand(),
+		newDoctorCommand(),
+		newEnableCommand(),
+		newDisableCommand(),
+		newWeightCommand(),
+		newTopCommand(),
+		newDaemonCommand(),
+		newKmodCommand(),
+		newForwarder("bench", "Run an experiment on a disk of this machine"),
+		newForwarder("lab", "Run an experiment in virtual machines with exact results"),
+	)
+}

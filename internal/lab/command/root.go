@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+
+// Package command is the program isolio-lab: it reads arguments, runs an
+// experiment, and prints what came of it.
+package command
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/cli"
+)
+
+// Run executes one command line and returns its exit code, as cli.Run does.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Run(ctx, Root(), args, stdin, stdout, stderr)
+}
+
+// Root lists every subcommand. Help calls them as users do, `isolio lab`.
+func Root() *cobra.Command {
+	root := cli.Root(
+		&cobra.Command{
+			Use:         "isolio-lab",
+			Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "isolio"},
+			Short:       "Measure how schedulers share a disk",
+			Long: `isolio-lab is the program behind 'isolio lab' and 'isolio bench', which measure
+how schedulers share a disk.
+
+Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
+		},
+		newBenchCommand(),
+		newLabCommand(),
+	)
+	root.SetVersionTemplate("isolio-lab version {{.Version}}\n")
+	return root
+}
