@@ -40,7 +40,8 @@ var stackModules = []string{"dm-mod", "raid1"}
 func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (outcome, error) {
 	limit := time.Duration(c.Seconds)*time.Second + 10*time.Minute
 	args := []string{
-		"--build", o.build, "--kernel", o.kernel, "--isolio", filepath.Join(o.build, "isolio"), "--binary", filepath.Join(o.build, "hostile.test"),
+		"--build", o.build, "--kernel", o.kernel, "--init", filepath.Join(o.build, "isolio-guest"), "--isolio", filepath.Join(o.build, "guest", "isolio"),
+		"--binary", filepath.Join(o.build, "hostile.test"),
 		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--limit", limit.String(), "--timeout", (2 * limit).String(),
 	}
 	modules := stock
