@@ -43,8 +43,11 @@ func TestScripts(t *testing.T) {
 			"refuses": refuses,
 		},
 		Setup: func(env *testscript.Env) error {
-			// The shipped experiments, as a reader of the README has them.
-			return os.CopyFS(env.WorkDir+"/experiments", os.DirFS("../../experiments"))
+			// The shipped experiments, as a reader of the README has them, and results.
+			return errors.Join(
+				os.CopyFS(env.WorkDir+"/experiments", os.DirFS("../../experiments")),
+				os.CopyFS(env.WorkDir+"/results", os.DirFS("../../results")),
+			)
 		},
 	})
 }

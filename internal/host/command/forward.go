@@ -45,7 +45,7 @@ func forLab(args []string) bool {
 			args, least = args[1:], 2 // of one word, the command's name is completed
 		}
 	}
-	return len(args) >= least && slices.Contains([]string{"bench", "lab"}, args[0])
+	return len(args) >= least && slices.Contains([]string{"bench", "lab", "report"}, args[0])
 }
 
 // becomeLab executes labProgram in place of this one. It returns only when that
@@ -53,7 +53,7 @@ func forLab(args []string) bool {
 func becomeLab(args []string) error {
 	file, err := findLab()
 	if err != nil {
-		return failure.Unsupportedf("%s, which has the commands bench and lab, is neither beside isolio nor in PATH; "+
+		return failure.Unsupportedf("%s, which has the commands bench, lab and report, is neither beside isolio nor in PATH; "+
 			"install the package %s, or run `make build` in the source tree", labProgram, labProgram)
 	}
 	return &os.PathError{Op: "exec", Path: file, Err: syscall.Exec(file, append([]string{labProgram}, args...), os.Environ())}

@@ -43,5 +43,6 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		newKmodCommand(),
 		newForwarder("bench", "Run an experiment on a disk of this machine"),
 		newForwarder("lab", "Run an experiment in virtual machines with exact results"),
+		newForwarder("report", "Show a result that was kept, as a table or a page"),
 	)
 }

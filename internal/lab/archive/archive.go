@@ -46,16 +46,24 @@ func (t Tree) Read(name string) (*result.Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}
-	var doc result.Document
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, failure.Usagef("result %s: %w; `make results ONLY=%s` makes it", file, err, name)
-	}
-	if doc.Schema != result.Schema {
-		return nil, failure.Usagef("result %s: has schema %d, this program reads schema %d; `make results ONLY=%s` makes it anew",
-			file, doc.Schema, result.Schema, name)
+	doc, err := Decode(file, text)
+	if err != nil {
+		return nil, failure.Usagef("%w; `make results ONLY=%s` makes it anew", err, name)
 	}
 	if doc.Experiment != name {
 		return nil, failure.Usagef("result %s: is of experiment %q, not %q", file, doc.Experiment, name)
+	}
+	return doc, nil
+}
+
+// Decode reads a document as `isolio lab --json` writes it; file is its name for errors.
+func Decode(file string, text []byte) (*result.Document, error) {
+	var doc result.Document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, failure.Usagef("result %s: %w", file, err)
+	}
+	if doc.Schema != result.Schema {
+		return nil, failure.Usagef("result %s: has schema %d, this program reads schema %d", file, doc.Schema, result.Schema)
 	}
 	return &doc, nil
 }

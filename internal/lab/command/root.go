@@ -25,13 +25,14 @@ func Root() *cobra.Command {
 			Use:         "isolio-lab",
 			Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "isolio"},
 			Short:       "Measure how schedulers share a disk",
-			Long: `isolio-lab is the program behind 'isolio lab' and 'isolio bench', which measure
-how schedulers share a disk.
+			Long: `isolio-lab is the program behind 'isolio lab', 'isolio bench' and 'isolio report',
+which measure how schedulers share a disk, and show what came of it.
 
 Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		},
 		newBenchCommand(),
 		newLabCommand(),
+		newReportCommand(),
 	)
 	root.SetVersionTemplate("isolio-lab version {{.Version}}\n")
 	return root
