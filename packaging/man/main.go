@@ -57,11 +57,11 @@ func write(daemon, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "man5", "isolio.toml.5"), page, 0o644)
 }
 
-// pages are the commands that have pages, with those below them: isolio, and in place of
-// what forwards to isolio-lab its own. isolio-lab.1, of `isolio lab`, is also the page of
-// the program of that name.
+// pages are the commands that have pages, with those below them: isolio, and then those of
+// isolio-lab, over the pages of what forwards to them. isolio-lab.1, of `isolio lab`, is
+// also the page of the program of that name.
 func pages() []*cobra.Command {
-	return append(lab.Root().Commands(), host.Root())
+	return append([]*cobra.Command{host.Root()}, lab.Root().Commands()...)
 }
 
 // rulesPage makes a page of those parts of a document that are about the rules.

@@ -37,6 +37,9 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
+	if page := read("man1/isolio-bench.1"); !strings.Contains(page, "--allow-writes") {
+		t.Errorf("isolio-bench.1 is not that of isolio-lab's command:\n%s", page)
+	}
 	page := read("man5/isolio.toml.5")
 	for table, shown := range map[string]string{"": "%s", "[[rule]]\n": `\fB%s\fR`} {
 		_, err := rule.Parse("", []byte(table+"unheard = 1\n"))

@@ -148,7 +148,7 @@ tar -c . | podman import - load`)
 
 	shell(t, "isolio status")
 	shell(t, "isolio disable disk1; echo 0 >/sys/kernel/config/modeldisk/disk1/power; rmdir /sys/kernel/config/modeldisk/disk1; modprobe -r modeldisk")
-	shell(t, "apt-get purge -y isolio isolio-dkms")
+	shell(t, "apt-get purge -y isolio isolio-dkms isolio-lab")
 	// The lab's own: its unit, and the mount of its init.
 	if left := shell(t, "find /lib/modules /usr/src /var/lib/dkms /etc /usr/bin /usr/lib/systemd -name '*isolio*' | sort | diff /var/tmp/before - || true; lsmod | grep -E 'kyber_fairness|modeldisk|rsd|sfq' || true; ls -d /run/isolio 2>/dev/null || true; systemctl list-units --all --plain --no-legend 'isolio*' | grep -vE '^isolio(-lab.service|.mount) ' || true"); strings.TrimSpace(left) != "" {
 		t.Errorf("removing the packages leaves: %s", left)
