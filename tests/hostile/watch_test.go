@@ -241,8 +241,23 @@ func (v *watcher) readLog() {
 		v.w.mu.Unlock()
 		v.isDumping = v.isDumping && !endOfDump.MatchString(message)
 		if wrong := lab.Complaints("[    0.000000] " + message); len(wrong) > 0 {
-			time.Sleep(time.Second)
+			v.showRest()
 			v.w.fail("the kernel complained: %s", message)
+		}
+	}
+}
+
+// showRest prints what the kernel says after it has begun to complain: stacks, and
+// what it knows of tasks.
+func (v *watcher) showRest() {
+	buf := make([]byte, 8192)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		n, err := unix.Read(v.kmsg, buf)
+		if err == nil {
+			_, message, _ := strings.Cut(string(buf[:n]), ";")
+			fmt.Print("HOSTILE then: ", message)
+		} else if !errors.Is(err, unix.EPIPE) {
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 }
