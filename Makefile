@@ -159,6 +159,11 @@ test-drivers: ## every operation on every kind of disk, of real drivers too, und
 matrix: ## write what test-drivers measured, build/drivers-*.jsonl, into docs/results/reliability.md
 	go run ./tests/vm/matrix docs/results/reliability.md build/drivers-*.jsonl
 
+bench-smp: ## measure sharing between CPUs into docs/results/scaling.md: in userspace with a thread for each CPU, by counting, and on KERNEL with CPUS=2; wants an idle machine, a quarter of an hour
+	@$(MAKE) --no-print-directory qemu
+	@$(MAKE) --no-print-directory modules guest-tests KERNEL=$(KERNEL)
+	KERNEL=$(KERNEL) CPUS=$(CPUS) scripts/bench-smp
+
 test-debug: ## tests of the modules on a kernel with KASAN and lockdep, CPUS=2; builds it first (half an hour)
 	scripts/setup-kernel debug
 	@$(MAKE) --no-print-directory modules guest-tests KERNEL=debug
@@ -195,4 +200,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests fuzz lint install man deb clean
+.PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean

@@ -17,6 +17,16 @@
 	__warn;								\
 })
 
+#define WARN_ONCE(condition, ...) ({					\
+	bool __warn = (condition);					\
+									\
+	if (__warn) {							\
+		fprintf(stderr, __VA_ARGS__);				\
+		abort();						\
+	}								\
+	__warn;								\
+})
+
 #define WARN_ON(condition)	WARN_ON_ONCE(condition)
 
 #endif

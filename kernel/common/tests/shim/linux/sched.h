@@ -4,4 +4,19 @@
 
 #define cond_resched()	do { } while (0)
 
+/* The task that submits: one that nobody kills, in the cgroup that the test says. */
+struct task_struct {
+	unsigned int flags;
+};
+
+#define PF_EXITING	1U
+#define PF_MEMALLOC	2U
+
+extern const struct task_struct shim_task;
+struct cgroup_subsys_state *shim_task_css(void);
+
+#define current				(&shim_task)
+#define fatal_signal_pending(task)	0
+#define task_css(task, id)		shim_task_css()
+
 #endif

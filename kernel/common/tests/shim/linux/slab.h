@@ -10,6 +10,28 @@
 #include <linux/types.h>
 
 #define GFP_KERNEL	0U
+#define GFP_NOIO	0U
+#define GFP_NOWAIT	0U
+#define __GFP_NOWARN	0U
+
+/* On lines of its own: what shares a line with what is a matter of the structure. */
+static inline void *shim_kzalloc(size_t bytes)
+{
+	void *ptr;
+
+	if (posix_memalign(&ptr, 64, bytes))
+		abort();
+	return memset(ptr, 0, bytes);
+}
+
+#define array_size(n, bytes)		((size_t)(n) * (bytes))
+#define kzalloc_node(bytes, gfp, node)	((void)(gfp), (void)(node), shim_kzalloc(bytes))
+#define kvzalloc_node(bytes, gfp, node)	kzalloc_node(bytes, gfp, node)
+#define kcalloc_node(n, bytes, gfp, node) kzalloc_node(array_size(n, bytes), gfp, node)
+#define kmalloc_array(n, bytes, gfp)	((void)(gfp), calloc(n, bytes))
+#define kstrndup(text, bytes, gfp)	((void)(gfp), strndup(text, bytes))
+#define struct_size(ptr, member, n) \
+	(sizeof(*(ptr)) + (size_t)(n) * sizeof((ptr)->member[0]))
 
 #define kzalloc(bytes, gfp)		((void)(gfp), calloc(1, bytes))
 #define kcalloc(n, bytes, gfp)		((void)(gfp), calloc(n, bytes))

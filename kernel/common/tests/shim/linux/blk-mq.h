@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef SHIM_LINUX_BLK_MQ_H
+#define SHIM_LINUX_BLK_MQ_H
+
+#include <linux/blk-cgroup.h>
+
+#endif

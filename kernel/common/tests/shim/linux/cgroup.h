@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef SHIM_LINUX_CGROUP_H
+#define SHIM_LINUX_CGROUP_H
+
+#include <linux/blk-cgroup.h>
+
+#endif
