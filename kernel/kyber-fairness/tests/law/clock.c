@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The law of ../../clock.h in the simulation, in two forms: "law" with the band's
+ * floor, "exact" without: shares whatever they cost.
+ */
+#include "engine.h"
+
+#include "../../clock.h"
+
+#define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
+#define CLOCK_TRIAL_NS		(100 * NSEC_PER_MSEC)
+#define CLOCK_TRIAL_NR		1000
+
+struct clock_group {
+	u32 weight;
+	u64 vtime;
+	u64 share;
+	u32 nr_waiting, nr_in_flight;
+	u32 outstanding_max;
+	u64 done_ns;
+	u64 excluded_ns;		/* until then it is not waited for */
+	u32 mean_cost_bytes;
+	bool is_active;
+};
+
+struct clock_hctx {
+	struct list_head rqs[LAW_LOADS_MAX];
+	u32 nr_waiting;
+};
+
+struct clock {
+	struct law_sim *sim;
+	bool is_exact;
+	struct clock_group group[LAW_LOADS_MAX];
+	struct clock_hctx hctx[LAW_HCTX_MAX];
+	u32 nr_groups, nr_hctx, next_hctx;
+	struct kf_clock clock;
+	struct kf_band band;
+	struct kf_hold_trial trial;
+	u64 trial_ns, trial_nr, look_at_ns;
+	u64 nr_forgiven, nr_free_looks;
+};
+
+static u64 clock_grace_ns(const struct clock *kq)
+{
+	u64 grace_ns = 0;
+	u32 i;
+
+	for (i = 0; i < KF_NR_KINDS; i++)
+		grace_ns = max(grace_ns, kq->band.kind[i].alone_ns);
+	return grace_ns;
+}
+
+static bool clock_present(const struct clock *kq, const struct clock_group *kg)
+{
+	return kf_clock_is_present(kg->nr_waiting, kg->nr_in_flight,
+				   kq->sim->now_ns - kg->done_ns, clock_grace_ns(kq));
+}
+
+/* The least vtime of those present; of those waiting if all others are excluded. */
+static void clock_update(struct clock *kq)
+{
+	u64 now_ns = kq->sim->now_ns, least = 0, least_waiting = 0;
+	bool any = false, any_waiting = false;
+	u32 i;
+
+	for (i = 0; i < kq->nr_groups; i++) {
+		const struct clock_group *kg = &kq->group[i];
+
+		if (!kg->is_active)
+			continue;
+		if (kg->nr_waiting && (!any_waiting || kf_vtime_before(kg->vtime, least_waiting))) {
+			least_waiting = kg->vtime;
+			any_waiting = true;
+		}
+		if (kg->excluded_ns > now_ns || !clock_present(kq, kg))
+			continue;
+		if (!any || kf_vtime_before(kg->vtime, least)) {
+			least = kg->vtime;
+			any = true;
+		}
+	}
+	if (any || any_waiting)
+		kq->clock.vtime = any ? least : least_waiting;
+}
+
+static void clock_shares(struct clock *kq)
+{
+	u32 i, sum = 0;
+
+	for (i = 0; i < kq->nr_groups; i++)
+		if (kq->group[i].is_active)
+			sum += kq->group[i].weight;
+	for (i = 0; i < kq->nr_groups; i++)
+		if (kq->group[i].is_active)
+			kq->group[i].share = kf_share_of(KF_SHARE_ONE, kq->group[i].weight, sum);
+}
+
+/* @kg goes below the floor though it is ahead: the others cannot use what they lag. */
+static void clock_forgive(struct clock *kq, const struct clock_group *ahead)
+{
+	u64 now_ns = kq->sim->now_ns, requests_sum = 0;
+	u32 i;
+
+	for (i = 0; i < kq->nr_groups; i++)
+		if (kq->group[i].is_active)
+			requests_sum += kf_requests_for(kq->group[i].share,
+							kq->group[i].mean_cost_bytes);
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+		u64 lag, share;
+
+		if (!kg->is_active || kg->nr_waiting || kg == ahead)
+			continue;
+		lag = kf_clock_lag_bytes(kq->clock.lead_bytes, kg->mean_cost_bytes, kg->share);
+		if (!kf_vtime_before(kg->vtime, ahead->vtime - lag))
+			continue;
+		kg->vtime = ahead->vtime - lag;
+		kq->nr_forgiven++;
+		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
+					 requests_sum);
+		if (kf_clock_is_hopeless(kg->outstanding_max, share, kq->clock.floor))
+			kg->excluded_ns = now_ns + KF_EXCLUDE_NS;
+	}
+}
+
+/* The group of this hardware context that goes next. */
+static struct clock_group *clock_first(struct clock *kq, struct clock_hctx *kh, u32 *nr)
+{
+	struct clock_group *first = NULL;
+	u32 i;
+
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+
+		if (list_empty(&kh->rqs[i]))
+			continue;
+		if (!first || kf_vtime_before(kg->vtime, first->vtime)) {
+			first = kg;
+			*nr = i;
+		}
+	}
+	return first;
+}
+
+static bool clock_dispatch(struct clock *kq, u32 hctx)
+{
+	struct clock_hctx *kh = &kq->hctx[hctx];
+	u32 nr_in_flight = kq->sim->nr_inside, i = 0;
+	struct clock_group *kg;
+	struct law_rq *rq;
+
+	if (!kh->nr_waiting || !law_has_tag(kq->sim) || nr_in_flight >= kq->clock.ceiling)
+		return false;
+	kg = clock_first(kq, kh, &i);
+	clock_update(kq);
+	if (!kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
+		return false;
+	if (!kf_vtime_before(kg->vtime, kq->clock.vtime + kq->clock.lead_bytes))
+		clock_forgive(kq, kg);
+
+	rq = list_first_entry(&kh->rqs[i], struct law_rq, node);
+	list_del(&rq->node);
+	kh->nr_waiting--;
+	kg->nr_waiting--;
+	kg->nr_in_flight++;
+	rq->cost_bytes = rq->bytes;
+	kg->vtime += kf_vtime_of(rq->cost_bytes, kg->share);
+	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
+	law_dispatch(kq->sim, rq);
+	return true;
+}
+
+/* First this hardware context, as it has the place; then the others in turn. */
+static void clock_run(struct law_sim *sim, u32 hctx)
+{
+	struct clock *kq = sim->data;
+	u32 i;
+
+	while (clock_dispatch(kq, hctx))
+		;
+	if (kq->nr_hctx == 1)
+		return;
+	for (i = 0; i < kq->nr_hctx; i++) {
+		u32 nr = (kq->next_hctx + i) % kq->nr_hctx;
+
+		while (clock_dispatch(kq, nr))
+			kq->next_hctx = nr + 1;
+	}
+}
+
+static void clock_insert(struct law_sim *sim, struct law_rq *rq)
+{
+	struct clock *kq = sim->data;
+	struct clock_group *kg = &kq->group[rq->load];
+
+	if (!kg->is_active || !clock_present(kq, kg)) {
+		clock_update(kq);
+		kg->vtime = kf_vtime_max(kg->vtime, kq->clock.vtime);
+	}
+	if (!kg->is_active) {
+		kg->is_active = true;
+		clock_shares(kq);
+	}
+	list_add_tail(&rq->node, &kq->hctx[rq->hctx].rqs[rq->load]);
+	kq->hctx[rq->hctx].nr_waiting++;
+	kg->nr_waiting++;
+	kg->outstanding_max = max(kg->outstanding_max, kg->nr_waiting + kg->nr_in_flight);
+}
+
+static void clock_set_band(struct clock *kq)
+{
+	bool no_floor = kq->is_exact || kq->trial.is_free;
+
+	kq->clock.floor = no_floor ? 1 : kq->band.floor;
+	kq->clock.ceiling = kq->band.ceiling;
+	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_max, kq->band.mean_cost_bytes);
+}
+
+/* Ten times a second: who is still there, and whether the floor is of use. */
+static void clock_trial(struct clock *kq, u64 now_ns)
+{
+	bool changed = false;
+	u32 i;
+
+	if (now_ns - kq->trial_ns < CLOCK_TRIAL_NS || kq->trial_nr < CLOCK_TRIAL_NR)
+		return;
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+
+		kg->outstanding_max -= kg->outstanding_max / 4;
+		if (kg->is_active && !clock_present(kq, kg) &&
+		    now_ns - kg->done_ns > CLOCK_ACTIVE_NS) {
+			kg->is_active = false;
+			changed = true;
+		}
+	}
+	if (changed)
+		clock_shares(kq);
+	kf_hold_try(&kq->trial, div64_u64(kq->trial_nr * NSEC_PER_SEC, now_ns - kq->trial_ns));
+	kq->nr_free_looks += kq->trial.is_free;
+	kq->trial_ns = now_ns;
+	kq->trial_nr = 0;
+	clock_set_band(kq);
+}
+
+static void clock_complete(struct law_sim *sim, struct law_rq *rq)
+{
+	struct clock *kq = sim->data;
+	struct clock_group *kg = &kq->group[rq->load];
+
+	kg->nr_in_flight--;
+	kg->done_ns = sim->now_ns;
+	kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->nr_before,
+		     sim->now_ns - rq->dispatch_ns, sim->now_ns);
+	kq->trial_nr++;
+	if (kf_band_look(&kq->band, sim->now_ns))
+		clock_set_band(kq);
+	clock_trial(kq, sim->now_ns);
+}
+
+static void clock_timer(struct law_sim *sim, u64 what)
+{
+	(void)sim;
+	(void)what;
+}
+
+static struct clock *clock_create(struct law_sim *sim, bool is_exact)
+{
+	struct clock *kq = calloc(1, sizeof(*kq));
+	u32 i, j;
+
+	if (!kq)
+		abort();
+	kq->sim = sim;
+	kq->is_exact = is_exact;
+	kq->nr_groups = sim->c->nr_loads;
+	kq->nr_hctx = sim->c->nr_hctx;
+	for (i = 0; i < kq->nr_groups; i++) {
+		kq->group[i].weight = sim->c->load[i].weight;
+		kq->group[i].mean_cost_bytes = KF_POOL_MIN_BYTES;
+		for (j = 0; j < kq->nr_hctx; j++)
+			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
+	}
+	kq->band.floor = KF_FLOOR_MIN;
+	kq->band.ceiling = KF_CEILING_MIN;
+	kq->band.mean_cost_bytes = KF_POOL_MIN_BYTES;
+	clock_set_band(kq);
+	return kq;
+}
+
+static void *clock_create_law(struct law_sim *sim)
+{
+	return clock_create(sim, false);
+}
+
+static void *clock_create_exact(struct law_sim *sim)
+{
+	return clock_create(sim, true);
+}
+
+static void clock_show(struct law_sim *sim, FILE *out)
+{
+	const struct clock *kq = sim->data;
+	u32 i;
+
+	fprintf(out, "  law: bdp %.1f, floor %u, ceiling %u, lead %llu bytes, %s floor (%llu looks without), %llu forgiven, alone",
+		kq->band.bdp_milli / 1000.0, kq->clock.floor, kq->clock.ceiling,
+		kq->clock.lead_bytes, kq->trial.is_free ? "no" : "a", kq->nr_free_looks,
+		kq->nr_forgiven);
+	for (i = 0; i < KF_NR_KINDS; i++)
+		fprintf(out, " %llu", kq->band.kind[i].alone_ns / 1000);
+	fprintf(out, " us\n");
+}
+
+const struct law_sched law_clock = {
+	.name = "law",
+	.create = clock_create_law,
+	.destroy = free,
+	.insert = clock_insert,
+	.run = clock_run,
+	.complete = clock_complete,
+	.timer = clock_timer,
+	.show = clock_show,
+};
+
+const struct law_sched law_exact = {
+	.name = "exact",
+	.create = clock_create_exact,
+	.destroy = free,
+	.insert = clock_insert,
+	.run = clock_run,
+	.complete = clock_complete,
+	.timer = clock_timer,
+	.show = clock_show,
+};
