@@ -17,11 +17,14 @@
  * others stop a lead ahead of it. So the number in flight falls until its requests
  * complete as fast as its share says (Little's law), with no search for that number.
  *
- * The band. Below `floor` requests in flight any cgroup goes: the device is not
- * emptied for the sake of shares. At `ceiling` none does: further requests would only
- * wait in the device, where nobody chooses their order. Both are multiples of the
- * bandwidth-delay product: the rate times the time of a request that finds the device
- * nearly empty.
+ * Not every cgroup is worth to wait for. One that keeps a single request outstanding
+ * on a device that serves fifty at a time cannot have half of it, whatever the others
+ * do. So a cgroup is waited for while it keeps its share of the bandwidth-delay product
+ * outstanding, or `depth_pct` percent of that: the product is the rate times the time
+ * of a request that is alone in the device.
+ *
+ * Above `ceiling` requests in flight no cgroup goes: they would only wait in the device,
+ * where nobody chooses their order. It is a multiple of that product as well.
  */
 #ifndef _KF_CLOCK_H
 #define _KF_CLOCK_H
@@ -60,10 +63,9 @@ static inline u64 kf_vtime_of(u64 cost_bytes, u64 share)
 
 /* Who may dispatch, and how far ahead. */
 struct kf_clock {
-	u64 vtime;		/* the least of those present */
+	u64 vtime;		/* the least of those that are waited for */
 	u64 lead_bytes;
-	u32 floor;		/* in flight */
-	u32 ceiling;
+	u32 ceiling;		/* of the requests in flight */
 };
 
 /**
@@ -76,8 +78,7 @@ static inline bool kf_clock_may_go(const struct kf_clock *kc, u64 vtime, u32 nr_
 {
 	if (nr_in_flight >= kc->ceiling)
 		return false;
-	return nr_in_flight < kc->floor ||
-	       kf_vtime_before(vtime, kc->vtime + kc->lead_bytes);
+	return !nr_in_flight || kf_vtime_before(vtime, kc->vtime + kc->lead_bytes);
 }
 
 /**
@@ -94,21 +95,25 @@ static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idl
 }
 
 /*
- * A lead is this much of the device's time: short beside what a person or a window of
- * accounting sees, long beside a submitter's turnaround. And no less than some requests:
- * on a slow disk one request is more than that time.
+ * A lead is so many round trips through the device, or this much time: a cgroup whose
+ * only request is in flight stops nobody meanwhile, nor does a submitter's turnaround.
+ * And it is no less than some requests: on a slow disk a request is more than that.
  */
-#define KF_LEAD_NS		(2 * NSEC_PER_MSEC)
+#define KF_LEAD_TRIPS		8
+#define KF_LEAD_NS		(2ULL * NSEC_PER_MSEC)
 #define KF_LEAD_REQUESTS	8
 
 /**
  * kf_clock_lead_bytes - how far a cgroup may be ahead of the clock
  * @bytes_per_s: what the device does
+ * @alone_ns: what a request takes that is alone in it
  * @mean_cost_bytes: of a request
  */
-static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 mean_cost_bytes)
+static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 alone_ns, u64 mean_cost_bytes)
 {
-	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, KF_LEAD_NS, NSEC_PER_SEC),
+	u64 lead_ns = max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
+
+	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, lead_ns, NSEC_PER_SEC),
 		     KF_LEAD_REQUESTS * mean_cost_bytes);
 }
 
@@ -117,7 +122,7 @@ static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 mean_cost_bytes)
 #define KF_LAG_REQUESTS		4
 
 /**
- * kf_clock_lag_bytes - how far behind a cgroup may be that has nothing waiting
+ * kf_clock_lag_bytes - how far behind a cgroup may be that is not waited for
  * @lead_bytes: from kf_clock_lead_bytes()
  * @mean_cost_bytes: of its requests
  * @share: its share
@@ -130,26 +135,29 @@ static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 sh
 		     KF_LAG_REQUESTS * kf_vtime_of(mean_cost_bytes, share));
 }
 
-/*
- * A cgroup that would need the device emptied below this part of the floor is limited by
- * its own depth: nobody waits for it, for so long.
- */
-#define KF_EXCLUDE_PART		2
-#define KF_EXCLUDE_NS		(100 * NSEC_PER_MSEC)
-
 /**
- * kf_clock_is_hopeless - whether a cgroup cannot come near its share
+ * kf_clock_is_awaited - whether others wait for a cgroup that is present
  * @nr_own: requests it keeps outstanding
- * @request_share: its share of the requests in flight
- * @floor: of the band
+ * @request_share: its share of the requests, see kf_request_share()
+ * @bdp_milli: bandwidth-delay product, thousandths of a request
+ * @depth_pct: so many percent of its share of that make it worth to wait
+ *
+ * With 100, a cgroup is waited for if it would have its share of what the device does
+ * now, were it alone there: @nr_own requests that take the time of one alone. With
+ * less, the device is emptied further for the sake of shares than that, and does less;
+ * 0: whatever it costs. A cgroup with fewer requests is limited by its own depth.
  */
-static inline bool kf_clock_is_hopeless(u32 nr_own, u64 request_share, u32 floor)
+static inline bool kf_clock_is_awaited(u32 nr_own, u64 request_share, u32 bdp_milli,
+				       u32 depth_pct)
 {
-	return kf_inside_for(nr_own, request_share) * KF_EXCLUDE_PART < floor;
+	u64 need_milli = mul_u64_u64_shr((u64)bdp_milli * depth_pct / 100, request_share,
+					 KF_SHARE_SHIFT);
+
+	return nr_own * 1000ULL >= need_milli;
 }
 
 /*
- * The band.
+ * The ceiling.
  */
 
 /* Kinds of requests that take different times: reads, writes; of those, large ones. */
@@ -181,11 +189,12 @@ struct kf_band {
 	u64 bytes_max;			/* a second, forgotten slowly */
 	u64 mean_cost_bytes;
 	u32 bdp_milli;			/* thousandths of a request */
-	u32 floor, ceiling;
+	u64 alone_ns;			/* of a request of the mix */
+	u32 ceiling;
 	/* A probe empties the device to see what a request takes there. */
-	u64 probe_ns;			/* when it began; 0: there is none */
-	u64 next_probe_ns;
-	u32 probe_nr;			/* requests since it began */
+	bool is_probing;
+	u64 probe_ns;			/* when it began, or is to begin */
+	u32 probe_left;			/* requests until it ends */
 };
 
 /* A look is of so many requests and so long, at least. */
@@ -193,20 +202,31 @@ struct kf_band {
 #define KF_LOOK_NR		100
 #define KF_FORGET_SHIFT		6
 
-#define KF_FLOOR_PCT		150
+/*
+ * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
+ * Disks with a queue of their own reorder what is in it, which gains with every request:
+ * they have all that such a queue holds (NCQ).
+ */
 #define KF_CEILING_PCT		300
-#define KF_FLOOR_MIN		2U
 #define KF_CEILING_MIN		32U
 
-#define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
+/*
+ * A probe: so many in flight, until as many samples are there as make the median, or so
+ * many requests were served. Not more often than this, nor more than one part in so many
+ * of all time.
+ */
+#define KF_PROBE_DEPTH		1U
 #define KF_PROBE_NR		(KF_ALONE_SAMPLES / 2 + 1)
-/* Of all time, a probe may take one part in so many. */
+#define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
+#define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_PART		256
 
-/* Whether a request that found so many others in flight was nearly alone. */
-static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before)
+/* Whether a request was nearly alone that saw so many others when it came and went. */
+static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before, u32 nr_after)
 {
-	return nr_before <= 1 || nr_before * 8000ULL <= kb->bdp_milli;
+	u32 nr = max(nr_before, nr_after);
+
+	return nr < KF_PROBE_DEPTH || nr * 8000ULL <= kb->bdp_milli;
 }
 
 static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
@@ -221,32 +241,69 @@ static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
 	return nr ? (u64)sorted[nr / 2] * NSEC_PER_USEC : 0;
 }
 
+/* Whether a kind is a part of the load that counts. */
+static inline bool kf_band_kind_counts(const struct kf_band *kb, unsigned int id)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < KF_NR_KINDS; i++)
+		sum += kb->kind[i].rate_max;
+	return kb->kind[id].rate_max * 8 > sum;
+}
+
+/* When a kind's time alone was last seen, of those that count; U64_MAX: there are none. */
+static inline u64 kf_band_sampled_ns(const struct kf_band *kb)
+{
+	u64 sampled_ns = U64_MAX;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		if (kf_band_kind_counts(kb, id))
+			sampled_ns = min(sampled_ns, kb->kind[id].sampled_ns);
+	return sampled_ns;
+}
+
+static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
+{
+	u64 took_ns = now_ns - kb->probe_ns;
+
+	kb->is_probing = false;
+	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, took_ns * KF_PROBE_PART);
+}
+
 /**
  * kf_band_done - a request completed
- * @kb: band, all zeroes at first
+ * @kb: band
  * @id: from kf_kind()
  * @cost_bytes: what it was charged
- * @nr_before: requests in flight when it was dispatched
+ * @nr_before: other requests in flight when it was dispatched
+ * @nr_after: and now
  * @io_ns: from dispatch to completion
  * @now_ns: time
+ *
+ * Return: whether a probe ended: more may go now.
  */
-static inline void kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
-				u32 nr_before, u64 io_ns, u64 now_ns)
+static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
+				u32 nr_before, u32 nr_after, u64 io_ns, u64 now_ns)
 {
 	struct kf_band_kind *kind = &kb->kind[id];
 
 	kind->nr_done++;
 	kb->done_bytes += cost_bytes;
-	if (kb->probe_ns)
-		kb->probe_nr++;
-	if (!kf_band_is_alone(kb, nr_before))
-		return;
-	kind->alone_us[kind->nr_alone % KF_ALONE_SAMPLES] =
-		clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
-	kind->nr_alone++;
-	if (!(kind->nr_alone % KF_PROBE_NR))
-		kind->sampled_ns = now_ns;
-	kind->alone_ns = kf_band_median_ns(kind);
+	if (kf_band_is_alone(kb, nr_before, nr_after)) {
+		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
+			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
+		kind->alone_ns = kf_band_median_ns(kind);
+		if (!(kind->nr_alone % KF_PROBE_NR))
+			kind->sampled_ns = now_ns;
+	}
+	if (!kb->is_probing || nr_before >= KF_PROBE_DEPTH)
+		return false;
+	if (--kb->probe_left && kf_band_sampled_ns(kb) < kb->probe_ns)
+		return false;
+	kf_band_end_probe(kb, now_ns);
+	return true;
 }
 
 /* One kind's rate, and what it adds to the bandwidth-delay product, in thousandths. */
@@ -259,6 +316,12 @@ static inline u64 kf_band_see_kind(struct kf_band_kind *kind, u64 elapsed_ns)
 	return mul_u64_u64_div_u64(kind->rate_max, kind->alone_ns, NSEC_PER_SEC / 1000);
 }
 
+/* No more than so many in flight now. */
+static inline u32 kf_band_ceiling(const struct kf_band *kb)
+{
+	return kb->is_probing ? KF_PROBE_DEPTH : kb->ceiling;
+}
+
 /**
  * kf_band_look - set the band by what completed since the last look
  * @kb: band
@@ -268,7 +331,7 @@ static inline u64 kf_band_see_kind(struct kf_band_kind *kind, u64 elapsed_ns)
  */
 static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 {
-	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, bdp_milli = 0, bytes;
+	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, bdp_milli = 0, rate = 0, bytes;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
@@ -279,13 +342,22 @@ static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
 	bytes = mul_u64_u64_div_u64(kb->done_bytes, NSEC_PER_SEC, elapsed_ns);
 	kb->bytes_max = max(bytes, kb->bytes_max - (kb->bytes_max >> KF_FORGET_SHIFT));
-	for (id = 0; id < KF_NR_KINDS; id++)
+	for (id = 0; id < KF_NR_KINDS; id++) {
 		bdp_milli += kf_band_see_kind(&kb->kind[id], elapsed_ns);
+		rate += kb->kind[id].rate_max;
+	}
+	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
 	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
-	kb->floor = max_t(u32, KF_FLOOR_MIN, kb->bdp_milli * (u64)KF_FLOOR_PCT / 100000);
 	kb->ceiling = max_t(u32, KF_CEILING_MIN, kb->bdp_milli * (u64)KF_CEILING_PCT / 100000);
 	kb->look_ns = now_ns;
 	kb->done_bytes = 0;
+	if (!kb->is_probing && now_ns >= kb->probe_ns) {
+		if (kf_band_sampled_ns(kb) + KF_PROBE_NS > now_ns && now_ns > KF_PROBE_NS)
+			return true;
+		kb->is_probing = true;
+		kb->probe_ns = now_ns;
+		kb->probe_left = KF_PROBE_NR_MAX;
+	}
 	return true;
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The law of ../../clock.h in the simulation, in two forms: "law" with the band's
- * floor, "exact" without: shares whatever they cost.
+ * The law of ../../clock.h in the simulation, with depth_pct in three settings: "law" has
+ * the default, "full" 100, "exact" 0.
  */
 #include "engine.h"
 
 #include "../../clock.h"
 
 #define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
-#define CLOCK_TRIAL_NS		(100 * NSEC_PER_MSEC)
-#define CLOCK_TRIAL_NR		1000
+#define CLOCK_WORK_NS		(100 * NSEC_PER_MSEC)
+#define CLOCK_DEPTH_PCT		37
 
 struct clock_group {
 	u32 weight;
@@ -18,7 +18,7 @@ struct clock_group {
 	u32 nr_waiting, nr_in_flight;
 	u32 outstanding_max;
 	u64 done_ns;
-	u64 excluded_ns;		/* until then it is not waited for */
+	bool is_awaited;
 	u32 mean_cost_bytes;
 	bool is_active;
 };
@@ -30,37 +30,26 @@ struct clock_hctx {
 
 struct clock {
 	struct law_sim *sim;
-	bool is_exact;
+	u32 depth_pct;
 	struct clock_group group[LAW_LOADS_MAX];
 	struct clock_hctx hctx[LAW_HCTX_MAX];
 	u32 nr_groups, nr_hctx, next_hctx;
 	struct kf_clock clock;
 	struct kf_band band;
-	struct kf_hold_trial trial;
-	u64 trial_ns, trial_nr, look_at_ns;
-	u64 nr_forgiven, nr_free_looks;
+	u64 work_ns;
+	u64 nr_forgiven;
 };
-
-static u64 clock_grace_ns(const struct clock *kq)
-{
-	u64 grace_ns = 0;
-	u32 i;
-
-	for (i = 0; i < KF_NR_KINDS; i++)
-		grace_ns = max(grace_ns, kq->band.kind[i].alone_ns);
-	return grace_ns;
-}
 
 static bool clock_present(const struct clock *kq, const struct clock_group *kg)
 {
 	return kf_clock_is_present(kg->nr_waiting, kg->nr_in_flight,
-				   kq->sim->now_ns - kg->done_ns, clock_grace_ns(kq));
+				   kq->sim->now_ns - kg->done_ns, kq->band.alone_ns);
 }
 
-/* The least vtime of those present; of those waiting if all others are excluded. */
+/* The least vtime of those that are waited for; if there is none, of all that wait. */
 static void clock_update(struct clock *kq)
 {
-	u64 now_ns = kq->sim->now_ns, least = 0, least_waiting = 0;
+	u64 least = 0, least_waiting = 0;
 	bool any = false, any_waiting = false;
 	u32 i;
 
@@ -73,7 +62,7 @@ static void clock_update(struct clock *kq)
 			least_waiting = kg->vtime;
 			any_waiting = true;
 		}
-		if (kg->excluded_ns > now_ns || !clock_present(kq, kg))
+		if (!kg->is_awaited || !clock_present(kq, kg))
 			continue;
 		if (!any || kf_vtime_before(kg->vtime, least)) {
 			least = kg->vtime;
@@ -96,10 +85,10 @@ static void clock_shares(struct clock *kq)
 			kq->group[i].share = kf_share_of(KF_SHARE_ONE, kq->group[i].weight, sum);
 }
 
-/* @kg goes below the floor though it is ahead: the others cannot use what they lag. */
-static void clock_forgive(struct clock *kq, const struct clock_group *ahead)
+/* Which cgroups are worth to wait for. */
+static void clock_find_awaited(struct clock *kq)
 {
-	u64 now_ns = kq->sim->now_ns, requests_sum = 0;
+	u64 requests_sum = 0;
 	u32 i;
 
 	for (i = 0; i < kq->nr_groups; i++)
@@ -108,20 +97,24 @@ static void clock_forgive(struct clock *kq, const struct clock_group *ahead)
 							kq->group[i].mean_cost_bytes);
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
-		u64 lag, share;
 
-		if (!kg->is_active || kg->nr_waiting || kg == ahead)
+		if (!kg->is_active)
 			continue;
-		lag = kf_clock_lag_bytes(kq->clock.lead_bytes, kg->mean_cost_bytes, kg->share);
-		if (!kf_vtime_before(kg->vtime, ahead->vtime - lag))
-			continue;
-		kg->vtime = ahead->vtime - lag;
-		kq->nr_forgiven++;
-		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
-					 requests_sum);
-		if (kf_clock_is_hopeless(kg->outstanding_max, share, kq->clock.floor))
-			kg->excluded_ns = now_ns + KF_EXCLUDE_NS;
+		kg->is_awaited = kf_clock_is_awaited(kg->outstanding_max,
+			kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
+					 requests_sum), kq->band.bdp_milli, kq->depth_pct);
 	}
+}
+
+/* What a cgroup lags by that nobody waits for it is not kept for ever. */
+static void clock_forgive(struct clock *kq, struct clock_group *kg)
+{
+	u64 lag = kf_clock_lag_bytes(kq->clock.lead_bytes, kg->mean_cost_bytes, kg->share);
+
+	if (!kf_vtime_before(kg->vtime, kq->clock.vtime - lag))
+		return;
+	kg->vtime = kq->clock.vtime - lag;
+	kq->nr_forgiven++;
 }
 
 /* The group of this hardware context that goes next. */
@@ -156,8 +149,7 @@ static bool clock_dispatch(struct clock *kq, u32 hctx)
 	clock_update(kq);
 	if (!kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
 		return false;
-	if (!kf_vtime_before(kg->vtime, kq->clock.vtime + kq->clock.lead_bytes))
-		clock_forgive(kq, kg);
+	clock_forgive(kq, kg);
 
 	rq = list_first_entry(&kh->rqs[i], struct law_rq, node);
 	list_del(&rq->node);
@@ -200,6 +192,7 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 	}
 	if (!kg->is_active) {
 		kg->is_active = true;
+		kg->is_awaited = true;
 		clock_shares(kq);
 	}
 	list_add_tail(&rq->node, &kq->hctx[rq->hctx].rqs[rq->load]);
@@ -210,25 +203,23 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 
 static void clock_set_band(struct clock *kq)
 {
-	bool no_floor = kq->is_exact || kq->trial.is_free;
-
-	kq->clock.floor = no_floor ? 1 : kq->band.floor;
-	kq->clock.ceiling = kq->band.ceiling;
-	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_max, kq->band.mean_cost_bytes);
+	kq->clock.ceiling = kf_band_ceiling(&kq->band);
+	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_max, kq->band.alone_ns,
+						   kq->band.mean_cost_bytes);
 }
 
-/* Ten times a second: who is still there, and whether the floor is of use. */
-static void clock_trial(struct clock *kq, u64 now_ns)
+/* Ten times a second: who is still there, and who is waited for. */
+static void clock_work(struct clock *kq, u64 now_ns)
 {
 	bool changed = false;
 	u32 i;
 
-	if (now_ns - kq->trial_ns < CLOCK_TRIAL_NS || kq->trial_nr < CLOCK_TRIAL_NR)
+	if (now_ns - kq->work_ns < CLOCK_WORK_NS)
 		return;
+	kq->work_ns = now_ns;
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
-		kg->outstanding_max -= kg->outstanding_max / 4;
 		if (kg->is_active && !clock_present(kq, kg) &&
 		    now_ns - kg->done_ns > CLOCK_ACTIVE_NS) {
 			kg->is_active = false;
@@ -237,11 +228,9 @@ static void clock_trial(struct clock *kq, u64 now_ns)
 	}
 	if (changed)
 		clock_shares(kq);
-	kf_hold_try(&kq->trial, div64_u64(kq->trial_nr * NSEC_PER_SEC, now_ns - kq->trial_ns));
-	kq->nr_free_looks += kq->trial.is_free;
-	kq->trial_ns = now_ns;
-	kq->trial_nr = 0;
-	clock_set_band(kq);
+	clock_find_awaited(kq);
+	for (i = 0; i < kq->nr_groups; i++)
+		kq->group[i].outstanding_max -= DIV_ROUND_UP(kq->group[i].outstanding_max, 4);
 }
 
 static void clock_complete(struct law_sim *sim, struct law_rq *rq)
@@ -251,12 +240,12 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 
 	kg->nr_in_flight--;
 	kg->done_ns = sim->now_ns;
-	kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->nr_before,
-		     sim->now_ns - rq->dispatch_ns, sim->now_ns);
-	kq->trial_nr++;
+	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->nr_before,
+			 sim->nr_inside, sim->now_ns - rq->dispatch_ns, sim->now_ns))
+		clock_set_band(kq);
 	if (kf_band_look(&kq->band, sim->now_ns))
 		clock_set_band(kq);
-	clock_trial(kq, sim->now_ns);
+	clock_work(kq, sim->now_ns);
 }
 
 static void clock_timer(struct law_sim *sim, u64 what)
@@ -265,7 +254,7 @@ static void clock_timer(struct law_sim *sim, u64 what)
 	(void)what;
 }
 
-static struct clock *clock_create(struct law_sim *sim, bool is_exact)
+static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 {
 	struct clock *kq = calloc(1, sizeof(*kq));
 	u32 i, j;
@@ -273,7 +262,7 @@ static struct clock *clock_create(struct law_sim *sim, bool is_exact)
 	if (!kq)
 		abort();
 	kq->sim = sim;
-	kq->is_exact = is_exact;
+	kq->depth_pct = depth_pct;
 	kq->nr_groups = sim->c->nr_loads;
 	kq->nr_hctx = sim->c->nr_hctx;
 	for (i = 0; i < kq->nr_groups; i++) {
@@ -282,7 +271,6 @@ static struct clock *clock_create(struct law_sim *sim, bool is_exact)
 		for (j = 0; j < kq->nr_hctx; j++)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
-	kq->band.floor = KF_FLOOR_MIN;
 	kq->band.ceiling = KF_CEILING_MIN;
 	kq->band.mean_cost_bytes = KF_POOL_MIN_BYTES;
 	clock_set_band(kq);
@@ -291,12 +279,17 @@ static struct clock *clock_create(struct law_sim *sim, bool is_exact)
 
 static void *clock_create_law(struct law_sim *sim)
 {
-	return clock_create(sim, false);
+	return clock_create(sim, CLOCK_DEPTH_PCT);
+}
+
+static void *clock_create_full(struct law_sim *sim)
+{
+	return clock_create(sim, 100);
 }
 
 static void *clock_create_exact(struct law_sim *sim)
 {
-	return clock_create(sim, true);
+	return clock_create(sim, 0);
 }
 
 static void clock_show(struct law_sim *sim, FILE *out)
@@ -304,10 +297,12 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	const struct clock *kq = sim->data;
 	u32 i;
 
-	fprintf(out, "  law: bdp %.1f, floor %u, ceiling %u, lead %llu bytes, %s floor (%llu looks without), %llu forgiven, alone",
-		kq->band.bdp_milli / 1000.0, kq->clock.floor, kq->clock.ceiling,
-		kq->clock.lead_bytes, kq->trial.is_free ? "no" : "a", kq->nr_free_looks,
+	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, awaited",
+		kq->band.bdp_milli / 1000.0, kq->clock.ceiling, kq->clock.lead_bytes,
 		kq->nr_forgiven);
+	for (i = 0; i < kq->nr_groups; i++)
+		fprintf(out, " %u", kq->group[i].is_awaited);
+	fprintf(out, ", alone");
 	for (i = 0; i < KF_NR_KINDS; i++)
 		fprintf(out, " %llu", kq->band.kind[i].alone_ns / 1000);
 	fprintf(out, " us\n");
@@ -327,6 +322,17 @@ const struct law_sched law_clock = {
 const struct law_sched law_exact = {
 	.name = "exact",
 	.create = clock_create_exact,
+	.destroy = free,
+	.insert = clock_insert,
+	.run = clock_run,
+	.complete = clock_complete,
+	.timer = clock_timer,
+	.show = clock_show,
+};
+
+const struct law_sched law_full = {
+	.name = "full",
+	.create = clock_create_full,
 	.destroy = free,
 	.insert = clock_insert,
 	.run = clock_run,

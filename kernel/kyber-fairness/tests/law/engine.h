@@ -46,6 +46,7 @@ struct law_load {
 	u32 write_permille;
 	u64 think_ns;		/* from a completion to the next request, per request */
 	u64 on_ns, off_ns;	/* bursty: submits for on_ns, then pauses for off_ns */
+	bool is_limited;	/* cannot use its share: no part of the bound or the error */
 };
 
 /* One case: disk, containers, times. */
@@ -112,7 +113,7 @@ struct law_sched {
 	void (*show)(struct law_sim *sim, FILE *out);
 };
 
-extern const struct law_sched law_none, law_today, law_clock, law_exact;
+extern const struct law_sched law_none, law_today, law_clock, law_full, law_exact;
 
 struct law_event {
 	u64 at_ns, seq;

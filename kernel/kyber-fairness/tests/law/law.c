@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * law: compare laws of sharing on model disks.
+ *
+ * usage: law [--markdown] [--verbose] [--only TEXT] [--sched NAME]
+ *
+ * For each case and scheduler: each container's share, the largest error of one
+ * against what its weight says, the total, the most that exact shares allow, and the
+ * 99th percentile of latency against the mean.
+ *
+ * The bound is X(N*): what the disk does with no scheduler and N* requests in flight,
+ * N* being the least of depth / share. See docs/results/law.md.
+ *
+ * It exits with 1 if "law" misses a target anywhere but in the cases that
+ * law_excused() names with their reasons, or "today" is not what the kernel measured.
+ */
+#include <getopt.h>
+
+#include "cases.h"
+
+static struct {
+	bool markdown, verbose;
+	const char *only, *sched;
+} law_options;
+
+static const struct law_sched * const law_scheds[] = {
+	&law_none, &law_today, &law_clock, &law_full,
+};
+
+/* The disk alone, with so many requests in flight. */
+struct law_alone {
+	double per_s;		/* bytes */
+	double tail;		/* 99th percentile against the mean */
+};
+
+static struct law_result law_result_of;
+
+static u32 law_weights(const struct law_case *c)
+{
+	u32 i, sum = 0;
+
+	for (i = 0; i < c->nr_loads; i++)
+		if (!c->load[i].is_limited)
+			sum += c->load[i].weight;
+	return sum;
+}
+
+static double law_share(const struct law_case *c, u32 i)
+{
+	return (double)c->load[i].weight / law_weights(c);
+}
+
+/* Only whole requests can be in flight. */
+static struct law_alone law_measure_alone(const struct law_case *c, u32 depth)
+{
+	static struct law_case alone;
+	struct law_alone la = {};
+
+	alone = *c;
+	alone.nr_loads = 1;
+	alone.load[0] = c->load[c->nr_loads - 1];
+	alone.load[0].depth = depth;
+	alone.change_ns = 0;
+	if (c->change_ns)
+		alone.scale = c->scale2;
+	law_run(&alone, &law_none, &law_result_of, false);
+	la.per_s = law_result_of.bytes * 1e9 / law_result_of.elapsed_ns;
+	la.tail = (double)law_quantile_ns(&law_result_of.device, 990) /
+		  max(law_mean_ns(&law_result_of.device), 1ULL);
+	return la;
+}
+
+/* X(N*). Not known where requests differ, as then no two see the same disk. */
+static bool law_bound(const struct law_case *c, struct law_alone *bound, double *depth)
+{
+	double least = 1e9, all = 0;
+	struct law_alone less, more;
+	u32 i;
+
+	for (i = 0; i < c->nr_loads; i++) {
+		if (c->load[i].bytes != c->load[0].bytes ||
+		    c->load[i].write_permille != c->load[0].write_permille)
+			return false;
+		all += c->load[i].depth;
+		if (!c->load[i].is_limited)
+			least = min(least, c->load[i].depth / law_share(c, i));
+	}
+	least = min(min(least, all), (double)c->tags);
+	*depth = least;
+	less = law_measure_alone(c, least);
+	*bound = less;
+	if (least == (u32)least)
+		return true;
+	more = law_measure_alone(c, (u32)least + 1);
+	bound->per_s += (least - (u32)least) * (more.per_s - less.per_s);
+	return true;
+}
+
+/* How far the share of a container is from its entitlement, at most; of a thousandth. */
+static double law_error(const struct law_case *c, const u64 *bytes)
+{
+	double sum = 0, worst = 0;
+	u32 i;
+
+	for (i = 0; i < c->nr_loads; i++)
+		if (!c->load[i].is_limited)
+			sum += bytes[i];
+	for (i = 0; i < c->nr_loads; i++) {
+		double error;
+
+		if (c->load[i].is_limited)
+			continue;
+		error = sum ? bytes[i] / sum / law_share(c, i) - 1 : 1;
+		worst = max(worst, error < 0 ? -error : error);
+	}
+	return worst;
+}
+
+/* What is judged of one run. */
+struct law_row {
+	double error;		/* of shares, relative */
+	double per_s;		/* bytes */
+	double tail;		/* the worst p99 against its container's mean */
+	double back_s;		/* until shares are right after the change; -1: not */
+};
+
+static double law_back_s(const struct law_case *c, const struct law_result *result)
+{
+	u64 first = c->change_ns / LAW_WINDOW_NS;
+	u64 end = (c->warm_ns + c->run_ns) / LAW_WINDOW_NS, window;
+
+	for (window = end; window > first; window--)
+		if (law_error(c, result->window_bytes[window - 1]) > 0.01)
+			break;
+	return window == end ? -1 : (window - first) * (double)LAW_WINDOW_NS / 1e9;
+}
+
+static struct law_row law_judge(const struct law_case *c, const struct law_result *result)
+{
+	u64 bytes[LAW_LOADS_MAX];
+	struct law_row row = {};
+	u32 i;
+
+	for (i = 0; i < c->nr_loads; i++) {
+		bytes[i] = result->got[i].bytes;
+		row.tail = max(row.tail, (double)law_quantile_ns(&result->got[i].lat, 990) /
+					 max(law_mean_ns(&result->got[i].lat), 1ULL));
+	}
+	row.error = law_error(c, bytes);
+	row.per_s = result->bytes * 1e9 / result->elapsed_ns;
+	if (c->change_ns)
+		row.back_s = law_back_s(c, result);
+	return row;
+}
+
+static void law_print_list(const struct law_case *c, const struct law_result *result, bool shares)
+{
+	u32 i, nr = min(c->nr_loads, 4U);
+
+	for (i = 0; i < nr; i++) {
+		if (shares)
+			printf("%s%.2f", i ? " / " : "", 100.0 * result->got[i].bytes /
+			       max(result->bytes, 1ULL));
+		else
+			printf("%s%.3g", i ? " / " : "",
+			       law_quantile_ns(&result->got[i].lat, 990) / 1e6);
+	}
+	if (c->nr_loads > nr)
+		printf(" / ...");
+}
+
+static void law_print(const struct law_case *c, const char *sched, const struct law_row *row,
+		      const struct law_result *result, double none_per_s,
+		      const struct law_alone *bound, double depth)
+{
+	const char *sep = law_options.markdown ? " | " : "  ";
+	u32 unit = c->load[0].bytes;
+
+	if (law_options.markdown)
+		printf("| %s | %s | ", c->name, sched);
+	else
+		printf("%-34s %-6s ", c->name, sched);
+	law_print_list(c, result, true);
+	printf("%s%.2f%s%.0f%s%.3f%s", sep, 100 * row->error, sep, row->per_s / unit, sep,
+	       none_per_s ? row->per_s / none_per_s : 1.0, sep);
+	if (bound)
+		printf("%.1f%s%.3f%s", depth, sep, row->per_s / bound->per_s, sep);
+	else
+		printf("-%s-%s", sep, sep);
+	law_print_list(c, result, false);
+	printf("%s%.2f%s", sep, row->tail, sep);
+	if (bound)
+		printf("%.2f%s", bound->tail, sep);
+	else
+		printf("-%s", sep);
+	printf("%.0f%s", result->mean_depth, sep);
+	if (c->cpu_ns)
+		printf("CPU idle %.1f %%", 100 * result->cpu_free);
+	if (c->change_ns)
+		printf(row->back_s < 0 ? "not back" : "back in %.1f s", row->back_s);
+	printf(law_options.markdown ? " |\n" : "\n");
+}
+
+static void law_head(void)
+{
+	if (!law_options.markdown) {
+		printf("case, scheduler, shares in %%, error in %%, requests a second, of none's, N*, of X(N*), p99 in ms, p99/mean, the disk's, mean depth\n");
+		return;
+	}
+	printf("| case | scheduler | shares, %% | error, %% | requests/s | of `none` | N* | of X(N*) | p99, ms | p99 / mean | the disk's | in flight | |\n");
+	printf("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+}
+
+static void law_compare(const struct law_case *c)
+{
+	struct law_alone bound;
+	double depth = 0, none_per_s = 0;
+	bool has_bound = law_bound(c, &bound, &depth);
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(law_scheds); i++) {
+		struct law_row row;
+
+		if (law_options.sched && !strstr(law_options.sched, law_scheds[i]->name))
+			continue;
+		law_run(c, law_scheds[i], &law_result_of, law_options.verbose);
+		row = law_judge(c, &law_result_of);
+		if (!i)
+			none_per_s = row.per_s;
+		law_print(c, law_scheds[i]->name, &row, &law_result_of, none_per_s,
+			  has_bound ? &bound : NULL, depth);
+		fflush(stdout);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "markdown", no_argument, NULL, 'm' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "only", required_argument, NULL, 'o' },
+		{ "sched", required_argument, NULL, 's' },
+		{ },
+	};
+	struct law_cases cases;
+	int option;
+	u32 i;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
+		switch (option) {
+		case 'm':
+			law_options.markdown = true;
+			break;
+		case 'v':
+			law_options.verbose = true;
+			break;
+		case 'o':
+			law_options.only = optarg;
+			break;
+		case 's':
+			law_options.sched = optarg;
+			break;
+		default:
+			return 2;
+		}
+	law_make_cases(&cases);
+	law_head();
+	for (i = 0; i < cases.nr; i++)
+		if (!law_options.only || strstr(cases.of[i].name, law_options.only))
+			law_compare(&cases.of[i]);
+	free(cases.of);
+	free(cases.name);
+	return 0;
+}
