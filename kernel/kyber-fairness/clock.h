@@ -102,6 +102,13 @@ static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idl
 #define KF_LEAD_TRIPS		8
 #define KF_LEAD_NS		(2ULL * NSEC_PER_MSEC)
 #define KF_LEAD_REQUESTS	8
+/* The clock is read by all, so it is set this often in a lead, not for each request. */
+#define KF_LEAD_STEPS		16
+
+static inline u64 kf_clock_lead_ns(u64 alone_ns)
+{
+	return max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
+}
 
 /**
  * kf_clock_lead_bytes - how far a cgroup may be ahead of the clock
@@ -111,10 +118,25 @@ static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idl
  */
 static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 alone_ns, u64 mean_cost_bytes)
 {
-	u64 lead_ns = max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
-
-	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, lead_ns, NSEC_PER_SEC),
+	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, kf_clock_lead_ns(alone_ns),
+					      NSEC_PER_SEC),
 		     KF_LEAD_REQUESTS * mean_cost_bytes);
+}
+
+/**
+ * kf_slice_bytes - what a hardware context takes of a cgroup's share at a time
+ * @lead_bytes: from kf_clock_lead_bytes()
+ * @share: the cgroup's
+ * @nr_hctx: hardware contexts there are
+ * @cost_bytes: of the request that goes next
+ *
+ * A vtime is charged for a slice, not for each request, so that the CPUs do not all
+ * write to it. All slices of a cgroup together are half of a lead.
+ */
+static inline u64 kf_slice_bytes(u64 lead_bytes, u64 share, u32 nr_hctx, u32 cost_bytes)
+{
+	return max_t(u64, mul_u64_u64_shr(lead_bytes, share, KF_SHARE_SHIFT) / (2 * nr_hctx),
+		     cost_bytes);
 }
 
 /* How far a cgroup may stay behind the others, in leads; in its own requests. */
@@ -175,32 +197,46 @@ static inline unsigned int kf_kind(bool is_write, u32 bytes)
 /* One kind. */
 struct kf_band_kind {
 	u64 nr_done;			/* since the last look */
-	u64 rate_max;			/* completions a second, forgotten slowly */
+	u64 rate;			/* completions a second, of a full device */
 	u32 alone_us[KF_ALONE_SAMPLES];	/* a ring */
 	u32 nr_alone;			/* samples ever; wraps */
+	u32 nr_probed;			/* in this probe */
 	u64 alone_ns;			/* their median; 0: not known */
-	u64 sampled_ns;			/* when half of them were taken at the latest */
+};
+
+/* A probe empties the device to see what a request takes, and fills it for the rate. */
+enum kf_band_phase {
+	KF_BAND_STEADY,
+	KF_BAND_EMPTY,		/* one in flight at a time */
+	KF_BAND_FILL,		/* no cgroup waits for another; this look is not counted */
+	KF_BAND_FULL,		/* likewise, and it is */
 };
 
 struct kf_band {
 	struct kf_band_kind kind[KF_NR_KINDS];
 	u64 look_ns;			/* when the last look was */
 	u64 done_bytes;			/* since then */
-	u64 bytes_max;			/* a second, forgotten slowly */
+	bool was_held;			/* a cgroup had to wait for another since then */
+	bool was_full;			/* nearly as many were in flight as may be */
+	u64 bytes_per_s;		/* forgotten slowly */
 	u64 mean_cost_bytes;
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
 	u32 ceiling;
-	/* A probe empties the device to see what a request takes there. */
-	bool is_probing;
-	u64 probe_ns;			/* when it began, or is to begin */
-	u32 probe_left;			/* requests until it ends */
+	enum kf_band_phase phase;
+	u64 probe_ns;			/* when the probe began, or the next one is to */
+	u64 probed_ns;			/* when the last one ended */
+	u64 probe_took_ns;		/* of that, to empty the device */
+	u32 probe_left;			/* requests until the device is emptied no more */
+	u64 rate_seen;			/* of the first look after the last probe; 0: none */
 };
 
 /* A look is of so many requests and so long, at least. */
 #define KF_LOOK_NS		(5 * NSEC_PER_MSEC)
 #define KF_LOOK_NR		100
-#define KF_FORGET_SHIFT		6
+/* What is known of rates moves by one part in so many at a look. */
+#define KF_RATE_SHIFT_UP	3
+#define KF_BYTES_SHIFT		6
 
 /*
  * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
@@ -211,22 +247,22 @@ struct kf_band {
 #define KF_CEILING_MIN		32U
 
 /*
- * A probe: so many in flight, until as many samples are there as make the median, or so
- * many requests were served. Not more often than this, nor more than one part in so many
- * of all time.
+ * A probe empties the device until there are so many samples of each kind, or so many
+ * requests were served. There is one in this time, or soon after the rate has changed by
+ * half; and of all time the device is empty for no more than one part in so many.
  */
-#define KF_PROBE_DEPTH		1U
 #define KF_PROBE_NR		(KF_ALONE_SAMPLES / 2 + 1)
 #define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
-#define KF_PROBE_PART		256
+#define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
+#define KF_PROBE_PART		64
 
 /* Whether a request was nearly alone that saw so many others when it came and went. */
 static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before, u32 nr_after)
 {
 	u32 nr = max(nr_before, nr_after);
 
-	return nr < KF_PROBE_DEPTH || nr * 8000ULL <= kb->bdp_milli;
+	return !nr || nr * 8000ULL <= kb->bdp_milli;
 }
 
 static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
@@ -241,35 +277,41 @@ static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
 	return nr ? (u64)sorted[nr / 2] * NSEC_PER_USEC : 0;
 }
 
-/* Whether a kind is a part of the load that counts. */
-static inline bool kf_band_kind_counts(const struct kf_band *kb, unsigned int id)
+/* Whether a probe has seen every kind that is an eighth of the load or more. */
+static inline bool kf_band_has_probed(const struct kf_band *kb)
 {
 	u64 sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < KF_NR_KINDS; i++)
-		sum += kb->kind[i].rate_max;
-	return kb->kind[id].rate_max * 8 > sum;
-}
-
-/* When a kind's time alone was last seen, of those that count; U64_MAX: there are none. */
-static inline u64 kf_band_sampled_ns(const struct kf_band *kb)
-{
-	u64 sampled_ns = U64_MAX;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
-		if (kf_band_kind_counts(kb, id))
-			sampled_ns = min(sampled_ns, kb->kind[id].sampled_ns);
-	return sampled_ns;
+		sum += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		if (kb->kind[id].rate * 8 > sum && kb->kind[id].nr_probed < KF_PROBE_NR)
+			return false;
+	return sum;
 }
 
-static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
+/* No more than so many in flight now. */
+static inline u32 kf_band_ceiling(const struct kf_band *kb)
 {
-	u64 took_ns = now_ns - kb->probe_ns;
+	return kb->phase == KF_BAND_EMPTY ? 1 : kb->ceiling;
+}
 
-	kb->is_probing = false;
-	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, took_ns * KF_PROBE_PART);
+/* Whether cgroups wait for each other now. */
+static inline bool kf_band_may_hold(const struct kf_band *kb)
+{
+	return kb->phase != KF_BAND_FILL && kb->phase != KF_BAND_FULL;
+}
+
+/**
+ * kf_band_dispatch - a request goes to the device
+ * @kb: band
+ * @nr_before: requests in flight before it
+ */
+static inline void kf_band_dispatch(struct kf_band *kb, u32 nr_before)
+{
+	if (nr_before >= kb->ceiling - kb->ceiling / 8)
+		kb->was_full = true;
 }
 
 /**
@@ -282,7 +324,7 @@ static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
  * @io_ns: from dispatch to completion
  * @now_ns: time
  *
- * Return: whether a probe ended: more may go now.
+ * Return: whether more may go now.
  */
 static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
 				u32 nr_before, u32 nr_after, u64 io_ns, u64 now_ns)
@@ -295,69 +337,128 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
 			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
 		kind->alone_ns = kf_band_median_ns(kind);
-		if (!(kind->nr_alone % KF_PROBE_NR))
-			kind->sampled_ns = now_ns;
+		kind->nr_probed++;
 	}
-	if (!kb->is_probing || nr_before >= KF_PROBE_DEPTH)
+	if (kb->phase != KF_BAND_EMPTY || nr_before)
 		return false;
-	if (--kb->probe_left && kf_band_sampled_ns(kb) < kb->probe_ns)
+	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
-	kf_band_end_probe(kb, now_ns);
+	kb->phase = KF_BAND_FILL;
+	kb->probe_took_ns = now_ns - kb->probe_ns;
 	return true;
 }
 
-/* One kind's rate, and what it adds to the bandwidth-delay product, in thousandths. */
-static inline u64 kf_band_see_kind(struct kf_band_kind *kind, u64 elapsed_ns)
+static inline void kf_band_begin_probe(struct kf_band *kb, u64 now_ns)
 {
-	u64 rate = div64_u64(kind->nr_done * NSEC_PER_SEC, elapsed_ns);
+	unsigned int id;
 
-	kind->rate_max = max(rate, kind->rate_max - (kind->rate_max >> KF_FORGET_SHIFT));
-	kind->nr_done = 0;
-	return mul_u64_u64_div_u64(kind->rate_max, kind->alone_ns, NSEC_PER_SEC / 1000);
+	kb->phase = KF_BAND_EMPTY;
+	kb->probe_ns = now_ns;
+	kb->probe_left = KF_PROBE_NR_MAX;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_probed = 0;
 }
 
-/* No more than so many in flight now. */
-static inline u32 kf_band_ceiling(const struct kf_band *kb)
+static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
 {
-	return kb->is_probing ? KF_PROBE_DEPTH : kb->ceiling;
+	kb->phase = KF_BAND_STEADY;
+	kb->probed_ns = now_ns;
+	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
+	kb->rate_seen = 0;
+}
+
+/* The rate is another than after the last probe: the next one is due soon. */
+static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
+{
+	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
+					    kb->probe_took_ns * KF_PROBE_PART);
+
+	if (!kb->rate_seen)
+		kb->rate_seen = rate;
+	else if (2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen)
+		kb->probe_ns = min(kb->probe_ns, soon_ns);
+}
+
+/*
+ * What each kind's rate tells of the device. One that is not full could do more: then
+ * a rate tells nothing unless it is higher.
+ */
+static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rate)
+{
+	bool is_full = kb->was_full || !kb->was_held;
+	u64 known = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		known += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		struct kf_band_kind *kind = &kb->kind[id];
+		u64 now = div64_u64(kind->nr_done * NSEC_PER_SEC, elapsed_ns);
+
+		if (kb->phase == KF_BAND_FULL || !known || rate > known + known / 2)
+			kind->rate = now;
+		else if (is_full || rate > known)
+			kind->rate = kind->rate - (kind->rate >> KF_RATE_SHIFT_UP) +
+				     (now >> KF_RATE_SHIFT_UP);
+	}
+}
+
+static inline void kf_band_set(struct kf_band *kb)
+{
+	u64 bdp_milli = 0, rate = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		const struct kf_band_kind *kind = &kb->kind[id];
+
+		rate += kind->rate;
+		bdp_milli += mul_u64_u64_div_u64(kind->rate, kind->alone_ns,
+						 NSEC_PER_SEC / 1000);
+	}
+	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
+	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
+	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
 }
 
 /**
  * kf_band_look - set the band by what completed since the last look
- * @kb: band
+ * @kb: band, all zeroes at first but for the ceiling
  * @now_ns: time
  *
  * Return: whether enough did.
  */
 static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 {
-	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, bdp_milli = 0, rate = 0, bytes;
+	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, rate;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
 		nr_done += kb->kind[id].nr_done;
-	if (nr_done < KF_LOOK_NR || elapsed_ns < KF_LOOK_NS)
+	if (nr_done < KF_LOOK_NR || elapsed_ns < KF_LOOK_NS || kb->phase == KF_BAND_EMPTY)
 		return false;
 
+	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
 	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
-	bytes = mul_u64_u64_div_u64(kb->done_bytes, NSEC_PER_SEC, elapsed_ns);
-	kb->bytes_max = max(bytes, kb->bytes_max - (kb->bytes_max >> KF_FORGET_SHIFT));
-	for (id = 0; id < KF_NR_KINDS; id++) {
-		bdp_milli += kf_band_see_kind(&kb->kind[id], elapsed_ns);
-		rate += kb->kind[id].rate_max;
-	}
-	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
-	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
-	kb->ceiling = max_t(u32, KF_CEILING_MIN, kb->bdp_milli * (u64)KF_CEILING_PCT / 100000);
+	kb->bytes_per_s = max(mul_u64_u64_div_u64(kb->done_bytes, NSEC_PER_SEC, elapsed_ns),
+			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BYTES_SHIFT));
+	if (kb->phase != KF_BAND_FILL)
+		kf_band_see_rates(kb, elapsed_ns, rate);
+	kf_band_set(kb);
+
+	if (kb->phase == KF_BAND_FILL)
+		kb->phase = KF_BAND_FULL;
+	else if (kb->phase == KF_BAND_FULL)
+		kf_band_end_probe(kb, now_ns);
+	else
+		kf_band_see_change(kb, rate);
+	if (kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
+		kf_band_begin_probe(kb, now_ns);
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_done = 0;
 	kb->look_ns = now_ns;
 	kb->done_bytes = 0;
-	if (!kb->is_probing && now_ns >= kb->probe_ns) {
-		if (kf_band_sampled_ns(kb) + KF_PROBE_NS > now_ns && now_ns > KF_PROBE_NS)
-			return true;
-		kb->is_probing = true;
-		kb->probe_ns = now_ns;
-		kb->probe_left = KF_PROBE_NR_MAX;
-	}
+	kb->was_held = false;
+	kb->was_full = false;
 	return true;
 }
 

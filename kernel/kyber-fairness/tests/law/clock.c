@@ -25,7 +25,7 @@ struct clock_group {
 
 struct clock_hctx {
 	struct list_head rqs[LAW_LOADS_MAX];
-	u32 nr_waiting;
+	s64 left_bytes[LAW_LOADS_MAX];	/* of the group's last slice */
 };
 
 struct clock {
@@ -33,10 +33,11 @@ struct clock {
 	u32 depth_pct;
 	struct clock_group group[LAW_LOADS_MAX];
 	struct clock_hctx hctx[LAW_HCTX_MAX];
-	u32 nr_groups, nr_hctx, next_hctx;
+	u32 nr_groups, nr_hctx;
 	struct kf_clock clock;
 	struct kf_band band;
-	u64 work_ns;
+	u64 work_ns, clock_ns, step_ns;
+	u64 nr_slices, nr_updates, nr_dispatched;
 	u64 nr_forgiven;
 };
 
@@ -53,6 +54,8 @@ static void clock_update(struct clock *kq)
 	bool any = false, any_waiting = false;
 	u32 i;
 
+	kq->clock_ns = kq->sim->now_ns;
+	kq->nr_updates++;
 	for (i = 0; i < kq->nr_groups; i++) {
 		const struct clock_group *kg = &kq->group[i];
 
@@ -117,8 +120,116 @@ static void clock_forgive(struct clock *kq, struct clock_group *kg)
 	kq->nr_forgiven++;
 }
 
-/* The group of this hardware context that goes next. */
-static struct clock_group *clock_first(struct clock *kq, struct clock_hctx *kh, u32 *nr)
+/* Whether a group that has no slice here may have one. */
+static bool clock_may_go(struct clock *kq, struct clock_group *kg, u32 nr_in_flight)
+{
+	if (!kf_band_may_hold(&kq->band) ||
+	    kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
+		return true;
+	if (kq->sim->now_ns - kq->clock_ns >= kq->step_ns) {
+		clock_update(kq);
+		if (kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
+			return true;
+	}
+	kq->band.was_held = true;
+	return false;
+}
+
+static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 cost_bytes)
+{
+	struct clock_group *kg = &kq->group[nr];
+	u64 slice_bytes = cost_bytes;
+
+	kq->nr_dispatched++;
+	if (kh->left_bytes[nr] <= 0) {
+		clock_forgive(kq, kg);
+		if (kq->nr_hctx > 1)
+			slice_bytes = kf_slice_bytes(kq->clock.lead_bytes, kg->share,
+						     kq->nr_hctx, cost_bytes);
+		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
+		kh->left_bytes[nr] += slice_bytes;
+		kq->nr_slices++;
+	}
+	kh->left_bytes[nr] -= cost_bytes;
+}
+
+/* A hardware context that has no requests of a group keeps one request's worth of it. */
+static void clock_give_back(struct clock *kq)
+{
+	u32 i, j;
+
+	for (i = 0; i < kq->nr_hctx; i++)
+		for (j = 0; j < kq->nr_groups; j++) {
+			struct clock_group *kg = &kq->group[j];
+			s64 *left_bytes = &kq->hctx[i].left_bytes[j];
+
+			if (!list_empty(&kq->hctx[i].rqs[j]) || *left_bytes <= kg->mean_cost_bytes)
+				continue;
+			kg->vtime -= kf_vtime_of(*left_bytes - kg->mean_cost_bytes, kg->share);
+			*left_bytes = kg->mean_cost_bytes;
+		}
+}
+
+static struct law_rq *clock_head(struct clock *kq, u32 hctx, u32 nr)
+{
+	return list_first_entry_or_null(&kq->hctx[hctx].rqs[nr], struct law_rq, node);
+}
+
+/*
+ * The hardware context whose request of this group has waited for longest. A hardware
+ * context whose own request is hardly younger keeps its place.
+ */
+static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
+{
+	const struct law_rq *rq = own < kq->nr_hctx ? clock_head(kq, own, nr) : NULL;
+	u64 least_ns = U64_MAX;
+	u32 i, oldest = own;
+
+	if (rq && rq->insert_ns <= kq->step_ns)
+		return own;
+	if (rq)
+		least_ns = rq->insert_ns - kq->step_ns;
+	for (i = 0; i < kq->nr_hctx; i++) {
+		rq = clock_head(kq, i, nr);
+		if (rq && rq->insert_ns < least_ns) {
+			least_ns = rq->insert_ns;
+			oldest = i;
+		}
+	}
+	return oldest;
+}
+
+/*
+ * Dispatch a request of a group, on this hardware context if it has one that is not
+ * much younger than another's.
+ */
+static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
+{
+	struct clock_group *kg = &kq->group[nr];
+	u32 nr_in_flight = kq->sim->nr_inside;
+	struct clock_hctx *kh;
+	struct law_rq *rq;
+
+	if (kq->nr_hctx > 1)
+		hctx = clock_oldest(kq, hctx, nr);
+	kh = &kq->hctx[hctx];
+	if (kh->left_bytes[nr] <= 0 && !clock_may_go(kq, kg, nr_in_flight))
+		return false;
+
+	rq = clock_head(kq, hctx, nr);
+	list_del(&rq->node);
+	kg->nr_waiting--;
+	kg->nr_in_flight++;
+	rq->cost_bytes = rq->bytes;
+	clock_charge(kq, kh, nr, rq->cost_bytes);
+	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
+	kf_band_dispatch(&kq->band, nr_in_flight);
+	law_dispatch(kq->sim, rq);
+	return true;
+}
+
+/* The group that goes next: of this hardware context, of all if @hctx is none. */
+static struct clock_group *clock_first(struct clock *kq, u32 hctx)
 {
 	struct clock_group *first = NULL;
 	u32 i;
@@ -126,58 +237,27 @@ static struct clock_group *clock_first(struct clock *kq, struct clock_hctx *kh, 
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
-		if (list_empty(&kh->rqs[i]))
+		if (!kg->nr_waiting || (hctx < kq->nr_hctx && !clock_head(kq, hctx, i)))
 			continue;
-		if (!first || kf_vtime_before(kg->vtime, first->vtime)) {
+		if (!first || kf_vtime_before(kg->vtime, first->vtime))
 			first = kg;
-			*nr = i;
-		}
 	}
 	return first;
 }
 
-static bool clock_dispatch(struct clock *kq, u32 hctx)
-{
-	struct clock_hctx *kh = &kq->hctx[hctx];
-	u32 nr_in_flight = kq->sim->nr_inside, i = 0;
-	struct clock_group *kg;
-	struct law_rq *rq;
-
-	if (!kh->nr_waiting || !law_has_tag(kq->sim) || nr_in_flight >= kq->clock.ceiling)
-		return false;
-	kg = clock_first(kq, kh, &i);
-	clock_update(kq);
-	if (!kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
-		return false;
-	clock_forgive(kq, kg);
-
-	rq = list_first_entry(&kh->rqs[i], struct law_rq, node);
-	list_del(&rq->node);
-	kh->nr_waiting--;
-	kg->nr_waiting--;
-	kg->nr_in_flight++;
-	rq->cost_bytes = rq->bytes;
-	kg->vtime += kf_vtime_of(rq->cost_bytes, kg->share);
-	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
-	law_dispatch(kq->sim, rq);
-	return true;
-}
-
-/* First this hardware context, as it has the place; then the others in turn. */
+/* First this hardware context, as it has the place; then any. */
 static void clock_run(struct law_sim *sim, u32 hctx)
 {
 	struct clock *kq = sim->data;
-	u32 i;
 
-	while (clock_dispatch(kq, hctx))
-		;
-	if (kq->nr_hctx == 1)
-		return;
-	for (i = 0; i < kq->nr_hctx; i++) {
-		u32 nr = (kq->next_hctx + i) % kq->nr_hctx;
+	while (law_has_tag(sim) && sim->nr_inside < kq->clock.ceiling) {
+		struct clock_group *kg = clock_first(kq, hctx);
 
-		while (clock_dispatch(kq, nr))
-			kq->next_hctx = nr + 1;
+		if (kg && clock_dispatch(kq, hctx, kg - kq->group))
+			continue;
+		if (hctx == LAW_HCTX_MAX || kq->nr_hctx == 1)
+			return;
+		hctx = LAW_HCTX_MAX;
 	}
 }
 
@@ -196,7 +276,6 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 		clock_shares(kq);
 	}
 	list_add_tail(&rq->node, &kq->hctx[rq->hctx].rqs[rq->load]);
-	kq->hctx[rq->hctx].nr_waiting++;
 	kg->nr_waiting++;
 	kg->outstanding_max = max(kg->outstanding_max, kg->nr_waiting + kg->nr_in_flight);
 }
@@ -204,8 +283,9 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 static void clock_set_band(struct clock *kq)
 {
 	kq->clock.ceiling = kf_band_ceiling(&kq->band);
-	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_max, kq->band.alone_ns,
+	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s, kq->band.alone_ns,
 						   kq->band.mean_cost_bytes);
+	kq->step_ns = kf_clock_lead_ns(kq->band.alone_ns) / KF_LEAD_STEPS;
 }
 
 /* Ten times a second: who is still there, and who is waited for. */
@@ -217,6 +297,7 @@ static void clock_work(struct clock *kq, u64 now_ns)
 	if (now_ns - kq->work_ns < CLOCK_WORK_NS)
 		return;
 	kq->work_ns = now_ns;
+	clock_give_back(kq);
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
@@ -297,9 +378,10 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	const struct clock *kq = sim->data;
 	u32 i;
 
-	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, awaited",
+	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, %.3f slices and %.3f updates a request, awaited",
 		kq->band.bdp_milli / 1000.0, kq->clock.ceiling, kq->clock.lead_bytes,
-		kq->nr_forgiven);
+		kq->nr_forgiven, (double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
+		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL));
 	for (i = 0; i < kq->nr_groups; i++)
 		fprintf(out, " %u", kq->group[i].is_awaited);
 	fprintf(out, ", alone");

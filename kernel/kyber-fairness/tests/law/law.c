@@ -124,15 +124,30 @@ struct law_row {
 	double back_s;		/* until shares are right after the change; -1: not */
 };
 
+/* The error over these windows. */
+static double law_window_error(const struct law_case *c, const struct law_result *result,
+			       u64 first, u64 end)
+{
+	u64 bytes[LAW_LOADS_MAX] = {};
+	u32 i;
+
+	for (; first < end; first++)
+		for (i = 0; i < c->nr_loads; i++)
+			bytes[i] += result->window_bytes[first][i];
+	return law_error(c, bytes);
+}
+
+/* From then on a second's shares are right, and all after it. */
 static double law_back_s(const struct law_case *c, const struct law_result *result)
 {
-	u64 first = c->change_ns / LAW_WINDOW_NS;
+	u64 change = c->change_ns / LAW_WINDOW_NS;
 	u64 end = (c->warm_ns + c->run_ns) / LAW_WINDOW_NS, window;
 
-	for (window = end; window > first; window--)
-		if (law_error(c, result->window_bytes[window - 1]) > 0.01)
-			break;
-	return window == end ? -1 : (window - first) * (double)LAW_WINDOW_NS / 1e9;
+	for (window = change; window + 2 <= end; window++)
+		if (law_window_error(c, result, window, window + 2) <= 0.01 &&
+		    law_window_error(c, result, window, end) <= 0.01)
+			return (window - change) * (double)LAW_WINDOW_NS / 1e9;
+	return -1;
 }
 
 static struct law_row law_judge(const struct law_case *c, const struct law_result *result)
