@@ -162,7 +162,9 @@ static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 sh
  * @nr_own: requests it keeps outstanding
  * @request_share: its share of the requests, see kf_request_share()
  * @bdp_milli: bandwidth-delay product, thousandths of a request
+ * @nr_all: requests that all cgroups keep outstanding; the product is no more than that
  * @depth_pct: so many percent of its share of that make it worth to wait
+ * @was_awaited: so far; then a little less will do, so that it does not change to and fro
  *
  * With 100, a cgroup is waited for if it would have its share of what the device does
  * now, were it alone there: @nr_own requests that take the time of one alone. With
@@ -170,12 +172,14 @@ static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 sh
  * 0: whatever it costs. A cgroup with fewer requests is limited by its own depth.
  */
 static inline bool kf_clock_is_awaited(u32 nr_own, u64 request_share, u32 bdp_milli,
-				       u32 depth_pct)
+				       u32 nr_all, u32 depth_pct, bool was_awaited)
 {
-	u64 need_milli = mul_u64_u64_shr((u64)bdp_milli * depth_pct / 100, request_share,
-					 KF_SHARE_SHIFT);
+	u64 bdp = min_t(u64, bdp_milli, nr_all * 1000ULL);
+	u64 need = mul_u64_u64_shr(bdp * depth_pct / 100, request_share, KF_SHARE_SHIFT);
 
-	return nr_own * 1000ULL >= need_milli;
+	if (!was_awaited)
+		need += need / 4;
+	return nr_own * 1000ULL >= need;
 }
 
 /*
@@ -204,12 +208,16 @@ struct kf_band_kind {
 	u64 alone_ns;			/* their median; 0: not known */
 };
 
-/* A probe empties the device to see what a request takes, and fills it for the rate. */
+/*
+ * A probe empties the device to see what a request takes, and fills it for the rate if
+ * that decides whether a cgroup is waited for. While cgroups wait for each other the
+ * device is not full, so its rate does not tell what it can do.
+ */
 enum kf_band_phase {
 	KF_BAND_STEADY,
 	KF_BAND_EMPTY,		/* one in flight at a time */
-	KF_BAND_FILL,		/* no cgroup waits for another; this look is not counted */
-	KF_BAND_FULL,		/* likewise, and it is */
+	KF_BAND_FILL,		/* no cgroup waits for another */
+	KF_BAND_FULL,		/* likewise, and the rate counts */
 };
 
 struct kf_band {
@@ -223,17 +231,22 @@ struct kf_band {
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
 	u32 ceiling;
+	u32 nr_all;			/* requests outstanding */
+	bool must_fill;			/* see kf_band_must_fill() */
 	enum kf_band_phase phase;
 	u64 probe_ns;			/* when the probe began, or the next one is to */
 	u64 probed_ns;			/* when the last one ended */
 	u64 probe_took_ns;		/* of that, to empty the device */
 	u32 probe_left;			/* requests until the device is emptied no more */
-	u64 rate_seen;			/* of the first look after the last probe; 0: none */
+	u64 rate_seen;			/* soon after the last probe; 0: not yet */
+	u32 looks_left;			/* until then */
+	u32 nr_probes, nr_fills;
 };
 
 /* A look is of so many requests and so long, at least. */
 #define KF_LOOK_NS		(5 * NSEC_PER_MSEC)
 #define KF_LOOK_NR		100
+#define KF_FULL_NR		32U
 /* What is known of rates moves by one part in so many at a look. */
 #define KF_RATE_SHIFT_UP	3
 #define KF_BYTES_SHIFT		6
@@ -256,6 +269,8 @@ struct kf_band {
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
 #define KF_PROBE_PART		64
+/* What a probe stopped, or let go, is served by then. */
+#define KF_PROBE_LOOKS		4
 
 /* Whether a request was nearly alone that saw so many others when it came and went. */
 static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before, u32 nr_after)
@@ -314,6 +329,28 @@ static inline void kf_band_dispatch(struct kf_band *kb, u32 nr_before)
 		kb->was_full = true;
 }
 
+/* What completes from now on is another look. */
+static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
+{
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_done = 0;
+	kb->look_ns = now_ns;
+	kb->done_bytes = 0;
+	kb->was_held = false;
+	kb->was_full = false;
+}
+
+static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
+{
+	kb->phase = KF_BAND_STEADY;
+	kb->probed_ns = now_ns;
+	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
+	kb->rate_seen = 0;
+	kb->looks_left = KF_PROBE_LOOKS;
+}
+
 /**
  * kf_band_done - a request completed
  * @kb: band
@@ -343,8 +380,14 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 		return false;
 	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
-	kb->phase = KF_BAND_FILL;
 	kb->probe_took_ns = now_ns - kb->probe_ns;
+	kf_band_next_look(kb, now_ns);
+	if (kb->must_fill) {
+		kb->phase = KF_BAND_FILL;
+		kb->nr_fills++;
+	} else {
+		kf_band_end_probe(kb, now_ns);
+	}
 	return true;
 }
 
@@ -353,30 +396,44 @@ static inline void kf_band_begin_probe(struct kf_band *kb, u64 now_ns)
 	unsigned int id;
 
 	kb->phase = KF_BAND_EMPTY;
+	kb->nr_probes++;
 	kb->probe_ns = now_ns;
 	kb->probe_left = KF_PROBE_NR_MAX;
 	for (id = 0; id < KF_NR_KINDS; id++)
 		kb->kind[id].nr_probed = 0;
 }
 
-static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
+static inline u64 kf_band_soon_ns(const struct kf_band *kb)
 {
-	kb->phase = KF_BAND_STEADY;
-	kb->probed_ns = now_ns;
-	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
-	kb->rate_seen = 0;
+	return kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
+				     kb->probe_took_ns * KF_PROBE_PART);
 }
 
 /* The rate is another than after the last probe: the next one is due soon. */
 static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 {
-	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
-					    kb->probe_took_ns * KF_PROBE_PART);
-
-	if (!kb->rate_seen)
+	if (kb->looks_left)
+		kb->looks_left--;
+	else if (!kb->rate_seen)
 		kb->rate_seen = rate;
 	else if (2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen)
-		kb->probe_ns = min(kb->probe_ns, soon_ns);
+		kb->probe_ns = min(kb->probe_ns, kf_band_soon_ns(kb));
+}
+
+/**
+ * kf_band_must_fill - whether what the device can do decides anything
+ * @kb: band
+ * @must_fill: it does
+ * @nr_all: requests that all cgroups keep outstanding
+ *
+ * If it did not so far the next probe is due soon.
+ */
+static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u32 nr_all)
+{
+	if (must_fill && !kb->must_fill)
+		kb->probe_ns = min(kb->probe_ns, kf_band_soon_ns(kb));
+	kb->must_fill = must_fill;
+	kb->nr_all = nr_all;
 }
 
 /*
@@ -420,6 +477,26 @@ static inline void kf_band_set(struct kf_band *kb)
 	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
 }
 
+/*
+ * Enough completed. While the device is filled, shares are not kept: then once as many
+ * as are in flight, and a few more to tell the rate.
+ */
+static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u64 elapsed_ns)
+{
+	u32 nr_in_flight = min(kb->nr_all, kb->ceiling);
+
+	switch (kb->phase) {
+	case KF_BAND_EMPTY:
+		return false;
+	case KF_BAND_FILL:
+		return nr_done >= nr_in_flight;
+	case KF_BAND_FULL:
+		return nr_done >= max(nr_in_flight, KF_FULL_NR);
+	default:
+		return nr_done >= KF_LOOK_NR && elapsed_ns >= KF_LOOK_NS;
+	}
+}
+
 /**
  * kf_band_look - set the band by what completed since the last look
  * @kb: band, all zeroes at first but for the ceiling
@@ -434,7 +511,7 @@ static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 
 	for (id = 0; id < KF_NR_KINDS; id++)
 		nr_done += kb->kind[id].nr_done;
-	if (nr_done < KF_LOOK_NR || elapsed_ns < KF_LOOK_NS || kb->phase == KF_BAND_EMPTY)
+	if (!kf_band_look_is_long(kb, nr_done, elapsed_ns))
 		return false;
 
 	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
@@ -453,12 +530,7 @@ static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 		kf_band_see_change(kb, rate);
 	if (kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
 		kf_band_begin_probe(kb, now_ns);
-	for (id = 0; id < KF_NR_KINDS; id++)
-		kb->kind[id].nr_done = 0;
-	kb->look_ns = now_ns;
-	kb->done_bytes = 0;
-	kb->was_held = false;
-	kb->was_full = false;
+	kf_band_next_look(kb, now_ns);
 	return true;
 }
 

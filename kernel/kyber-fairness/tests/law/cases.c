@@ -129,7 +129,8 @@ static void law_limited(struct law_cases *cases, const struct law_disk *disk)
 		c = law_new(cases, name, disk);
 		load = law_load(c, 1000, 1, 4096, 0);
 		load->think_ns = think_ms[i] * MS;
-		load->is_limited = true;
+		/* A disk that serves one at a time gives such a container all it may have. */
+		load->is_limited = disk->type != &md_hdd_type || think_ms[i] > 6;
 		law_load(c, 500, think_ms[i] ? 32 : 128, 4096, 0);
 		law_load(c, 250, think_ms[i] ? 32 : 128, 4096, 0);
 		law_load(c, 100, think_ms[i] ? 32 : 128, 4096, 0);

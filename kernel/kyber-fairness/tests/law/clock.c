@@ -9,7 +9,7 @@
 
 #define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
 #define CLOCK_WORK_NS		(100 * NSEC_PER_MSEC)
-#define CLOCK_DEPTH_PCT		37
+#define CLOCK_DEPTH_PCT		45
 
 struct clock_group {
 	u32 weight;
@@ -88,25 +88,39 @@ static void clock_shares(struct clock *kq)
 			kq->group[i].share = kf_share_of(KF_SHARE_ONE, kq->group[i].weight, sum);
 }
 
-/* Which cgroups are worth to wait for. */
+/* Which cgroups are worth to wait for, and whether more must be known to tell. */
 static void clock_find_awaited(struct clock *kq)
 {
+	bool must_fill = false;
 	u64 requests_sum = 0;
-	u32 i;
+	u32 i, nr_all = 0;
 
-	for (i = 0; i < kq->nr_groups; i++)
-		if (kq->group[i].is_active)
-			requests_sum += kf_requests_for(kq->group[i].share,
-							kq->group[i].mean_cost_bytes);
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
 		if (!kg->is_active)
 			continue;
-		kg->is_awaited = kf_clock_is_awaited(kg->outstanding_max,
-			kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
-					 requests_sum), kq->band.bdp_milli, kq->depth_pct);
+		kg->outstanding_max = max(kg->outstanding_max,
+					  kg->nr_waiting + kg->nr_in_flight);
+		requests_sum += kf_requests_for(kg->share, kg->mean_cost_bytes);
+		nr_all += kg->outstanding_max;
 	}
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+		u64 share;
+
+		if (!kg->is_active)
+			continue;
+		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
+					 requests_sum);
+		kg->is_awaited = kf_clock_is_awaited(kg->outstanding_max, share,
+						     kq->band.bdp_milli, nr_all,
+						     kq->depth_pct, kg->is_awaited);
+		if (!kf_clock_is_awaited(kg->outstanding_max, share, U32_MAX, nr_all,
+					 kq->depth_pct, true))
+			must_fill = true;
+	}
+	kf_band_must_fill(&kq->band, must_fill, nr_all);
 }
 
 /* What a cgroup lags by that nobody waits for it is not kept for ever. */
@@ -378,10 +392,11 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	const struct clock *kq = sim->data;
 	u32 i;
 
-	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, %.3f slices and %.3f updates a request, awaited",
+	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, %.3f slices and %.3f updates a request, %u probes of which %u fill, awaited",
 		kq->band.bdp_milli / 1000.0, kq->clock.ceiling, kq->clock.lead_bytes,
 		kq->nr_forgiven, (double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
-		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL));
+		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL), kq->band.nr_probes,
+		kq->band.nr_fills);
 	for (i = 0; i < kq->nr_groups; i++)
 		fprintf(out, " %u", kq->group[i].is_awaited);
 	fprintf(out, ", alone");

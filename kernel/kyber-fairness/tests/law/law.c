@@ -194,7 +194,7 @@ static void law_print(const struct law_case *c, const char *sched, const struct 
 	if (law_options.markdown)
 		printf("| %s | %s | ", c->name, sched);
 	else
-		printf("%-34s %-6s ", c->name, sched);
+		printf("%-42s %-6s ", c->name, sched);
 	law_print_list(c, result, true);
 	printf("%s%.2f%s%.0f%s%.3f%s", sep, 100 * row->error, sep, row->per_s / unit, sep,
 	       none_per_s ? row->per_s / none_per_s : 1.0, sep);
