@@ -99,7 +99,7 @@ static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idl
  * only request is in flight stops nobody meanwhile, nor does a submitter's turnaround.
  * And it is no less than some requests: on a slow disk a request is more than that.
  */
-#define KF_LEAD_TRIPS		8
+#define KF_LEAD_TRIPS		4
 #define KF_LEAD_NS		(2ULL * NSEC_PER_MSEC)
 #define KF_LEAD_REQUESTS	8
 /* The clock is read by all, so it is set this often in a lead, not for each request. */
@@ -231,12 +231,14 @@ struct kf_band {
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
 	u32 ceiling;
+	bool is_rotational;
 	u32 nr_all;			/* requests outstanding */
 	bool must_fill;			/* see kf_band_must_fill() */
 	enum kf_band_phase phase;
 	u64 probe_ns;			/* when the probe began, or the next one is to */
 	u64 probed_ns;			/* when the last one ended */
 	u64 probe_took_ns;		/* of that, to empty the device */
+	u64 fill_ns;			/* not before that is it filled */
 	u32 probe_left;			/* requests until the device is emptied no more */
 	u64 rate_seen;			/* soon after the last probe; 0: not yet */
 	u32 looks_left;			/* until then */
@@ -253,11 +255,12 @@ struct kf_band {
 
 /*
  * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
- * Disks with a queue of their own reorder what is in it, which gains with every request:
- * they have all that such a queue holds (NCQ).
+ * A disk that turns has a product of one or two and gains with every request that it can
+ * choose from: it has all that its own queue holds (NCQ).
  */
 #define KF_CEILING_PCT		300
-#define KF_CEILING_MIN		32U
+#define KF_CEILING_MIN		8U
+#define KF_CEILING_MIN_ROT	32U
 
 /*
  * A probe empties the device until there are so many samples of each kind, or so many
@@ -268,6 +271,8 @@ struct kf_band {
 #define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
+/* To fill it takes a while to be made up for: less often. */
+#define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
 #define KF_PROBE_PART		64
 /* What a probe stopped, or let go, is served by then. */
 #define KF_PROBE_LOOKS		4
@@ -382,8 +387,9 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 		return false;
 	kb->probe_took_ns = now_ns - kb->probe_ns;
 	kf_band_next_look(kb, now_ns);
-	if (kb->must_fill) {
+	if (kb->must_fill && now_ns >= kb->fill_ns) {
 		kb->phase = KF_BAND_FILL;
+		kb->fill_ns = now_ns + KF_FILL_NS;
 		kb->nr_fills++;
 	} else {
 		kf_band_end_probe(kb, now_ns);
@@ -403,10 +409,14 @@ static inline void kf_band_begin_probe(struct kf_band *kb, u64 now_ns)
 		kb->kind[id].nr_probed = 0;
 }
 
-static inline u64 kf_band_soon_ns(const struct kf_band *kb)
+/* What is known may be wrong. */
+static inline void kf_band_probe_soon(struct kf_band *kb)
 {
-	return kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
-				     kb->probe_took_ns * KF_PROBE_PART);
+	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
+					    kb->probe_took_ns * KF_PROBE_PART);
+
+	kb->probe_ns = min(kb->probe_ns, soon_ns);
+	kb->fill_ns = 0;
 }
 
 /* The rate is another than after the last probe: the next one is due soon. */
@@ -417,7 +427,7 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 	else if (!kb->rate_seen)
 		kb->rate_seen = rate;
 	else if (2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen)
-		kb->probe_ns = min(kb->probe_ns, kf_band_soon_ns(kb));
+		kf_band_probe_soon(kb);
 }
 
 /**
@@ -431,7 +441,7 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u32 nr_all)
 {
 	if (must_fill && !kb->must_fill)
-		kb->probe_ns = min(kb->probe_ns, kf_band_soon_ns(kb));
+		kf_band_probe_soon(kb);
 	kb->must_fill = must_fill;
 	kb->nr_all = nr_all;
 }
@@ -474,7 +484,8 @@ static inline void kf_band_set(struct kf_band *kb)
 	}
 	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
 	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
-	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
+	kb->ceiling = max_t(u64, kb->is_rotational ? KF_CEILING_MIN_ROT : KF_CEILING_MIN,
+			    (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
 }
 
 /*
@@ -507,6 +518,7 @@ static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u
 static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 {
 	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, rate;
+	u32 ceiling = kb->ceiling;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
@@ -524,10 +536,13 @@ static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 
 	if (kb->phase == KF_BAND_FILL)
 		kb->phase = KF_BAND_FULL;
-	else if (kb->phase == KF_BAND_FULL)
-		kf_band_end_probe(kb, now_ns);
-	else
+	else if (kb->phase == KF_BAND_STEADY)
 		kf_band_see_change(kb, rate);
+	else if (kb->ceiling > ceiling + ceiling / 4 && kb->nr_all > ceiling)
+		/* It was not full: more will show more. */
+		kb->phase = KF_BAND_FILL;
+	else
+		kf_band_end_probe(kb, now_ns);
 	if (kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
 		kf_band_begin_probe(kb, now_ns);
 	kf_band_next_look(kb, now_ns);

@@ -366,7 +366,8 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 		for (j = 0; j < kq->nr_hctx; j++)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
-	kq->band.ceiling = KF_CEILING_MIN;
+	kq->band.is_rotational = sim->c->type->rotational;
+	kq->band.ceiling = KF_CEILING_MIN_ROT;
 	kq->band.mean_cost_bytes = KF_POOL_MIN_BYTES;
 	clock_set_band(kq);
 	return kq;
