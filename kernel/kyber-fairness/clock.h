@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A law for sharing without rounds: virtual times with a bounded lead, and a band
- * for the number of requests in flight. Pure functions of their arguments;
- * tests/clock_kunit.c checks them, tests/law/ runs them against model disks.
- * Nothing in the module uses them so far.
+ * A law for sharing without rounds: virtual times with a bounded lead, and a ceiling for
+ * the number of requests in flight. Pure functions of their arguments;
+ * tests/clock_kunit.c checks them, tests/law/ runs them against model disks and prints
+ * docs/results/law.md's tables. Nothing in the module uses them so far.
  *
  * Virtual time. A cgroup's vtime is the service that it was given divided by its
  * share: bytes of the device. The clock is the least vtime of all cgroups that are
@@ -25,6 +25,13 @@
  *
  * Above `ceiling` requests in flight no cgroup goes: they would only wait in the device,
  * where nobody chooses their order. It is a multiple of that product as well.
+ *
+ * The product is measured. A probe every ten seconds, or soon after the rate has changed
+ * by half, lets one request in at a time for a moment: what those take is the time alone.
+ * The rate is that of a device that is full. Where cgroups wait for each other it is not;
+ * so if a cgroup's being waited for depends on the rate, a probe also lets all requests
+ * in for about two round trips, once a minute. What is dispatched then is charged, so
+ * shares stay what they are.
  */
 #ifndef _KF_CLOCK_H
 #define _KF_CLOCK_H

@@ -251,7 +251,8 @@ static void law_cpu(struct law_cases *cases, const struct law_disk *disk, const 
 	for (i = 0; i < 2; i++) {
 		struct law_case *c;
 
-		snprintf(name, sizeof(name), "%s at full speed, one CPU, 4x%u", preset, i ? 128 : 32);
+		snprintf(name, sizeof(name), "%s at full speed, one CPU, 4x%u", preset,
+			 i ? 128 : 32);
 		c = law_new(cases, name, disk);
 		c->preset = preset;
 		c->scale = 1;

@@ -393,10 +393,13 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	const struct clock *kq = sim->data;
 	u32 i;
 
-	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, %.3f slices and %.3f updates a request, %u probes of which %u fill, awaited",
+	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, ",
 		kq->band.bdp_milli / 1000.0, kq->clock.ceiling, kq->clock.lead_bytes,
-		kq->nr_forgiven, (double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
-		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL), kq->band.nr_probes,
+		kq->nr_forgiven);
+	fprintf(out, "%.3f slices and %.3f updates a request, ",
+		(double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
+		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL));
+	fprintf(out, "%u probes of which %u fill, awaited", kq->band.nr_probes,
 		kq->band.nr_fills);
 	for (i = 0; i < kq->nr_groups; i++)
 		fprintf(out, " %u", kq->group[i].is_awaited);

@@ -73,7 +73,7 @@ static struct law_alone law_measure_alone(const struct law_case *c, u32 depth)
 /* X(N*). Not known where requests differ, as then no two see the same disk. */
 static bool law_bound(const struct law_case *c, struct law_alone *bound, double *depth)
 {
-	double least = 1e9, all = 0;
+	double least = c->tags, all = 0;
 	struct law_alone less, more;
 	u32 i;
 
@@ -85,7 +85,7 @@ static bool law_bound(const struct law_case *c, struct law_alone *bound, double 
 		if (!c->load[i].is_limited)
 			least = min(least, c->load[i].depth / law_share(c, i));
 	}
-	least = min(min(least, all), (double)c->tags);
+	least = min(least, all);
 	*depth = least;
 	less = law_measure_alone(c, least);
 	*bound = less;
@@ -320,12 +320,20 @@ static void law_print(const struct law_case *c, const char *sched, const struct 
 
 static void law_head(void)
 {
-	if (!law_options.markdown) {
-		printf("case, scheduler, shares in %%, error in %%, requests a second, of none's, N*, of X(N*), p99 in ms, p99 / (depth / rate), the disk's own, in flight, targets missed\n");
-		return;
-	}
-	printf("| case | scheduler | shares, %% | error, %% | requests/s | of `none` | N* | of X(N*) | p99, ms | p99 x rate / depth | the disk's | in flight | missed | |\n");
-	printf("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+	static const char * const columns[] = {
+		"case", "scheduler", "shares, %", "error, %", "requests/s", "of `none`", "N*",
+		"of X(N*)", "p99, ms", "p99 x rate / depth", "the disk's", "in flight",
+		"missed", "",
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(columns); i++)
+		printf(law_options.markdown ? "| %s " : "%s; ", columns[i]);
+	printf(law_options.markdown ? "|\n" : "\n");
+	for (i = 0; law_options.markdown && i < ARRAY_SIZE(columns); i++)
+		printf("|---");
+	if (law_options.markdown)
+		printf("|\n");
 }
 
 static void law_compare(const struct law_case *c)

@@ -90,6 +90,13 @@ static bool today_tokens_are_out(const struct today *kq)
 	return false;
 }
 
+static void today_look_anew(struct today *kq)
+{
+	kq->look_nr_done = 0;
+	kq->look_elapsed_ns = 0;
+	kq->look_work = 0;
+}
+
 static bool today_look_is_long(struct today *kq, u64 nr_done, u64 elapsed_ns, u64 *rate)
 {
 	bool is_long;
@@ -100,7 +107,7 @@ static bool today_look_is_long(struct today *kq, u64 nr_done, u64 elapsed_ns, u6
 	is_long = kq->look_nr_done >= TODAY_LOOK_REQUESTS;
 	*rate = div64_u64(kq->look_work, kq->look_elapsed_ns);
 	if (is_long || kq->look_elapsed_ns >= TODAY_LOOK_NS_MAX)
-		kq->look_nr_done = kq->look_elapsed_ns = kq->look_work = 0;
+		today_look_anew(kq);
 	return is_long;
 }
 
@@ -126,7 +133,7 @@ static void today_look_at_rate(struct today *kq, u64 nr_done, u64 elapsed_ns, bo
 		return;
 	}
 	if (kf_inside_settles(it)) {
-		kq->look_nr_done = kq->look_elapsed_ns = kq->look_work = 0;
+		today_look_anew(kq);
 		return;
 	}
 	if (!it->step && most && !today_tokens_are_out(kq))

@@ -714,9 +714,10 @@ static void today_show(struct law_sim *sim, FILE *out)
 {
 	const struct today *kq = sim->data;
 
-	fprintf(out, "  today: unloaded %llu us, least %llu, inside %llu, most %llu, depth %u+%u, holds %s, %llu refills\n",
+	fprintf(out, "  today: unloaded %llu us, least %llu, inside %llu, most %llu, ",
 		kq->unloaded_ns / 1000, kq->inside_least, kq->inside,
-		kq->inside_trial.most, kq->domain[0].share_depth,
+		kq->inside_trial.most);
+	fprintf(out, "depth %u+%u, holds %s, %llu refills\n", kq->domain[0].share_depth,
 		kq->domain[1].share_depth, kq->hold_trial.is_free ? "free" : "paid",
 		kq->nr_refills_all);
 }
