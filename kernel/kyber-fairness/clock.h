@@ -109,12 +109,21 @@ static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idl
 #define KF_LEAD_TRIPS		4
 #define KF_LEAD_NS		(2ULL * NSEC_PER_MSEC)
 #define KF_LEAD_REQUESTS	8
-/* The clock is read by all, so it is set this often in a lead, not for each request. */
-#define KF_LEAD_STEPS		16
+/*
+ * The clock is read by all CPUs, so it is not set for each request, but so often in a
+ * round trip: what others may dispatch comes in steps, and a device that is now full, now
+ * half empty does less.
+ */
+#define KF_CLOCK_STEPS		4
 
 static inline u64 kf_clock_lead_ns(u64 alone_ns)
 {
 	return max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
+}
+
+static inline u64 kf_clock_step_ns(u64 alone_ns)
+{
+	return alone_ns / KF_CLOCK_STEPS;
 }
 
 /**
@@ -238,7 +247,6 @@ struct kf_band {
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
 	u32 ceiling;
-	bool is_rotational;
 	u32 nr_all;			/* requests outstanding */
 	bool must_fill;			/* see kf_band_must_fill() */
 	enum kf_band_phase phase;
@@ -262,12 +270,12 @@ struct kf_band {
 
 /*
  * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
- * A disk that turns has a product of one or two and gains with every request that it can
- * choose from: it has all that its own queue holds (NCQ).
+ * What the product does not tell: a disk that turns chooses from its queue, and one that
+ * writes from a buffer has reads wait for programs; both do more with every request. So
+ * any disk has as many as a SATA disk's queue holds.
  */
 #define KF_CEILING_PCT		300
-#define KF_CEILING_MIN		8U
-#define KF_CEILING_MIN_ROT	32U
+#define KF_CEILING_MIN		32U
 
 /*
  * A probe empties the device until there are so many samples of each kind, or so many
@@ -491,8 +499,7 @@ static inline void kf_band_set(struct kf_band *kb)
 	}
 	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
 	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
-	kb->ceiling = max_t(u64, kb->is_rotational ? KF_CEILING_MIN_ROT : KF_CEILING_MIN,
-			    (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
+	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
 }
 
 /*

@@ -21,7 +21,7 @@ struct law_disk {
 
 static const struct law_disk law_disks[] = {
 	{ "p4500", &md_nvme_type, "p4500-2tb", 16, 1023, 4 * SEC, 8 * SEC, 16 * SEC },
-	{ "sata-ssd", &md_flash_type, "sata-ssd", 1, 32, 4 * SEC, 8 * SEC, 16 * SEC },
+	{ "sata-ssd", &md_flash_type, "sata-ssd", 4, 32, 4 * SEC, 8 * SEC, 16 * SEC },
 	{ "emmc", &md_flash_type, "emmc", 1, 64, 10 * SEC, 20 * SEC, 120 * SEC },
 	{ "hdd", &md_hdd_type, "desktop-2008", 1, 64, 30 * SEC, 240 * SEC, 240 * SEC },
 	{ "optane", &md_ull_type, "optane-p4800x", 16, 1023, 4 * SEC, 8 * SEC, 8 * SEC },
@@ -258,8 +258,8 @@ static void law_cpu(struct law_cases *cases, const struct law_disk *disk, const 
 		c->scale = 1;
 		c->turn_ns = 0;
 		c->cpu_ns = 2800;
-		c->warm_ns = 2 * SEC;
-		c->run_ns = 2 * SEC;
+		c->warm_ns = SEC;
+		c->run_ns = SEC;
 		law_four(c, i ? 128 : 32, 0);
 	}
 }
@@ -277,8 +277,8 @@ static void law_full_speed(struct law_cases *cases, const struct law_disk *disk)
 		c = law_new(cases, name, disk);
 		c->scale = 1;
 		c->turn_ns = 5 * NSEC_PER_USEC;
-		c->warm_ns = 2 * SEC;
-		c->run_ns = 2 * SEC;
+		c->warm_ns = SEC;
+		c->run_ns = SEC;
 		law_four(c, depths[i], 0);
 	}
 }

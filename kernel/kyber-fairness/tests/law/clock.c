@@ -299,7 +299,7 @@ static void clock_set_band(struct clock *kq)
 	kq->clock.ceiling = kf_band_ceiling(&kq->band);
 	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s, kq->band.alone_ns,
 						   kq->band.mean_cost_bytes);
-	kq->step_ns = kf_clock_lead_ns(kq->band.alone_ns) / KF_LEAD_STEPS;
+	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns);
 }
 
 /* Ten times a second: who is still there, and who is waited for. */
@@ -366,8 +366,7 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 		for (j = 0; j < kq->nr_hctx; j++)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
-	kq->band.is_rotational = sim->c->type->rotational;
-	kq->band.ceiling = KF_CEILING_MIN_ROT;
+	kq->band.ceiling = KF_CEILING_MIN;
 	kq->band.mean_cost_bytes = KF_POOL_MIN_BYTES;
 	clock_set_band(kq);
 	return kq;
