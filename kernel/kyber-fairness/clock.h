@@ -257,6 +257,7 @@ struct kf_band {
 	u32 probe_left;			/* requests until the device is emptied no more */
 	u64 rate_seen;			/* soon after the last probe; 0: not yet */
 	u32 looks_left;			/* until then */
+	u32 nr_other;			/* looks in a row at which it was another */
 	u32 nr_probes, nr_fills;
 };
 
@@ -289,8 +290,8 @@ struct kf_band {
 /* To fill it takes a while to be made up for: less often. */
 #define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
 #define KF_PROBE_PART		64
-/* What a probe stopped, or let go, is served by then. */
-#define KF_PROBE_LOOKS		4
+/* After so many looks what a probe stopped is served, and another rate is no accident. */
+#define KF_PROBE_LOOKS		8U
 
 /* Whether a request was nearly alone that saw so many others when it came and went. */
 static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before, u32 nr_after)
@@ -349,6 +350,14 @@ static inline void kf_band_dispatch(struct kf_band *kb, u32 nr_before)
 		kb->was_full = true;
 }
 
+static inline void kf_band_init(struct kf_band *kb)
+{
+	*kb = (struct kf_band){
+		.ceiling = KF_CEILING_MIN,
+		.looks_left = KF_PROBE_LOOKS,
+	};
+}
+
 /* What completes from now on is another look. */
 static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
 {
@@ -368,6 +377,7 @@ static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
 	kb->probed_ns = now_ns;
 	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
 	kb->rate_seen = 0;
+	kb->nr_other = 0;
 	kb->looks_left = KF_PROBE_LOOKS;
 }
 
@@ -437,11 +447,16 @@ static inline void kf_band_probe_soon(struct kf_band *kb)
 /* The rate is another than after the last probe: the next one is due soon. */
 static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 {
-	if (kb->looks_left)
-		kb->looks_left--;
-	else if (!kb->rate_seen)
-		kb->rate_seen = rate;
-	else if (2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen)
+	bool is_other = 2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen;
+
+	if (!kb->rate_seen) {
+		if (!--kb->looks_left)
+			kb->rate_seen = rate;
+		return;
+	}
+	/* Not at one look: collection stalls a disk for a moment. */
+	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
+	if (kb->nr_other == KF_PROBE_LOOKS)
 		kf_band_probe_soon(kb);
 }
 
@@ -524,7 +539,7 @@ static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u
 
 /**
  * kf_band_look - set the band by what completed since the last look
- * @kb: band, all zeroes at first but for the ceiling
+ * @kb: band, from kf_band_init()
  * @now_ns: time
  *
  * Return: whether enough did.

@@ -137,11 +137,13 @@ static u64 device_look(struct kf_band *kb, u64 now_ns, unsigned int per_ms, u64 
 /* 300 requests a millisecond of 100 us: 30 at a time. The time alone takes a probe. */
 static void band_finds_the_product(struct kunit *test)
 {
-	struct kf_band kb = { .ceiling = 40, .nr_all = 128 };
+	struct kf_band kb = {};
 	u64 now_ns = 1000 * MS;
 	int i;
 
-	for (i = 0; i < 8; i++)
+	kf_band_init(&kb);
+	kb.nr_all = 128;
+	for (i = 0; i < 30; i++)
 		now_ns = device_look(&kb, now_ns, 300, 100 * US);
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 100 * US);
@@ -161,10 +163,13 @@ static void band_finds_the_product(struct kunit *test)
 /* While cgroups wait for each other a lower rate tells nothing, a higher one does. */
 static void band_keeps_what_a_full_device_did(struct kunit *test)
 {
-	struct kf_band kb = { .ceiling = 40, .nr_all = 128, .probe_ns = U64_MAX };
+	struct kf_band kb = {};
 	u64 now_ns = 1000 * MS;
 	unsigned int i, j;
 
+	kf_band_init(&kb);
+	kb.nr_all = 128;
+	kb.probe_ns = U64_MAX;
 	for (i = 0; i < 8; i++)
 		now_ns = device_look(&kb, now_ns, 300, 100 * US);
 	for (j = 0; j < 50; j++)
@@ -182,10 +187,11 @@ static void band_keeps_what_a_full_device_did(struct kunit *test)
 /* It is filled if that matters, and not again for a while. */
 static void band_fills_where_it_matters(struct kunit *test)
 {
-	struct kf_band kb = { .ceiling = 40 };
+	struct kf_band kb = {};
 	u64 now_ns = 1000 * MS;
 	int i;
 
+	kf_band_init(&kb);
 	kf_band_must_fill(&kb, true, 128);
 	for (i = 0; i < 400; i++)
 		now_ns = device_look(&kb, now_ns, 300, 100 * US);

@@ -21,7 +21,7 @@ struct law_disk {
 
 static const struct law_disk law_disks[] = {
 	{ "p4500", &md_nvme_type, "p4500-2tb", 16, 1023, 4 * SEC, 8 * SEC, 16 * SEC },
-	{ "sata-ssd", &md_flash_type, "sata-ssd", 4, 32, 4 * SEC, 8 * SEC, 16 * SEC },
+	{ "sata-ssd", &md_flash_type, "sata-ssd", 4, 32, 16 * SEC, 8 * SEC, 64 * SEC },
 	{ "emmc", &md_flash_type, "emmc", 1, 64, 10 * SEC, 20 * SEC, 120 * SEC },
 	{ "hdd", &md_hdd_type, "desktop-2008", 1, 64, 30 * SEC, 240 * SEC, 240 * SEC },
 	{ "optane", &md_ull_type, "optane-p4800x", 16, 1023, 4 * SEC, 8 * SEC, 8 * SEC },

@@ -366,7 +366,7 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 		for (j = 0; j < kq->nr_hctx; j++)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
-	kq->band.ceiling = KF_CEILING_MIN;
+	kf_band_init(&kq->band);
 	kq->band.mean_cost_bytes = KF_POOL_MIN_BYTES;
 	clock_set_band(kq);
 	return kq;
