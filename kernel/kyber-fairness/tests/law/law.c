@@ -221,7 +221,8 @@ static const char *law_excuse(const char *name, char letter)
 		{ "hdd thinker of 6 ms", "E", "it thinks a third of its time" },
 		{ "hdd one at a time", "E", "after each of its requests the arm has one other" },
 		{ "4 KiB and 256 KiB, write", "P", "32 of 256 KiB fill a write buffer" },
-		{ "sata-ssd write 4x8", "P", "collection stalls all dies" },
+		{ "sata-ssd write 4x8", "P", "collection stalls the dies" },
+		{ "sata-ssd two readers, two writers", "P", "collection stalls the dies" },
 	};
 	u32 i;
 
