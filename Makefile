@@ -95,6 +95,9 @@ test: test-c test-go test-vm ## run all tests: C, Go and command line, modules o
 test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 	scripts/test-c
 
+law: ## compare laws of sharing on model disks in user space: ONLY='p4500' for some cases
+	@scripts/law --markdown --only '$(ONLY)'
+
 test-go: ## Go unit tests, and scripts that call the programs
 	go vet ./...
 	go vet -tags vm ./tests/vm ./tests/hostile
@@ -200,4 +203,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean
+.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A law for sharing without rounds: virtual times with a bounded lead, and a ceiling for
+ * the number of requests in flight. Pure functions of their arguments;
+ * tests/clock_kunit.c checks them, tests/law/ runs them against model disks and prints
+ * docs/results/law.md's tables. Nothing in the module uses them so far.
+ *
+ * Virtual time. A cgroup's vtime is the service that it was given divided by its
+ * share: bytes of the device. The clock is the least vtime of all cgroups that are
+ * *present*: with a request waiting or in flight, or one that completed just now.
+ * The cgroup with the least vtime goes first, and only one that is less than `lead`
+ * ahead of the clock goes at all. So over any time two present cgroups have had
+ * service in proportion to their shares, but for the lead and a request of each. A
+ * cgroup that comes back begins at the clock: being idle earns nothing.
+ *
+ * A cgroup whose requests are all in flight has none waiting, but it is present: the
+ * others stop a lead ahead of it. So the number in flight falls until its requests
+ * complete as fast as its share says (Little's law), with no search for that number.
+ *
+ * Not every cgroup is worth to wait for. One that keeps a single request outstanding
+ * on a device that serves fifty at a time cannot have half of it, whatever the others
+ * do. So a cgroup is waited for while it keeps its share of the bandwidth-delay product
+ * outstanding, or `depth_pct` percent of that: the product is the rate times the time
+ * of a request that is alone in the device.
+ *
+ * Above `ceiling` requests in flight no cgroup goes: they would only wait in the device,
+ * where nobody chooses their order. It is a multiple of that product as well.
+ *
+ * The product is measured. A probe every ten seconds, or soon after the rate has changed
+ * by half, lets one request in at a time for a moment: what those take is the time alone.
+ * The rate is that of a device that is full. Where cgroups wait for each other it is not;
+ * so if a cgroup's being waited for depends on the rate, a probe also lets all requests
+ * in for about two round trips, once a minute. What is dispatched then is charged, so
+ * shares stay what they are.
+ */
+#ifndef _KF_CLOCK_H
+#define _KF_CLOCK_H
+
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/time64.h>
+#include <linux/types.h>
+
+#include "budget.h"
+
+/*
+ * Virtual time.
+ */
+
+/* Virtual times wrap around; two of them are less than half of the range apart. */
+static inline bool kf_vtime_before(u64 vtime, u64 than)
+{
+	return (s64)(vtime - than) < 0;
+}
+
+static inline u64 kf_vtime_max(u64 a, u64 b)
+{
+	return kf_vtime_before(a, b) ? b : a;
+}
+
+/**
+ * kf_vtime_of - what a cost is in virtual time
+ * @cost_bytes: what a request is charged, below 2^33
+ * @share: the cgroup's share of the device, KF_SHARE_ONE for all of it; not 0
+ */
+static inline u64 kf_vtime_of(u64 cost_bytes, u64 share)
+{
+	return div64_u64(cost_bytes << KF_SHARE_SHIFT, share);
+}
+
+/* Who may dispatch, and how far ahead. */
+struct kf_clock {
+	u64 vtime;		/* the least of those that are waited for */
+	u64 lead_bytes;
+	u32 ceiling;		/* of the requests in flight */
+};
+
+/**
+ * kf_clock_may_go - whether a cgroup may dispatch a request
+ * @kc: clock
+ * @vtime: the cgroup's
+ * @nr_in_flight: on the device
+ */
+static inline bool kf_clock_may_go(const struct kf_clock *kc, u64 vtime, u32 nr_in_flight)
+{
+	if (nr_in_flight >= kc->ceiling)
+		return false;
+	return !nr_in_flight || kf_vtime_before(vtime, kc->vtime + kc->lead_bytes);
+}
+
+/**
+ * kf_clock_is_present - whether the others wait for a cgroup
+ * @nr_waiting: its requests that the scheduler has
+ * @nr_in_flight: its requests that the device has
+ * @idle_ns: since the last of those completed
+ * @grace_ns: how long a submitter has for the next one
+ */
+static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idle_ns,
+				       u64 grace_ns)
+{
+	return nr_waiting || nr_in_flight || idle_ns <= grace_ns;
+}
+
+/*
+ * A lead is so many round trips through the device, or this much time: a cgroup whose
+ * only request is in flight stops nobody meanwhile, nor does a submitter's turnaround.
+ * And it is no less than some requests: on a slow disk a request is more than that.
+ */
+#define KF_LEAD_TRIPS		4
+#define KF_LEAD_NS		(2ULL * NSEC_PER_MSEC)
+#define KF_LEAD_REQUESTS	8
+/*
+ * The clock is read by all CPUs, so it is not set for each request, but so often in a
+ * round trip: what others may dispatch comes in steps, and a device that is now full, now
+ * half empty does less.
+ */
+#define KF_CLOCK_STEPS		4
+
+static inline u64 kf_clock_lead_ns(u64 alone_ns)
+{
+	return max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
+}
+
+static inline u64 kf_clock_step_ns(u64 alone_ns)
+{
+	return alone_ns / KF_CLOCK_STEPS;
+}
+
+/**
+ * kf_clock_lead_bytes - how far a cgroup may be ahead of the clock
+ * @bytes_per_s: what the device does
+ * @alone_ns: what a request takes that is alone in it
+ * @mean_cost_bytes: of a request
+ */
+static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 alone_ns, u64 mean_cost_bytes)
+{
+	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, kf_clock_lead_ns(alone_ns),
+					      NSEC_PER_SEC),
+		     KF_LEAD_REQUESTS * mean_cost_bytes);
+}
+
+/**
+ * kf_slice_bytes - what a hardware context takes of a cgroup's share at a time
+ * @lead_bytes: from kf_clock_lead_bytes()
+ * @share: the cgroup's
+ * @nr_hctx: hardware contexts there are
+ * @cost_bytes: of the request that goes next
+ *
+ * A vtime is charged for a slice, not for each request, so that the CPUs do not all
+ * write to it. All slices of a cgroup together are half of a lead.
+ */
+static inline u64 kf_slice_bytes(u64 lead_bytes, u64 share, u32 nr_hctx, u32 cost_bytes)
+{
+	return max_t(u64, mul_u64_u64_shr(lead_bytes, share, KF_SHARE_SHIFT) / (2 * nr_hctx),
+		     cost_bytes);
+}
+
+/* How far a cgroup may stay behind the others, in leads; in its own requests. */
+#define KF_LAG_LEADS		2
+#define KF_LAG_REQUESTS		4
+
+/**
+ * kf_clock_lag_bytes - how far behind a cgroup may be that is not waited for
+ * @lead_bytes: from kf_clock_lead_bytes()
+ * @mean_cost_bytes: of its requests
+ * @share: its share
+ *
+ * What it missed by that much it gets back. More is not saved for it: it cannot use it.
+ */
+static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 share)
+{
+	return max_t(u64, KF_LAG_LEADS * lead_bytes,
+		     KF_LAG_REQUESTS * kf_vtime_of(mean_cost_bytes, share));
+}
+
+/**
+ * kf_clock_is_awaited - whether others wait for a cgroup that is present
+ * @nr_own: requests it keeps outstanding
+ * @request_share: its share of the requests, see kf_request_share()
+ * @bdp_milli: bandwidth-delay product, thousandths of a request
+ * @nr_all: requests that all cgroups keep outstanding; the product is no more than that
+ * @depth_pct: so many percent of its share of that make it worth to wait
+ * @was_awaited: so far; then a little less will do, so that it does not change to and fro
+ *
+ * With 100, a cgroup is waited for if it would have its share of what the device does
+ * now, were it alone there: @nr_own requests that take the time of one alone. With
+ * less, the device is emptied further for the sake of shares than that, and does less;
+ * 0: whatever it costs. A cgroup with fewer requests is limited by its own depth.
+ */
+static inline bool kf_clock_is_awaited(u32 nr_own, u64 request_share, u32 bdp_milli,
+				       u32 nr_all, u32 depth_pct, bool was_awaited)
+{
+	u64 bdp = min_t(u64, bdp_milli, nr_all * 1000ULL);
+	u64 need = mul_u64_u64_shr(bdp * depth_pct / 100, request_share, KF_SHARE_SHIFT);
+
+	if (!was_awaited)
+		need += need / 4;
+	return nr_own * 1000ULL >= need;
+}
+
+/*
+ * The ceiling.
+ */
+
+/* Kinds of requests that take different times: reads, writes; of those, large ones. */
+#define KF_NR_KINDS		4U
+#define KF_LARGE_BYTES		262144U
+
+static inline unsigned int kf_kind(bool is_write, u32 bytes)
+{
+	return is_write + 2 * (bytes >= KF_LARGE_BYTES);
+}
+
+/* The time alone is the median of so many requests, odd. */
+#define KF_ALONE_SAMPLES	15U
+
+/* One kind. */
+struct kf_band_kind {
+	u64 nr_done;			/* since the last look */
+	u64 rate;			/* completions a second, of a full device */
+	u32 alone_us[KF_ALONE_SAMPLES];	/* a ring */
+	u32 nr_alone;			/* samples ever; wraps */
+	u32 nr_probed;			/* in this probe */
+	u64 alone_ns;			/* their median; 0: not known */
+};
+
+/*
+ * A probe empties the device to see what a request takes, and fills it for the rate if
+ * that decides whether a cgroup is waited for. While cgroups wait for each other the
+ * device is not full, so its rate does not tell what it can do.
+ */
+enum kf_band_phase {
+	KF_BAND_STEADY,
+	KF_BAND_EMPTY,		/* one in flight at a time */
+	KF_BAND_FILL,		/* no cgroup waits for another */
+	KF_BAND_FULL,		/* likewise, and the rate counts */
+};
+
+struct kf_band {
+	struct kf_band_kind kind[KF_NR_KINDS];
+	u64 look_ns;			/* when the last look was */
+	u64 done_bytes;			/* since then */
+	bool was_held;			/* a cgroup had to wait for another since then */
+	bool was_full;			/* nearly as many were in flight as may be */
+	u64 bytes_per_s;		/* forgotten slowly */
+	u64 mean_cost_bytes;
+	u32 bdp_milli;			/* thousandths of a request */
+	u64 alone_ns;			/* of a request of the mix */
+	u32 ceiling;
+	u32 nr_all;			/* requests outstanding */
+	bool must_fill;			/* see kf_band_must_fill() */
+	enum kf_band_phase phase;
+	u64 probe_ns;			/* when the probe began, or the next one is to */
+	u64 probed_ns;			/* when the last one ended */
+	u64 probe_took_ns;		/* of that, to empty the device */
+	u64 fill_ns;			/* not before that is it filled */
+	u32 probe_left;			/* requests until the device is emptied no more */
+	u64 rate_seen;			/* soon after the last probe; 0: not yet */
+	u32 looks_left;			/* until then */
+	u32 nr_other;			/* looks in a row at which it was another */
+	u32 nr_probes, nr_fills;
+};
+
+/* A look is of so many requests and so long, at least. */
+#define KF_LOOK_NS		(5 * NSEC_PER_MSEC)
+#define KF_LOOK_NR		100
+#define KF_FULL_NR		32U
+/* What is known of rates moves by one part in so many at a look. */
+#define KF_RATE_SHIFT_UP	3
+#define KF_BYTES_SHIFT		6
+
+/*
+ * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
+ * What the product does not tell: a disk that turns chooses from its queue, and one that
+ * writes from a buffer has reads wait for programs; both do more with every request. So
+ * any disk has as many as a SATA disk's queue holds.
+ */
+#define KF_CEILING_PCT		300
+#define KF_CEILING_MIN		32U
+
+/*
+ * A probe empties the device until there are so many samples of each kind, or so many
+ * requests were served. There is one in this time, or soon after the rate has changed by
+ * half; and of all time the device is empty for no more than one part in so many.
+ */
+#define KF_PROBE_NR		(KF_ALONE_SAMPLES / 2 + 1)
+#define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
+#define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
+#define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
+/* To fill it takes a while to be made up for: less often. */
+#define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
+#define KF_PROBE_PART		64
+/* After so many looks what a probe stopped is served, and another rate is no accident. */
+#define KF_PROBE_LOOKS		8U
+
+/* Whether a request was nearly alone that saw so many others when it came and went. */
+static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before, u32 nr_after)
+{
+	u32 nr = max(nr_before, nr_after);
+
+	return !nr || nr * 8000ULL <= kb->bdp_milli;
+}
+
+static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
+{
+	u32 sorted[KF_ALONE_SAMPLES], nr = min(kind->nr_alone, KF_ALONE_SAMPLES), i, j;
+
+	for (i = 0; i < nr; i++) {
+		for (j = i; j && sorted[j - 1] > kind->alone_us[i]; j--)
+			sorted[j] = sorted[j - 1];
+		sorted[j] = kind->alone_us[i];
+	}
+	return nr ? (u64)sorted[nr / 2] * NSEC_PER_USEC : 0;
+}
+
+/* Whether a probe has seen every kind that is an eighth of the load or more. */
+static inline bool kf_band_has_probed(const struct kf_band *kb)
+{
+	u64 sum = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		sum += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		if (kb->kind[id].rate * 8 > sum && kb->kind[id].nr_probed < KF_PROBE_NR)
+			return false;
+	return sum;
+}
+
+/* No more than so many in flight now. */
+static inline u32 kf_band_ceiling(const struct kf_band *kb)
+{
+	return kb->phase == KF_BAND_EMPTY ? 1 : kb->ceiling;
+}
+
+/* Whether cgroups wait for each other now. */
+static inline bool kf_band_may_hold(const struct kf_band *kb)
+{
+	return kb->phase != KF_BAND_FILL && kb->phase != KF_BAND_FULL;
+}
+
+/**
+ * kf_band_dispatch - a request goes to the device
+ * @kb: band
+ * @nr_before: requests in flight before it
+ */
+static inline void kf_band_dispatch(struct kf_band *kb, u32 nr_before)
+{
+	if (nr_before >= kb->ceiling - kb->ceiling / 8)
+		kb->was_full = true;
+}
+
+static inline void kf_band_init(struct kf_band *kb)
+{
+	*kb = (struct kf_band){
+		.ceiling = KF_CEILING_MIN,
+		.looks_left = KF_PROBE_LOOKS,
+	};
+}
+
+/* What completes from now on is another look. */
+static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
+{
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_done = 0;
+	kb->look_ns = now_ns;
+	kb->done_bytes = 0;
+	kb->was_held = false;
+	kb->was_full = false;
+}
+
+static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
+{
+	kb->phase = KF_BAND_STEADY;
+	kb->probed_ns = now_ns;
+	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
+	kb->rate_seen = 0;
+	kb->nr_other = 0;
+	kb->looks_left = KF_PROBE_LOOKS;
+}
+
+/**
+ * kf_band_done - a request completed
+ * @kb: band
+ * @id: from kf_kind()
+ * @cost_bytes: what it was charged
+ * @nr_before: other requests in flight when it was dispatched
+ * @nr_after: and now
+ * @io_ns: from dispatch to completion
+ * @now_ns: time
+ *
+ * Return: whether more may go now.
+ */
+static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
+				u32 nr_before, u32 nr_after, u64 io_ns, u64 now_ns)
+{
+	struct kf_band_kind *kind = &kb->kind[id];
+
+	kind->nr_done++;
+	kb->done_bytes += cost_bytes;
+	if (kf_band_is_alone(kb, nr_before, nr_after)) {
+		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
+			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
+		kind->alone_ns = kf_band_median_ns(kind);
+		kind->nr_probed++;
+	}
+	if (kb->phase != KF_BAND_EMPTY || nr_before)
+		return false;
+	if (--kb->probe_left && !kf_band_has_probed(kb))
+		return false;
+	kb->probe_took_ns = now_ns - kb->probe_ns;
+	kf_band_next_look(kb, now_ns);
+	if (kb->must_fill && now_ns >= kb->fill_ns) {
+		kb->phase = KF_BAND_FILL;
+		kb->fill_ns = now_ns + KF_FILL_NS;
+		kb->nr_fills++;
+	} else {
+		kf_band_end_probe(kb, now_ns);
+	}
+	return true;
+}
+
+static inline void kf_band_begin_probe(struct kf_band *kb, u64 now_ns)
+{
+	unsigned int id;
+
+	kb->phase = KF_BAND_EMPTY;
+	kb->nr_probes++;
+	kb->probe_ns = now_ns;
+	kb->probe_left = KF_PROBE_NR_MAX;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_probed = 0;
+}
+
+/* What is known may be wrong. */
+static inline void kf_band_probe_soon(struct kf_band *kb)
+{
+	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
+					    kb->probe_took_ns * KF_PROBE_PART);
+
+	kb->probe_ns = min(kb->probe_ns, soon_ns);
+	kb->fill_ns = 0;
+}
+
+/* The rate is another than after the last probe: the next one is due soon. */
+static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
+{
+	bool is_other = 2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen;
+
+	if (!kb->rate_seen) {
+		if (!--kb->looks_left)
+			kb->rate_seen = rate;
+		return;
+	}
+	/* Not at one look: collection stalls a disk for a moment. */
+	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
+	if (kb->nr_other == KF_PROBE_LOOKS)
+		kf_band_probe_soon(kb);
+}
+
+/**
+ * kf_band_must_fill - whether what the device can do decides anything
+ * @kb: band
+ * @must_fill: it does
+ * @nr_all: requests that all cgroups keep outstanding
+ *
+ * If it did not so far the next probe is due soon.
+ */
+static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u32 nr_all)
+{
+	if (must_fill && !kb->must_fill)
+		kf_band_probe_soon(kb);
+	kb->must_fill = must_fill;
+	kb->nr_all = nr_all;
+}
+
+/*
+ * What each kind's rate tells of the device. One that is not full could do more: then
+ * a rate tells nothing unless it is higher.
+ */
+static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rate)
+{
+	bool is_full = kb->was_full || !kb->was_held;
+	u64 known = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		known += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		struct kf_band_kind *kind = &kb->kind[id];
+		u64 now = div64_u64(kind->nr_done * NSEC_PER_SEC, elapsed_ns);
+
+		if (kb->phase == KF_BAND_FULL || !known || rate > known + known / 2)
+			kind->rate = now;
+		else if (is_full || rate > known)
+			kind->rate = kind->rate - (kind->rate >> KF_RATE_SHIFT_UP) +
+				     (now >> KF_RATE_SHIFT_UP);
+	}
+}
+
+static inline void kf_band_set(struct kf_band *kb)
+{
+	u64 bdp_milli = 0, rate = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		const struct kf_band_kind *kind = &kb->kind[id];
+
+		rate += kind->rate;
+		bdp_milli += mul_u64_u64_div_u64(kind->rate, kind->alone_ns,
+						 NSEC_PER_SEC / 1000);
+	}
+	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
+	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
+	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
+}
+
+/*
+ * Enough completed. While the device is filled, shares are not kept: then once as many
+ * as are in flight, and a few more to tell the rate.
+ */
+static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u64 elapsed_ns)
+{
+	u32 nr_in_flight = min(kb->nr_all, kb->ceiling);
+
+	switch (kb->phase) {
+	case KF_BAND_EMPTY:
+		return false;
+	case KF_BAND_FILL:
+		return nr_done >= nr_in_flight;
+	case KF_BAND_FULL:
+		return nr_done >= max(nr_in_flight, KF_FULL_NR);
+	default:
+		return nr_done >= KF_LOOK_NR && elapsed_ns >= KF_LOOK_NS;
+	}
+}
+
+/**
+ * kf_band_look - set the band by what completed since the last look
+ * @kb: band, from kf_band_init()
+ * @now_ns: time
+ *
+ * Return: whether enough did.
+ */
+static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
+{
+	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, rate;
+	u32 ceiling = kb->ceiling;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		nr_done += kb->kind[id].nr_done;
+	if (!kf_band_look_is_long(kb, nr_done, elapsed_ns))
+		return false;
+
+	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
+	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
+	kb->bytes_per_s = max(mul_u64_u64_div_u64(kb->done_bytes, NSEC_PER_SEC, elapsed_ns),
+			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BYTES_SHIFT));
+	if (kb->phase != KF_BAND_FILL)
+		kf_band_see_rates(kb, elapsed_ns, rate);
+	kf_band_set(kb);
+
+	if (kb->phase == KF_BAND_FILL)
+		kb->phase = KF_BAND_FULL;
+	else if (kb->phase == KF_BAND_STEADY)
+		kf_band_see_change(kb, rate);
+	else if (kb->ceiling > ceiling + ceiling / 4 && kb->nr_all > ceiling)
+		/* It was not full: more will show more. */
+		kb->phase = KF_BAND_FILL;
+	else
+		kf_band_end_probe(kb, now_ns);
+	if (kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
+		kf_band_begin_probe(kb, now_ns);
+	kf_band_next_look(kb, now_ns);
+	return true;
+}
+
+#endif /* _KF_CLOCK_H */
