@@ -258,6 +258,8 @@ func doSwap(w *world, a *actor, _ script.Op) error {
 				}
 			}
 			a.doing.Store("swapoff and swapon")
+			w.swapping.Store(true)
+			defer w.swapping.Store(false)
 			if err := swap(unix.SYS_SWAPOFF, d); err != nil {
 				return err
 			}

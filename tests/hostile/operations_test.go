@@ -47,8 +47,18 @@ func doQueues(w *world, a *actor, op script.Op) error {
 	if d == nil {
 		return errNothing
 	}
+	if changesMeetSwitches {
+		w.loading.Lock()
+		defer w.loading.Unlock()
+	}
 	return a.put(filepath.Join(d.config, "submit_queues"), fmt.Sprint(1+op.B%2))
 }
+
+// changesMeetSwitches is set on kernels that let a scheduler start while the number of
+// hardware queues changes, between its own switch to none and the new queues: these
+// then have no tags, and the next request oopses in blk_mq_get_tag(), whatever the
+// scheduler. Since 6.16 the two exclude each other.
+var changesMeetSwitches = isOlderThan(6, 16)
 
 // garbage is what no file expects.
 var garbage = []string{

@@ -131,9 +131,15 @@ func eachTask(fn func(tid int, dir string)) {
 func (v *watcher) tasks() (worst time.Duration) {
 	eachTask(func(_ int, dir string) {
 		text, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err == nil && isBlocked(string(text)) {
-			worst = max(worst, v.age(dir, get(filepath.Join(dir, "schedstat"))))
+		if err != nil || !isBlocked(string(text)) {
+			return
 		}
+		// It waits for the memory of a process, which swapoff holds while it reads back
+		// page after page.
+		if v.w.swapping.Load() && strings.Contains(string(text), "(khugepaged)") {
+			return
+		}
+		worst = max(worst, v.age(dir, get(filepath.Join(dir, "schedstat"))))
 	})
 	return worst
 }

@@ -30,9 +30,12 @@ type world struct {
 	ending  atomic.Bool // loads start no more
 	calm    atomic.Bool // actors do nothing for a while
 	over    atomic.Bool // actors end
-	// loading is held for writing while a scheduler's module is loaded, on kernels
-	// with a fault there (looksUpTwice).
+	// loading is held for reading by a switch, and for writing by what a kernel cannot do
+	// meanwhile: load a scheduler's module (looksUpTwice), or change the number of
+	// hardware queues (changesMeetSwitches).
 	loading sync.RWMutex
+	// swapping is set during swapoff.
+	swapping atomic.Bool
 
 	mu       sync.Mutex
 	counts   map[string]int
