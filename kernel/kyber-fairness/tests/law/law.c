@@ -2,7 +2,7 @@
 /*
  * law: compare laws of sharing on model disks.
  *
- * usage: law [--markdown] [--verbose] [--only TEXT] [--sched NAMES]
+ * usage: law [--markdown] [--verbose] [--only TEXT] [--sched NAMES] [--seed N]
  *
  * For each case and scheduler: each container's share, the largest error of one
  * against what its weight says, the total, the most that exact shares allow, and the
@@ -21,6 +21,7 @@
 static struct {
 	bool markdown, verbose;
 	const char *only, *sched;
+	u64 seed;
 } law_options;
 
 static const struct law_sched * const law_scheds[] = {
@@ -364,7 +365,7 @@ static void law_compare(const struct law_case *c)
 		fflush(stdout);
 		if (sched == &law_clock)
 			law_check(c, &row);
-		if (sched == &law_today)
+		if (sched == &law_today && !law_options.seed)
 			law_check_today(c, &law_result_of);
 	}
 }
@@ -376,6 +377,7 @@ int main(int argc, char **argv)
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "only", required_argument, NULL, 'o' },
 		{ "sched", required_argument, NULL, 's' },
+		{ "seed", required_argument, NULL, 'n' },
 		{ },
 	};
 	struct law_cases cases;
@@ -393,6 +395,9 @@ int main(int argc, char **argv)
 		case 'o':
 			law_options.only = optarg;
 			break;
+		case 'n':
+			law_options.seed = strtoull(optarg, NULL, 10);
+			break;
 		case 's':
 			law_options.sched = optarg;
 			break;
@@ -401,6 +406,8 @@ int main(int argc, char **argv)
 		}
 	law_make_cases(&cases);
 	law_head();
+	for (i = 0; law_options.seed && i < cases.nr; i++)
+		cases.of[i].seed = law_options.seed;
 	for (i = 0; i < cases.nr; i++)
 		if (!law_options.only || strstr(cases.of[i].name, law_options.only))
 			law_compare(&cases.of[i]);
