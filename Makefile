@@ -86,7 +86,8 @@ results: ## measure anew what is older than its sources: ONLY='kf-*' for some; a
 docs: ## fill the tables and plots of README and docs/ with results/
 	go run ./cmd/isolio-results docs
 
-verify: modules ## measure one small case again, and compare it with its result
+verify: modules ## list the results that are older than their sources; measure one small case again and compare it with its result
+	@go run ./cmd/isolio-results list
 	go run ./cmd/isolio-results verify kf-nested nvme
 
 test: test-c test-go test-vm ## run all tests: C, Go and command line, modules on a booted kernel
