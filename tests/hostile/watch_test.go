@@ -196,9 +196,10 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^(hpet: Lost|clocksource: )`,
 	`^smpboot: do_boot_cpu failed\(-1\)`, // a CPU that does not start within 10 s, for the same reason
 	`callbacks suppressed$`,
-	`^nvme nvme\d+: `,                          // its controller is reset
-	`^(fio\[\d+\]: segfault| in fio\[|Code: )`, // fio's own, where it ends while a job starts
-	`^block device autoloading is deprecated`,  // a disk is opened that was just removed
+	`^nvme nvme\d+: `,                                           // its controller is reset
+	`^mmc\d+: (Timeout waiting for hardware interrupt|sdhci: )`, // a CPU that leaves, or gets no time, takes it late; the request is sent again
+	`^(fio\[\d+\]: segfault| in fio\[|Code: )`,                  // fio's own, where it ends while a job starts
+	`^block device autoloading is deprecated`,                   // a disk is opened that was just removed
 }, "|"))
 
 // showRecent prints what the actors did last beside a line of the log, unless it

@@ -255,6 +255,10 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 			}
 			cells = append(cells, name)
 			for _, c := range b.Columns {
+				if !s.has(c.Container) && slices.ContainsFunc(sources, func(o source) bool { return o.has(c.Container) }) {
+					cells = append(cells, "-")
+					continue
+				}
 				text, err := s.cell(p, name, c)
 				if err != nil {
 					return "", err
@@ -379,6 +383,11 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 		rows = append(rows, cells)
 	}
 	return markdown(rows, 1), nil
+}
+
+// has tells whether the case has a container of that name.
+func (s source) has(container string) bool {
+	return slices.ContainsFunc(s.k.Containers, func(c experiment.Container) bool { return c.Name == container })
 }
 
 func heading(given, otherwise string) string {
