@@ -77,16 +77,18 @@ func runCommand(tree *string) *cobra.Command {
 	return cmd
 }
 
-// version is the tree's name for itself, with a mark if what is measured was changed.
+// version is the tree's, as scripts/version has it, with a mark only if what is measured
+// was changed.
 func version(ctx context.Context, tree string) (string, error) {
-	text, err := exec.CommandContext(ctx, "git", "-C", tree, "describe", "--always").Output()
+	text, err := exec.CommandContext(ctx, filepath.Join(tree, "scripts", "version")).Output()
 	if err != nil {
-		return "", fmt.Errorf("git describe: %w; results name the version that was measured, so this takes a git tree", err)
+		return "", fmt.Errorf("scripts/version: %w; results name the version that was measured, so this takes a git tree", err)
 	}
-	name := strings.TrimSpace(string(text))
+	const mark = ".dirty"
+	name := strings.TrimSuffix(strings.TrimSpace(string(text)), mark)
 	err = exec.CommandContext(ctx, "git", "-C", tree, "diff", "--quiet", "HEAD", "--", "kernel", "libaps", "internal", "experiments").Run()
 	if _, changed := errors.AsType[*exec.ExitError](err); changed {
-		return name + "-dirty", nil
+		return name + mark, nil
 	}
 	return name, err
 }
