@@ -60,7 +60,7 @@ static void who_may_go(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kf_clock_may_go(&kc, 900, 7));
 	KUNIT_EXPECT_TRUE(test, kf_clock_may_go(&kc, 1099, 7));
 	KUNIT_EXPECT_FALSE(test, kf_clock_may_go(&kc, 1100, 7));
-	/* An empty device waits for nobody, a full one takes nothing. */
+	/* An empty device takes any cgroup, a full one takes none. */
 	KUNIT_EXPECT_TRUE(test, kf_clock_may_go(&kc, 5000, 0));
 	KUNIT_EXPECT_FALSE(test, kf_clock_may_go(&kc, 900, 8));
 }

@@ -54,7 +54,7 @@ static struct count_line *count_line_of(uintptr_t line)
 	abort();
 }
 
-/* Requests, and this thread's stack, are nobody's but the request's. */
+/* Accesses to requests and to this thread's stack are not counted. */
 static bool count_is_ignored(uintptr_t at)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);

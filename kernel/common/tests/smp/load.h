@@ -236,7 +236,7 @@ static bool smp_complete(struct smp_cpu *sc)
 	return true;
 }
 
-/* Whether somebody asked for the CPU's hardware context to be run. */
+/* Whether a run of the CPU's hardware context was asked for. */
 static bool smp_must_run(struct smp_cpu *sc)
 {
 	struct blk_mq_hw_ctx *hctx = sc->ctx->hctxs[HCTX_TYPE_READ];

@@ -123,7 +123,7 @@ static void clock_find_awaited(struct clock *kq)
 	kf_band_must_fill(&kq->band, must_fill, nr_all);
 }
 
-/* What a cgroup lags by that nobody waits for it is not kept for ever. */
+/* The lag of a cgroup that is not waited for is not kept for ever. */
 static void clock_forgive(struct clock *kq, struct clock_group *kg)
 {
 	u64 lag = kf_clock_lag_bytes(kq->clock.lead_bytes, kg->mean_cost_bytes, kg->share);

@@ -25,7 +25,7 @@ struct hlist_head {
 	     pos; pos = pos->member.next ?				\
 	     container_of(pos->member.next, typeof(*pos), member) : NULL)
 
-/* Counts on each CPU, as while nobody kills it. */
+/* Counts on each CPU, as the kernel counts until the reference is killed. */
 struct percpu_ref {
 	u64 *count;
 	bool is_dying;

@@ -41,7 +41,7 @@ typedef u32 blk_mq_req_flags_t;
 typedef unsigned int blk_insert_t;
 typedef unsigned int umode_t;
 
-/* Operations and flags of requests; what they are matters to nobody but this. */
+/* Operations and flags of requests; their values matter only here. */
 #define REQ_OP_MASK	0xffU
 #define REQ_OP_READ	0U
 #define REQ_OP_WRITE	1U
@@ -101,7 +101,7 @@ struct blk_mq_hw_ctx {
 	void *sched_data;
 	struct blk_mq_tags *tags, *sched_tags;
 	unsigned int queue_num, numa_node, nr_ctx;
-	/* Somebody asked for it to be run; the CPUs mapped to it look at it. */
+	/* A run was asked for; the CPUs mapped to it look at this. */
 	unsigned int must_run ____cacheline_aligned;
 	unsigned int must_restart;
 } ____cacheline_aligned;

@@ -81,7 +81,7 @@ static inline int list_is_singular(const struct list_head *head)
 	return !list_empty(head) && head->next == head->prev;
 }
 
-/* Without a lock: whoever deletes an entry writes both of its pointers. */
+/* Without a lock: deleting an entry writes both of its pointers. */
 #define list_empty_careful(head)	list_empty(head)
 
 static inline void list_splice_tail_init(struct list_head *from,

@@ -4,7 +4,7 @@
 
 #define cond_resched()	do { } while (0)
 
-/* The task that submits: one that nobody kills, in the cgroup that the test says. */
+/* The submitting task: it is never killed, and is in the cgroup that the test says. */
 struct task_struct {
 	unsigned int flags;
 };

@@ -68,7 +68,7 @@ shim_uncounted static __attribute__((__noinline__, unused)) void shim_lock_slow(
 	if (__atomic_compare_exchange_n(&lock->word, &word, 1, false,
 					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return;
-	/* Somebody waits behind us, or is about to. */
+	/* Another waiter is behind this one, or about to be. */
 	__atomic_store_n(&lock->locked, 1, __ATOMIC_SEQ_CST);
 	while (!(next = __atomic_load_n(&me->next, __ATOMIC_ACQUIRE)))
 		shim_relax(&spins);
