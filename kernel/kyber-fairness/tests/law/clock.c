@@ -302,7 +302,7 @@ static void clock_set_band(struct clock *kq)
 	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns);
 }
 
-/* Ten times a second: who is still there, and who is waited for. */
+/* Ten times a second: which cgroups are present, and which are waited for. */
 static void clock_work(struct clock *kq, u64 now_ns)
 {
 	bool changed = false;
