@@ -31,12 +31,17 @@ static void on_signal(int nr)
 	stop = 1;
 }
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static int usage(FILE *to)
@@ -46,7 +51,7 @@ static int usage(FILE *to)
 		"Read FILE (a disk, or a file on one) at random and show how long it takes.\n"
 		"  -c  reads to do (until interrupted)   -i  between them (1000; 0: none)\n"
 		"  -s  bytes of one (4096)               -m  interrupt, poll, hybrid, aps, ring-hybrid (aps)\n"
-		"  -f  wait for interrupts where the disk has no poll queues\n"
+		"  -f  use what there is: interrupts without poll queues, preadv2() without io_uring\n"
 		"  -q  only the summary\n");
 	return to == stderr ? 2 : 0;
 }
@@ -114,7 +119,21 @@ static double percentile_us(const struct times *t, uint64_t ppm)
 	return (double)t->ns[rank ? rank - 1 : 0] / 1e3;
 }
 
-static void summarize(const char *name, struct aps *ctx, struct times *t, size_t bytes)
+struct ping {
+	const char *name;
+	uint64_t count;
+	unsigned long interval_ms;
+	size_t bytes;
+	bool quiet;
+};
+
+/* What is read. */
+struct target {
+	struct aps *ctx;
+	int file;
+};
+
+static void summarize(const struct ping *p, const struct target *on, struct times *t, uint64_t cpu_ns)
 {
 	struct aps_stats s;
 	uint64_t sum = 0;
@@ -125,8 +144,10 @@ static void summarize(const char *name, struct aps *ctx, struct times *t, size_t
 	for (i = 0; i < t->nr; i++)
 		sum += t->ns[i];
 	qsort(t->ns, t->nr, sizeof(*t->ns), compare);
-	aps_get_stats(ctx, &s);
-	printf("\n--- %s: %zu reads of %zu bytes, %s ---\n", name, t->nr, bytes, aps_mode_name(aps_mode(ctx)));
+	aps_get_stats(on->ctx, &s, sizeof(s));
+	printf("\n--- %s: %zu reads of %zu bytes, %s%s ---\n", p->name, t->nr, p->bytes,
+	       aps_mode_name((enum aps_mode)aps_file_mode(on->ctx, on->file)),
+	       s.backend == APS_BACKEND_SYNC ? ", without io_uring" : "");
 	printf("min %.1f, mean %.1f, 50%% %.1f, 99%% %.1f, 99.9%% %.1f, 99.99%% %.1f, max %.1f us\n",
 	       (double)t->ns[0] / 1e3, (double)sum / (double)t->nr / 1e3, percentile_us(t, 500000),
 	       percentile_us(t, 990000), percentile_us(t, 999000), percentile_us(t, 999900),
@@ -135,18 +156,10 @@ static void summarize(const char *name, struct aps *ctx, struct times *t, size_t
 	       "%" PRIu64 " sleeps, %" PRIu64 " too long; margin %.2f; CPU %.1f us a read\n",
 	       s.nr_waits[APS_WAIT_INTERRUPT], s.nr_waits[APS_WAIT_POLL], s.nr_waits[APS_WAIT_HYBRID],
 	       s.nr_waits[APS_WAIT_DEEP], s.nr_sleeps, s.nr_oversleeps, s.margin_ppm / 1e6,
-	       (double)s.cpu_ns / (double)t->nr / 1e3);
+	       (double)cpu_ns / (double)t->nr / 1e3);
 }
 
-struct ping {
-	const char *name;
-	uint64_t count;
-	unsigned long interval_ms;
-	size_t bytes;
-	bool quiet;
-};
-
-static int ping(const struct ping *p, struct aps *ctx, uint64_t places, struct times *t)
+static int ping(const struct ping *p, const struct target *on, uint64_t places, struct times *t)
 {
 	uint64_t random = 88172645463325252ull, i;
 	void *buf;
@@ -156,7 +169,7 @@ static int ping(const struct ping *p, struct aps *ctx, uint64_t places, struct t
 	for (i = 0; !stop && (!p->count || i < p->count); i++) {
 		off_t offset = (off_t)(next_random(&random) % places * p->bytes);
 		uint64_t began_ns = now_ns();
-		ssize_t n = aps_read(ctx, buf, p->bytes, offset);
+		ssize_t n = aps_read(on->ctx, on->file, buf, p->bytes, offset);
 		uint64_t ns = now_ns() - began_ns;
 
 		if (n < 0 || add(t, ns)) {
@@ -205,7 +218,7 @@ static bool take_option(int option, struct ping *p, struct aps_options *o)
 		mode = aps_parse_mode(optarg);
 		if (mode < 0)
 			return false;
-		o->mode = (enum aps_mode)mode;
+		o->mode = (uint32_t)mode;
 		return true;
 	case 'f':
 		o->flags |= APS_FALLBACK;
@@ -224,11 +237,12 @@ int main(int argc, char **argv)
 	struct sigaction act = { .sa_handler = on_signal };
 	struct times t = { 0 };
 	struct aps_options o;
-	struct aps *ctx;
+	struct target on = { 0 };
+	uint64_t cpu_ns;
 	int64_t bytes;
 	int option, fd, err;
 
-	aps_options_init(&o);
+	aps_options_init(&o, sizeof(o));
 	o.depth = 1;
 	while ((option = getopt(argc, argv, "c:i:s:m:fqh")) != -1) {
 		if (option == 'h')
@@ -245,14 +259,18 @@ int main(int argc, char **argv)
 	bytes = file_bytes(fd);
 	if (bytes < (int64_t)p.bytes)
 		return fail("size", p.name, bytes < 0 ? (int)bytes : -ENODATA);
-	err = aps_open(&ctx, fd, &o);
+	err = aps_open(&on.ctx, &o);
 	if (err)
 		return fail("aps_open", p.name, err);
+	on.file = aps_add_file(on.ctx, fd);
+	if (on.file < 0)
+		return fail("aps_add_file", p.name, on.file);
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
-	err = ping(&p, ctx, (uint64_t)bytes / p.bytes, &t);
-	summarize(p.name, ctx, &t, p.bytes);
-	aps_close(ctx);
+	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	err = ping(&p, &on, (uint64_t)bytes / p.bytes, &t);
+	summarize(&p, &on, &t, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+	aps_close(on.ctx);
 	free(t.ns);
 	close(fd);
 	return err ? fail("read", p.name, err) : 0;

@@ -26,6 +26,7 @@ struct engine_options {
 
 struct engine {
 	struct aps *ctx;
+	int file;
 	struct aps_event *events;
 };
 
@@ -114,11 +115,11 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 	fio_ro_check(td, io_u);
 	switch (io_u->ddir) {
 	case DDIR_READ:
-		err = aps_queue_read(e->ctx, io_u->xfer_buf, io_u->xfer_buflen,
+		err = aps_queue_read(e->ctx, e->file, io_u->xfer_buf, io_u->xfer_buflen,
 				     (off_t)io_u->offset, io_u);
 		break;
 	case DDIR_WRITE:
-		err = aps_queue_write(e->ctx, io_u->xfer_buf, io_u->xfer_buflen,
+		err = aps_queue_write(e->ctx, e->file, io_u->xfer_buf, io_u->xfer_buflen,
 				      (off_t)io_u->offset, io_u);
 		break;
 	case DDIR_SYNC:
@@ -154,8 +155,8 @@ static int open_context(struct thread_data *td, struct fio_file *f)
 	struct aps_options o;
 	int err;
 
-	aps_options_init(&o);
-	o.mode = (enum aps_mode)eo->mode;
+	aps_options_init(&o, sizeof(o));
+	o.mode = eo->mode;
 	o.depth = td->o.iodepth;
 	o.poll_margin_ppm = eo->poll_margin_ppm;
 	o.hybrid_margin_ppm = eo->hybrid_margin_ppm;
@@ -163,10 +164,19 @@ static int open_context(struct thread_data *td, struct fio_file *f)
 	o.deep_sleep_ppm = eo->deep_sleep_ppm;
 	if (eo->fallback)
 		o.flags |= APS_FALLBACK;
-	err = aps_open(&e->ctx, f->fd, &o);
-	if (err)
+	err = aps_open(&e->ctx, &o);
+	if (err) {
 		td_verror(td, -err, "aps_open");
-	return -err;
+		return -err;
+	}
+	e->file = aps_add_file(e->ctx, f->fd);
+	if (e->file >= 0)
+		return 0;
+	err = -e->file;
+	td_verror(td, err, "aps_add_file");
+	aps_close(e->ctx);
+	e->ctx = NULL;
+	return err;
 }
 
 static int engine_open_file(struct thread_data *td, struct fio_file *f)
@@ -184,14 +194,14 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	return open_context(td, f);
 }
 
-static void show(struct thread_data *td, const struct aps *ctx)
+static void show(struct thread_data *td, const struct engine *e)
 {
 	struct aps_stats s;
 
-	aps_get_stats(ctx, &s);
+	aps_get_stats(e->ctx, &s, sizeof(s));
 	log_info("%s: %s: waits: %llu interrupt, %llu poll, %llu hybrid, %llu deep; sleeps: %llu, "
 		 "%llu too long, late %llu ns each; margin %u ppm; %llu samples\n",
-		 td->o.name, aps_mode_name(aps_mode(ctx)),
+		 td->o.name, aps_mode_name((enum aps_mode)aps_file_mode(e->ctx, e->file)),
 		 (unsigned long long)s.nr_waits[APS_WAIT_INTERRUPT],
 		 (unsigned long long)s.nr_waits[APS_WAIT_POLL],
 		 (unsigned long long)s.nr_waits[APS_WAIT_HYBRID],
@@ -208,7 +218,7 @@ static int engine_close_file(struct thread_data *td, struct fio_file *f)
 
 	if (e && e->ctx) {
 		if (eo->show_stats)
-			show(td, e->ctx);
+			show(td, e);
 		aps_close(e->ctx);
 		e->ctx = NULL;
 	}

@@ -2,91 +2,59 @@
 /*
  * libaps: wait for an ultra-low-latency disk in the way that suits the CPUs.
  *
- * A disk that answers in 10 us is read fastest by a thread that spins until the
- * answer is there. That is right while a CPU is free for it, and wrong when
- * others want the CPU: then the thread that spun is the one that is preempted,
- * and its next request waits for a time slice. libaps looks at what others leave
- * of the CPUs, and polls, sleeps half of the expected time and then polls
- * (hybrid), or sleeps nearly all of it (deep).
+ * A disk that answers in 10 us is read fastest by a thread that spins until the answer is
+ * there. That is right while a CPU is free for it. When others want the CPU, the thread
+ * that spun is preempted, and its next request waits for a time slice. libaps looks at
+ * what others leave of the CPUs, and polls, sleeps half of the expected time and then
+ * polls (hybrid), or sleeps nearly all of it (deep).
+ *
+ *	aps_open(&ctx, NULL);
+ *	file = aps_add_file(ctx, open("/dev/nvme0n1", O_RDONLY | O_DIRECT));
+ *	n = aps_read(ctx, file, buf, 4096, offset);
+ *	aps_close(ctx);
  *
  * Conventions
  *
- * A context belongs to one file and is used by one thread at a time; several
- * threads have a context each. Functions return 0, a number that is not
- * negative, or -errno; errno itself is not touched. There are no threads behind
- * the scenes, and nothing is allocated after aps_open(). Lengths of time are
- * nanoseconds (_ns), fractions are millionths (_ppm), sizes are bytes.
+ * A context is used by one thread at a time; several threads have a context each. It has
+ * as many files as wanted; each I/O names one, by the number that aps_add_file() gave it.
+ * Functions return 0, a number that is not negative, or -errno; errno itself is not
+ * touched. There are no threads behind the scenes. I/O allocates nothing, except that the
+ * first I/O that cannot be polled in a context that polls makes a second ring. Lengths of
+ * time are nanoseconds (_ns), fractions are millionths (_ppm), sizes are bytes.
+ *
+ * What every function with a context may return besides
+ *
+ * -ECHILD: the context was opened before fork(), in the parent, and is the parent's. The
+ * child may only close it. -EPERM: with APS_SINGLE_THREAD, another thread uses it.
  */
 #ifndef APS_H
 #define APS_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include "aps_policy.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** How a context waits. */
-enum aps_mode {
-	APS_INTERRUPT,	/* sleep until the device interrupts */
-	APS_POLL,	/* spin */
-	APS_HYBRID,	/* sleep half of the mean service time, then spin */
-	APS_ADAPTIVE,	/* choose for each I/O, by the CPUs' margin */
-	APS_RING_HYBRID,/* io_uring's own hybrid polling, Linux 6.13 and newer */
+/* How a context does I/O. */
+enum aps_backend {
+	APS_BACKEND_RING,	/* io_uring */
+	APS_BACKEND_SYNC,	/* preadv2() and pwritev2(), one I/O at a time */
 };
 
-/** Ways in which one I/O is waited for; indices of aps_stats.nr_waits. */
-enum aps_wait_kind {
-	APS_WAIT_INTERRUPT,
-	APS_WAIT_POLL,
-	APS_WAIT_HYBRID,
-	APS_WAIT_DEEP,
-	APS_NR_WAIT_KINDS,
+/* What the kernel's ring has; of aps_stats.features. */
+enum aps_features {
+	APS_HAS_COOP_TASKRUN = 1 << 0,	/* completions do not interrupt the thread */
+	APS_HAS_SINGLE_ISSUER = 1 << 1,	/* with APS_SINGLE_THREAD */
+	APS_HAS_DEFER_TASKRUN = 1 << 2,	/* likewise */
+	APS_HAS_FILE_TABLE = 1 << 3,
 };
 
-/** Flags of aps_options. */
-enum aps_flags {
-	/* Without poll queues, wait for interrupts and do not fail. */
-	APS_FALLBACK = 1 << 0,
-	/* Leave the thread's timer slack alone. A sleep is then late by up to it,
-	 * 50 us unless set otherwise: more than an ultra-low-latency disk takes. */
-	APS_KEEP_TIMER_SLACK = 1 << 1,
-};
-
-/** Options of a context. aps_options_init() fills in the defaults. */
-struct aps_options {
-	enum aps_mode mode;		/* APS_ADAPTIVE */
-	unsigned int flags;		/* 0, or of aps_flags */
-	/* I/Os that may be outstanding, 1..4096; 64. */
-	unsigned int depth;
-	/* Margin that others are to have besides while all threads here poll,
-	 * 0..1000000; 200000. Half of what they use is enough if it is less. */
-	uint32_t poll_margin_ppm;
-	/* Margin from which on to sleep up to half and poll, where all threads fit
-	 * into it, up to poll_margin_ppm; 30000. Below it, sleep deep. */
-	uint32_t hybrid_margin_ppm;
-	/* Part of the mean service time for which hybrid sleeps, up to 1000000;
-	 * 500000. */
-	uint32_t hybrid_sleep_ppm;
-	/* The same for deep sleep; 900000. */
-	uint32_t deep_sleep_ppm;
-	/* Sleep no less, because a sleep costs about as much, and no more at once;
-	 * 2000, 10000000. */
-	uint32_t min_sleep_ns;
-	uint32_t max_sleep_ns;
-	/* How often CPU utilisation is read at most, 1000000..1000000000; 20000000. */
-	uint32_t sample_ns;
-	/* Directory that stands for / when /proc and /sys are read; "" is /. It must
-	 * live until aps_open() returns. */
-	const char *root;
-};
-
-/** What a context has done since it was opened. */
+/* What a context has done since it was opened. New members are added at the end. */
 struct aps_stats {
-	uint64_t nr_reads, nr_writes;	/* completed, errors too */
+	uint64_t nr_reads, nr_writes, nr_syncs;	/* completed, errors too */
 	uint64_t nr_errors;		/* of those */
 	uint64_t nr_waits[APS_NR_WAIT_KINDS];
 	uint64_t nr_sleeps;
@@ -95,15 +63,22 @@ struct aps_stats {
 	/* Sleeps after which the completion was there already. */
 	uint64_t nr_oversleeps;
 	uint64_t spun_ns;		/* by the clock */
-	uint64_t cpu_ns;		/* CPU time of the calling thread since aps_open() */
 	uint64_t nr_samples;		/* how often utilisation was read */
+	/* How often it could not be read; the policy then has the last one. */
+	uint64_t nr_failed_samples;
+	uint64_t nr_failed_submits;	/* the kernel took none; the I/Os stayed queued */
 	uint32_t margin_ppm;		/* as of the last decision */
+	uint32_t backend;		/* enum aps_backend */
+	int32_t ring_error;		/* why not a ring: -errno of io_uring_setup(2) */
+	uint32_t features;		/* enum aps_features */
+	uint32_t nr_files;		/* added, and not removed */
+	uint32_t nr_outstanding;	/* I/Os whose event was not taken */
 };
 
-/** A completed I/O. */
+/* A completed I/O. */
 struct aps_event {
 	void *data;	/* as queued */
-	ssize_t result;	/* bytes, fewer than asked for at a file's end; or -errno */
+	ssize_t result;	/* bytes, fewer than asked for at a file's end; 0; or -errno */
 };
 
 struct aps;
@@ -113,59 +88,123 @@ struct aps;
 #define APS_VERSION_MINOR 1
 unsigned int aps_version(void);	/* major << 16 | minor */
 
-void aps_options_init(struct aps_options *options);
+/*
+ * Open a context. options may be NULL. -EINVAL: an option is out of range. -E2BIG: they
+ * have members that this library does not know, not 0. -EOPNOTSUPP: the kernel does not
+ * have APS_RING_HYBRID. -EPERM, -ENOSYS: io_uring is forbidden, and APS_FALLBACK is not
+ * set. -ENOMEM, -EMFILE: as in io_uring_setup(2).
+ */
+int aps_open(struct aps **ctx, const struct aps_options *options);
 
 /*
- * Open a context on a file. options may be NULL. The file descriptor stays the
- * caller's and must stay open; unless mode is APS_INTERRUPT it needs O_DIRECT.
- * -EINVAL: an option is out of range, or no O_DIRECT. -EOPNOTSUPP: the device
- * has no poll queues and APS_FALLBACK is not set, or the kernel does not have
- * APS_RING_HYBRID. -EBADF, -ENOMEM, -EMFILE, -EPERM: as in io_uring_setup(2).
+ * Send what is queued, wait for what is in flight, drop its results, and free the
+ * context. What is in flight on a pipe or a socket is cancelled. -EPERM: another thread uses it, and nothing was done. Another error: memory of
+ * I/Os may still be written to, and nothing was freed; or queued I/Os could not be sent.
  */
-int aps_open(struct aps **ctx, int fd, const struct aps_options *options);
-
-/* Wait for what is outstanding, drop its results, and free the context. */
-void aps_close(struct aps *ctx);
-
-/* How the context waits: that of its options, or APS_INTERRUPT after a fallback. */
-enum aps_mode aps_mode(const struct aps *ctx);
+int aps_close(struct aps *ctx);
 
 /*
- * Read or write and wait for it. Return: bytes, or -errno. A signal does not
- * interrupt it: the memory is the device's until it is done. -EBUSY: queued I/Os
- * are outstanding; their events belong to aps_wait().
+ * Wait for what is in flight, likewise, and keep its results for aps_wait(). With APS_SINGLE_THREAD
+ * the next thread that calls a function has the context from then on. A thread that ends
+ * does this for the contexts that it has.
  */
-ssize_t aps_read(struct aps *ctx, void *buf, size_t bytes, off_t offset);
-ssize_t aps_write(struct aps *ctx, const void *buf, size_t bytes, off_t offset);
-ssize_t aps_readv(struct aps *ctx, const struct iovec *iov, int nr, off_t offset);
-ssize_t aps_writev(struct aps *ctx, const struct iovec *iov, int nr, off_t offset);
+int aps_detach(struct aps *ctx);
 
 /*
- * Queue an I/O; aps_submit() or aps_wait() sends it. data comes back in its
- * event. Memory, and the iovecs, must live until then. Return: 0, or -EAGAIN
- * when as many as options.depth are outstanding.
+ * Add a file. Return: its number. The file descriptor stays the caller's, and must stay
+ * open until aps_remove_file() or aps_close(). To be polled a file needs O_DIRECT and a
+ * disk with poll queues; with APS_FALLBACK others are waited for by interrupts. -EINVAL: no
+ * O_DIRECT. -EOPNOTSUPP: no poll queues. -EBADF, -ENOMEM.
  */
-int aps_queue_read(struct aps *ctx, void *buf, size_t bytes, off_t offset, void *data);
-int aps_queue_write(struct aps *ctx, const void *buf, size_t bytes, off_t offset, void *data);
-int aps_queue_readv(struct aps *ctx, const struct iovec *iov, int nr, off_t offset, void *data);
-int aps_queue_writev(struct aps *ctx, const struct iovec *iov, int nr, off_t offset, void *data);
+int aps_add_file(struct aps *ctx, int fd);
 
-/* Send what is queued. Return: how many were sent, or -errno. */
+/* -EBUSY: its I/Os are outstanding. -ENOENT: there is no such file. */
+int aps_remove_file(struct aps *ctx, int file);
+
+/* How the file is waited for: the context's mode, or APS_INTERRUPT. Or -errno. */
+int aps_file_mode(const struct aps *ctx, int file);
+
+/*
+ * Have the kernel keep this memory mapped, for _fixed I/O. It must live until
+ * aps_unregister_buffers() or aps_close(). -EBUSY: there are some, or I/Os are
+ * outstanding. -ENOMEM: more than RLIMIT_MEMLOCK.
+ */
+int aps_register_buffers(struct aps *ctx, const struct iovec *iov, unsigned int nr);
+int aps_unregister_buffers(struct aps *ctx);
+
+/*
+ * Read or write and wait for it. Return: bytes, or -errno. A signal does not interrupt
+ * it: the memory is the device's until it is done. -EBUSY: queued I/Os are outstanding;
+ * their events belong to aps_wait(). -ENOENT: there is no such file. An I/O that the
+ * kernel did not take is taken back.
+ */
+ssize_t aps_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset);
+ssize_t aps_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset);
+ssize_t aps_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset);
+ssize_t aps_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset);
+/* buf lies in the registered buffer of that number. -EFAULT: it does not. */
+ssize_t aps_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
+		       off_t offset);
+ssize_t aps_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
+			size_t bytes, off_t offset);
+int aps_fsync(struct aps *ctx, int file);
+int aps_fdatasync(struct aps *ctx, int file);
+
+/*
+ * Queue an I/O; aps_submit() or aps_wait() sends it. data comes back in its event.
+ * Memory, and the iovecs, must live until then. A sync covers the writes that were
+ * complete when it was sent. Return: 0, or -EAGAIN when as many as options.depth are
+ * outstanding.
+ */
+int aps_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset, void *data);
+int aps_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset,
+		    void *data);
+int aps_queue_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+		    void *data);
+int aps_queue_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+		     void *data);
+int aps_queue_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
+			 off_t offset, void *data);
+int aps_queue_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
+			  size_t bytes, off_t offset, void *data);
+int aps_queue_fsync(struct aps *ctx, int file, void *data);
+int aps_queue_fdatasync(struct aps *ctx, int file, void *data);
+
+/*
+ * Send what is queued. Return: how many were sent, or -errno. What was not sent stays
+ * queued; aps_cancel() takes it back.
+ */
 int aps_submit(struct aps *ctx);
 
 /*
  * Send what is queued and wait until min I/Os are complete, or as many as are
  * outstanding if that is fewer; take up to max. Return: how many events were
- * written, or -errno. -EINTR: a signal came before min were complete; what
- * completed is taken by the next call. -EINVAL: min is above max.
+ * written, or -errno. -EINTR: a signal came before any was complete. -EINVAL: min is
+ * above max.
  */
 int aps_wait(struct aps *ctx, struct aps_event *events, unsigned int min, unsigned int max);
 
-void aps_get_stats(const struct aps *ctx, struct aps_stats *stats);
+/* Likewise, for no longer than that: then fewer than min are returned, perhaps none. */
+int aps_wait_timeout(struct aps *ctx, struct aps_event *events, unsigned int min,
+		     unsigned int max, uint64_t timeout_ns);
 
-/* "poll", and back; aps_parse_mode() returns -EINVAL for what is no mode. */
-const char *aps_mode_name(enum aps_mode mode);
-int aps_parse_mode(const char *name);
+/*
+ * Cancel the I/O that was queued with data, the oldest of several. Return: 0, and its
+ * event has -ECANCELED, unless it completed at the same moment. -EALREADY: it is under
+ * way and completes as it would have; all I/O of disks that was sent is.
+ * -ENOENT: none with data is outstanding, or it is complete.
+ */
+int aps_cancel(struct aps *ctx, void *data);
+
+/*
+ * A descriptor for poll(2) and epoll(7), readable when it is time to call aps_wait(): an
+ * I/O is complete, or one that is polled for is expected to be. The context's own; do not
+ * read it or close it.
+ */
+int aps_event_fd(struct aps *ctx);
+
+/* bytes: sizeof(struct aps_stats). */
+int aps_get_stats(const struct aps *ctx, struct aps_stats *stats, size_t bytes);
 
 #ifdef __cplusplus
 }

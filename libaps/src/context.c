@@ -1,71 +1,29 @@
 // SPDX-License-Identifier: MIT
-/* Contexts: options, opening, closing, statistics. See context.h. */
+/* Contexts: opening, closing, files, buffers, statistics. See context.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 #include "context.h"
+#include "options.h"
 
-/* Of a newer liburing. */
-#ifndef IORING_SETUP_HYBRID_IOPOLL
-#define IORING_SETUP_HYBRID_IOPOLL (1U << 17)
-#endif
-
-#define MAX_DEPTH 4096
-#define MIN_SAMPLE_NS 1000000
-#define MAX_SAMPLE_NS 1000000000
-
-static const char *const mode_names[] = {
-	[APS_INTERRUPT] = "interrupt",
-	[APS_POLL] = "poll",
-	[APS_HYBRID] = "hybrid",
-	[APS_ADAPTIVE] = "aps",
-	[APS_RING_HYBRID] = "ring-hybrid",
-};
-
-#define NR_MODES (sizeof(mode_names) / sizeof(mode_names[0]))
-
-/* How many contexts of this process have I/Os in flight: as many threads wait. */
-static atomic_int nr_waiting;
-
-void aps_count_waiting(int change)
-{
-	atomic_fetch_add_explicit(&nr_waiting, change, memory_order_relaxed);
-}
-
-/* Those that wait, with this one, whose I/O may be about to be sent. */
-static unsigned int count_with(const struct aps *ctx)
-{
-	return (unsigned int)atomic_load_explicit(&nr_waiting, memory_order_relaxed) + !ctx->nr_sent;
-}
-
-uint32_t aps_need_ppm(const struct aps *ctx)
-{
-	uint64_t need = (uint64_t)count_with(ctx) * APS_PPM_ONE * APS_PPM_ONE / ctx->cpu.load.capacity_ppm;
-
-	return need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+/* Before aps_close() gives up what the kernel does not take: a tenth of a second. */
+#define CLOSE_RETRIES 100
+#define RETRY_NS 1000000
 
 uint64_t aps_now_ns(void)
 {
-	return clock_ns(CLOCK_MONOTONIC);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 unsigned int aps_version(void)
@@ -73,58 +31,292 @@ unsigned int aps_version(void)
 	return APS_VERSION_MAJOR << 16 | APS_VERSION_MINOR;
 }
 
-const char *aps_mode_name(enum aps_mode mode)
+void aps_read_load(struct aps *ctx, uint64_t now_ns)
 {
-	return (size_t)mode < NR_MODES ? mode_names[mode] : "unknown";
+	ctx->sampled_ns = now_ns;
+	ctx->stats.nr_samples++;
+	/* A machine that does not tell has the utilisation that it told last. */
+	if (aps_cpu_read(&ctx->cpu, now_ns, aps_process_ns(), aps_count_with(ctx)))
+		ctx->stats.nr_failed_samples++;
 }
 
-int aps_parse_mode(const char *name)
+/* Without a ring: because of err, or because the options say so. */
+static void use_sync(struct aps *ctx, int err)
 {
-	size_t i;
-
-	for (i = 0; i < NR_MODES; i++)
-		if (!strcmp(name, mode_names[i]))
-			return (int)i;
-	return -EINVAL;
+	ctx->backend = APS_BACKEND_SYNC;
+	ctx->stats.ring_error = err;
+	/* The kernel polls, or does not: there is nothing to decide. */
+	if (ctx->mode != APS_INTERRUPT)
+		ctx->mode = aps_sync_polls() ? APS_POLL : APS_INTERRUPT;
 }
 
-void aps_options_init(struct aps_options *o)
+/* Make the ring that most I/O is for, or settle for what there is. */
+static int choose_backend(struct aps *ctx)
 {
-	*o = (struct aps_options){
-		.mode = APS_ADAPTIVE,
-		.depth = 64,
-		.poll_margin_ppm = 200000,
-		.hybrid_margin_ppm = 30000,
-		.hybrid_sleep_ppm = 500000,
-		.deep_sleep_ppm = 900000,
-		.min_sleep_ns = 2000,
-		.max_sleep_ns = 10000000,
-		.sample_ns = 20000000,
-		.root = "",
-	};
+	bool falls_back = ctx->opts.flags & APS_FALLBACK;
+	int err;
+
+	if (ctx->opts.flags & APS_NO_RING) {
+		use_sync(ctx, 0);
+		return 0;
+	}
+	err = aps_ring_open(ctx, ctx->mode == APS_INTERRUPT ? APS_RING_PLAIN : APS_RING_POLLED);
+	if (err == -EOPNOTSUPP && falls_back) {
+		ctx->mode = APS_INTERRUPT;
+		err = aps_ring_open(ctx, APS_RING_PLAIN);
+	}
+	/* ENOSYS: a kernel without it, or a filter that pretends. */
+	if ((err == -EPERM || err == -ENOSYS || err == -EACCES) && falls_back) {
+		use_sync(ctx, err);
+		return 0;
+	}
+	return err;
 }
 
-static int check_options(const struct aps_options *o)
+static void make_slots(struct aps *ctx)
 {
-	if ((size_t)o->mode >= NR_MODES || o->depth < 1 || o->depth > MAX_DEPTH || !o->root ||
-	    o->flags & ~(unsigned int)(APS_FALLBACK | APS_KEEP_TIMER_SLACK) ||
-	    o->sample_ns < MIN_SAMPLE_NS || o->sample_ns > MAX_SAMPLE_NS)
-		return -EINVAL;
+	unsigned int i;
+
+	aps_list_init(&ctx->done);
+	for (i = 0; i < APS_NR_RINGS; i++) {
+		aps_list_init(&ctx->rings[i].queued);
+		aps_list_init(&ctx->rings[i].sent);
+	}
+	for (i = 0; i < ctx->opts.depth; i++) {
+		ctx->slots[i].next = ctx->free;
+		ctx->free = &ctx->slots[i];
+	}
+}
+
+static int open_parts(struct aps *ctx)
+{
+	int err;
+
+	ctx->generation = aps_generation();
+	ctx->slots = calloc(ctx->opts.depth, sizeof(*ctx->slots));
+	if (!ctx->slots || !ctx->generation)
+		return -ENOMEM;
+	make_slots(ctx);
+	err = choose_backend(ctx);
+	if (err)
+		return err;
+	aps_policy_init(&ctx->policy, &ctx->opts);
+	ctx->policy.opts.mode = ctx->mode;
+	if (ctx->mode == APS_ADAPTIVE) {
+		err = aps_cpu_open(&ctx->cpu, ctx->opts.root);
+		if (err)
+			return err;
+	}
+	return ctx->opts.flags & APS_SINGLE_THREAD ? aps_thread_takes(ctx) : 0;
+}
+
+/* Nothing is in flight any more, or it is another process's. */
+static void free_parts(struct aps *ctx)
+{
+	aps_cpu_close(&ctx->cpu);
+	aps_event_close(ctx);
+	free((char *)ctx->opts.root);
+	free(ctx->buffers);
+	free(ctx->files);
+	free(ctx->slots);
+	free(ctx);
+}
+
+static struct aps *make(const struct aps_options *o)
+{
+	struct aps *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	ctx->opts = *o;
+	ctx->mode = (enum aps_mode)o->mode;
+	ctx->free_file = -1;
+	ctx->event_fd = ctx->timer_fd = ctx->now_fd = -1;
+	aps_cpu_init(&ctx->cpu);
+	ctx->opts.root = strdup(o->root);
+	if (ctx->opts.root)
+		return ctx;
+	free(ctx);
+	return NULL;
+}
+
+int aps_open(struct aps **out, const struct aps_options *options)
+{
+	struct aps_options own;
+	struct aps *ctx;
+	int i, err = aps_options_take(&own, options);
+
+	if (err)
+		return err;
+	ctx = make(&own);
+	if (!ctx)
+		return -ENOMEM;
+	err = open_parts(ctx);
+	if (err) {
+		for (i = 0; i < APS_NR_RINGS; i++)
+			aps_ring_close(ctx, (enum aps_ring_nr)i);
+		free_parts(ctx);
+		return err;
+	}
+	*out = ctx;
 	return 0;
 }
 
+static bool is_needed(const struct aps *ctx, enum aps_ring_nr nr)
+{
+	return ctx->rings[nr].nr_queued || nr == (ctx->mode == APS_INTERRUPT ? APS_RING_PLAIN : APS_RING_POLLED);
+}
+
+/* The calling thread goes on where another has left, with what that has queued. */
+static int take_over(struct aps *ctx)
+{
+	int i, err = aps_thread_takes(ctx);
+
+	if (err || ctx->backend == APS_BACKEND_SYNC)
+		return err;
+	for (i = 0; i < APS_NR_RINGS && !err; i++)
+		if (is_needed(ctx, (enum aps_ring_nr)i))
+			err = aps_ring_open(ctx, (enum aps_ring_nr)i);
+	if (!err)
+		return 0;
+	/* Nothing is in flight: the next call tries again. */
+	for (i = 0; i < APS_NR_RINGS; i++)
+		aps_ring_close(ctx, (enum aps_ring_nr)i);
+	aps_thread_leaves(ctx);
+	return err;
+}
+
+int aps_enter(struct aps *ctx)
+{
+	if (aps_is_parents(ctx))
+		return -ECHILD;
+	if (!(ctx->opts.flags & APS_SINGLE_THREAD) || ctx->thread == aps_this_thread())
+		return 0;
+	return ctx->thread ? -EPERM : take_over(ctx);
+}
+
+/* Wait for one I/O of the ring, in the kernel. Return: 0, or -errno. */
+static int wait_in(struct aps *ctx, struct aps_ring *ring)
+{
+	int n = io_uring_submit_and_wait(&ring->uring, 1);
+
+	ctx->now_ns = aps_now_ns();
+	return n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY ? n : 0;
+}
+
+/* A pipe or a socket may have nothing for ever. */
+static void cancel_endless(struct aps *ctx)
+{
+	struct aps_ring *ring = &ctx->rings[APS_RING_PLAIN];
+	struct aps_slot *slot;
+
+	for (slot = ring->sent.next; slot != &ring->sent; slot = slot->next)
+		if (ctx->files[slot->file].may_block)
+			aps_cancel_sent(ctx, slot);
+}
+
+int aps_settle(struct aps *ctx)
+{
+	int i, err;
+
+	ctx->was_there = true; /* for an unknown time */
+	ctx->at_most_ns = 0;
+	aps_collect(ctx);
+	cancel_endless(ctx);
+	for (i = 0; i < APS_NR_RINGS; i++)
+		while (ctx->rings[i].nr_sent) {
+			err = wait_in(ctx, &ctx->rings[i]);
+			if (err)
+				return err;
+			aps_collect(ctx);
+		}
+	return 0;
+}
+
+int aps_drain(struct aps *ctx)
+{
+	int i, err = aps_settle(ctx);
+
+	for (i = 0; i < APS_NR_RINGS && !err; i++)
+		aps_ring_close(ctx, (enum aps_ring_nr)i);
+	return err;
+}
+
+int aps_detach(struct aps *ctx)
+{
+	int err = aps_enter(ctx);
+
+	if (err)
+		return err;
+	if (!(ctx->opts.flags & APS_SINGLE_THREAD)) {
+		err = aps_settle(ctx);
+	} else {
+		err = aps_drain(ctx);
+		if (!err)
+			aps_thread_leaves(ctx);
+	}
+	aps_event_arm(ctx);
+	return err;
+}
+
+/* Send what is queued, however busy the kernel is. Return: 0, or -errno. */
+static int send_all(struct aps *ctx)
+{
+	static const struct timespec pause = { .tv_nsec = RETRY_NS };
+	int i, n = 0;
+
+	for (i = 0; i < CLOSE_RETRIES; i++) {
+		n = aps_submit(ctx);
+		if (!ctx->rings[0].nr_queued && !ctx->rings[1].nr_queued)
+			return 0;
+		if (n < 0 && n != -EAGAIN && n != -EBUSY)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return n < 0 ? n : -EAGAIN;
+}
+
+/* In a child: the rings and their I/Os are the parent's. */
+static int close_parents(struct aps *ctx)
+{
+	int i;
+
+	for (i = 0; i < APS_NR_RINGS; i++)
+		aps_ring_drop(&ctx->rings[i]);
+	aps_thread_leaves(ctx);
+	free_parts(ctx);
+	return 0;
+}
+
+int aps_close(struct aps *ctx)
+{
+	int err, not_sent;
+
+	if (!ctx)
+		return 0;
+	if (aps_is_parents(ctx))
+		return close_parents(ctx);
+	err = aps_enter(ctx);
+	if (err == -EPERM)
+		return err;
+	not_sent = send_all(ctx);
+	/* What is in flight writes to the caller's memory until it is done. */
+	err = aps_drain(ctx);
+	if (err)
+		return err;
+	aps_thread_leaves(ctx);
+	free_parts(ctx);
+	return not_sent;
+}
+
 /* Whether the file's disk has poll queues, which only sysfs tells before 6.10. */
-static bool has_poll_queues(const char *root, int fd)
+static bool ask_poll_queues(const char *root, dev_t dev)
 {
 	/* A partition's queue is its disk's. */
 	static const char *const places[] = { "queue", "../queue" };
-	struct stat st;
 	size_t i;
 
-	if (fstat(fd, &st))
-		return false;
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		dev_t dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
 		char path[PATH_MAX], on = '0';
 		int file;
 
@@ -142,153 +334,178 @@ static bool has_poll_queues(const char *root, int fd)
 	return false;
 }
 
-/* Settle the mode. Return: 0, or -errno. */
-static int choose_mode(struct aps *ctx, const struct aps_options *o)
+/* Likewise. Files that are added together are mostly on one disk, which is asked once. */
+static bool has_poll_queues(struct aps *ctx, const struct stat *st)
 {
-	int flags = fcntl(ctx->fd, F_GETFL);
+	dev_t dev = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
+
+	if (!ctx->poll_dev_known || ctx->poll_dev != dev) {
+		ctx->poll_dev = dev;
+		ctx->poll_dev_known = true;
+		ctx->poll_dev_has = ask_poll_queues(ctx->opts.root, dev);
+	}
+	return ctx->poll_dev_has;
+}
+
+static bool is_of_disk(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode);
+}
+
+/* The ring for reads and writes of the file. Return: -errno if it cannot be had. */
+static int ring_for(struct aps *ctx, int fd, const struct stat *st)
+{
+	int err = 0, flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0)
 		return -errno;
-	ctx->mode = o->mode;
-	if (o->mode == APS_INTERRUPT)
-		return 0;
+	if (ctx->mode == APS_INTERRUPT)
+		return APS_RING_PLAIN;
 	if (!(flags & O_DIRECT))
-		return -EINVAL;
-	if (has_poll_queues(o->root, ctx->fd))
-		return 0;
-	if (!(o->flags & APS_FALLBACK))
-		return -EOPNOTSUPP;
-	ctx->mode = APS_INTERRUPT;
+		err = -EINVAL;
+	else if (!is_of_disk(st) || !has_poll_queues(ctx, st))
+		err = -EOPNOTSUPP;
+	if (!err)
+		return APS_RING_POLLED;
+	return ctx->opts.flags & APS_FALLBACK ? APS_RING_PLAIN : err;
+}
+
+/* A free place. Return: its number, or -ENOMEM. */
+static int find_place(struct aps *ctx)
+{
+	int i, nr = ctx->nr_files ? 2 * ctx->nr_files : 16;
+	struct aps_file *more;
+
+	if (ctx->free_file < 0) {
+		if (nr > INT_MAX / 2)
+			return -ENOMEM;
+		more = realloc(ctx->files, (size_t)nr * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		ctx->files = more;
+		/* The lowest is used first: it is most likely in the kernel's table. */
+		for (i = nr - 1; i >= ctx->nr_files; i--) {
+			more[i] = (struct aps_file){ .fd = -1, .next_free = ctx->free_file };
+			ctx->free_file = i;
+		}
+		ctx->nr_files = nr;
+	}
+	return ctx->free_file;
+}
+
+int aps_add_file(struct aps *ctx, int fd)
+{
+	int file, ring, saved = errno, err = aps_enter(ctx);
+	struct stat st;
+
+	if (err)
+		return err;
+	ring = fstat(fd, &st) ? -errno : ring_for(ctx, fd, &st);
+	errno = saved;
+	if (ring < 0)
+		return ring;
+	if (ctx->backend == APS_BACKEND_RING) {
+		err = aps_ring_open(ctx, (enum aps_ring_nr)ring);
+		if (err)
+			return err;
+	}
+	file = find_place(ctx);
+	if (file < 0)
+		return file;
+	ctx->free_file = ctx->files[file].next_free;
+	ctx->files[file] = (struct aps_file){
+		.fd = fd, .ring = (enum aps_ring_nr)ring, .may_block = !is_of_disk(&st),
+	};
+	aps_ring_add_file(ctx, file);
+	ctx->stats.nr_files++;
+	return file;
+}
+
+static bool has_file(const struct aps *ctx, int file)
+{
+	return file >= 0 && file < ctx->nr_files && ctx->files[file].fd >= 0;
+}
+
+int aps_remove_file(struct aps *ctx, int file)
+{
+	int err = aps_enter(ctx);
+
+	if (err)
+		return err;
+	if (!has_file(ctx, file))
+		return -ENOENT;
+	if (ctx->files[file].nr_outstanding)
+		return -EBUSY;
+	aps_ring_remove_file(ctx, file);
+	ctx->files[file] = (struct aps_file){ .fd = -1, .next_free = ctx->free_file };
+	ctx->free_file = file;
+	ctx->stats.nr_files--;
 	return 0;
 }
 
-static int open_ring(struct aps *ctx, unsigned int depth)
+int aps_file_mode(const struct aps *ctx, int file)
 {
-	unsigned int flags = 0;
-	int err;
-
-	if (ctx->mode != APS_INTERRUPT)
-		flags |= IORING_SETUP_IOPOLL;
-	if (ctx->mode == APS_RING_HYBRID)
-		flags |= IORING_SETUP_HYBRID_IOPOLL;
-	err = io_uring_queue_init(depth, &ctx->ring, flags);
-	/* The flag is what an older kernel does not know. */
-	return err == -EINVAL && ctx->mode == APS_RING_HYBRID ? -EOPNOTSUPP : err;
+	if (!has_file(ctx, file))
+		return -ENOENT;
+	return ctx->files[file].ring == APS_RING_POLLED ? ctx->mode : APS_INTERRUPT;
 }
 
-static void make_slots(struct aps *ctx, unsigned int depth)
+static unsigned int nr_outstanding(const struct aps *ctx)
 {
-	unsigned int i;
+	unsigned int i, nr = ctx->nr_done;
 
-	ctx->outstanding.prev = ctx->outstanding.next = &ctx->outstanding;
-	for (i = 0; i < depth; i++) {
-		ctx->slots[i].next = ctx->free;
-		ctx->free = &ctx->slots[i];
-	}
+	for (i = 0; i < APS_NR_RINGS; i++)
+		nr += ctx->rings[i].nr_queued + ctx->rings[i].nr_sent;
+	return nr;
 }
 
-/* Without it a sleep of 5 us takes 55. It is the thread's own. */
-static void want_exact_timers(const struct aps *ctx, const struct aps_options *o)
+int aps_register_buffers(struct aps *ctx, const struct iovec *iov, unsigned int nr)
 {
-	bool sleeps = ctx->mode == APS_HYBRID || ctx->mode == APS_ADAPTIVE;
-
-	if (sleeps && !(o->flags & APS_KEEP_TIMER_SLACK))
-		prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-}
-
-static int open_parts(struct aps *ctx, const struct aps_options *o)
-{
-	int err = choose_mode(ctx, o);
+	int err = aps_enter(ctx);
+	size_t i;
 
 	if (err)
 		return err;
-	err = aps_policy_init(&ctx->policy, o);
-	if (err)
-		return err;
-	ctx->policy.opts.mode = ctx->mode;
-	ctx->slots = calloc(o->depth, sizeof(*ctx->slots));
-	if (!ctx->slots)
+	if (!nr || nr > INT_MAX)
+		return -EINVAL;
+	if (ctx->nr_buffers || nr_outstanding(ctx))
+		return -EBUSY;
+	ctx->buffers = malloc(nr * sizeof(*iov));
+	if (!ctx->buffers)
 		return -ENOMEM;
-	make_slots(ctx, o->depth);
-	if (ctx->mode == APS_ADAPTIVE) {
-		err = aps_cpu_open(&ctx->cpu, o->root);
-		if (err)
-			goto free_slots;
-	}
-	err = open_ring(ctx, o->depth);
-	if (!err)
-		return 0;
-	if (ctx->mode == APS_ADAPTIVE)
-		aps_cpu_close(&ctx->cpu);
-free_slots:
-	free(ctx->slots);
+	memcpy(ctx->buffers, iov, nr * sizeof(*iov));
+	ctx->nr_buffers = nr;
+	for (i = 0; i < APS_NR_RINGS && !err; i++)
+		err = aps_ring_add_buffers(ctx, &ctx->rings[i]);
+	if (err)
+		aps_unregister_buffers(ctx);
 	return err;
 }
 
-int aps_open(struct aps **out, int fd, const struct aps_options *options)
+int aps_unregister_buffers(struct aps *ctx)
 {
-	struct aps_options defaults;
-	struct aps *ctx;
-	int err;
+	int err = aps_enter(ctx);
+	size_t i;
 
-	aps_options_init(&defaults);
-	if (!options)
-		options = &defaults;
-	err = check_options(options);
 	if (err)
 		return err;
-	ctx = calloc(1, sizeof(*ctx));
-	if (!ctx)
-		return -ENOMEM;
-	ctx->fd = fd;
-	err = open_parts(ctx, options);
-	if (err) {
-		free(ctx);
-		return err;
-	}
-	want_exact_timers(ctx, options);
-	ctx->cpu_start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	*out = ctx;
+	if (nr_outstanding(ctx))
+		return -EBUSY;
+	for (i = 0; i < APS_NR_RINGS; i++)
+		aps_ring_remove_buffers(&ctx->rings[i]);
+	free(ctx->buffers);
+	ctx->buffers = NULL;
+	ctx->nr_buffers = 0;
 	return 0;
 }
 
-void aps_close(struct aps *ctx)
+int aps_get_stats(const struct aps *ctx, struct aps_stats *stats, size_t bytes)
 {
-	struct aps_event events[16];
-	int n = 1;
+	struct aps_stats s = ctx->stats;
 
-	if (!ctx)
-		return;
-	/* What is in flight writes to the caller's memory until it is done. */
-	while (ctx->nr_queued + ctx->nr_sent && (n >= 0 || n == -EINTR))
-		n = aps_wait(ctx, events, 1, 16);
-	if (ctx->nr_sent)
-		aps_count_waiting(-1);
-	io_uring_queue_exit(&ctx->ring);
-	if (ctx->mode == APS_ADAPTIVE)
-		aps_cpu_close(&ctx->cpu);
-	free(ctx->slots);
-	free(ctx);
-}
-
-enum aps_mode aps_mode(const struct aps *ctx)
-{
-	return ctx->mode;
-}
-
-void aps_get_stats(const struct aps *ctx, struct aps_stats *stats)
-{
-	*stats = ctx->stats;
-	stats->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - ctx->cpu_start_ns;
-}
-
-void aps_sample(struct aps *ctx, uint64_t now_ns)
-{
-	if (ctx->stats.nr_samples && now_ns - ctx->sampled_ns < ctx->policy.opts.sample_ns)
-		return;
-	ctx->sampled_ns = now_ns;
-	ctx->stats.nr_samples++;
-	/* A machine that does not tell has the utilisation that it told last. */
-	(void)aps_cpu_read(&ctx->cpu, now_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID),
-			   count_with(ctx));
+	s.backend = ctx->backend;
+	s.nr_outstanding = nr_outstanding(ctx);
+	memset(stats, 0, bytes);
+	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
+	return 0;
 }

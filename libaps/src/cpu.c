@@ -5,24 +5,44 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "cpu.h"
-#include "policy.h"
+#include "decide.h"
 
 /* The unit of /proc/stat is 1/100 s on every machine that has this library. */
 #define USER_TICK_NS 10000000ull
 
-/* Of a quota so much counts: who spins through all of it is throttled by what
- * else he does. */
+/* So much of a quota counts: a process that spins through all of it is throttled by
+ * what else it does. */
 #define QUOTA_NUM 7
 #define QUOTA_DEN 8
 
 /* The longest file; /proc/schedstat has lines for domains of CPUs as well. */
 #define TEXT_BYTES 16384
 #define TEXT_BYTES_PER_CPU 2048
+
+uint64_t aps_this_thread(void)
+{
+	static _Atomic uint64_t nr_threads;
+	static _Thread_local uint64_t thread;
+
+	if (!thread)
+		thread = atomic_fetch_add_explicit(&nr_threads, 1, memory_order_relaxed) + 1;
+	return thread;
+}
+
+uint64_t aps_process_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static int open_below(const char *root, const char *path)
 {
@@ -33,6 +53,13 @@ static int open_below(const char *root, const char *path)
 		return -ENAMETOOLONG;
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
 }
 
 /* The file from its start, with a zero at its end. Return: bytes, or -errno. */
@@ -254,39 +281,60 @@ static void start_load(struct aps_cpu *cpu)
 	}
 }
 
-int aps_cpu_open(struct aps_cpu *cpu, const char *root)
+/* Files that are there or not for all threads alike. */
+static int open_shared(struct aps_cpu *cpu)
 {
 	int err;
 
-	memset(cpu, 0, sizeof(*cpu));
-	cpu->loadavg_fd = cpu->stat_fd = cpu->waits_fd = cpu->own_waits_fd = -1;
-	err = read_allowed(cpu, root);
-	if (err)
-		return err;
 	cpu->text_bytes = TEXT_BYTES + (size_t)sysconf(_SC_NPROCESSORS_CONF) * TEXT_BYTES_PER_CPU;
 	cpu->text = malloc(cpu->text_bytes);
 	if (!cpu->text)
 		return -ENOMEM;
-	cpu->stat_fd = err = open_below(root, "/proc/stat");
+	cpu->stat_fd = err = open_below(cpu->root, "/proc/stat");
 	if (err >= 0)
-		err = find_levels(cpu, root);
+		err = find_levels(cpu, cpu->root);
+	if (!err)
+		cpu->waits_fd = open_below(cpu->root, "/proc/schedstat");
+	return err;
+}
+
+/*
+ * Make the calling thread the one that reads, whose CPUs are read already. Where its
+ * files cannot be opened, no thread is seen to wait.
+ */
+static void settle_thread(struct aps_cpu *cpu)
+{
+	close_fd(&cpu->loadavg_fd);
+	close_fd(&cpu->own_waits_fd);
+	if (may_use_all(cpu, cpu->root))
+		cpu->loadavg_fd = open_below(cpu->root, "/proc/loadavg");
+	cpu->own_waits_fd = open_below(cpu->root, "/proc/thread-self/schedstat");
+	cpu->thread = aps_this_thread();
+}
+
+void aps_cpu_init(struct aps_cpu *cpu)
+{
+	memset(cpu, 0, sizeof(*cpu));
+	cpu->loadavg_fd = cpu->stat_fd = cpu->waits_fd = cpu->own_waits_fd = -1;
+}
+
+int aps_cpu_open(struct aps_cpu *cpu, const char *root)
+{
+	int err;
+
+	aps_cpu_init(cpu);
+	err = read_allowed(cpu, root);
+	if (err)
+		return err;
+	cpu->root = strdup(root);
+	err = cpu->root ? open_shared(cpu) : -ENOMEM;
 	if (err) {
 		aps_cpu_close(cpu);
 		return err;
 	}
 	start_load(cpu);
-	if (may_use_all(cpu, root))
-		cpu->loadavg_fd = open_below(root, "/proc/loadavg");
-	cpu->waits_fd = open_below(root, "/proc/schedstat");
-	cpu->own_waits_fd = open_below(root, "/proc/thread-self/schedstat");
+	settle_thread(cpu);
 	return 0;
-}
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
 }
 
 void aps_cpu_close(struct aps_cpu *cpu)
@@ -298,7 +346,8 @@ void aps_cpu_close(struct aps_cpu *cpu)
 	close_fd(&cpu->waits_fd);
 	close_fd(&cpu->own_waits_fd);
 	free(cpu->text);
-	cpu->text = NULL;
+	free(cpu->root);
+	cpu->text = cpu->root = NULL;
 }
 
 static int read_levels(struct aps_cpu *cpu, struct aps_cpu_reading *r)
@@ -361,7 +410,7 @@ static uint64_t wanted_by_time(const struct aps_cpu *cpu, const struct aps_cpu_r
 /*
  * Likewise, from the tasks that ran or waited to run at each reading: without the
  * one that reads, and without the part of the time that its nr_waiting - 1 siblings
- * did. Readings that are not there yet count as if nobody wanted any: who started this
+ * did. Readings that are not there yet count as if no task wanted any: the parent of this
  * process may still run at the first one.
  */
 static uint64_t wanted_by_tasks(const struct aps_cpu *cpu, const struct aps_cpu_reading *now,
@@ -432,7 +481,34 @@ static int read_own_waits(struct aps_cpu *cpu, struct aps_cpu_reading *r)
 		return (int)n;
 	if (sscanf(cpu->text, "%*u %llu", &waited) != 1)
 		return -EINVAL;
-	r->own_waited_ns = waited;
+	/* The first reading of another thread goes on from where the last one was. */
+	if (cpu->own_waits_moved) {
+		const unsigned int last = (cpu->next + APS_CPU_READINGS - 1) % APS_CPU_READINGS;
+
+		cpu->own_waits_moved = false;
+		cpu->own_waited_before_ns = (cpu->nr ? cpu->readings[last].own_waited_ns : 0) - waited;
+	}
+	r->own_waited_ns = cpu->own_waited_before_ns + waited;
+	return 0;
+}
+
+/* Read on from another thread than before. */
+static int move_to_thread(struct aps_cpu *cpu)
+{
+	struct aps_cpu allowed = { 0 };
+	int err = read_allowed(&allowed, cpu->root);
+
+	if (err)
+		return err;
+	if (memcmp(allowed.allowed, cpu->allowed, sizeof(allowed.allowed))) {
+		memcpy(cpu->allowed, allowed.allowed, sizeof(allowed.allowed));
+		cpu->nr_cpus = allowed.nr_cpus;
+		cpu->nr = cpu->next = 0;
+		cpu->load.util_ppm = 0;
+		start_load(cpu);
+	}
+	settle_thread(cpu);
+	cpu->own_waits_moved = true;
 	return 0;
 }
 
@@ -462,8 +538,10 @@ static int read_times(struct aps_cpu *cpu, struct aps_cpu_reading *r)
 int aps_cpu_read(struct aps_cpu *cpu, uint64_t now_ns, uint64_t own_ns, unsigned int nr_waiting)
 {
 	struct aps_cpu_reading r = { .at_ns = now_ns, .own_ns = own_ns };
-	int err = cpu->loadavg_fd >= 0 ? read_tasks(cpu, &r) : read_times(cpu, &r);
+	int err = cpu->thread == aps_this_thread() ? 0 : move_to_thread(cpu);
 
+	if (!err)
+		err = cpu->loadavg_fd >= 0 ? read_tasks(cpu, &r) : read_times(cpu, &r);
 	if (!err)
 		err = read_own_waits(cpu, &r);
 	if (!err)

@@ -18,7 +18,7 @@
  * together 50,000 to 500,000 instructions, as long as tens of reads take, every 20 ms
  * in each thread. That alone was the tail at a medium load. /proc/loadavg takes some
  * thousand. It tells of a moment, which 17 of them make up for (until there are as many,
- * the others count as if nobody wanted any), and includes those who wait behind a thread
+ * the others count as if no task wanted any), and includes tasks that wait behind a thread
  * that spins: what others want, not what they get. Of them this process is subtracted:
  * one for the thread that reads, and for its siblings the time that they ran or waited.
  *
@@ -26,13 +26,17 @@
  * neither idle nor used by this process, and wanted as much more as they waited.
  * All that waited, without this process's threads: those that have I/Os
  * in flight are taken to wait as long as this one. A kernel without
- * CONFIG_SCHEDSTATS does not tell: then nobody waits.
+ * CONFIG_SCHEDSTATS does not tell: then no task is seen to wait.
  *
  * A cgroup with a quota of Q CPUs is a machine of Q CPUs
  * in which `busy` is the cgroup's usage; one that was throttled has no margin.
  * Of the machine and the cgroups, the one with the fewest CPUs left counts.
  *
  * cgroup v2 only.
+ *
+ * The thread that reads is the one whose waits and whose allowed CPUs count. When
+ * another thread reads for the first time, the files of a thread are opened anew, and
+ * the waits go on from where they were; readings of other CPUs are forgotten.
  */
 #ifndef APS_CPU_H
 #define APS_CPU_H
@@ -68,6 +72,10 @@ struct aps_cpu_load {
 };
 
 struct aps_cpu {
+	char *root;
+	uint64_t thread;	/* that the files of a thread are of */
+	uint64_t own_waited_before_ns; /* by the threads before this one, modulo 2^64 */
+	bool own_waits_moved;	/* and its first reading is to come */
 	int loadavg_fd;		/* -1: not there, or not all CPUs are allowed */
 	int stat_fd, waits_fd, own_waits_fd; /* the last two: -1 if not there */
 	uint64_t nr_cpus;
@@ -81,6 +89,9 @@ struct aps_cpu {
 	size_t text_bytes;
 };
 
+/* So that aps_cpu_close() finds nothing to close. aps_cpu_open() does it as well. */
+void aps_cpu_init(struct aps_cpu *cpu);
+
 /* Return: 0, or -errno of a file that must be there. root: "" for /. */
 int aps_cpu_open(struct aps_cpu *cpu, const char *root);
 void aps_cpu_close(struct aps_cpu *cpu);
@@ -90,5 +101,20 @@ void aps_cpu_close(struct aps_cpu *cpu);
  * have I/Os in flight. Return: 0 or -errno.
  */
 int aps_cpu_read(struct aps_cpu *cpu, uint64_t now_ns, uint64_t own_ns, unsigned int nr_waiting);
+
+/* CPUs for so many threads that wait, over all CPUs. */
+static inline uint32_t aps_cpu_need_ppm(const struct aps_cpu *cpu, unsigned int nr_waiting)
+{
+	const uint64_t cpu_ppm = 1000000;
+	uint64_t need = nr_waiting * cpu_ppm * cpu_ppm / cpu->load.capacity_ppm;
+
+	return need < UINT32_MAX ? (uint32_t)need : UINT32_MAX;
+}
+
+/* CPU time of this process. */
+uint64_t aps_process_ns(void);
+
+/* The calling thread: a number that no other thread of this process ever has. */
+uint64_t aps_this_thread(void);
 
 #endif

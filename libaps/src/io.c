@@ -2,41 +2,69 @@
 /*
  * I/Os: queueing, sending, waiting.
  *
- * To wait is to look, and if nothing is there to sleep as long as the policy
- * says, counted from the oldest I/O's submission; then to spin, in the kernel,
- * where io_uring polls the device until something is complete or somebody else
- * is to have the CPU. A deep wait does not spin: it looks, and naps.
+ * To wait for a polled I/O is to look, and if nothing is there to sleep as long as the
+ * policy says, counted from the oldest I/O's submission; then to spin, in the kernel,
+ * where io_uring polls the device until something is complete or another task is to have
+ * the CPU. A deep wait does not spin: it looks, and naps. Other I/Os are waited for by
+ * interrupts. With both in flight the polled ones are waited for, and each look is at both
+ * rings: a sync is seen at most one polled I/O later.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 #include "context.h"
 
 #define SEC_NS 1000000000ull
+#define NO_DEADLINE UINT64_MAX
 
-/* A sleep that ends later than 1/8 of itself says nothing of the device. */
-#define LATE_SHIFT 3
+/* An I/O that the kernel does not take for want of memory is sent again so often. */
+#define MAX_RETRIES 1000
+
+static struct aps_ring *polled(struct aps *ctx)
+{
+	return &ctx->rings[APS_RING_POLLED];
+}
+
+static struct aps_ring *plain(struct aps *ctx)
+{
+	return &ctx->rings[APS_RING_PLAIN];
+}
+
+static bool is_busy(const struct aps_ring *ring)
+{
+	return ring->nr_queued || ring->nr_sent;
+}
 
 static unsigned int nr_outstanding(const struct aps *ctx)
 {
-	return ctx->nr_queued + ctx->nr_sent;
+	const struct aps_ring *r = ctx->rings;
+
+	return r[0].nr_queued + r[0].nr_sent + r[1].nr_queued + r[1].nr_sent + ctx->nr_done;
 }
 
-static void list_add_last(struct aps_slot *head, struct aps_slot *slot)
+static bool is_in_flight(const struct aps *ctx)
 {
-	slot->prev = head->prev;
-	slot->next = head;
-	head->prev->next = slot;
-	head->prev = slot;
+	return ctx->rings[0].nr_sent || ctx->rings[1].nr_sent;
 }
 
-static void list_del(struct aps_slot *slot)
+static bool is_ready(const struct aps *ctx)
 {
-	slot->prev->next = slot->next;
-	slot->next->prev = slot->prev;
+	return aps_ring_ready(&ctx->rings[0]) || aps_ring_ready(&ctx->rings[1]);
 }
+
+/* What is to be done, before it has a slot. */
+struct request {
+	enum aps_op op;
+	int file;
+	int buffer;
+	const struct iovec *iov;
+	int nr;
+	off_t offset;
+	void *data;
+};
 
 static size_t iov_bytes(const struct iovec *iov, int nr)
 {
@@ -47,98 +75,173 @@ static size_t iov_bytes(const struct iovec *iov, int nr)
 	return bytes;
 }
 
-static int queue(struct aps *ctx, enum aps_direction dir, const struct iovec *iov, int nr,
-		 off_t offset, void *data)
+static bool is_within(const struct iovec *iov, const struct iovec *buffer)
 {
-	struct aps_slot *slot = ctx->free;
-	struct io_uring_sqe *sqe;
+	uintptr_t at = (uintptr_t)iov->iov_base, from = (uintptr_t)buffer->iov_base;
 
-	if (nr < 1 || nr > IOV_MAX || offset < 0)
+	return at >= from && at - from <= buffer->iov_len &&
+	       iov->iov_len <= buffer->iov_len - (at - from);
+}
+
+static int check(const struct aps *ctx, const struct request *r)
+{
+	if (r->file < 0 || r->file >= ctx->nr_files || ctx->files[r->file].fd < 0)
+		return -ENOENT;
+	if (r->op == APS_OP_FSYNC || r->op == APS_OP_FDATASYNC)
+		return 0;
+	if (r->nr < 1 || r->nr > IOV_MAX || r->offset < 0)
 		return -EINVAL;
-	sqe = slot ? io_uring_get_sqe(&ctx->ring) : NULL;
-	if (!sqe)
-		return -EAGAIN;
-	ctx->free = slot->next;
-	slot->data = data;
-	slot->dir = dir;
-	slot->size = aps_size_class(iov_bytes(iov, nr));
-	slot->submit_ns = 0;
-	if (nr == 1) { /* so that the caller's iovec need not live */
-		slot->iov = *iov;
-		iov = &slot->iov;
-	}
-	if (dir == APS_DIR_READ)
-		io_uring_prep_readv(sqe, ctx->fd, iov, (unsigned int)nr, (uint64_t)offset);
-	else
-		io_uring_prep_writev(sqe, ctx->fd, iov, (unsigned int)nr, (uint64_t)offset);
-	io_uring_sqe_set_data(sqe, slot);
-	list_add_last(&ctx->outstanding, slot);
-	ctx->nr_queued++;
+	if (r->buffer >= 0 && ((unsigned int)r->buffer >= ctx->nr_buffers ||
+			       !is_within(r->iov, &ctx->buffers[r->buffer])))
+		return -EFAULT;
 	return 0;
 }
 
-int aps_queue_read(struct aps *ctx, void *buf, size_t bytes, off_t offset, void *data)
+/* Which ring the request goes to. Return: -errno if that cannot be made. */
+static int choose_ring(struct aps *ctx, const struct request *r)
 {
-	struct iovec iov = { .iov_base = buf, .iov_len = bytes };
+	int err;
 
-	return queue(ctx, APS_DIR_READ, &iov, 1, offset, data);
+	if (ctx->backend == APS_BACKEND_SYNC)
+		return APS_RING_PLAIN;
+	if (ctx->files[r->file].ring == APS_RING_POLLED &&
+	    (r->op == APS_OP_READ || r->op == APS_OP_WRITE))
+		return APS_RING_POLLED;
+	err = aps_ring_open(ctx, APS_RING_PLAIN);
+	return err ? err : APS_RING_PLAIN;
 }
 
-int aps_queue_write(struct aps *ctx, const void *buf, size_t bytes, off_t offset, void *data)
+static int queue(struct aps *ctx, const struct request *r)
+{
+	struct aps_slot *slot;
+	int nr, err = aps_enter(ctx);
+
+	if (!err)
+		err = check(ctx, r);
+	if (err)
+		return err;
+	slot = ctx->free;
+	if (!slot)
+		return -EAGAIN;
+	nr = choose_ring(ctx, r);
+	if (nr < 0)
+		return nr;
+	ctx->free = slot->next;
+	slot->ring = (enum aps_ring_nr)nr;
+	slot->op = r->op;
+	slot->file = r->file;
+	slot->buffer = r->buffer;
+	slot->data = r->data;
+	slot->offset = (uint64_t)r->offset;
+	slot->nr_iovs = (unsigned int)r->nr;
+	slot->iovs = r->iov;
+	if (r->nr == 1) {
+		slot->iov = *r->iov;
+		slot->iovs = &slot->iov;
+	}
+	slot->size = aps_size_class(iov_bytes(r->iov, r->nr));
+	slot->submit_ns = 0;
+	slot->state = APS_SLOT_QUEUED;
+	aps_list_add(&ctx->rings[nr].queued, slot);
+	ctx->rings[nr].nr_queued++;
+	ctx->files[r->file].nr_outstanding++;
+	return 0;
+}
+
+static int queue_one(struct aps *ctx, enum aps_op op, int file, int buffer, const void *buf,
+		     size_t bytes, off_t offset, void *data)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = bytes };
 
-	return queue(ctx, APS_DIR_WRITE, &iov, 1, offset, data);
+	return queue(ctx, &(struct request){ op, file, buffer, &iov, 1, offset, data });
 }
 
-int aps_queue_readv(struct aps *ctx, const struct iovec *iov, int nr, off_t offset, void *data)
+int aps_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset, void *data)
 {
-	return queue(ctx, APS_DIR_READ, iov, nr, offset, data);
+	return queue_one(ctx, APS_OP_READ, file, -1, buf, bytes, offset, data);
 }
 
-int aps_queue_writev(struct aps *ctx, const struct iovec *iov, int nr, off_t offset, void *data)
+int aps_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset,
+		    void *data)
 {
-	return queue(ctx, APS_DIR_WRITE, iov, nr, offset, data);
+	return queue_one(ctx, APS_OP_WRITE, file, -1, buf, bytes, offset, data);
 }
 
-/* So many of those queued were sent: the oldest ones, which stand last but for
- * what was queued since. */
-static void sent(struct aps *ctx, unsigned int nr, uint64_t now_ns)
+int aps_queue_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+		    void *data)
 {
-	struct aps_slot *slot = ctx->outstanding.prev;
-	unsigned int i;
-
-	if (!nr)
-		return;
-	for (i = 1; i < ctx->nr_queued; i++)
-		slot = slot->prev;
-	for (i = 0; i < nr; i++, slot = slot->next)
-		slot->submit_ns = now_ns;
-	if (!ctx->nr_sent)
-		aps_count_waiting(1);
-	ctx->nr_queued -= nr;
-	ctx->nr_sent += nr;
+	return queue(ctx, &(struct request){ APS_OP_READ, file, -1, iov, nr, offset, data });
 }
 
-/* Send what is queued, and with nr_wait wait for so many more in the kernel. */
-static int enter(struct aps *ctx, unsigned int nr_wait, uint64_t now_ns)
+int aps_queue_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+		     void *data)
 {
-	int n = io_uring_submit_and_wait(&ctx->ring, nr_wait);
+	return queue(ctx, &(struct request){ APS_OP_WRITE, file, -1, iov, nr, offset, data });
+}
 
-	if (n > 0)
-		sent(ctx, (unsigned int)n, now_ns);
+/* No buffer has so high a number. */
+static int buffer_nr(unsigned int buffer)
+{
+	return buffer < INT_MAX ? (int)buffer : INT_MAX;
+}
+
+int aps_queue_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
+			 off_t offset, void *data)
+{
+	return queue_one(ctx, APS_OP_READ, file, buffer_nr(buffer), buf, bytes, offset, data);
+}
+
+int aps_queue_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
+			  size_t bytes, off_t offset, void *data)
+{
+	return queue_one(ctx, APS_OP_WRITE, file, buffer_nr(buffer), buf, bytes, offset, data);
+}
+
+int aps_queue_fsync(struct aps *ctx, int file, void *data)
+{
+	return queue(ctx, &(struct request){ .op = APS_OP_FSYNC, .file = file, .buffer = -1, .data = data });
+}
+
+int aps_queue_fdatasync(struct aps *ctx, int file, void *data)
+{
+	return queue(ctx, &(struct request){ .op = APS_OP_FDATASYNC, .file = file, .buffer = -1, .data = data });
+}
+
+/* Send what is queued for the ring. Return: how many were sent, or -errno. */
+static int submit_ring(struct aps *ctx, struct aps_ring *ring)
+{
+	int n;
+
+	if (!ring->nr_queued)
+		return 0;
+	do {
+		n = aps_ring_enter(ctx, ring, 0, aps_now_ns());
+	} while (n == -EINTR);
 	return n;
+}
+
+/* Likewise for both. */
+static int submit_all(struct aps *ctx)
+{
+	int n, more;
+
+	if (ctx->backend == APS_BACKEND_SYNC)
+		return aps_sync_submit(ctx);
+	n = submit_ring(ctx, polled(ctx));
+	if (n < 0)
+		return n;
+	more = submit_ring(ctx, plain(ctx));
+	return more < 0 && !n ? more : n + (more < 0 ? 0 : more);
 }
 
 int aps_submit(struct aps *ctx)
 {
-	int n;
+	int n = aps_enter(ctx);
 
-	if (!ctx->nr_queued)
-		return 0;
-	do {
-		n = enter(ctx, 0, aps_now_ns());
-	} while (n == -EINTR);
+	if (n < 0)
+		return n;
+	n = submit_all(ctx);
+	aps_event_arm(ctx);
 	return n;
 }
 
@@ -153,75 +256,101 @@ static void learn(struct aps *ctx, const struct aps_slot *slot, uint64_t now_ns)
 		if (ns > ctx->at_most_ns)
 			ns = ctx->at_most_ns;
 	}
-	aps_policy_time(&ctx->policy, slot->dir, slot->size, ns);
+	aps_policy_time(&ctx->policy, slot->op == APS_OP_WRITE ? APS_DIR_WRITE : APS_DIR_READ,
+			slot->size, ns);
 }
 
-static void take(struct aps *ctx, struct io_uring_cqe *cqe, struct aps_event *event,
-		 uint64_t now_ns)
+static void count(struct aps_stats *stats, const struct aps_slot *slot)
 {
-	struct aps_slot *slot = io_uring_cqe_get_data(cqe);
+	if (slot->op == APS_OP_READ)
+		stats->nr_reads++;
+	else if (slot->op == APS_OP_WRITE)
+		stats->nr_writes++;
+	else
+		stats->nr_syncs++;
+	if (slot->result < 0)
+		stats->nr_errors++;
+}
 
-	event->data = slot->data;
-	event->result = cqe->res;
-	if (slot->dir == APS_DIR_READ)
-		ctx->stats.nr_reads++;
-	else
-		ctx->stats.nr_writes++;
-	if (cqe->res < 0)
-		ctx->stats.nr_errors++;
-	else
-		learn(ctx, slot, now_ns);
-	if (ctx->mode == APS_ADAPTIVE)
-		aps_policy_load(&ctx->policy, ctx->cpu.load.util_ppm);
-	list_del(slot);
-	slot->next = ctx->free;
-	ctx->free = slot;
-	if (!--ctx->nr_sent)
-		aps_count_waiting(-1);
+void aps_complete(struct aps *ctx, struct aps_slot *slot, ssize_t result, uint64_t now_ns)
+{
+	struct aps_ring *ring = &ctx->rings[slot->ring];
+
+	slot->result = result;
+	count(&ctx->stats, slot);
+	aps_list_del(slot);
+	if (slot->state == APS_SLOT_QUEUED) {
+		ring->nr_queued--;
+	} else {
+		ring->nr_sent--;
+		if (ring == polled(ctx)) {
+			if (result >= 0)
+				learn(ctx, slot, now_ns);
+			if (ctx->mode == APS_ADAPTIVE)
+				aps_policy_load(&ctx->policy, ctx->cpu.load.util_ppm);
+			if (!ring->nr_sent)
+				aps_count_waiting(-1);
+		}
+	}
+	slot->state = APS_SLOT_DONE;
+	aps_list_add(&ctx->done, slot);
+	ctx->nr_done++;
+}
+
+static void collect_ring(struct aps *ctx, struct aps_ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, n = 0;
+
+	if (!aps_ring_ready(ring))
+		return;
+	io_uring_for_each_cqe(&ring->uring, head, cqe) {
+		aps_complete(ctx, io_uring_cqe_get_data(cqe), cqe->res, ctx->now_ns);
+		n++;
+	}
+	io_uring_cq_advance(&ring->uring, n);
+}
+
+void aps_collect(struct aps *ctx)
+{
+	collect_ring(ctx, polled(ctx));
+	collect_ring(ctx, plain(ctx));
 }
 
 /* Take what is complete, without looking at the device. */
 static unsigned int reap(struct aps *ctx, struct aps_event *events, unsigned int max)
 {
-	struct io_uring_cqe *cqe;
-	unsigned int head, n = 0;
+	unsigned int n;
 
-	io_uring_for_each_cqe(&ctx->ring, head, cqe) {
-		if (n == max)
-			break;
-		take(ctx, cqe, &events[n++], ctx->now_ns);
+	aps_collect(ctx);
+	for (n = 0; n < max && ctx->nr_done; n++) {
+		struct aps_slot *slot = ctx->done.next;
+
+		events[n].data = slot->data;
+		events[n].result = slot->result;
+		aps_list_del(slot);
+		ctx->nr_done--;
+		ctx->files[slot->file].nr_outstanding--;
+		slot->state = APS_SLOT_FREE;
+		slot->next = ctx->free;
+		ctx->free = slot;
 	}
-	io_uring_cq_advance(&ctx->ring, n);
 	return n;
 }
 
-/* Have the kernel look at the device once. Return: 0, or -errno. */
+/* Look at the devices of both rings. Return: 0, or -errno. */
 static int look(struct aps *ctx)
 {
-	int err = io_uring_get_events(&ctx->ring);
+	int err = 0;
 
-	return err < 0 ? err : 0;
+	if (polled(ctx)->nr_sent)
+		err = aps_ring_look(polled(ctx));
+	if (!err && plain(ctx)->nr_sent && plain(ctx)->must_look)
+		err = aps_ring_look(plain(ctx));
+	return err;
 }
 
-/*
- * Send what is queued and wait in the kernel until one more is complete: one
- * system call. Return: 0, or -errno. With polling it may return early, with
- * nothing: somebody else was to have the CPU.
- */
-static int wait_one(struct aps *ctx, uint64_t now_ns)
-{
-	bool sends = ctx->nr_queued;
-	int n = enter(ctx, 1, now_ns);
-
-	ctx->now_ns = aps_now_ns();
-	if (ctx->mode != APS_INTERRUPT)
-		ctx->stats.spun_ns += ctx->now_ns - now_ns;
-	else if (sends && n > 0 && !io_uring_cq_ready(&ctx->ring))
-		return -EINTR; /* the kernel told how many were sent instead */
-	return n < 0 ? n : 0;
-}
-
-/* Sleep until then. Return: 0 or -EINTR. */
+/* Sleep until then, or the deadline. Return: 0, or -EINTR. */
 static int sleep_until(struct aps *ctx, uint64_t now_ns, uint64_t until_ns)
 {
 	struct timespec t = {
@@ -230,6 +359,8 @@ static int sleep_until(struct aps *ctx, uint64_t now_ns, uint64_t until_ns)
 	uint64_t woken_ns;
 	int err;
 
+	if (!(ctx->opts.flags & APS_KEEP_TIMER_SLACK))
+		aps_exact_timers();
 	err = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 	if (err)
 		return -err;
@@ -241,45 +372,87 @@ static int sleep_until(struct aps *ctx, uint64_t now_ns, uint64_t until_ns)
 	return 0;
 }
 
-/* The sleep before anything is looked at. Return: 0, or -errno. */
-static int sleep_first(struct aps *ctx, const struct aps_choice *c, uint64_t now_ns)
+/* Which polled I/O is expected first. */
+static const struct aps_slot *oldest(struct aps *ctx)
 {
-	const struct aps_slot *oldest = ctx->outstanding.next;
-	uint64_t until_ns = oldest->submit_ns + c->sleep_ns;
+	return polled(ctx)->nr_sent ? polled(ctx)->sent.next : polled(ctx)->queued.next;
+}
+
+/* The sleep before anything is looked at. Return: 0, or -errno. */
+static int sleep_first(struct aps *ctx, const struct aps_choice *c, uint64_t now_ns,
+		       uint64_t deadline_ns)
+{
+	uint64_t until_ns = oldest(ctx)->submit_ns + c->sleep_ns;
 	int err;
 
+	if (until_ns > deadline_ns)
+		until_ns = deadline_ns;
 	if (until_ns < now_ns + ctx->policy.opts.min_sleep_ns)
 		return 0;
 	err = sleep_until(ctx, now_ns, until_ns);
 	if (!err)
 		err = look(ctx);
-	if (err || !io_uring_cq_ready(&ctx->ring))
+	if (err || !aps_ring_ready(polled(ctx)))
 		return err;
 	ctx->stats.nr_oversleeps++;
 	ctx->was_there = true;
-	if (ctx->now_ns - until_ns <= c->sleep_ns >> LATE_SHIFT)
+	if (ctx->now_ns - until_ns <= c->sleep_ns >> APS_LATE_SHIFT)
 		ctx->at_most_ns = c->sleep_ns;
 	return 0;
 }
 
 /* Look and nap until something is there. Return: 0, or -errno. */
-static int nap(struct aps *ctx, uint64_t nap_ns)
+static int nap(struct aps *ctx, uint64_t nap_ns, uint64_t deadline_ns)
 {
 	int err = look(ctx);
 
-	while (!err && !io_uring_cq_ready(&ctx->ring)) {
-		uint64_t now_ns = aps_now_ns();
+	while (!err && !is_ready(ctx)) {
+		uint64_t now_ns = aps_now_ns(), until_ns = now_ns + nap_ns;
 
-		err = sleep_until(ctx, now_ns, now_ns + nap_ns);
+		if (now_ns >= deadline_ns)
+			return -ETIME;
+		err = sleep_until(ctx, now_ns, until_ns < deadline_ns ? until_ns : deadline_ns);
 		if (!err)
 			err = look(ctx);
 	}
 	return err;
 }
 
+/* Spin here, because the kernel would not stop at the deadline. Return: 0, or -errno. */
+static int spin(struct aps *ctx, uint64_t now_ns, uint64_t deadline_ns)
+{
+	int err;
+
+	do {
+		err = look(ctx);
+		ctx->now_ns = aps_now_ns();
+	} while (!err && !is_ready(ctx) && ctx->now_ns < deadline_ns);
+	ctx->stats.spun_ns += ctx->now_ns - now_ns;
+	return err || is_ready(ctx) ? err : -ETIME;
+}
+
+/*
+ * Send what is queued and spin in the kernel until one more is complete: one system
+ * call. Return: 0, or -errno. It may return early, with nothing: another task was to have
+ * the CPU.
+ */
+static int poll_one(struct aps *ctx, uint64_t now_ns, uint64_t deadline_ns)
+{
+	int n;
+
+	if (deadline_ns != NO_DEADLINE) {
+		n = submit_ring(ctx, polled(ctx));
+		return n < 0 ? n : spin(ctx, now_ns, deadline_ns);
+	}
+	n = aps_ring_enter(ctx, polled(ctx), 1, now_ns);
+	ctx->now_ns = aps_now_ns();
+	ctx->stats.spun_ns += ctx->now_ns - now_ns;
+	return n < 0 ? n : 0;
+}
+
 static struct aps_choice choose(struct aps *ctx, uint64_t now_ns)
 {
-	const struct aps_slot *oldest = ctx->outstanding.next;
+	const struct aps_slot *slot = oldest(ctx);
 	uint32_t util_ppm = 0, need_ppm = 0;
 	struct aps_choice c;
 
@@ -288,110 +461,293 @@ static struct aps_choice choose(struct aps *ctx, uint64_t now_ns)
 		util_ppm = ctx->cpu.load.util_ppm;
 		need_ppm = aps_need_ppm(ctx);
 	}
-	c = aps_policy_choose(&ctx->policy, oldest->dir, oldest->size, util_ppm, need_ppm);
+	c = aps_policy_choose(&ctx->policy, slot->op == APS_OP_WRITE ? APS_DIR_WRITE : APS_DIR_READ,
+			      slot->size, util_ppm, need_ppm);
 	ctx->stats.margin_ppm = c.margin_ppm;
 	ctx->stats.nr_waits[c.kind]++;
 	return c;
 }
 
-/* Send what is queued, and wait for something as the policy wants. */
-static int wait_some(struct aps *ctx)
+/* Send what is queued, and wait for a polled I/O as the policy wants. */
+static int wait_polled(struct aps *ctx, uint64_t deadline_ns)
 {
 	uint64_t now_ns = aps_now_ns();
 	struct aps_choice c = choose(ctx, now_ns);
 	int err;
 
 	if (!c.sleep_ns)
-		return wait_one(ctx, now_ns);
-	err = aps_submit(ctx);
+		return poll_one(ctx, now_ns, deadline_ns);
+	err = submit_ring(ctx, polled(ctx));
 	if (err < 0)
 		return err;
-	err = sleep_first(ctx, &c, now_ns);
-	if (err || io_uring_cq_ready(&ctx->ring))
+	err = sleep_first(ctx, &c, now_ns, deadline_ns);
+	if (err || is_ready(ctx))
 		return err;
 	if (c.kind == APS_WAIT_DEEP && c.nap_ns)
-		return nap(ctx, c.nap_ns);
-	return wait_one(ctx, aps_now_ns());
+		return nap(ctx, c.nap_ns, deadline_ns);
+	return poll_one(ctx, aps_now_ns(), deadline_ns);
+}
+
+static int wait_plain_until(struct aps *ctx, uint64_t now_ns, uint64_t deadline_ns)
+{
+	uint64_t ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+	struct __kernel_timespec t = {
+		.tv_sec = (long long)(ns / SEC_NS), .tv_nsec = (long long)(ns % SEC_NS),
+	};
+	struct io_uring_cqe *cqe;
+	int err = submit_ring(ctx, plain(ctx));
+
+	if (err < 0)
+		return err;
+	err = io_uring_wait_cqes(&plain(ctx)->uring, &cqe, 1, &t, NULL);
+	ctx->now_ns = aps_now_ns();
+	return err;
+}
+
+/* Send what is queued, and wait for an interrupt. */
+static int wait_plain(struct aps *ctx, uint64_t deadline_ns)
+{
+	bool sends = plain(ctx)->nr_queued;
+	uint64_t now_ns = aps_now_ns();
+	int n;
+
+	ctx->stats.nr_waits[APS_WAIT_INTERRUPT]++;
+	if (deadline_ns != NO_DEADLINE)
+		return wait_plain_until(ctx, now_ns, deadline_ns);
+	n = aps_ring_enter(ctx, plain(ctx), 1, now_ns);
+	ctx->now_ns = aps_now_ns();
+	if (sends && n > 0 && !aps_ring_ready(plain(ctx)))
+		return -EINTR; /* the kernel told how many were sent instead */
+	return n < 0 ? n : 0;
+}
+
+/* Send what is queued, and wait for something. Return: 0, or -errno. */
+static int wait_some(struct aps *ctx, uint64_t deadline_ns)
+{
+	int err;
+
+	if (ctx->backend == APS_BACKEND_SYNC) {
+		aps_sync_submit(ctx);
+		return 0;
+	}
+	if (!is_busy(polled(ctx)))
+		return wait_plain(ctx, deadline_ns);
+	if (is_busy(plain(ctx))) {
+		err = submit_ring(ctx, plain(ctx));
+		if (err >= 0 && plain(ctx)->must_look)
+			err = aps_ring_look(plain(ctx));
+		if (err < 0 || aps_ring_ready(plain(ctx)))
+			return err < 0 ? err : 0;
+	}
+	return wait_polled(ctx, deadline_ns);
 }
 
 /* Send, look once, take: no waiting. Return: events, or -errno. */
 static int take_ready(struct aps *ctx, struct aps_event *events, unsigned int max)
 {
-	int err = aps_submit(ctx);
+	int err = submit_all(ctx);
 
-	if (err >= 0 && ctx->nr_sent && ctx->mode != APS_INTERRUPT && !io_uring_cq_ready(&ctx->ring))
+	ctx->now_ns = aps_now_ns();
+	if (err >= 0 && !is_ready(ctx) && ctx->nr_done < max)
 		err = look(ctx);
 	return err < 0 ? err : (int)reap(ctx, events, max);
 }
 
-int aps_wait(struct aps *ctx, struct aps_event *events, unsigned int min, unsigned int max)
+static int wait_for(struct aps *ctx, struct aps_event *events, unsigned int min,
+		    unsigned int max, uint64_t deadline_ns)
 {
 	unsigned int n;
-	int err;
+	int err = 0;
 
-	if (min > max)
-		return -EINVAL;
 	if (min > nr_outstanding(ctx))
 		min = nr_outstanding(ctx);
-	/* It is complete since who knows when: that says nothing of the device. */
+	/* It is complete for an unknown time: that says nothing of the device. */
 	ctx->was_there = true;
 	ctx->at_most_ns = 0;
 	if (!min)
 		return take_ready(ctx, events, max);
 	n = reap(ctx, events, max);
-	while (n < min) {
+	while (n < min && err >= 0) {
 		ctx->was_there = false;
-		err = wait_some(ctx);
+		err = wait_some(ctx, deadline_ns);
 		n += reap(ctx, events + n, max - n);
 		ctx->at_most_ns = 0;
-		if (err < 0)
-			return n ? (int)n : err;
+		if (!err && n < min && deadline_ns != NO_DEADLINE && aps_now_ns() >= deadline_ns)
+			err = -ETIME;
 	}
-	if (ctx->nr_queued) {
-		err = aps_submit(ctx);
-		if (err < 0 && !n)
-			return err;
-	}
-	return (int)n;
+	if (err >= 0)
+		err = submit_all(ctx);
+	if (err == -ETIME)
+		err = 0;
+	return n || err >= 0 ? (int)n : err;
 }
 
-static ssize_t transfer(struct aps *ctx, enum aps_direction dir, const struct iovec *iov, int nr,
-			off_t offset)
+static int wait_checked(struct aps *ctx, struct aps_event *events, unsigned int min,
+			unsigned int max, uint64_t deadline_ns)
+{
+	int n = aps_enter(ctx);
+
+	if (n < 0)
+		return n;
+	if (min > max)
+		return -EINVAL;
+	n = wait_for(ctx, events, min, max, deadline_ns);
+	aps_event_arm(ctx);
+	return n;
+}
+
+int aps_wait(struct aps *ctx, struct aps_event *events, unsigned int min, unsigned int max)
+{
+	return wait_checked(ctx, events, min, max, NO_DEADLINE);
+}
+
+int aps_wait_timeout(struct aps *ctx, struct aps_event *events, unsigned int min,
+		     unsigned int max, uint64_t timeout_ns)
+{
+	uint64_t now_ns = aps_now_ns();
+
+	/* Centuries are no deadline. */
+	return wait_checked(ctx, events, min, max,
+			    timeout_ns < NO_DEADLINE / 2 ? now_ns + timeout_ns : NO_DEADLINE);
+}
+
+int aps_cancel_sent(struct aps *ctx, const struct aps_slot *slot)
+{
+	struct io_uring_sync_cancel_reg reg = { .addr = (uintptr_t)slot, .fd = -1 };
+	int err;
+
+	/* A disk gives nothing back, and a polled ring has disks alone. */
+	if (slot->ring == APS_RING_POLLED)
+		return -EALREADY;
+	err = io_uring_register_sync_cancel(&plain(ctx)->uring, &reg);
+	/* -EINVAL: a kernel before 6.0. -ENOENT: it is complete. -ETIME: under way. */
+	return err ? -EALREADY : 0;
+}
+
+static struct aps_slot *find(struct aps_slot *head, const void *data)
+{
+	struct aps_slot *slot;
+
+	for (slot = head->next; slot != head; slot = slot->next)
+		if (slot->data == data)
+			return slot;
+	return NULL;
+}
+
+int aps_cancel(struct aps *ctx, void *data)
+{
+	struct aps_slot *slot = NULL;
+	int err = aps_enter(ctx);
+	size_t i;
+
+	if (err)
+		return err;
+	ctx->was_there = true;
+	ctx->at_most_ns = 0;
+	aps_collect(ctx);
+	for (i = 0; !slot && i < APS_NR_RINGS; i++)
+		slot = find(&ctx->rings[i].sent, data);
+	for (i = 0; !slot && i < APS_NR_RINGS; i++)
+		slot = find(&ctx->rings[i].queued, data);
+	if (!slot)
+		return -ENOENT;
+	if (slot->state == APS_SLOT_SENT)
+		err = aps_cancel_sent(ctx, slot);
+	else
+		aps_complete(ctx, slot, -ECANCELED, 0);
+	aps_event_arm(ctx);
+	return err;
+}
+
+/* Take back what is queued: one I/O, that of a transfer which could not be sent. */
+static void take_back(struct aps *ctx)
 {
 	struct aps_event event;
-	int n;
+	size_t i;
 
+	for (i = 0; i < APS_NR_RINGS; i++)
+		if (ctx->rings[i].nr_queued)
+			aps_complete(ctx, ctx->rings[i].queued.next, -ECANCELED, 0);
+	reap(ctx, &event, 1);
+}
+
+static ssize_t transfer(struct aps *ctx, const struct request *r)
+{
+	struct aps_event event;
+	unsigned int retries = 0;
+	int n = aps_enter(ctx);
+
+	if (n < 0)
+		return n;
 	if (nr_outstanding(ctx))
 		return -EBUSY;
-	n = queue(ctx, dir, iov, nr, offset, NULL);
+	n = queue(ctx, r);
 	if (n)
 		return n;
-	do {
-		n = aps_wait(ctx, &event, 1, 1);
-	} while (n == -EINTR || n == -EAGAIN || n == -EBUSY);
-	return n < 0 ? n : event.result;
+	for (;;) {
+		n = wait_for(ctx, &event, 1, 1, NO_DEADLINE);
+		if (n > 0)
+			return event.result;
+		if (n == -EINTR)
+			continue;
+		if (n != -EAGAIN && n != -EBUSY)
+			break;
+		/* One that is in flight is waited for, whatever it takes. */
+		if (!is_in_flight(ctx) && ++retries > MAX_RETRIES)
+			break;
+		sched_yield();
+	}
+	if (!is_in_flight(ctx))
+		take_back(ctx);
+	return n;
 }
 
-ssize_t aps_read(struct aps *ctx, void *buf, size_t bytes, off_t offset)
-{
-	struct iovec iov = { .iov_base = buf, .iov_len = bytes };
-
-	return transfer(ctx, APS_DIR_READ, &iov, 1, offset);
-}
-
-ssize_t aps_write(struct aps *ctx, const void *buf, size_t bytes, off_t offset)
+static ssize_t transfer_one(struct aps *ctx, enum aps_op op, int file, int buffer,
+			    const void *buf, size_t bytes, off_t offset)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = bytes };
 
-	return transfer(ctx, APS_DIR_WRITE, &iov, 1, offset);
+	return transfer(ctx, &(struct request){ op, file, buffer, &iov, 1, offset, NULL });
 }
 
-ssize_t aps_readv(struct aps *ctx, const struct iovec *iov, int nr, off_t offset)
+ssize_t aps_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset)
 {
-	return transfer(ctx, APS_DIR_READ, iov, nr, offset);
+	return transfer_one(ctx, APS_OP_READ, file, -1, buf, bytes, offset);
 }
 
-ssize_t aps_writev(struct aps *ctx, const struct iovec *iov, int nr, off_t offset)
+ssize_t aps_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset)
 {
-	return transfer(ctx, APS_DIR_WRITE, iov, nr, offset);
+	return transfer_one(ctx, APS_OP_WRITE, file, -1, buf, bytes, offset);
+}
+
+ssize_t aps_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset)
+{
+	return transfer(ctx, &(struct request){ APS_OP_READ, file, -1, iov, nr, offset, NULL });
+}
+
+ssize_t aps_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset)
+{
+	return transfer(ctx, &(struct request){ APS_OP_WRITE, file, -1, iov, nr, offset, NULL });
+}
+
+ssize_t aps_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
+		       off_t offset)
+{
+	return transfer_one(ctx, APS_OP_READ, file, buffer_nr(buffer), buf, bytes, offset);
+}
+
+ssize_t aps_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
+			size_t bytes, off_t offset)
+{
+	return transfer_one(ctx, APS_OP_WRITE, file, buffer_nr(buffer), buf, bytes, offset);
+}
+
+int aps_fsync(struct aps *ctx, int file)
+{
+	return (int)transfer(ctx, &(struct request){ .op = APS_OP_FSYNC, .file = file, .buffer = -1 });
+}
+
+int aps_fdatasync(struct aps *ctx, int file)
+{
+	return (int)transfer(ctx, &(struct request){ .op = APS_OP_FDATASYNC, .file = file, .buffer = -1 });
 }

@@ -44,9 +44,10 @@ int main(void)
 
 	if (!ctx)
 		return 1;
-	aps_options_init(&o);
+	aps_options_init(&o, sizeof(o));
 	o.sample_ns = 1000000000; /* no reading within a round */
-	if (aps_policy_init(&ctx->policy, &o) || aps_cpu_open(&ctx->cpu, ""))
+	aps_policy_init(&ctx->policy, &o);
+	if (aps_cpu_open(&ctx->cpu, ""))
 		return 1;
 	ctx->mode = APS_ADAPTIVE;
 	/* On one CPU a poll, a part of hybrid's sleep and a deep wait; utilisation is

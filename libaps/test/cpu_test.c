@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* CPU utilisation, from trees of files that stand for / . */
 #include "../src/cpu.c"
+#include <pthread.h>
 #include <sys/stat.h>
 #include "tap.h"
 
@@ -331,6 +332,90 @@ static void the_window_moves(void)
 	aps_cpu_close(&cpu);
 }
 
+/* A reading at the second so many, by another thread. */
+static void *read_elsewhere(void *cpu)
+{
+	reads(cpu, 2 * SEC, 0);
+	return NULL;
+}
+
+static void elsewhere(struct aps_cpu *cpu)
+{
+	pthread_t thread;
+
+	EXPECT_EQ(pthread_create(&thread, NULL, read_elsewhere, cpu), 0);
+	pthread_join(thread, NULL);
+}
+
+/* Waits of 4 CPUs' tasks, of which this thread's are none of the others'. */
+static void another_thread_waits_for_itself(void)
+{
+	struct aps_cpu cpu;
+
+	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
+	waits(0, 5 * SEC);
+	opened(&cpu);
+	reads(&cpu, 0, 0);
+	machine("0-3", (unsigned int[]){ 100, 100, 100, 100 });
+	waits(SEC, 6 * SEC); /* CPUs 1 and 2 have none */
+	reads(&cpu, SEC, 0);
+	EXPECT_EQ(cpu.load.util_ppm, 0);
+	/* The other thread has waited for 2 s in its life, none of it lately. */
+	machine("0-3", (unsigned int[]){ 200, 200, 200, 200 });
+	no("/proc/thread-self/schedstat");
+	waits(3 * SEC, 2 * SEC);
+	elsewhere(&cpu);
+	EXPECT_EQ(cpu.load.util_ppm, 250000); /* 2 s of 8 that others waited */
+	/* From then on its waits are its own. */
+	machine("0-3", (unsigned int[]){ 300, 300, 300, 300 });
+	waits(4 * SEC, 3 * SEC);
+	cpu.thread = aps_this_thread();
+	reads(&cpu, 3 * SEC, 0);
+	EXPECT_EQ(cpu.load.util_ppm, 166667); /* 2 s of 12 */
+	aps_cpu_close(&cpu);
+}
+
+static void another_thread_has_its_own_cpus(void)
+{
+	struct aps_cpu cpu;
+
+	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
+	opened(&cpu);
+	reads(&cpu, 0, 0);
+	machine("0-3", (unsigned int[]){ 0, 100, 100, 100 });
+	reads(&cpu, SEC, 0);
+	EXPECT_EQ(cpu.load.util_ppm, 250000);
+	/* CPUs 0 and 3; what was read of four says nothing of two. */
+	machine("0,3", (unsigned int[]){ 0, 200, 200, 200 });
+	elsewhere(&cpu);
+	EXPECT_EQ(cpu.nr_cpus, 2);
+	EXPECT_EQ(cpu.load.util_ppm, 0);
+	EXPECT_EQ(cpu.load.capacity_ppm, 2000000);
+	EXPECT_EQ(aps_cpu_need_ppm(&cpu, 1), 500000);
+	aps_cpu_close(&cpu);
+}
+
+static void *open_real(void *cpu)
+{
+	EXPECT_EQ(aps_cpu_open(cpu, ""), 0);
+	return NULL;
+}
+
+static void the_thread_that_opened_may_end(void)
+{
+	struct aps_cpu cpu;
+	pthread_t thread;
+
+	/* The files of a real thread, which are gone with it. */
+	memset(&cpu, 0, sizeof(cpu));
+	EXPECT_EQ(pthread_create(&thread, NULL, open_real, &cpu), 0);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(aps_cpu_read(&cpu, 0, 0, 1), 0);
+	EXPECT_EQ(aps_cpu_read(&cpu, SEC, 0, 1), 0);
+	EXPECT_EQ(cpu.nr, 2);
+	aps_cpu_close(&cpu);
+}
+
 static void what_is_missing_is_an_error(void)
 {
 	struct aps_cpu cpu;
@@ -376,6 +461,9 @@ int main(void)
 		TEST(a_quota_is_the_margin),
 		TEST(no_quota_is_no_level),
 		TEST(the_window_moves),
+		TEST(another_thread_waits_for_itself),
+		TEST(another_thread_has_its_own_cpus),
+		TEST(the_thread_that_opened_may_end),
 		TEST(what_is_missing_is_an_error),
 	};
 	char command[128];

@@ -21,14 +21,14 @@
  * the CPU time that is used is between polling's and hybrid's.
  *
  * Where they do not fit, whatever spins takes CPU time that others want, and is
- * preempted in the middle of an I/O when it has used up its share. Who sleeps nearly
- * all the time has not, so the CPU scheduler prefers him when he wakes. Sleeping
+ * preempted in the middle of an I/O when it has used up its share. A thread that sleeps
+ * nearly all the time has not, so the CPU scheduler prefers that thread when it wakes. Sleeping
  * half is neither.
  *
  * Worked: 4 CPUs, 4 threads that read, 1 that computes. Others use 1 of 4, the
  * margin is 750,000, need is 1,000,000: they sleep as long as they can. 8 CPUs, 4
  * threads that read, 4 that compute seven eighths of the time: the margin is 562,500,
- * need 468,750 (without a sixteenth, see policy.c), the reserve 200,000, of which 53 %
+ * need 468,750 (without a sixteenth, see decide.c), the reserve 200,000, of which 53 %
  * lack: they sleep 27 % of the mean.
  *
  * Estimates
@@ -42,15 +42,21 @@
  *
  * A deep sleep is no longer than 2 times the shortest of the 16.
  */
-#ifndef APS_POLICY_H
-#define APS_POLICY_H
+#ifndef APS_DECIDE_H
+#define APS_DECIDE_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "aps.h"
+#include "aps_policy.h"
 
 #define APS_PPM_ONE 1000000u
 #define APS_NR_SAMPLES 16
+
+/* A service time above so many means is an outlier. */
+#define APS_OUTLIER_MEANS 4
+
+/* A sleep that ends later than 1/8 of itself says nothing of the device. */
+#define APS_LATE_SHIFT 3
 
 enum aps_direction { APS_DIR_READ, APS_DIR_WRITE, APS_NR_DIRS };
 
@@ -87,8 +93,8 @@ struct aps_choice {
 
 unsigned int aps_size_class(size_t bytes);
 
-/* Return: 0, or -EINVAL if an option is out of range. */
-int aps_policy_init(struct aps_policy *policy, const struct aps_options *options);
+/* The options are in range: aps_options_take() made them. */
+void aps_policy_init(struct aps_policy *policy, const struct aps_options *options);
 
 /* Utilisation by others at a completion. */
 void aps_policy_load(struct aps_policy *policy, uint32_t util_ppm);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* See policy.h. */
-#include <errno.h>
+/* See decide.h. */
 #include <string.h>
-#include "policy.h"
+#include "decide.h"
 
-/* A sample above so many means is an outlier, and counts as so many. */
-#define OUTLIER_MEANS 4
+/* An outlier counts as so many means. */
 #define OUTLIER_COUNTS 2
 
 /* Pollers fit if the margin is at least 15/16 of their need: utilisation is
@@ -39,20 +37,15 @@ static void start_times(struct aps_times *t)
 		t->ns[i] = UINT64_MAX;
 }
 
-int aps_policy_init(struct aps_policy *policy, const struct aps_options *o)
+void aps_policy_init(struct aps_policy *policy, const struct aps_options *o)
 {
 	unsigned int dir, size;
 
-	if (o->poll_margin_ppm > APS_PPM_ONE || o->hybrid_margin_ppm > o->poll_margin_ppm ||
-	    o->hybrid_sleep_ppm > APS_PPM_ONE || o->deep_sleep_ppm > APS_PPM_ONE ||
-	    o->min_sleep_ns > o->max_sleep_ns)
-		return -EINVAL;
 	memset(policy, 0, sizeof(*policy));
 	for (dir = 0; dir < APS_NR_DIRS; dir++)
 		for (size = 0; size < APS_NR_SIZES; size++)
 			start_times(&policy->times[dir][size]);
 	policy->opts = *o;
-	return 0;
 }
 
 void aps_policy_load(struct aps_policy *policy, uint32_t util_ppm)
@@ -90,7 +83,7 @@ void aps_policy_time(struct aps_policy *policy, enum aps_direction dir,
 	uint64_t mean_ns = mean_of(t);
 
 	/* The first few say nothing of what is usual. */
-	if (t->nr >= 4 && service_ns > OUTLIER_MEANS * mean_ns)
+	if (t->nr >= 4 && service_ns > APS_OUTLIER_MEANS * mean_ns)
 		service_ns = OUTLIER_COUNTS * mean_ns;
 	if (!service_ns)
 		service_ns = 1;
@@ -140,14 +133,14 @@ static uint64_t part_ns(uint64_t ns, uint32_t ppm)
 	return (ns < LONGEST_NS ? ns : LONGEST_NS) * ppm / APS_PPM_ONE;
 }
 
-/* Whether all who wait fit into the margin. */
+/* Whether all threads that wait fit into the margin. */
 static bool fits(uint32_t margin_ppm, uint32_t need_ppm)
 {
 	return margin_ppm >= need_ppm - (need_ppm >> FIT_SHIFT);
 }
 
 /*
- * What part of hybrid's sleep, where all who wait fit: none while others have a
+ * What part of hybrid's sleep, where all threads that wait fit: none while others have a
  * reserve besides what they use and what those need, all of it when there is none.
  */
 static uint32_t lack_ppm(const struct aps_options *o, uint32_t margin_ppm, uint32_t need_ppm)
@@ -163,49 +156,58 @@ static uint32_t lack_ppm(const struct aps_options *o, uint32_t margin_ppm, uint3
 	return (uint32_t)((wanted_ppm - margin_ppm) * APS_PPM_ONE / reserve_ppm);
 }
 
-static void choose_deep(const struct aps_policy *policy, const struct aps_times *t,
-			uint64_t mean_ns, struct aps_choice *c)
+static struct aps_choice choose_deep(const struct aps_options *o, const struct aps_times *t,
+				     uint32_t margin_ppm)
 {
-	const struct aps_options *o = &policy->opts;
-	uint64_t ns = part_ns(mean_ns, o->deep_sleep_ppm);
+	uint64_t mean_ns = mean_of(t), ns = part_ns(mean_ns, o->deep_sleep_ppm);
 	uint64_t limit_ns = t->nr ? DEEP_SHORTEST * shortest_ns(t) : 0;
 
-	c->kind = APS_WAIT_DEEP;
-	c->sleep_ns = worth_ns(o, ns < limit_ns ? ns : limit_ns);
-	c->nap_ns = worth_ns(o, mean_ns >> NAP_SHIFT);
+	return (struct aps_choice){
+		.kind = APS_WAIT_DEEP, .margin_ppm = margin_ppm,
+		.sleep_ns = worth_ns(o, ns < limit_ns ? ns : limit_ns),
+		.nap_ns = worth_ns(o, mean_ns >> NAP_SHIFT),
+	};
+}
+
+static struct aps_choice choose_hybrid(const struct aps_options *o, const struct aps_times *t,
+				       uint32_t margin_ppm, uint32_t lack)
+{
+	return (struct aps_choice){
+		.kind = APS_WAIT_HYBRID, .margin_ppm = margin_ppm,
+		.sleep_ns = worth_ns(o, part_ns(part_ns(mean_of(t), o->hybrid_sleep_ppm), lack)),
+	};
+}
+
+static struct aps_choice choose_by_margin(const struct aps_policy *policy, const struct aps_times *t,
+					  uint32_t margin_ppm, uint32_t need_ppm)
+{
+	const struct aps_options *o = &policy->opts;
+	uint32_t lack;
+
+	if (margin_ppm < o->hybrid_margin_ppm || !fits(margin_ppm, need_ppm))
+		return choose_deep(o, t, margin_ppm);
+	lack = lack_ppm(o, margin_ppm, need_ppm);
+	if (lack)
+		return choose_hybrid(o, t, margin_ppm, lack);
+	return (struct aps_choice){ .kind = APS_WAIT_POLL, .margin_ppm = margin_ppm };
 }
 
 struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_direction dir,
 				    unsigned int size, uint32_t util_ppm, uint32_t need_ppm)
 {
-	const struct aps_options *o = &policy->opts;
 	const struct aps_times *t = &policy->times[dir][size];
-	struct aps_choice c = { .kind = APS_WAIT_POLL };
-	uint32_t lack = APS_PPM_ONE;
 
-	switch (o->mode) {
+	switch ((enum aps_mode)policy->opts.mode) {
 	case APS_INTERRUPT:
-		c.kind = APS_WAIT_INTERRUPT;
-		return c;
-	case APS_RING_HYBRID:
-		c.kind = APS_WAIT_HYBRID; /* and the kernel sleeps */
-		return c;
-	case APS_POLL:
-		return c;
+		return (struct aps_choice){ .kind = APS_WAIT_INTERRUPT };
+	case APS_RING_HYBRID: /* the kernel sleeps */
+		return (struct aps_choice){ .kind = APS_WAIT_HYBRID };
 	case APS_HYBRID:
-		break;
+		return choose_hybrid(&policy->opts, t, 0, APS_PPM_ONE);
 	case APS_ADAPTIVE:
-		c.margin_ppm = aps_policy_margin_ppm(policy, util_ppm);
-		if (c.margin_ppm < o->hybrid_margin_ppm || !fits(c.margin_ppm, need_ppm)) {
-			choose_deep(policy, t, mean_of(t), &c);
-			return c;
-		}
-		lack = lack_ppm(o, c.margin_ppm, need_ppm);
-		if (!lack)
-			return c;
+		return choose_by_margin(policy, t, aps_policy_margin_ppm(policy, util_ppm), need_ppm);
+	case APS_POLL:
 		break;
 	}
-	c.kind = APS_WAIT_HYBRID;
-	c.sleep_ns = worth_ns(o, part_ns(part_ns(mean_of(t), o->hybrid_sleep_ppm), lack));
-	return c;
+	return (struct aps_choice){ .kind = APS_WAIT_POLL };
 }

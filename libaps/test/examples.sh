@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# usage: examples.sh OUT
+# Run the examples on files in OUT; compile the headers as other languages see them, strict
+# C99 and C++11; and link with the library that `make install` put in OUT/installed.
+set -eu
+out=$1 failed=0
+dir=$(mktemp -d "$out/examples.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+
+expect() {
+	name=$1 want=$2
+	shift 2
+	got=$("$@" 2>&1) || got="exit status $?: $got"
+	# shellcheck disable=SC2254 # what is wanted is a pattern
+	case $got in
+	$want) echo "ok - $name" ;;
+	*)
+		echo "not ok - $name: $got"
+		failed=1
+		;;
+	esac
+}
+
+dd if=/dev/urandom of="$dir/a" bs=65536 count=16 2>/dev/null
+dd if=/dev/urandom of="$dir/b" bs=4096 count=65 2>/dev/null
+: >"$dir/empty"
+expect 'aps-scan reads all of three files' '1314816 bytes in 3 files' "$out/aps-scan" "$dir/a" "$dir/empty" "$dir/b"
+expect 'aps-scan says what it cannot open' '*Bad file descriptor' "$out/aps-scan" "$dir/none"
+expect 'own-ring reads with a plan' '1000 reads, the last of 4096 bytes; a read takes *.? us' "$out/own-ring" "$dir/a"
+for header in aps aps_policy; do
+	printf '#include <%s.h>\nint main(void) { return sizeof(struct aps_options) > 64; }\n' "$header" >"$dir/$header.c"
+	cp "$dir/$header.c" "$dir/$header.cc"
+	expect "$header.h is strict C99" '' gcc -std=c99 -D_DEFAULT_SOURCE -pedantic-errors -Wall -Wextra -Werror -Iinclude -fsyntax-only "$dir/$header.c"
+	if command -v g++ >/dev/null; then
+		expect "$header.h is C++11" '' g++ -std=c++11 -pedantic-errors -Wall -Wextra -Werror -Iinclude -fsyntax-only "$dir/$header.cc"
+	fi
+done
+if command -v pkg-config >/dev/null; then
+	export PKG_CONFIG_PATH="$out/installed/usr/lib/pkgconfig"
+	# shellcheck disable=SC2046 # flags, of which each is a word
+	expect 'a program links with the flags of pkg-config' '' gcc -o "$dir/scan" examples/aps-scan.c $(pkg-config --define-variable=prefix="$out/installed/usr" --cflags --libs libaps)
+	expect 'and runs' '1314816 bytes in 3 files' env LD_LIBRARY_PATH="$out/installed/usr/lib" "$dir/scan" "$dir/a" "$dir/empty" "$dir/b"
+fi
+[ "$failed" = 0 ]
