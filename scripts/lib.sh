@@ -43,7 +43,7 @@ root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsp
 # suite_of LINE: the Debian release whose kernel is of that line. "debug" and
 # "kcsan" are built here, from Debian's source; "qemu" is that of setup-qemu.
 suite_of() {
-	case $1 in
+	case ${1%-programs} in
 	6.1 | 6.1-generic) echo bookworm ;;
 	6.12 | 6.12-generic | 6.12-rt | 6.12-arm64 | 7.3 | debug | kcsan | qemu) echo trixie ;;
 	7.2 | 7.2-generic) echo sid ;;

@@ -397,11 +397,9 @@ static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
 	return max(depth * pct / 100, 1U);
 }
 
-/* The hardware context that a bio submitted here and now would go to. */
-static inline struct blk_mq_hw_ctx *isolio_map_queue(struct request_queue *q,
-						     blk_opf_t opf)
+/* The hardware context that a bio submitted through this software queue would go to. */
+static inline struct blk_mq_hw_ctx *isolio_map_ctx(struct blk_mq_ctx *ctx, blk_opf_t opf)
 {
-	struct blk_mq_ctx *ctx = per_cpu_ptr(q->queue_ctx, raw_smp_processor_id());
 	enum hctx_type type = HCTX_TYPE_DEFAULT;
 
 	if (opf & REQ_POLLED)
@@ -410,6 +408,13 @@ static inline struct blk_mq_hw_ctx *isolio_map_queue(struct request_queue *q,
 		type = HCTX_TYPE_READ;
 
 	return ctx->hctxs[type];
+}
+
+/* And here and now. */
+static inline struct blk_mq_hw_ctx *isolio_map_queue(struct request_queue *q,
+						     blk_opf_t opf)
+{
+	return isolio_map_ctx(per_cpu_ptr(q->queue_ctx, raw_smp_processor_id()), opf);
 }
 
 /* depth_updated is told the queue; before, each of its hardware contexts. */

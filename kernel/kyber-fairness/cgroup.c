@@ -9,61 +9,62 @@
 /* Groups that exist, of all devices. */
 static atomic_t kf_nr_groups;
 
-static struct kf_cgroup *cpd_to_kc(struct blkcg_policy_data *cpd)
+static struct kf_cgroup *cpd_to_kcg(struct blkcg_policy_data *cpd)
 {
 	return container_of(cpd, struct kf_cgroup, pd);
 }
 
-static struct kf_cgroup *blkcg_to_kc(struct blkcg *blkcg)
+static struct kf_cgroup *blkcg_to_kcg(struct blkcg *blkcg)
 {
-	return cpd_to_kc(isolio_blkcg_to_cpd(blkcg, &kf_policy));
+	return cpd_to_kcg(isolio_blkcg_to_cpd(blkcg, &kf_policy));
 }
 
 /* A cgroup is made, or the policy is registered. */
 static struct blkcg_policy_data *kf_cpd_alloc(gfp_t gfp)
 {
-	struct kf_cgroup *kc = kzalloc(sizeof(*kc), gfp);
+	struct kf_cgroup *kcg = kzalloc(sizeof(*kcg), gfp);
 
-	if (!kc)
+	if (!kcg)
 		return NULL;
-	kc->weight = KF_WEIGHT_DFL;
-	return &kc->pd;
+	kcg->weight = KF_WEIGHT_DFL;
+	return &kcg->pd;
 }
 
 static void kf_cpd_free(struct blkcg_policy_data *cpd)
 {
-	kfree(cpd_to_kc(cpd));
+	kfree(cpd_to_kcg(cpd));
 }
 
 static void kf_group_free(struct kf_group *kg)
 {
 	unsigned int i;
 
-	for (i = 0; i < kg->nr_backlogs; i++)
+	for (i = 0; kg->backlog && i < kg->nr_backlogs; i++)
 		kfree(kg->backlog[i]);
+	kfree(kg->backlog);
+	kfree(kg->busy);
 	kfree(kg);
 }
 
 /*
  * A cgroup sends its first request to a device, or the scheduler comes to the
  * device; may be atomic. On failure the block layer charges the parent. So no part
- * of it is large, however many hardware queues there are.
+ * of it is large: backlogs are made on first use.
  */
 static struct blkg_policy_data *isolio_pd_alloc_fn(kf_pd_alloc, q, gfp)
 {
-	unsigned int nr = q->nr_hw_queues, i;
+	unsigned int nr = q->nr_hw_queues;
 	struct kf_group *kg;
 
-	kg = kzalloc_node(struct_size(kg, backlog, nr), gfp, q->node);
+	kg = kzalloc_node(sizeof(*kg), gfp, q->node);
 	if (!kg)
 		return NULL;
 	kg->nr_backlogs = nr;
-	for (i = 0; i < nr; i++) {
-		kg->backlog[i] = kzalloc_node(sizeof(*kg->backlog[i]), gfp, q->node);
-		if (!kg->backlog[i]) {
-			kf_group_free(kg);
-			return NULL;
-		}
+	kg->backlog = kcalloc_node(nr, sizeof(*kg->backlog), gfp, q->node);
+	kg->busy = kcalloc_node(BITS_TO_LONGS(nr), sizeof(long), gfp, q->node);
+	if (!kg->backlog || !kg->busy) {
+		kf_group_free(kg);
+		return NULL;
 	}
 	spin_lock_init(&kg->latency_lock);
 	atomic_inc(&kf_nr_groups);
@@ -76,14 +77,14 @@ static void kf_pd_init(struct blkg_policy_data *pd)
 	struct kf_queue *kq = isolio_blkg_q(pd->blkg)->elevator->elevator_data;
 	struct kf_group *kg = pd_to_kg(pd);
 
-	kg->weight = blkcg_to_kc(pd->blkg->blkcg)->weight;
+	kg->weight = blkcg_to_kcg(pd->blkg->blkcg)->weight;
 	kf_group_init(kg, kq, blkg_to_kg(pd->blkg->parent));
 	if (!kg->parent)
 		kq->root = kg;
 	/*
 	 * On some kernels (6.12.94 is one, 6.12.117 is not) the policy comes to
 	 * deleted cgroups as well, if bios of theirs still wait to be let in;
-	 * and nobody says when these are gone.
+	 * and the module is not told when these are gone.
 	 */
 	kg->is_dead = isolio_blkg_is_dying(pd->blkg);
 }
@@ -119,17 +120,19 @@ void kf_wait_for_groups(void)
 
 static void kf_group_apply_weight(struct kf_group *kg, unsigned int weight)
 {
-	/* The next refill works with it. */
 	WRITE_ONCE(kg->weight, kg->dev_weight ?: weight);
+	/* Pairs with kf_update_shares(): the weight before the flag. */
+	smp_wmb();
+	WRITE_ONCE(kg->kq->shares_are_stale, true);
 }
 
-/* "N" or "default N": the weight on every device that has none of its own. */
+/* "N", "default N": the weight on every device that has none of its own. N may be "sum". */
 static void kf_set_default_weight(struct blkcg *blkcg, u64 weight)
 {
 	struct blkcg_gq *blkg;
 
 	spin_lock_irq(&blkcg->lock);
-	WRITE_ONCE(blkcg_to_kc(blkcg)->weight, weight);
+	WRITE_ONCE(blkcg_to_kcg(blkcg)->weight, weight);
 	hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
 		struct kf_group *kg = blkg_to_kg(blkg);
 
@@ -156,7 +159,7 @@ static int kf_set_device_weight(struct blkcg *blkcg, char *buf)
 		kg = blkg_to_kg(ctx.blkg);
 		spin_lock(&blkcg->lock);
 		kg->dev_weight = weight;
-		kf_group_apply_weight(kg, blkcg_to_kc(blkcg)->weight);
+		kf_group_apply_weight(kg, blkcg_to_kcg(blkcg)->weight);
 		spin_unlock(&blkcg->lock);
 	}
 
@@ -183,15 +186,25 @@ static ssize_t kf_weight_write(struct kernfs_open_file *of, char *buf,
 	return ret ?: nbytes;
 }
 
+/* Behind "default" or "MAJ:MIN": as it is written. */
+static void kf_show_weight(struct seq_file *sf, unsigned int weight)
+{
+	if (weight == KF_WEIGHT_SUM)
+		seq_puts(sf, " sum\n");
+	else
+		seq_printf(sf, " %u\n", weight);
+}
+
 static u64 kf_prfill_weight(struct seq_file *sf, struct blkg_policy_data *pd,
 			    int unused)
 {
 	struct kf_group *kg = pd_to_kg(pd);
 	struct gendisk *disk = kg->kq->q->disk;
 
-	if (kg->dev_weight && disk)
-		seq_printf(sf, "%d:%d %u\n", disk->major, disk->first_minor,
-			   kg->dev_weight);
+	if (kg->dev_weight && disk) {
+		seq_printf(sf, "%d:%d", disk->major, disk->first_minor);
+		kf_show_weight(sf, kg->dev_weight);
+	}
 	return 0;
 }
 
@@ -199,7 +212,8 @@ static int kf_weight_show(struct seq_file *sf, void *unused)
 {
 	struct blkcg *blkcg = isolio_css_to_blkcg(seq_css(sf));
 
-	seq_printf(sf, "default %u\n", READ_ONCE(blkcg_to_kc(blkcg)->weight));
+	seq_puts(sf, "default");
+	kf_show_weight(sf, READ_ONCE(blkcg_to_kcg(blkcg)->weight));
 	blkcg_print_blkgs(sf, blkcg, kf_prfill_weight, &kf_policy, 0, false);
 	return 0;
 }

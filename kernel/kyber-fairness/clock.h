@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A law for sharing without rounds: virtual times with a bounded lead, and a ceiling for
- * the number of requests in flight. Pure functions of their arguments;
- * tests/clock_kunit.c checks them, tests/law/ runs them against model disks and prints
- * docs/results/law.md's tables. Nothing in the module uses them so far.
+ * The law of sharing: virtual times with a bounded lead, and a ceiling of the requests
+ * in flight. Pure functions of their arguments; tests/clock_kunit.c checks them, and
+ * tests/law/ runs them against model disks.
  *
  * Virtual time. A cgroup's vtime is the service that it was given divided by its
  * share: bytes of the device. The clock is the least vtime of all cgroups that are
- * *present*: with a request waiting or in flight, or one that completed just now.
- * The cgroup with the least vtime goes first, and only one that is less than `lead`
- * ahead of the clock goes at all. So over any time two present cgroups have had
- * service in proportion to their shares, but for the lead and a request of each. A
- * cgroup that comes back begins at the clock: being idle earns nothing.
+ * *awaited* and *present*. A cgroup is present while it has a request queued or in
+ * flight, or had one that completed just now. The cgroup with the least vtime goes
+ * first, and only one that is less than a *lead* ahead of the clock goes at all. So over
+ * any time two such cgroups have had service in proportion to their shares, but for
+ * the lead and a request of each. A cgroup that comes back begins at the clock: being
+ * idle earns nothing.
  *
- * A cgroup whose requests are all in flight has none waiting, but it is present: the
+ * A cgroup whose requests are all in flight has none queued, but it is present: the
  * others stop a lead ahead of it. So the number in flight falls until its requests
  * complete as fast as its share says (Little's law), with no search for that number.
  *
- * Not every cgroup is worth to wait for. One that keeps a single request outstanding
+ * Not every cgroup is worth waiting for. One that keeps a single request outstanding
  * on a device that serves fifty at a time cannot have half of it, whatever the others
- * do. So a cgroup is waited for while it keeps its share of the bandwidth-delay product
- * outstanding, or `depth_pct` percent of that: the product is the rate times the time
- * of a request that is alone in the device.
+ * do. So a cgroup is awaited while it keeps `depth_pct` percent of its share of the
+ * bandwidth-delay product outstanding. The product is the rate of the device times the
+ * time of a request that is alone in it.
  *
- * Above `ceiling` requests in flight no cgroup goes: they would only wait in the device,
- * where nobody chooses their order. It is a multiple of that product as well.
+ * At the ceiling no cgroup goes: more requests would only wait in the device, where
+ * no scheduler chooses their order. The ceiling is a multiple of the same product.
  *
  * The product is measured. A probe every ten seconds, or soon after the rate has changed
- * by half, lets one request in at a time for a moment: what those take is the time alone.
- * The rate is that of a device that is full. Where cgroups wait for each other it is not;
- * so if a cgroup's being waited for depends on the rate, a probe also lets all requests
- * in for about two round trips, once a minute. What is dispatched then is charged, so
+ * by half, lets one request in at a time for a moment: their times are the time alone.
+ * The rate has to be that of a full device. While cgroups wait for each other the device
+ * is not full. So if the rate decides whether a cgroup is awaited, a probe also lets all
+ * requests in for about two round trips, once a minute. They are charged as ever, so
  * shares stay what they are.
  */
 #ifndef _KF_CLOCK_H
@@ -41,7 +41,7 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 
-#include "budget.h"
+#include "share.h"
 
 /*
  * Virtual time.
@@ -68,42 +68,38 @@ static inline u64 kf_vtime_of(u64 cost_bytes, u64 share)
 	return div64_u64(cost_bytes << KF_SHARE_SHIFT, share);
 }
 
-/* Who may dispatch, and how far ahead. */
-struct kf_clock {
-	u64 vtime;		/* the least of those that are waited for */
-	u64 lead_bytes;
-	u32 ceiling;		/* of the requests in flight */
-};
-
 /**
- * kf_clock_may_go - whether a cgroup may dispatch a request
- * @kc: clock
+ * kf_urgent_vtime_of - the same, for a request that does not wait for its cgroup's turn
  * @vtime: the cgroup's
- * @nr_in_flight: on the device
+ * @most: the vtime that such requests take it to, at most
+ * @cost_bytes: what the request would be charged
+ * @share: the cgroup's
+ *
+ * A journal may write more than its cgroup's share for ever. Without a bound its debt
+ * would grow to hours, for which the cgroup's other requests would wait. What is beyond
+ * the bound is work for all cgroups, and all of them lose by it.
  */
-static inline bool kf_clock_may_go(const struct kf_clock *kc, u64 vtime, u32 nr_in_flight)
+static inline u64 kf_urgent_vtime_of(u64 vtime, u64 most, u64 cost_bytes, u64 share)
 {
-	if (nr_in_flight >= kc->ceiling)
-		return false;
-	return !nr_in_flight || kf_vtime_before(vtime, kc->vtime + kc->lead_bytes);
+	if (!kf_vtime_before(vtime, most))
+		return 0;
+	return min_t(u64, kf_vtime_of(cost_bytes, share), most - vtime);
 }
 
 /**
- * kf_clock_is_present - whether the others wait for a cgroup
- * @nr_waiting: its requests that the scheduler has
- * @nr_in_flight: its requests that the device has
+ * kf_clock_is_present - whether the others may have to wait for a cgroup
+ * @nr_outstanding: its requests that are queued or in flight
  * @idle_ns: since the last of those completed
  * @grace_ns: how long a submitter has for the next one
  */
-static inline bool kf_clock_is_present(u32 nr_waiting, u32 nr_in_flight, u64 idle_ns,
-				       u64 grace_ns)
+static inline bool kf_clock_is_present(u32 nr_outstanding, u64 idle_ns, u64 grace_ns)
 {
-	return nr_waiting || nr_in_flight || idle_ns <= grace_ns;
+	return nr_outstanding || idle_ns <= grace_ns;
 }
 
 /*
  * A lead is so many round trips through the device, or this much time: a cgroup whose
- * only request is in flight stops nobody meanwhile, nor does a submitter's turnaround.
+ * only request is in flight stops no other meanwhile, nor does a submitter's turnaround.
  * And it is no less than some requests: on a slow disk a request is more than that.
  */
 #define KF_LEAD_TRIPS		4
@@ -121,27 +117,59 @@ static inline u64 kf_clock_lead_ns(u64 alone_ns)
 	return max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
 }
 
-static inline u64 kf_clock_step_ns(u64 alone_ns)
+/**
+ * kf_clock_grace_ns - how long a cgroup is present after its last completion
+ * @alone_ns: what a request takes that is alone in the device
+ *
+ * So long it takes a submitter to send the next one: while the CPU is what is short, it
+ * waits for its turn there, until the others have used their lead and sleep.
+ */
+static inline u64 kf_clock_grace_ns(u64 alone_ns)
 {
-	return alone_ns / KF_CLOCK_STEPS;
+	return max(alone_ns, KF_LEAD_NS);
+}
+
+/* To find the clock takes a walk over the active cgroups: no more than one part in so many. */
+#define KF_CLOCK_WALK_PART	16
+
+static inline u64 kf_clock_step_ns(u64 alone_ns, u64 walk_ns)
+{
+	return max(alone_ns / KF_CLOCK_STEPS, KF_CLOCK_WALK_PART * walk_ns);
 }
 
 /**
  * kf_clock_lead_bytes - how far a cgroup may be ahead of the clock
  * @bytes_per_s: what the device does
- * @alone_ns: what a request takes that is alone in it
+ * @lead_ns: the same in time, as from kf_clock_lead_ns()
  * @mean_cost_bytes: of a request
  */
-static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 alone_ns, u64 mean_cost_bytes)
+static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 lead_ns, u64 mean_cost_bytes)
 {
-	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, kf_clock_lead_ns(alone_ns),
-					      NSEC_PER_SEC),
+	return max_t(u64, mul_u64_u64_div_u64(bytes_per_s, lead_ns, NSEC_PER_SEC),
 		     KF_LEAD_REQUESTS * mean_cost_bytes);
+}
+
+/* Virtual times stay so near to each other that they do not wrap around. */
+#define KF_LEAD_SHARE_MIN	4ULL
+#define KF_LEAD_BYTES_MAX	(1ULL << 33)
+
+/**
+ * kf_clock_lead_vtime - the same in virtual time
+ * @lead_bytes: from kf_clock_lead_bytes()
+ * @share_sum: of the cgroups that the others wait for
+ *
+ * Where a cgroup does not use its share, the others have it, and the clock moves by more
+ * than the device serves. The same lead would be a shorter time.
+ */
+static inline u64 kf_clock_lead_vtime(u64 lead_bytes, u64 share_sum)
+{
+	return kf_vtime_of(min(lead_bytes, KF_LEAD_BYTES_MAX),
+			   clamp_t(u64, share_sum, KF_LEAD_SHARE_MIN, KF_SHARE_ONE));
 }
 
 /**
  * kf_slice_bytes - what a hardware context takes of a cgroup's share at a time
- * @lead_bytes: from kf_clock_lead_bytes()
+ * @lead_vtime: from kf_clock_lead_vtime()
  * @share: the cgroup's
  * @nr_hctx: hardware contexts there are
  * @cost_bytes: of the request that goes next
@@ -149,9 +177,9 @@ static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 alone_ns, u64 mean_co
  * A vtime is charged for a slice, not for each request, so that the CPUs do not all
  * write to it. All slices of a cgroup together are half of a lead.
  */
-static inline u64 kf_slice_bytes(u64 lead_bytes, u64 share, u32 nr_hctx, u32 cost_bytes)
+static inline u64 kf_slice_bytes(u64 lead_vtime, u64 share, u32 nr_hctx, u32 cost_bytes)
 {
-	return max_t(u64, mul_u64_u64_shr(lead_bytes, share, KF_SHARE_SHIFT) / (2 * nr_hctx),
+	return max_t(u64, mul_u64_u64_shr(lead_vtime, share, KF_SHARE_SHIFT) / (2 * nr_hctx),
 		     cost_bytes);
 }
 
@@ -160,7 +188,7 @@ static inline u64 kf_slice_bytes(u64 lead_bytes, u64 share, u32 nr_hctx, u32 cos
 #define KF_LAG_REQUESTS		4
 
 /**
- * kf_clock_lag_bytes - how far behind a cgroup may be that is not waited for
+ * kf_clock_lag_bytes - how far behind a cgroup may be that is not awaited
  * @lead_bytes: from kf_clock_lead_bytes()
  * @mean_cost_bytes: of its requests
  * @share: its share
@@ -170,7 +198,7 @@ static inline u64 kf_slice_bytes(u64 lead_bytes, u64 share, u32 nr_hctx, u32 cos
 static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 share)
 {
 	return max_t(u64, KF_LAG_LEADS * lead_bytes,
-		     KF_LAG_REQUESTS * kf_vtime_of(mean_cost_bytes, share));
+		     kf_vtime_of(KF_LAG_REQUESTS * mean_cost_bytes, share));
 }
 
 /**
@@ -182,7 +210,7 @@ static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 sh
  * @depth_pct: so many percent of its share of that make it worth to wait
  * @was_awaited: so far; then a little less will do, so that it does not change to and fro
  *
- * With 100, a cgroup is waited for if it would have its share of what the device does
+ * With 100, a cgroup is awaited if it would have its share of what the device does
  * now, were it alone there: @nr_own requests that take the time of one alone. With
  * less, the device is emptied further for the sake of shares than that, and does less;
  * 0: whatever it costs. A cgroup with fewer requests is limited by its own depth.
@@ -226,7 +254,7 @@ struct kf_band_kind {
 
 /*
  * A probe empties the device to see what a request takes, and fills it for the rate if
- * that decides whether a cgroup is waited for. While cgroups wait for each other the
+ * that decides whether a cgroup is awaited. While cgroups wait for each other the
  * device is not full, so its rate does not tell what it can do.
  */
 enum kf_band_phase {
@@ -262,12 +290,12 @@ struct kf_band {
 };
 
 /* A look is of so many requests and so long, at least. */
-#define KF_LOOK_NS		(5 * NSEC_PER_MSEC)
-#define KF_LOOK_NR		100
+#define KF_LOOK_NS		(90 * NSEC_PER_MSEC)
+#define KF_LOOK_NR		32
 #define KF_FULL_NR		32U
 /* What is known of rates moves by one part in so many at a look. */
-#define KF_RATE_SHIFT_UP	3
-#define KF_BYTES_SHIFT		6
+#define KF_BAND_RATE_SHIFT	2
+#define KF_BAND_BYTES_SHIFT		3
 
 /*
  * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
@@ -290,16 +318,9 @@ struct kf_band {
 /* To fill it takes a while to be made up for: less often. */
 #define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
 #define KF_PROBE_PART		64
+#define KF_PROBE_MOST_NS	NSEC_PER_SEC
 /* After so many looks what a probe stopped is served, and another rate is no accident. */
 #define KF_PROBE_LOOKS		8U
-
-/* Whether a request was nearly alone that saw so many others when it came and went. */
-static inline bool kf_band_is_alone(const struct kf_band *kb, u32 nr_before, u32 nr_after)
-{
-	u32 nr = max(nr_before, nr_after);
-
-	return !nr || nr * 8000ULL <= kb->bdp_milli;
-}
 
 static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
 {
@@ -339,15 +360,11 @@ static inline bool kf_band_may_hold(const struct kf_band *kb)
 	return kb->phase != KF_BAND_FILL && kb->phase != KF_BAND_FULL;
 }
 
-/**
- * kf_band_dispatch - a request goes to the device
- * @kb: band
- * @nr_before: requests in flight before it
- */
-static inline void kf_band_dispatch(struct kf_band *kb, u32 nr_before)
+/* So many requests of a kind completed, and were charged so much. */
+static inline void kf_band_count(struct kf_band *kb, unsigned int id, u64 nr, u64 cost_bytes)
 {
-	if (nr_before >= kb->ceiling - kb->ceiling / 8)
-		kb->was_full = true;
+	kb->kind[id].nr_done += nr;
+	kb->done_bytes += cost_bytes;
 }
 
 static inline void kf_band_init(struct kf_band *kb)
@@ -382,32 +399,28 @@ static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
 }
 
 /**
- * kf_band_done - a request completed
- * @kb: band
+ * kf_band_done - a request completed in a probe
+ * @kb: band, not in KF_BAND_STEADY
  * @id: from kf_kind()
  * @cost_bytes: what it was charged
- * @nr_before: other requests in flight when it was dispatched
- * @nr_after: and now
+ * @is_alone: no other was in flight when it was dispatched
  * @io_ns: from dispatch to completion
  * @now_ns: time
  *
- * Return: whether more may go now.
+ * Return: whether the phase is another now.
  */
 static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
-				u32 nr_before, u32 nr_after, u64 io_ns, u64 now_ns)
+				bool is_alone, u64 io_ns, u64 now_ns)
 {
 	struct kf_band_kind *kind = &kb->kind[id];
 
-	kind->nr_done++;
-	kb->done_bytes += cost_bytes;
-	if (kf_band_is_alone(kb, nr_before, nr_after)) {
-		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
-			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
-		kind->alone_ns = kf_band_median_ns(kind);
-		kind->nr_probed++;
-	}
-	if (kb->phase != KF_BAND_EMPTY || nr_before)
+	kf_band_count(kb, id, 1, cost_bytes);
+	if (kb->phase != KF_BAND_EMPTY || !is_alone)
 		return false;
+	kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
+		clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
+	kind->alone_ns = kf_band_median_ns(kind);
+	kind->nr_probed++;
 	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
 	kb->probe_took_ns = now_ns - kb->probe_ns;
@@ -419,6 +432,23 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 	} else {
 		kf_band_end_probe(kb, now_ns);
 	}
+	return true;
+}
+
+/*
+ * A probe that does not end: the submitters went away in it, or a request takes for ever.
+ * Return: whether the phase is another now.
+ */
+static inline bool kf_band_give_up(struct kf_band *kb, u64 now_ns)
+{
+	u64 most_ns = kb->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * kb->alone_ns,
+					   KF_PROBE_MOST_NS) : KF_PROBE_MOST_NS;
+
+	if (kb->phase == KF_BAND_STEADY || now_ns - kb->probe_ns < most_ns)
+		return false;
+	kb->probe_took_ns = now_ns - kb->probe_ns;
+	kf_band_next_look(kb, now_ns);
+	kf_band_end_probe(kb, now_ns);
 	return true;
 }
 
@@ -495,8 +525,8 @@ static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rat
 		if (kb->phase == KF_BAND_FULL || !known || rate > known + known / 2)
 			kind->rate = now;
 		else if (is_full || rate > known)
-			kind->rate = kind->rate - (kind->rate >> KF_RATE_SHIFT_UP) +
-				     (now >> KF_RATE_SHIFT_UP);
+			kind->rate = kind->rate - (kind->rate >> KF_BAND_RATE_SHIFT) +
+				     (now >> KF_BAND_RATE_SHIFT);
 	}
 }
 
@@ -540,13 +570,14 @@ static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u
 /**
  * kf_band_look - set the band by what completed since the last look
  * @kb: band, from kf_band_init()
+ * @may_probe: cgroups share the device, so the product matters
  * @now_ns: time
  *
  * Return: whether enough did.
  */
-static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
+static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
 {
-	u64 elapsed_ns = now_ns - kb->look_ns, nr_done = 0, rate;
+	u64 elapsed_ns = max_t(s64, now_ns - kb->look_ns, 1), nr_done = 0, rate;
 	u32 ceiling = kb->ceiling;
 	unsigned int id;
 
@@ -558,7 +589,7 @@ static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
 	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
 	kb->bytes_per_s = max(mul_u64_u64_div_u64(kb->done_bytes, NSEC_PER_SEC, elapsed_ns),
-			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BYTES_SHIFT));
+			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BAND_BYTES_SHIFT));
 	if (kb->phase != KF_BAND_FILL)
 		kf_band_see_rates(kb, elapsed_ns, rate);
 	kf_band_set(kb);
@@ -572,7 +603,7 @@ static inline bool kf_band_look(struct kf_band *kb, u64 now_ns)
 		kb->phase = KF_BAND_FILL;
 	else
 		kf_band_end_probe(kb, now_ns);
-	if (kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
+	if (may_probe && kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
 		kf_band_begin_probe(kb, now_ns);
 	kf_band_next_look(kb, now_ns);
 	return true;

@@ -35,7 +35,7 @@ static void kf_set_rates(struct kf_queue *kq)
 
 		switch (kq->share_by) {
 		case KF_SHARE_IOPS:
-			rate = kf_rate(KF_POOL_MIN_BYTES, 0);
+			rate = kf_rate(KF_PAGE_BYTES, 0);
 			break;
 		case KF_SHARE_TIME:
 			rate = kf_model_rate(&kq->model, dir);
@@ -51,7 +51,7 @@ static void kf_set_rates(struct kf_queue *kq)
  * kf_cost_learn - let the model be taught by what was completed
  * @kq: device
  * @elapsed_ns: since the last call
- * @is_full: as many requests are inside as keep the device busy
+ * @is_full: as many requests are in flight as keep the device busy
  *
  * Called from latency_work, before it forgets nr_done and sects_done.
  */

@@ -207,7 +207,7 @@ static inline u64 kf_learn_step(u64 ps, u64 scale_ps, s64 step, bool is_io)
  * @km: model
  * @kw: what the device completed in the window
  * @elapsed_ns: how long it was, a second at most
- * @is_full: as many requests were inside as keep the device busy
+ * @is_full: as many requests were in flight as keep the device busy
  *
  * The device was at it for no longer than the window: a model that says more is
  * too slow, whatever else is true. If it says less and the device was full, it is

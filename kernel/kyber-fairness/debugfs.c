@@ -9,7 +9,7 @@
 #define kf_figure(figure)	data_race(figure)
 
 /* One line of device state, one for each active cgroup. */
-static int kf_budgets_show(void *data, struct seq_file *m)
+static int kf_clock_show(void *data, struct seq_file *m)
 {
 	struct request_queue *q = data;
 	struct kf_group *kg;
@@ -20,23 +20,22 @@ static int kf_budgets_show(void *data, struct seq_file *m)
 	if (ret)
 		return ret;
 	kq = kf_of(q);
-	spin_lock_irq(&kq->lock);
-	seq_printf(m, "round=%u age_us=%llu pool_bytes=%llu active=%u runnable=%d expected=%d hold_credit_us=%llu waiting=%d\n",
-		   kq->round,
-		   div_u64(ktime_get_ns() - kq->round_start_ns, NSEC_PER_USEC),
-		   kq->pool_bytes, kq->nr_active,
-		   atomic_read(&kq->nr_runnable), atomic_read(&kq->nr_expected),
-		   div_u64(kq->hold_credit_ns, NSEC_PER_USEC),
-		   !llist_empty(&kq->throttled));
+	spin_lock_bh(&kq->lock);
+	seq_printf(m, "vtime=%llu lead_bytes=%llu age_us=%llu step_us=%llu walk_ns=%llu active=%u shared=%d open=%d throttled=%d\n",
+		   kq->gate.vtime, kq->gate.lead,
+		   div_u64(ktime_get_ns() - kq->gate.clock_ns, NSEC_PER_USEC),
+		   div_u64(kq->gate.step_ns, NSEC_PER_USEC), kq->walk_ns,
+		   kq->nr_active, kf_figure(kq->gate.is_shared),
+		   kf_figure(kq->gate.is_open), !llist_empty(&kq->throttled));
 	list_for_each_entry(kg, &kq->active, active_node)
-		seq_printf(m, "cgroup=%llu weight=%u share_ppm=%llu budget_bytes=%lld refilled_bytes=%lld backlogged_hctxs=%d\n",
+		seq_printf(m, "cgroup=%llu weight=%llu share_ppm=%llu ahead_bytes=%lld awaited=%d outstanding=%u outstanding_max=%u\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
-			   READ_ONCE(kg->weight),
+			   kf_group_weight(kg),
 			   kg->share * 1000000 >> KF_SHARE_SHIFT,
-			   (s64)atomic64_read(&kg->budget_bytes),
-			   kg->refilled_bytes,
-			   atomic_read(&kg->nr_backlogged));
-	spin_unlock_irq(&kq->lock);
+			   (s64)(atomic64_read(&kg->vtime) - kq->gate.vtime),
+			   kg->is_awaited, kf_group_outstanding(kg),
+			   kg->outstanding_max);
+	spin_unlock_bh(&kq->lock);
 	isolio_debugfs_end(q);
 	return 0;
 }
@@ -51,19 +50,39 @@ static int kf_domains_show(void *data, struct seq_file *m)
 	if (ret)
 		return ret;
 	kq = kf_of(q);
-	for (id = 0; id < KF_NR_DOMAINS; id++) {
+	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
 
-		seq_printf(m, "%s tokens=%u by_target=%u by_share=%u used=%u target_ns=%llu unloaded_ns=%llu\n",
+		seq_printf(m, "%s tokens=%u of=%u target_ns=%llu\n",
 			   kf_domain_names[id], kf_figure(kd->tokens.sb.depth),
-			   kf_figure(kd->target_depth), kf_figure(kd->share_depth),
-			   sbitmap_weight(&kd->tokens.sb), READ_ONCE(kd->target_ns),
-			   READ_ONCE(kd->unloaded_ns));
+			   kd->depth_max, READ_ONCE(kd->target_ns));
 	}
-	seq_printf(m, "inside least=%llu by_share=%llu of_use=%llu trying=%d best_per_s=%llu\n",
-		   READ_ONCE(kq->inside_least), kf_figure(kq->inside),
-		   kf_figure(kq->inside_trial.most), kf_figure(kq->inside_trial.step),
-		   kf_figure(kq->inside_trial.best_rate));
+	isolio_debugfs_end(q);
+	return 0;
+}
+
+/* What is known of the device. */
+static int kf_band_show(void *data, struct seq_file *m)
+{
+	struct request_queue *q = data;
+	struct kf_queue *kq;
+	unsigned int id;
+	int ret;
+
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	kq = kf_of(q);
+	spin_lock_irq(&kq->band_lock);
+	seq_printf(m, "in_flight=%u ceiling=%u bdp_milli=%u alone_ns=%llu bytes_per_s=%llu phase=%d probes=%u fills=%u\n",
+		   sbitmap_weight(&kq->places.sb), kq->places.sb.depth,
+		   kq->band.bdp_milli, kq->band.alone_ns, kq->band.bytes_per_s,
+		   kq->band.phase, kq->band.nr_probes, kq->band.nr_fills);
+	for (id = 0; id < KF_NR_KINDS; id++)
+		seq_printf(m, "%s %s rate=%llu alone_ns=%llu\n",
+			   kf_domain_names[id % 2], id < 2 ? "small" : "large",
+			   kq->band.kind[id].rate, kq->band.kind[id].alone_ns);
+	spin_unlock_irq(&kq->band_lock);
 	isolio_debugfs_end(q);
 	return 0;
 }
@@ -92,7 +111,8 @@ static int kf_costs_show(void *data, struct seq_file *m)
 }
 
 const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
-	{ "budgets", 0400, kf_budgets_show },
+	{ "band", 0400, kf_band_show },
+	{ "clock", 0400, kf_clock_show },
 	{ "costs", 0400, kf_costs_show },
 	{ "domains", 0400, kf_domains_show },
 	{ },
@@ -109,15 +129,14 @@ static int kf_queues_show(void *data, struct seq_file *m)
 		return ret;
 	kh = hctx->sched_data;
 	spin_lock(&kh->lock);
-	seq_printf(m, "domain=%s batched=%u round=%u throttled=%d inserted=%llu dispatched=%llu\n",
-		   kf_domain_names[kh->cur_domain], kh->nr_batched, kh->round,
+	seq_printf(m, "domain=%s batched=%u throttled=%d inserted=%llu dispatched=%llu\n",
+		   kf_domain_names[kh->cur_domain], kh->nr_batched,
 		   test_bit(KF_HCTX_THROTTLED, &kh->flags), kh->nr_inserted,
 		   kh->nr_dispatched);
 	for (id = 0; id < KF_NR_DOMAINS; id++)
-		seq_printf(m, "%s ready_levels=%llx spent_cgroups=%zu urgent_requests=%zu\n",
-			   kf_domain_names[id], kh->ready_levels[id],
-			   list_count_nodes(&kh->spent[id]),
-			   list_count_nodes(&kh->urgent[id]));
+		seq_printf(m, "%s ready=%d first_vtime=%llu urgent_requests=%zu\n",
+			   kf_domain_names[id], !!(kh->has_ready & BIT(id)),
+			   kh->first_vtime[id], list_count_nodes(&kh->urgent[id]));
 	spin_unlock(&kh->lock);
 	isolio_debugfs_end(hctx->queue);
 	return 0;

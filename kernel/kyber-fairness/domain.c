@@ -1,52 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Domains and tokens: Kyber's part of kyber-fairness.
+ * Domains, tokens and latency targets: Kyber's part of kyber-fairness; and the places
+ * of all requests in flight.
  *
- * Requests of one kind (reads, writes, discards, the rest) form a domain. A
- * request needs a token of its domain to go to the device and gives it back
- * on completion, so the number of tokens is the domain's depth inside the
- * device. Ten times a second the latencies of the domains are compared with
- * their targets: when the device is congested, domains that are within their
- * target get fewer tokens, and domains that miss it get more.
+ * Requests of one kind (reads, writes, discards, the rest) form a domain. Ten times a
+ * second the latencies of the domains are compared with their targets. When the device
+ * is congested, domains that are within their target may have fewer requests in flight,
+ * and domains that miss it more: as many as the domain has tokens.
  *
- * Another limit on the tokens comes from sharing. All requests inside the device
- * see about the same latency, so a cgroup gets there what it has inside. With
- * weights 1000, 500, 250 and 100 and 32 requests outstanding each, the first one
- * is entitled to 54 %: with more than 32 / 0.54 = 59 inside, it cannot have it.
- * On a device with 1,023 tags all 128 would be. So the tokens are limited to
- * the number that sharing allows, but not to less than keeps the device
- * reasonably busy: see kf_inside_least() and kf_groups_inside(). Nor to more than
- * it can use: see kf_inside_try(), and kf_inside_large() for those that are too few
- * a second to try.
+ * Three things differ from Kyber. A request takes a token only while its domain has fewer
+ * than all. What bounds the requests in flight otherwise is their places, as many as the
+ * band's ceiling (clock.h), for all domains together. A request's total latency counts
+ * from the moment its cgroup could send it, not from its submission: otherwise a cgroup
+ * that is throttled, which is what weights are for, would look like a device that is slow,
+ * and its domain would get tokens for it. And a target that the device cannot meet
+ * is taken for one that it can: see kf_attainable_ns().
  *
- * Three things differ from Kyber. A request's total latency counts from the
- * moment its cgroup had budget for it, not from its submission: otherwise
- * a cgroup that is held back, which is what weights are for, would look like
- * a device that is slow, and its domain would be given tokens for it. And a target
- * that the device cannot meet is taken for one that it can: see kf_attainable_ns().
- *
- * And shares come before targets. A cgroup whose reads wait for its share has them
+ * Shares come before targets. A cgroup whose reads wait for its share has them
  * answered at the rate of that share, so fewer writes for the reads' sake make the
- * device do less and those reads wait longer. Requests that waited for a share do not
- * tell of congestion, and a domain of hardly any other has nobody held back for it:
- * see kf_domain_find_bound(). On a SATA SSD without its buffer, a reader entitled to two
- * thirds and held to them, and a target that no read meets that has one write before it:
- * kyber comes to 0.08 of what the device does, and this came to 0.16 (without a target
- * 0.72), with the reads' p99 twice as long (experiment kf-targets).
+ * device do less and those reads wait longer. So requests do not tell of congestion that
+ * were throttled, nor those of a cgroup that the clock waits for while others are
+ * throttled. A domain of hardly any other requests has no other domain limited for it:
+ * see kf_domain_find_bound().
  */
 #include "kyber-fairness.h"
 #include "trace.h"
 
-/*
- * Tokens a domain has at most. A fast device is saturated well below its
- * number of tags; reads get the most, since somebody waits for each.
- */
-static const unsigned int kf_domain_depth_max[KF_NR_DOMAINS] = {
-	[KF_READ] = 256,
-	[KF_WRITE] = 128,
-	[KF_DISCARD] = 64,
-	[KF_OTHER] = 16,
+/* Of the device's tags, a domain has one part in so many. Reads get all: a task waits. */
+static const unsigned int kf_domain_part[KF_NR_TARGETS] = {
+	[KF_READ] = 1,
+	[KF_WRITE] = 2,
+	[KF_DISCARD] = 4,
 };
+
+/* Kyber's most reads in flight: no device has fewer tokens than that stands for. */
+#define KF_DEPTH_LEAST		256U
+/* Places and tokens are numbers that have to fit into a request's word. */
+#define KF_DEPTH_MOST		((1U << KF_PLACE_BITS) - 4)
 
 /* Kyber's defaults: an interactive read, a write-back, a trim. */
 static const u64 kf_domain_target_ns[KF_NR_TARGETS] = {
@@ -64,28 +54,16 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 
 /* How often latencies are looked at while requests complete. */
 #define KF_LATENCY_PERIOD	(HZ / 10)
-/* What a request takes unloaded is seen in the last two of these ... */
-#define KF_SPREAD_PERIOD_NS	(5 * NSEC_PER_SEC)
-/* ... as this quantile. */
-#define KF_UNLOADED_PERMILLE	20
-/* It becomes longer by one part in so many in each of those periods at most. */
-#define KF_UNLOADED_GROWTH	32
-/* A target is no less than so many times that. */
+/* A target is no less than so many times what a request takes that is alone. */
 #define KF_TARGET_LEAST		2ULL
-/* Requests that are let in whatever else is said; of a domain, a quarter of it. */
-#define KF_INSIDE_MIN		8
-/* Large requests; of those there are at most so many times as many as keep it busy. */
-#define KF_LARGE_SECTS		(SZ_256K >> SECTOR_SHIFT)
-#define KF_LARGE_INSIDE		2
-/* Rates are compared that are of so many completions: fewer change by more for no reason. */
-#define KF_LOOK_REQUESTS	1000
-/* They complete within this time, or the device is too slow for that. */
-#define KF_LOOK_NS_MAX		NSEC_PER_SEC
-/* A domain is bound by shares when less than one part in so many was not held back. */
+/* A domain is bound by shares when less than one part in so many was not throttled. */
 #define KF_BOUND_PART		8
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
 #define KF_SAMPLES_MIN		500
 #define KF_SAMPLE_TIME		HZ
+/* In percent of the bandwidth-delay product: as many in flight keep a device busy. */
+#define KF_BUSY_PCT		150
+#define KF_BUSY_MIN		8U
 
 /**
  * kf_percentile_bucket - histogram bucket that holds a percentile
@@ -122,44 +100,50 @@ static int kf_percentile_bucket(struct kf_domain *kd, enum kf_latency_type type,
 	return bucket;
 }
 
-static void kf_collect_domain(struct kf_domain *kd, struct kf_cpu_latency *cl,
-			      int id)
+/*
+ * What completed on all CPUs since the last time. Counts wrap around, and those of a CPU
+ * that went offline stay.
+ */
+static void kf_collect(struct kf_queue *kq, struct kf_cpu_sample *sample)
 {
-	unsigned int nr;
+	u32 *sum = (u32 *)sample, *seen = (u32 *)&kq->seen;
+	unsigned int i;
+	int cpu;
+
+	memset(sample, 0, sizeof(*sample));
+	for_each_possible_cpu(cpu) {
+		const u32 *counts = (const u32 *)per_cpu_ptr(kq->cpu_sample, cpu);
+
+		for (i = 0; i < KF_NR_SAMPLES; i++)
+			sum[i] += READ_ONCE(counts[i]);
+	}
+	for (i = 0; i < KF_NR_SAMPLES; i++) {
+		u32 now = sum[i];
+
+		sum[i] = now - seen[i];
+		seen[i] = now;
+	}
+}
+
+static void kf_domain_add(struct kf_domain *kd, const struct kf_cpu_sample *sample, int id)
+{
 	int type, bucket;
 
-	for (bucket = 0; bucket < LAT_NR_BUCKETS; bucket++) {
-		nr = atomic_xchg(&cl->spread[id][bucket], 0);
-		kd->spread[0][bucket] += nr;
-		kd->nr_done += nr;
-		kd->nr_seen += nr;
-	}
-	kd->nr_held += atomic_xchg(&cl->nr_held[id], 0);
+	kd->nr_done = sample->nr_done[id];
+	kd->sects_done = id < KF_NR_DIRS ? sample->sects[id] : 0;
+	kd->nr_seen += sample->nr_done[id];
+	kd->nr_throttled += sample->nr_throttled[id];
 	for (type = 0; type < KF_NR_LATENCY_TYPES; type++)
 		for (bucket = 0; bucket < KF_NR_BUCKETS; bucket++)
-			kd->nr[type][bucket] +=
-				atomic_xchg(&cl->nr[id][type][bucket], 0);
-	if (id < KF_NR_DIRS)
-		kd->sects_done += atomic_xchg(&cl->sects[id], 0);
+			kd->nr[type][bucket] += sample->nr[id][type][bucket];
 }
 
-static void kf_collect_samples(struct kf_queue *kq)
+static void kf_domain_set_depth(struct kf_domain *kd, unsigned int depth)
 {
-	int cpu, id;
-
-	for_each_possible_cpu(cpu)
-		for (id = 0; id < KF_NR_TARGETS; id++)
-			kf_collect_domain(&kq->domain[id],
-					  per_cpu_ptr(kq->cpu_latency, cpu), id);
-}
-
-/* Tokens by both rules. */
-static void kf_set_tokens(struct kf_domain *kd)
-{
-	unsigned int depth = min(kd->target_depth, kd->share_depth);
-
-	if (depth != kd->tokens.sb.depth)
-		sbitmap_queue_resize(&kd->tokens, depth);
+	sbitmap_queue_resize(&kd->tokens, depth);
+	WRITE_ONCE(kd->is_limited, depth < kd->depth_max);
+	/* There may be more than before, and those that wait are not told. */
+	sbitmap_queue_wake_all(&kd->tokens);
 }
 
 /*
@@ -170,244 +154,25 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 			     bool congested)
 {
 	struct kf_domain *kd = &kq->domain[id];
-	unsigned int depth = kd->target_depth * (p99_bucket + 1);
+	unsigned int was = kd->tokens.sb.depth, depth;
 
-	depth = clamp(depth >> KF_BUCKET_SHIFT, 1U, kf_domain_depth_max[id]);
-	if (depth == kd->target_depth)
+	/* More tokens than places stand for nothing. */
+	depth = min(was, max(READ_ONCE(kq->places.sb.depth), KF_DEPTH_LEAST));
+	depth = clamp((depth * (p99_bucket + 1)) >> KF_BUCKET_SHIFT, 1U, kd->depth_max);
+	if (depth == was)
 		return;
 
-	kd->target_depth = depth;
-	kf_set_tokens(kd);
+	kf_domain_set_depth(kd, depth);
 	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket,
 			      congested, depth);
 }
 
-/*
- * Of the requests of the last seconds, KF_UNLOADED_PERMILLE took less: those
- * waited for no other. Not the least one of all: a device has caches. Where all
- * wait for all, in a queue in order of arrival, they took as long as it is
- * full, so what is known from emptier times is forgotten slowly.
- */
-static void kf_find_unloaded(struct kf_domain *kd, bool forget)
-{
-	u64 most_ns = kd->unloaded_ns ?: U64_MAX;
-	unsigned int bucket, rank = 0;
-
-	if (forget && kd->unloaded_ns)
-		most_ns += most_ns / KF_UNLOADED_GROWTH;
-	for (bucket = 0; bucket < LAT_NR_BUCKETS; bucket++)
-		rank += kd->spread[0][bucket] + kd->spread[1][bucket];
-	rank = DIV_ROUND_UP(rank * (u64)KF_UNLOADED_PERMILLE, 1000);
-	if (!rank)
-		return;
-	for (bucket = 0; bucket < LAT_NR_BUCKETS - 1; bucket++) {
-		unsigned int nr = kd->spread[0][bucket] + kd->spread[1][bucket];
-
-		if (nr >= rank)
-			break;
-		rank -= nr;
-	}
-	WRITE_ONCE(kd->unloaded_ns, min(lat_bucket_ns(bucket), most_ns));
-}
-
-static void kf_forget_spread(struct kf_queue *kq, u64 now_ns)
-{
-	int id;
-
-	kq->spread_start_ns = now_ns;
-	for (id = 0; id < KF_NR_TARGETS; id++) {
-		struct kf_domain *kd = &kq->domain[id];
-
-		memcpy(kd->spread[1], kd->spread[0], sizeof(kd->spread[1]));
-		memset(kd->spread[0], 0, sizeof(kd->spread[0]));
-	}
-}
-
-/* Requests inside the device, of the domains that have targets. */
-static unsigned int kf_nr_inside(struct kf_queue *kq)
-{
-	unsigned int inside = 0;
-	int id;
-
-	for (id = 0; id < KF_NR_TARGETS; id++)
-		inside += sbitmap_weight(&kq->domain[id].tokens.sb);
-	return inside;
-}
-
-/* Of some domain as many requests are inside as may be, or nearly. */
-static bool kf_tokens_are_out(struct kf_queue *kq)
-{
-	int id;
-
-	for (id = 0; id < KF_NR_TARGETS; id++) {
-		struct sbitmap *sb = &kq->domain[id].tokens.sb;
-
-		if (sbitmap_weight(sb) >= sb->depth - sb->depth / 8)
-			return true;
-	}
-	return false;
-}
-
-static u64 kf_per_second(u64 nr_done, u64 elapsed_ns)
-{
-	return div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
-}
-
-/* Long enough to compare rates; then @rate is that of all of it. */
-static bool kf_look_is_long(struct kf_look *look, u64 nr_done, u64 elapsed_ns, u64 *rate)
-{
-	bool is_long;
-
-	look->nr_done += nr_done;
-	look->elapsed_ns += elapsed_ns;
-	look->work += *rate * elapsed_ns;
-	is_long = look->nr_done >= KF_LOOK_REQUESTS;
-	*rate = div64_u64(look->work, look->elapsed_ns);
-	if (is_long || look->elapsed_ns >= KF_LOOK_NS_MAX)
-		*look = (struct kf_look){};
-	return is_long;
-}
-
-/*
- * What the rate tells of holds, and of how many should be inside; one at a time, as either
- * changes the rate.
- */
-static void kf_look_at_rate(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns, bool is_shared)
-{
-	u64 reads = kq->domain[KF_READ].nr_done;
-	struct kf_inside_trial *it = &kq->inside_trial;
-	u64 most = it->most, inside = kf_nr_inside(kq);
-	u64 rate;
-
-	rate = kf_mix_rate(&kq->mix, kf_per_second(reads, elapsed_ns),
-			   kf_per_second(nr_done - reads, elapsed_ns),
-			   !it->step && !it->began);
-	if (!it->step)
-		kf_look_at_holds(kq, rate);
-	/* Nobody to choose among: as many as there are. */
-	if (!is_shared) {
-		kf_inside_forget(it, rate);
-		return;
-	}
-	if (kf_inside_settles(it)) {
-		kq->look = (struct kf_look){};
-		return;
-	}
-	/* Not as many are inside as may be: others decide, sharing or those who send. */
-	if (!it->step && most && !kf_tokens_are_out(kq))
-		return;
-	if (!kf_look_is_long(&kq->look, nr_done, elapsed_ns, &rate))
-		return;
-	kf_inside_try(it, inside, kq->inside_least, rate);
-	if (it->most != most)
-		trace_kf_inside_most(kq->dev, it->most, it->step, rate, it->best_rate);
-}
-
-/*
- * How many may be inside of what a domain is of: as many as sharing allows, and as are
- * of use where that kind is what the device is busy with. Others wait for nobody there.
- */
-static u64 kf_inside_of(struct kf_queue *kq, int id)
-{
-	u64 most = kq->inside_trial.most;
-
-	if (!most || !kf_mix_is_busy_with(&kq->mix, id == KF_READ ? 0 : 1))
-		return kq->inside;
-	return min(kq->inside, most);
-}
-
-/*
- * How many of a domain may be inside by their size. A few requests of 1 MiB keep a device
- * busy; sixty are a second's work of a slow one, and who comes then waits for it: with
- * writes of the page cache everybody, as the kernel makes pauses. On such a device there
- * are not enough of them to find by trying what is of use.
- */
-static u64 kf_inside_large(struct kf_domain *kd, u64 least)
-{
-	if (kd->sects_done < kd->nr_done * KF_LARGE_SECTS)
-		return U32_MAX;
-	return max_t(u64, least, KF_INSIDE_MIN) * KF_LARGE_INSIDE;
-}
-
-/*
- * Let no more requests into the device than sharing allows. Each domain gets
- * tokens in proportion to what it completed, and a few to begin with.
- */
-static void kf_limit_inside(struct kf_queue *kq)
-{
-	u64 now_ns = ktime_get_ns();
-	u64 elapsed_ns = max_t(u64, now_ns - kq->inside_start_ns, 1);
-	u64 inside_pct = READ_ONCE(kq->inside_pct);
-	u64 least = 0, nr_done = 0, unloaded_ns = 0, inside;
-	u64 least_of[KF_NR_TARGETS] = {};
-	bool forget = now_ns - kq->spread_start_ns >= KF_SPREAD_PERIOD_NS;
-	/* Nothing was inside, or this would have run soon after the first of that was done. */
-	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD) &&
-			!kq->nr_left_inside;
-	bool is_shared = kf_groups_share(kq, now_ns);
-	int id;
-
-	for (id = 0; id < KF_NR_TARGETS; id++) {
-		struct kf_domain *kd = &kq->domain[id];
-
-		nr_done += kd->nr_done;
-		if (!kd->nr_done)
-			continue;
-		kf_find_unloaded(kd, forget);
-		least_of[id] = kf_inside_least(kd->nr_done, elapsed_ns, kd->unloaded_ns,
-					       inside_pct);
-		least += least_of[id];
-		unloaded_ns = min_not_zero(unloaded_ns, kd->unloaded_ns);
-	}
-	if (nr_done)
-		WRITE_ONCE(kq->unloaded_ns, unloaded_ns);
-	least = max_t(u64, least, KF_INSIDE_MIN);
-	WRITE_ONCE(kq->inside_least, least);
-	/* After an idle time the rate would be that of it as well. */
-	if (was_idle)
-		kf_inside_forget(&kq->inside_trial, kf_per_second(nr_done, elapsed_ns));
-	else if (nr_done)
-		kf_look_at_rate(kq, nr_done, elapsed_ns, is_shared);
-	inside = kf_groups_inside(kq, kq->inside, least);
-	/* What was saved up takes a while to be spent: do not act on it twice. */
-	if (kq->inside_is_new)
-		inside = max(inside, kq->inside);
-	if (was_idle || inside > kf_domain_depth_max[KF_READ])
-		inside = U32_MAX;
-	kq->inside_is_new = inside < kq->inside;
-	kq->inside = inside;
-
-	for (id = 0; id < KF_NR_TARGETS; id++) {
-		struct kf_domain *kd = &kq->domain[id];
-		u64 depth;
-
-		inside = kf_inside_of(kq, id);
-		depth = div64_u64(inside * kd->nr_done, max_t(u64, nr_done, 1));
-		if (is_shared)
-			depth = min(depth, kf_inside_large(kd, least_of[id]));
-		/* Nothing to say about it: none was seen, or nothing new: they take long. */
-		if (!kd->nr_done)
-			depth = sbitmap_weight(&kd->tokens.sb) ? kd->share_depth : U32_MAX;
-		depth = clamp_t(u64, depth, KF_INSIDE_MIN / 4, kf_domain_depth_max[id]);
-		if (depth != kd->share_depth) {
-			kd->share_depth = depth;
-			kf_set_tokens(kd);
-			trace_kf_share_depth(kq->dev, kf_domain_names[id], inside,
-					     least, kd->tokens.sb.depth);
-		}
-		kd->nr_done = 0;
-		kd->sects_done = 0;
-	}
-	kq->inside_start_ns = now_ns;
-	kq->nr_left_inside = kf_nr_inside(kq);
-	if (forget)
-		kf_forget_spread(kq, now_ns);
-}
-
-/* As many requests are inside as keep the device reasonably busy. */
+/* As many requests are in flight as keep the device reasonably busy. */
 static bool kf_is_full(struct kf_queue *kq)
 {
-	return kf_nr_inside(kq) >= kq->inside_least;
+	u64 least = (u64)READ_ONCE(kq->band.bdp_milli) * KF_BUSY_PCT / 100000;
+
+	return sbitmap_weight(&kq->places.sb) >= max_t(u64, least, KF_BUSY_MIN);
 }
 
 /*
@@ -424,27 +189,46 @@ static bool kf_domain_find_bound(struct kf_domain *kd)
 	    time_before(jiffies, kd->bound_end_jiffies))
 		return false;
 
-	kd->is_share_bound = kd->nr_held > kd->nr_seen - kd->nr_seen / KF_BOUND_PART;
+	kd->is_share_bound = kd->nr_throttled > kd->nr_seen - kd->nr_seen / KF_BOUND_PART;
 	kd->nr_seen = 0;
-	kd->nr_held = 0;
+	kd->nr_throttled = 0;
 	kd->bound_end_jiffies = 0;
 	return kd->is_share_bound;
 }
 
-/* Nobody is held back for the sake of those who wait for their shares anyway. */
+/* No domain is limited for the sake of requests that wait for their shares anyway. */
 static void kf_give_back(struct kf_queue *kq)
 {
 	int id;
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
-		unsigned int depth = min(2 * kd->target_depth, kf_domain_depth_max[id]);
+		unsigned int depth = min(2 * kd->tokens.sb.depth, kd->depth_max);
 
-		if (depth == kd->target_depth)
+		if (!kd->is_limited)
 			continue;
-		kd->target_depth = depth;
-		kf_set_tokens(kd);
+		kf_domain_set_depth(kd, depth);
 		trace_kf_domain_depth(kq->dev, kf_domain_names[id], -1, false, depth);
+	}
+}
+
+/* What has to be done for each hardware context now and then. */
+static void kf_hctxs_look(struct kf_queue *kq, u64 now_ns)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(kq->q, hctx, i) {
+		struct kf_hctx *kh = hctx->sched_data;
+
+		if (!READ_ONCE(kh->has_ready) && list_empty(&kh->saved))
+			continue;
+		spin_lock(&kh->lock);
+		kf_ready_hurry(kq, kh, now_ns);
+		kf_slices_give_back(kh);
+		spin_unlock(&kh->lock);
+		if (READ_ONCE(kh->nr_urgent))
+			blk_mq_run_hw_queue(hctx, true);
 	}
 }
 
@@ -453,11 +237,20 @@ static void kf_latency_work(struct work_struct *work)
 	struct kf_queue *kq = container_of(to_delayed_work(work),
 					   struct kf_queue, latency_work);
 	bool congested = false, is_bound = false;
+	struct kf_cpu_sample sample;
+	u64 now_ns = ktime_get_ns();
+	/* While requests complete, this runs every period. */
+	bool was_idle = now_ns - kq->look_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
 
-	kf_collect_samples(kq);
-	kf_cost_learn(kq, ktime_get_ns() - kq->inside_start_ns, kf_is_full(kq));
-	kf_limit_inside(kq);
+	kf_collect(kq, &sample);
+	for (id = 0; id < KF_NR_TARGETS; id++)
+		kf_domain_add(&kq->domain[id], &sample, id);
+	kf_cost_learn(kq, now_ns - kq->look_ns, kf_is_full(kq));
+	kq->look_ns = now_ns;
+	kf_gate_look(kq, &sample, was_idle);
+	kf_groups_look(kq);
+	kf_hctxs_look(kq, now_ns);
 
 	/* The p90, not the p99: a few outliers do not make a congestion. */
 	for (id = 0; id < KF_NR_TARGETS; id++) {
@@ -493,69 +286,83 @@ static void kf_latency_work(struct work_struct *work)
 		if (p99 >= KF_GOOD_BUCKETS || (congested && p99 >= 0))
 			kf_resize_domain(kq, id, p99, congested);
 	}
+
+	/* Both have to end, though no request may complete. */
+	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY || !llist_empty(&kq->throttled))
+		kf_look_soon(kq);
 }
 
 /*
  * What a domain is kept to: its target, or what can be had. On a device whose reads take
- * 2 ms each a target of 2 ms is missed whatever else is inside, and to hold back writes
- * for it until one is left helps nobody. Under Kyber reads have the device then. Here
- * they have no more than their share next to those writes: a reader and a writer of the
- * same weight came to 0.27 of what the device does.
+ * 2 ms each a target of 2 ms is missed whatever else is in flight, and to let in fewer
+ * writes for it until one is left helps no cgroup. Under Kyber reads have the device then.
+ * Here they have no more than their share next to those writes.
  */
-static u64 kf_attainable_ns(struct kf_domain *kd)
+static u64 kf_attainable_ns(struct kf_queue *kq, enum kf_domain_id id)
 {
-	return max(READ_ONCE(kd->target_ns),
-		   KF_TARGET_LEAST * READ_ONCE(kd->unloaded_ns));
+	u64 alone_ns = 0;
+
+	if (id < KF_NR_DIRS)
+		alone_ns = READ_ONCE(kq->band.kind[kf_kind(id == KF_WRITE, 0)].alone_ns);
+	return max(READ_ONCE(kq->domain[id].target_ns), KF_TARGET_LEAST * alone_ns);
+}
+
+/* Have latency_work run within a period; any context. */
+void kf_look_soon(struct kf_queue *kq)
+{
+	if (!delayed_work_pending(&kq->latency_work))
+		schedule_delayed_work(&kq->latency_work, KF_LATENCY_PERIOD);
 }
 
 /**
- * kf_domain_add_sample - record the latencies of a completed request
+ * kf_add_sample - record the latencies of a completed request
  * @kq: device
  * @id: domain, one that has a target
  * @total_ns: from when the request had a scheduler's tag
- * @held_ns: of that, how long its cgroup had no budget for it
+ * @throttled_ns: of that, how long its cgroup could not send it
+ * @is_bound: its cgroup's share decides when it goes, or how many others are in flight
  * @io_ns: from when the device got it
  * @sects: what it moved
+ * @cost_bytes: what it was charged
  *
  * Called on completion, in any context.
  */
-void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
-			  u64 total_ns, u64 held_ns, u64 io_ns,
-			  unsigned int sects)
+void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
+		   u64 throttled_ns, bool is_bound, u64 io_ns, unsigned int sects,
+		   u32 cost_bytes)
 {
 	const u64 latency_ns[KF_NR_LATENCY_TYPES] = {
-		[KF_LATENCY_TOTAL] = total_ns > held_ns ? total_ns - held_ns : 0,
+		[KF_LATENCY_TOTAL] = total_ns > throttled_ns ? total_ns - throttled_ns : 0,
 		[KF_LATENCY_IO] = io_ns,
 	};
-	u64 width_ns = max_t(u64, kf_attainable_ns(&kq->domain[id]) >>
-			     KF_BUCKET_SHIFT, 1);
-	struct kf_cpu_latency *cl = get_cpu_ptr(kq->cpu_latency);
+	u64 width_ns = max_t(u64, kf_attainable_ns(kq, id) >> KF_BUCKET_SHIFT, 1);
+	struct kf_cpu_sample __percpu *cs = kq->cpu_sample;
 	int type;
 
 	for (type = 0; type < KF_NR_LATENCY_TYPES; type++) {
 		u64 above_ns = max_t(u64, latency_ns[type], 1) - 1;
 		unsigned int bucket = KF_NR_BUCKETS - 1;
 
-		if (type == KF_LATENCY_IO && held_ns) {
-			atomic_inc(&cl->nr_held[id]);
+		if (type == KF_LATENCY_IO && is_bound) {
+			this_cpu_inc(cs->nr_throttled[id]);
 			continue;
 		}
 		if (above_ns < width_ns * bucket)
 			bucket = div64_u64(above_ns, width_ns);
-		atomic_inc(&cl->nr[id][type][bucket]);
+		this_cpu_inc(cs->nr[id][type][bucket]);
 	}
-	atomic_inc(&cl->spread[id][lat_bucket(io_ns)]);
-	if (id < KF_NR_DIRS)
-		atomic_add(sects, &cl->sects[id]);
-	put_cpu_ptr(kq->cpu_latency);
+	this_cpu_inc(cs->nr_done[id]);
+	if (id < KF_NR_DIRS) {
+		this_cpu_add(cs->sects[id], sects);
+		this_cpu_inc(cs->nr_kind[kf_kind(id == KF_WRITE, sects << SECTOR_SHIFT)]);
+		this_cpu_add(cs->cost_units, cost_bytes >> KF_COST_UNIT_SHIFT);
+	}
 
-	if (!delayed_work_pending(&kq->latency_work))
-		schedule_delayed_work(&kq->latency_work, KF_LATENCY_PERIOD);
+	kf_look_soon(kq);
 }
 
-/* Called by sbitmap when a token comes free, in the context that frees it. */
-static int kf_domain_wake(wait_queue_entry_t *wqe, unsigned int mode, int flags,
-			  void *key)
+/* Called by sbitmap when a bit comes free, in the context that frees it. */
+static int kf_wake(wait_queue_entry_t *wqe, unsigned int mode, int flags, void *key)
 {
 	struct sbq_wait *wait = container_of(wqe, struct sbq_wait, wait);
 	struct blk_mq_hw_ctx *hctx = READ_ONCE(wqe->private);
@@ -566,62 +373,107 @@ static int kf_domain_wake(wait_queue_entry_t *wqe, unsigned int mode, int flags,
 }
 
 /* Called from kf_init_hctx(). */
-void kf_domain_wait_init(struct kf_hctx *kh, struct blk_mq_hw_ctx *hctx)
+void kf_wait_init(struct kf_wait *kw, struct blk_mq_hw_ctx *hctx)
 {
-	int id;
+	kw->sbq.sbq = NULL;
+	init_waitqueue_func_entry(&kw->sbq.wait, kf_wake);
+	kw->sbq.wait.private = hctx;
+	INIT_LIST_HEAD(&kw->sbq.wait.entry);
+	atomic_set(&kw->index, 0);
+}
 
-	for (id = 0; id < KF_NR_DOMAINS; id++) {
-		struct sbq_wait *wait = &kh->domain_wait[id];
+/* No request has a place, nor one of those that there are no longer. */
+static bool kf_is_all_empty(struct kf_queue *kq)
+{
+	const struct sbitmap *sb = &kq->places.sb;
+	unsigned int nr = DIV_ROUND_UP(kq->nr_places, 1U << sb->shift), i;
 
-		wait->sbq = NULL;
-		init_waitqueue_func_entry(&wait->wait, kf_domain_wake);
-		wait->wait.private = hctx;
-		INIT_LIST_HEAD(&wait->wait.entry);
-		atomic_set(&kh->wait_index[id], 0);
+	for (i = 0; i < nr; i++)
+		if (READ_ONCE(sb->map[i].word) & ~READ_ONCE(sb->map[i].cleared))
+			return false;
+	return true;
+}
+
+/* A bit that is free, or -1. */
+static int kf_try_get(struct kf_queue *kq, struct sbitmap_queue *map)
+{
+	/* A probe wants each request alone. */
+	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY) &&
+	    map == &kq->places && !kf_is_all_empty(kq))
+		return -1;
+	return __sbitmap_queue_get(map);
+}
+
+/*
+ * A bit of @map, or -1: none is free, and the hardware queue will be run when one
+ * comes back.
+ */
+static int kf_get(struct kf_queue *kq, struct sbitmap_queue *map, struct kf_wait *kw)
+{
+	struct sbq_wait *wait = &kw->sbq;
+	int bit = kf_try_get(kq, map);
+
+	if (bit < 0 && list_empty_careful(&wait->wait.entry)) {
+		kw->ws = sbq_wait_ptr(map, &kw->index);
+		sbitmap_add_wait_queue(map, kw->ws, wait);
+		/* One may have come back before we were on the queue; kf_gate_done() pairs. */
+		smp_mb();
+		bit = kf_try_get(kq, map);
 	}
+
+	/*
+	 * With a bit in hand we must not stay on the queue and swallow a
+	 * wake-up that another hardware context needs. The waker may have
+	 * taken us off meanwhile; deleting twice is harmless.
+	 */
+	if (bit >= 0 && !list_empty_careful(&wait->wait.entry)) {
+		spin_lock_irq(&kw->ws->wait.lock);
+		sbitmap_del_wait_queue(wait);
+		spin_unlock_irq(&kw->ws->wait.lock);
+	}
+
+	return bit;
 }
 
 /**
- * kf_domain_get_token - leave for a request to go to the device
+ * kf_get_place - leave for a request to go to the device
+ * @kq: device
+ * @kh: hardware context that will dispatch it; its lock is held
+ *
+ * Return: the place, or -1: as many are in flight as may be, and the hardware queue
+ * will be run when one comes back.
+ */
+int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	int place;
+
+	lockdep_assert_held(&kh->lock);
+
+	place = kf_get(kq, &kq->places, &kh->place_wait);
+	if (place < 0 && !READ_ONCE(kq->saw_full))
+		WRITE_ONCE(kq->saw_full, true);
+	return place;
+}
+
+void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu)
+{
+	sbitmap_queue_clear(&kq->places, place, cpu);
+}
+
+/**
+ * kf_domain_get_token - leave for a request of a domain that is limited
  * @kq: device
  * @kh: hardware context that will dispatch it; its lock is held
  * @id: domain of the request
  *
- * Return: the token, or -1: all are out, and the hardware queue will be run
- * when one comes back.
+ * Return: the token, or -1, as kf_get_place().
  */
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id)
 {
-	struct sbitmap_queue *tokens = &kq->domain[id].tokens;
-	struct sbq_wait *wait = &kh->domain_wait[id];
-	struct sbq_wait_state *ws;
-	int token;
-
 	lockdep_assert_held(&kh->lock);
 
-	token = __sbitmap_queue_get(tokens);
-	if (token < 0 && list_empty_careful(&wait->wait.entry)) {
-		ws = sbq_wait_ptr(tokens, &kh->wait_index[id]);
-		kh->domain_ws[id] = ws;
-		sbitmap_add_wait_queue(tokens, ws, wait);
-		/* One may have come back before we were on the queue. */
-		token = __sbitmap_queue_get(tokens);
-	}
-
-	/*
-	 * With a token in hand we must not stay on the queue and swallow a
-	 * wake-up that another hardware context needs. The waker may have
-	 * taken us off meanwhile; deleting twice is harmless.
-	 */
-	if (token >= 0 && !list_empty_careful(&wait->wait.entry)) {
-		ws = kh->domain_ws[id];
-		spin_lock_irq(&ws->wait.lock);
-		sbitmap_del_wait_queue(wait);
-		spin_unlock_irq(&ws->wait.lock);
-	}
-
-	return token;
+	return kf_get(kq, &kq->domain[id].tokens, &kh->token_wait[id]);
 }
 
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
@@ -630,53 +482,70 @@ void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 	sbitmap_queue_clear(&kq->domain[id].tokens, token, cpu);
 }
 
+/* Requests that the device takes at a time. */
+static unsigned int kf_device_depth(struct request_queue *q)
+{
+	struct blk_mq_tag_set *set = q->tag_set;
+	unsigned int nr = set->flags & BLK_MQ_F_TAG_HCTX_SHARED ? 1 : q->nr_hw_queues;
+
+	return min(array_size(nr, set->queue_depth), (size_t)KF_DEPTH_MOST);
+}
+
 /* Called from kf_alloc(), in process context. */
 int kf_domains_init(struct kf_queue *kq)
 {
+	unsigned int depth = kf_device_depth(kq->q);
 	int id, ret;
 
-	kq->cpu_latency = alloc_percpu(struct kf_cpu_latency);
-	if (!kq->cpu_latency)
+	kq->cpu_sample = alloc_percpu(struct kf_cpu_sample);
+	if (!kq->cpu_sample)
 		return -ENOMEM;
 
 	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
-	kq->inside = U32_MAX;
-	kq->inside_least = KF_INSIDE_MIN;
-	kq->inside_start_ns = ktime_get_ns();
-	kq->spread_start_ns = kq->inside_start_ns;
-	for (id = 0; id < KF_NR_DOMAINS; id++) {
+	kq->look_ns = ktime_get_ns();
+	/* One more than the tags; see kf_gate_publish(). */
+	kq->nr_places = depth + 1;
+	ret = sbitmap_queue_init_node(&kq->places, kq->nr_places, -1, false,
+				      GFP_KERNEL, kq->q->node);
+	if (ret)
+		goto err_sample;
+	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
 
-		ret = sbitmap_queue_init_node(&kd->tokens,
-					      kf_domain_depth_max[id], -1,
+		kd->depth_max = max(depth, KF_DEPTH_LEAST) / kf_domain_part[id];
+		ret = sbitmap_queue_init_node(&kd->tokens, kd->depth_max, -1,
 					      false, GFP_KERNEL, kq->q->node);
 		if (ret)
 			goto err;
 		kd->last_p99_bucket = -1;
-		kd->target_depth = kf_domain_depth_max[id];
-		kd->share_depth = kf_domain_depth_max[id];
-		if (id < KF_NR_TARGETS)
-			kd->target_ns = kf_domain_target_ns[id];
+		kd->target_ns = kf_domain_target_ns[id];
 	}
 
 	return 0;
 err:
 	while (--id >= 0)
 		sbitmap_queue_free(&kq->domain[id].tokens);
-	free_percpu(kq->cpu_latency);
+	sbitmap_queue_free(&kq->places);
+err_sample:
+	free_percpu(kq->cpu_sample);
 	return ret;
 }
 
 /* No request is left; nothing adds samples any more. */
 void kf_domains_stop(struct kf_queue *kq)
 {
+	unsigned int nr;
 	int id;
 
 	cancel_delayed_work_sync(&kq->latency_work);
 
-	for (id = 0; id < KF_NR_DOMAINS; id++) {
-		unsigned int nr = sbitmap_weight(&kq->domain[id].tokens.sb);
+	/* All of them are looked at. */
+	sbitmap_queue_resize(&kq->places, kq->nr_places);
+	nr = sbitmap_weight(&kq->places.sb);
 
+	WARN_ONCE(nr, "kyber-fairness: %u places leaked\n", nr);
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		nr = sbitmap_weight(&kq->domain[id].tokens.sb);
 		WARN_ONCE(nr, "kyber-fairness: %u %s tokens leaked\n", nr,
 			  kf_domain_names[id]);
 	}
@@ -686,7 +555,8 @@ void kf_domains_exit(struct kf_queue *kq)
 {
 	int id;
 
-	for (id = 0; id < KF_NR_DOMAINS; id++)
+	for (id = 0; id < KF_NR_TARGETS; id++)
 		sbitmap_queue_free(&kq->domain[id].tokens);
-	free_percpu(kq->cpu_latency);
+	sbitmap_queue_free(&kq->places);
+	free_percpu(kq->cpu_sample);
 }

@@ -3,25 +3,26 @@
  * Structures of kyber-fairness. The essay is in main.c.
  *
  * Scope is in the type's name, and a local of that type always has the same
- * name: kf_queue kq (one device), kf_hctx kh (one hardware context), kf_group
- * kg (one cgroup on one device), kf_cgroup kc (one cgroup), kf_backlog kb
- * (one cgroup on one hardware context).
+ * name: kf_queue kq (one device), kf_hctx kh (one hardware context), kf_ctx kc (one
+ * software queue), kf_group kg (one cgroup on one device), kf_cgroup kcg (one cgroup),
+ * kf_backlog kb (one cgroup on one hardware context).
  *
- * Lock order: kf_hctx.lock, then kf_queue.lock. The block layer's queue_lock
- * and blkcg lock are outside of kf_queue.lock and of kf_group.latency_lock.
+ * Lock order: kf_hctx.lock, then kf_ctx.lock; kf_hctx.lock, then kf_queue.lock, then
+ * kf_queue.band_lock. The block layer's queue_lock and blkcg lock are outside of
+ * kf_queue.lock and of kf_group.latency_lock.
  */
 #ifndef _KYBER_FAIRNESS_H
 #define _KYBER_FAIRNESS_H
 
 #include "compat.h"
 
-#include <linux/hrtimer.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/sbitmap.h>
 #include <linux/workqueue.h>
 
-#include "budget.h"
+#include "clock.h"
 #include "cost.h"
 #include "guard.h"
 #include "latency.h"
@@ -52,15 +53,22 @@ enum kf_latency_type {
 	KF_NR_LATENCY_TYPES,
 };
 
-struct kf_cpu_latency {
-	/* Times in the device; see lat_bucket(). */
-	atomic_t spread[KF_NR_TARGETS][LAT_NR_BUCKETS];
-	atomic_t nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
-	/* Those that waited for their cgroup's share. */
-	atomic_t nr_held[KF_NR_TARGETS];
-	/* What they moved. */
-	atomic_t sects[KF_NR_DIRS];
+/*
+ * What completed on one CPU: only ever incremented, so that the reader, latency_work,
+ * takes differences to what it saw the last time.
+ */
+struct kf_cpu_sample {
+	u32 nr[KF_NR_TARGETS][KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
+	/* Requests that were throttled. */
+	u32 nr_throttled[KF_NR_TARGETS];
+	u32 nr_done[KF_NR_TARGETS];
+	u32 sects[KF_NR_DIRS];
+	/* By kf_kind(), and what they were charged in units of KF_COST_UNIT_SHIFT. */
+	u32 nr_kind[KF_NR_KINDS];
+	u32 cost_units;
 };
+
+#define KF_NR_SAMPLES	(sizeof(struct kf_cpu_sample) / sizeof(u32))
 
 /* What is shared. */
 enum kf_unit {
@@ -70,39 +78,47 @@ enum kf_unit {
 	KF_NR_UNITS,
 };
 
-/* Why a refill happened; shown by the tracepoint. */
-enum kf_refill_reason {
-	KF_REFILL_SPENT,	/* every waiting cgroup was out of budget */
-	KF_REFILL_TIMEOUT,	/* somebody waited for timeout_us */
-};
-
-/* One domain of one device. */
+/* One domain of one device. All but tokens and target_ns: latency_work only. */
 struct kf_domain {
-	/* A request holds a token from dispatch to completion. */
+	/* A request holds one from dispatch to completion, while is_limited. */
 	struct sbitmap_queue tokens;
-	/* Histogram being filled; latency_work only. */
+	/* There are fewer tokens than depth_max; read anywhere. */
+	bool is_limited;
+	unsigned int depth_max;
+	/* Histogram being filled. */
 	unsigned int nr[KF_NR_LATENCY_TYPES][KF_NR_BUCKETS];
 	unsigned long sample_end_jiffies[KF_NR_LATENCY_TYPES];
 	int last_p99_bucket;
-	/* Completed, and of those held back, since is_share_bound was said; latency_work only. */
+	/* Completed, and of those throttled, since is_share_bound was set. */
 	unsigned int nr_seen;
-	unsigned int nr_held;
+	unsigned int nr_throttled;
 	unsigned long bound_end_jiffies;
-	/* Nearly all of its requests wait for their cgroups' shares; latency_work only. */
+	/* Nearly all of its requests wait for their cgroups' shares. */
 	bool is_share_bound;
-	/* Tokens by the latency targets; latency_work only. */
-	unsigned int target_depth;
-	/* Tokens by sharing; latency_work only. */
-	unsigned int share_depth;
-	/* Completed since share_depth was last set; latency_work only. */
+	/* Completed since the last look. */
 	u64 nr_done;
 	u64 sects_done;
-	/* Times in the device, of this KF_SPREAD_PERIOD and the last one. */
-	unsigned int spread[2][LAT_NR_BUCKETS];
-	/* What a request takes there that waits for no other, 0: not known; by latency_work. */
-	u64 unloaded_ns;
 	/* Set through sysfs, read without a lock. */
 	u64 target_ns;
+};
+
+/*
+ * What every dispatch reads. The first six are written with kf_queue.lock held, the
+ * others with band_lock; the clock some times in a round trip through the device.
+ */
+struct kf_gate {
+	u64 vtime;		/* the clock */
+	u64 limit;		/* a cgroup goes while its vtime is before this */
+	u64 clock_ns;		/* when both were set, */
+	u64 step_ns;		/* and how long they are good for */
+	u64 lead;		/* limit - vtime */
+	unsigned int nr_lowered; /* times that vtimes were set back; see kf_ready_lower() */
+	u64 alone_ns;		/* what a request takes that is alone in the device */
+	/* Any cgroup goes: it is alone, or a probe fills the device. */
+	bool is_open;
+	/* Two cgroups or more are active; else vtimes stay as they are. */
+	bool is_shared;
+	enum kf_band_phase phase;
 };
 
 /* One device. */
@@ -124,85 +140,80 @@ struct kf_queue {
 	/* The device, when it was last looked at; latency_work only. */
 	bool was_full;
 
+	/* A request has one from dispatch to completion: as many as the ceiling. */
+	struct sbitmap_queue places;
+	unsigned int nr_places;		/* at most: the device's tags */
 	struct kf_domain domain[KF_NR_DOMAINS];
-	struct kf_cpu_latency __percpu *cpu_latency;
+	struct kf_cpu_sample __percpu *cpu_sample;
+	/* What was last seen of those, summed; latency_work only. */
+	struct kf_cpu_sample seen;
 	struct delayed_work latency_work;
-	/* When share_depth was last set, and spread rotated; latency_work only. */
-	u64 inside_start_ns;
-	/* Requests inside at that time; latency_work only. */
-	unsigned int nr_left_inside;
-	/* Requests that sharing lets into the device, U32_MAX: any; latency_work only. */
-	u64 inside;
-	/* It has just become less; latency_work only. */
-	bool inside_is_new;
-	/* The last result of kf_inside_least(); written by latency_work. */
-	u64 inside_least;
-	/* How many inside are of use; private to latency_work. */
-	struct kf_inside_trial inside_trial;
-	struct kf_mix mix;
-	/* What the device has done since the trial's last look; like that. */
-	struct kf_look {
-		u64 nr_done;
-		u64 elapsed_ns;
-		u64 work;	/* by kf_mix_rate(), times elapsed_ns */
-	} look;
-	/* Of the domain whose requests take the least; written by latency_work. */
-	u64 unloaded_ns;
-	u64 spread_start_ns;
+	u64 look_ns;			/* when that last ran; latency_work only */
 
-	/*
-	 * Groups that have budget and requests waiting. When it is zero
-	 * nobody is entitled to go before those who wait: time to refill.
-	 */
-	atomic_t nr_runnable ____cacheline_aligned_in_smp;
-	/* Groups that have budget, nothing waiting, and want more: see is_hungry. */
-	atomic_t nr_expected;
-	/* Count of refills, written under lock, read anywhere. */
-	unsigned int round;
-	/* Hardware contexts with KF_HCTX_THROTTLED: they wait for a refill. */
-	struct llist_head throttled;
+	struct kf_gate gate ____cacheline_aligned_in_smp;
+	/* A cgroup had to wait for the clock, or for a place, since the last look. */
+	bool saw_throttled;
+	bool saw_full;
+	/* A cgroup had to wait for the clock in the period before. */
+	bool is_held;
 
-	/* lock protects everything below, and the groups' refill fields. */
+	/* Hardware contexts with KF_HCTX_THROTTLED: they wait for the clock. */
+	struct llist_head throttled ____cacheline_aligned_in_smp;
+
+	/* Protects what is below; softirqs are off while it is held. */
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct list_head active;
 	unsigned int nr_active;
-	/* When two groups or more were last seen to be active at once. */
-	u64 shared_ns;
-	u64 pool_bytes;
-	/* Sum of the shares of the groups that are hungry; read anywhere. */
-	u64 hungry_share;
-	/* Refills since the last kf_groups_inside(). */
-	unsigned int nr_refills;
-	/* Read anywhere. */
-	u64 round_start_ns;
-	/* When a refill was due that waits for a group expected back; 0: none. */
-	u64 hold_start_ns;
-	/* How long refills may still be held; see kf_hold_credit_ns(). */
-	u64 hold_credit_ns;
-	/* With less of that none is held. */
-	u64 hold_least_ns;
-	struct kf_hold_trial hold_trial;
+	/* The active set or a weight changed; set without a lock. */
+	bool shares_are_stale;
 	/* Counts walks over the hierarchy; see kf_update_shares(). */
-	unsigned int walk;
-	/* Set where it is due at once for kf_release_throttled(); its own lock. */
-	struct hrtimer timer;
-	bool must_kick;
+	u64 walk;
+	u64 kicked_limit;		/* gate.limit when throttled contexts were last run */
+	u64 walk_ns;			/* what the last walk took */
+	u64 share_sum;			/* of the cgroups that others wait for, at that walk */
+	u64 round_start_ns;		/* rounds.c */
+	/* Sum of the shares of the cgroups that are awaited; read anywhere. */
+	u64 awaited_share;
 
-	/* Depth for requests nobody waits for; see isolio_depth_of_pct(). */
+	/* Protects the band, and the depth of places; any context. */
+	spinlock_t band_lock ____cacheline_aligned_in_smp;
+	struct kf_band band;
+	bool is_shared;			/* two cgroups or more are active */
+	u64 lead_bytes;			/* what the device serves in its time; read anywhere */
+	/* A probe ran since the last look: the per-CPU counts are partly its own. */
+	bool has_probed;
+
+	/* Depth for asynchronous requests; see isolio_depth_of_pct(). */
 	unsigned int async_depth;
 
 	/* Set through sysfs, read without a lock. */
-	u64 round_ns;
-	u64 round_pct;
-	u64 timeout_ns;
-	u64 hold_pct;
-	u64 inside_pct;
-	u64 share_error_pct;
+	u64 depth_pct;
+	u64 lead_ns;			/* 0: by kf_clock_lead_ns() */
 	u64 write_wait_pct;
 	u64 hold_most_ns;
+	u64 rounds_ns;			/* 0: by the clock */
+
+	/* Scheduler tags in use, where all hardware contexts share them; no lock. */
+	atomic_t nr_shared_tags ____cacheline_aligned_in_smp;
 };
 
-#define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for a refill */
+/* What a hardware context waits for until a bit of an sbitmap is free. */
+struct kf_wait {
+	struct sbq_wait sbq;
+	struct sbq_wait_state *ws;
+	atomic_t index;
+};
+
+/* One software queue of a hardware context. */
+struct kf_ctx {
+	spinlock_t lock;
+	struct list_head rqs;		/* inserted, not yet in their backlogs */
+} ____cacheline_aligned_in_smp;
+
+/* Of a place, and of a token, in a request's word. */
+#define KF_PLACE_BITS	12
+
+#define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for the clock */
 
 /* One hardware context of one device. */
 struct kf_hctx {
@@ -210,33 +221,36 @@ struct kf_hctx {
 	unsigned long flags;		/* no lock */
 	/* On kf_queue.throttled while KF_HCTX_THROTTLED; no lock. */
 	struct llist_node throttled_node;
-	/* Requests from insertion to completion; no lock. */
-	atomic_t nr_tags;
+	/* Scheduler tags in use, of this hardware context or of all; no lock. */
+	atomic_t *nr_tags;
+	atomic_t nr_own_tags;
+
+	struct kf_ctx *ctx;
+	unsigned int nr_ctx;
+	/* Software queues that may have requests: set after one was added. */
+	struct sbitmap ctx_map;
 
 	/* lock protects everything below, and the backlogs of this hctx. */
-	spinlock_t lock;
+	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned int cur_domain;
 	unsigned int nr_batched;
-	/* The refill that the lists below know of; kf_has_work() reads it without lock. */
-	unsigned int round;
 
-	/*
-	 * Backlogs with requests in a domain, by how much budget their cgroup
-	 * had when they were put there; a bit for each list that is not empty.
-	 */
-	struct list_head ready[KF_NR_DOMAINS][KF_NR_LEVELS];
-	u64 ready_levels[KF_NR_DOMAINS];
-	/* Backlogs with requests in a domain that were seen without budget. */
-	struct list_head spent[KF_NR_DOMAINS];
-	unsigned int nr_spent;
-	/* Requests that no budget holds back; see kf_is_urgent(). */
+	/* Backlogs with requests in a domain, by kf_backlog.vtime. */
+	struct rb_root_cached ready[KF_NR_DOMAINS];
+	/* The first one's vtime; valid, and read without lock, where has_ready has a bit. */
+	u64 first_vtime[KF_NR_DOMAINS];
+	unsigned long has_ready;
+	/* gate.nr_lowered, when the trees were put in order for it; read without lock. */
+	unsigned int nr_lowered;
+	/* Requests that wait for no clock; see kf_is_urgent(). */
 	struct list_head urgent[KF_NR_DOMAINS];
 	unsigned int nr_urgent;
 
-	/* Waiting for a domain token. */
-	struct sbq_wait domain_wait[KF_NR_DOMAINS];
-	struct sbq_wait_state *domain_ws[KF_NR_DOMAINS];
-	atomic_t wait_index[KF_NR_DOMAINS];
+	/* Backlogs without requests that have more of a slice left than a request. */
+	struct list_head saved;
+
+	struct kf_wait place_wait;
+	struct kf_wait token_wait[KF_NR_DOMAINS];
 
 	/* Requests in and out, to be equal when the hctx goes. */
 	u64 nr_inserted;
@@ -256,19 +270,28 @@ struct kf_backlog {
 	struct kf_group *kg;
 	unsigned int hctx_nr;			/* never changes */
 	struct list_head rqs[KF_NR_DOMAINS];
-	/* On kf_hctx.ready or .spent while rqs of that domain is not empty. */
-	struct list_head node[KF_NR_DOMAINS];
-	/* Which list of kf_hctx.ready, KF_NR_LEVELS: kf_hctx.spent. */
-	u8 level[KF_NR_DOMAINS];
+	/* In kf_hctx.ready if the domain's bit in ready_domains is set. */
+	struct rb_node node[KF_NR_DOMAINS];
+	unsigned long ready_domains;
 	unsigned int nr_waiting;
+	/* When its slice began; without one, its cgroup's when it was last put in order. */
+	u64 vtime;
+	/* Of the slice; negative: more than that was used. */
+	s64 left_bytes;
+	struct list_head saved_node;		/* on kf_hctx.saved */
+
 	/* Requests from insertion to completion; no lock. */
 	atomic_t nr_tags;
+	/* When one last completed; no lock. */
+	u64 done_ns;
 	/* Submitters that wait for one of these to complete; its own lock. */
-	wait_queue_head_t tag_wait;
+	wait_queue_head_t own_tag_wait;
+	/* That, or the group's where all hardware contexts share the tags. */
+	wait_queue_head_t *tag_wait;
 
-	/* When the cgroup was last found without budget here, 0: it is not. */
-	u64 spent_at_ns;
-	/* When it last got budget after that. */
+	/* When its next request was last found throttled, 0: it is not. */
+	u64 throttled_at_ns;
+	/* When that one could go. */
 	u64 eligible_at_ns;
 
 	/* Statistics of requests with data: [0] reads, [1] writes. */
@@ -279,10 +302,6 @@ struct kf_backlog {
 	struct kf_latency *latency;
 } ____cacheline_aligned_in_smp;
 
-/* Bits in kf_group.flags, one at most: has budget and ... */
-#define KF_GROUP_RUNNABLE	0	/* requests waiting */
-#define KF_GROUP_EXPECTED	1	/* none, but is_hungry */
-
 /* One cgroup on one device. */
 struct kf_group {
 	struct blkg_policy_data pd;
@@ -290,39 +309,31 @@ struct kf_group {
 	u64 generation;			/* of kq, when it was made */
 	struct kf_group *parent;
 
-	/* Weight in effect and the device's own, 0: none; blkcg->lock. */
+	/* Weight in effect and the device's own, 0: none, or KF_WEIGHT_SUM; blkcg->lock. */
 	unsigned int weight;
 	unsigned int dev_weight;
 
-	/* No lock. */
-	unsigned long flags;
-	atomic_t nr_backlogged;		/* hardware contexts with requests waiting */
-	atomic64_t budget_bytes;
-	/* What its requests are charged on the mean; a lost update does no harm. */
+	/* Written under kq->lock, read anywhere. */
+	u64 share;			/* of the device, KF_SHARE_ONE for all */
+	bool is_active;			/* on kq->active */
+	bool is_awaited;		/* the clock waits for it while it is present */
+	bool is_dead;			/* the cgroup is gone: its requests drain */
+	/* Mean cost of its requests; a lost update does no harm. */
 	u32 mean_cost_bytes;
-	atomic_t nr_outstanding;	/* requests from insertion to completion */
-	bool is_active;			/* written under kq->lock */
-	/* At the last refill it would have taken more; written under kq->lock. */
-	bool is_hungry;
-	bool is_dead;			/* cgroup is gone: let it drain */
+
+	/* Service it was given, divided by its share: one change for each slice. */
+	atomic64_t vtime ____cacheline_aligned_in_smp;
 
 	/* kq->lock */
-	struct list_head active_node;
-	s64 refilled_bytes;		/* budget after the last refill */
-	/* Levels a byte is worth, KF_LEVEL_SHIFT bits of fraction; read anywhere. */
-	u64 levels_per_byte;
-	/* Since the last kf_groups_inside(): most requests outstanding at a refill, */
+	struct list_head active_node ____cacheline_aligned_in_smp;
+	/* Most requests outstanding that were seen, forgotten slowly. */
 	unsigned int outstanding_max;
-	unsigned int nr_hungry;		/* refills that found it hungry, */
-	u64 used_bytes;			/* dispatched, */
-	u64 lost_bytes;			/* and not saved up any more; see kf_carry_bytes() */
-	s64 saved_bytes;		/* saved up at the last kf_groups_inside() */
-	u64 last_used_ns;		/* a refill that saw it dispatch, */
-	u64 last_busy_ns;		/* or have requests outstanding */
-	u64 share;			/* of the device, KF_SHARE_ONE for all */
-	unsigned int child_weight_sum;	/* valid in walk child_walk */
-	unsigned int child_walk;
-	unsigned int counted_walk;	/* its weight is in the parent's sum */
+	u64 last_busy_ns;
+	struct kf_tally tally;
+	u64 seen_sum;			/* the tally's, when that was complete; read anywhere */
+	/* rounds.c: its vtime at the last refill, and whether it had no request then. */
+	u64 round_vtime;
+	bool is_idle;
 
 	/* What requests took: in the period before latency_period, and earlier. */
 	spinlock_t latency_lock;
@@ -330,15 +341,23 @@ struct kf_group {
 	u32 last[KF_NR_DIRS][LAT_NR_BUCKETS];
 	u64 past[KF_NR_DIRS][LAT_NR_BUCKETS];
 
+	/* Submitters that wait for a tag, where all hardware contexts share those. */
+	wait_queue_head_t tag_wait;
+
 	unsigned int nr_backlogs;
-	/* One for each hardware context, each of its own memory. */
-	struct kf_backlog *backlog[] __counted_by(nr_backlogs);
+	/*
+	 * Hardware contexts on which it has requests, or had: set by an insertion, cleared
+	 * by a walk that finds none. No lock.
+	 */
+	unsigned long *busy;
+	/* One for each hardware context, made on first use; written once. */
+	struct kf_backlog **backlog;
 };
 
 /* One cgroup. */
 struct kf_cgroup {
 	struct blkcg_policy_data pd;
-	unsigned int weight;		/* blkcg->lock; its file reads it without */
+	unsigned int weight;		/* blkcg->lock; its files read it without */
 };
 
 extern const char * const kf_domain_names[KF_NR_DOMAINS];
@@ -357,36 +376,31 @@ static inline enum kf_domain_id kf_domain_of(blk_opf_t opf)
 	}
 }
 
-static inline bool kf_group_has_budget(struct kf_group *kg)
-{
-	return atomic64_read(&kg->budget_bytes) > 0 || READ_ONCE(kg->is_dead);
-}
-
-/*
- * The part of the device that a group may make use of: of those who want more,
- * each has its share of what the others leave.
- */
+/* The part of the device that a group may make use of, of those that are awaited. */
 static inline u64 kf_group_part(struct kf_group *kg)
 {
 	u64 share = READ_ONCE(kg->share);
 
-	if (!READ_ONCE(kg->is_hungry))
+	if (!READ_ONCE(kg->is_awaited))
 		return share;
-	return kf_share_among(share, READ_ONCE(kg->kq->hungry_share));
+	return kf_share_among(share, READ_ONCE(kg->kq->awaited_share));
 }
 
 /* domain.c */
+void kf_look_soon(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
 void kf_domains_stop(struct kf_queue *kq);
-void kf_domain_wait_init(struct kf_hctx *kh, struct blk_mq_hw_ctx *hctx);
+void kf_wait_init(struct kf_wait *kw, struct blk_mq_hw_ctx *hctx);
+int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh);
+void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu);
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id);
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu);
-void kf_domain_add_sample(struct kf_queue *kq, enum kf_domain_id id,
-			  u64 total_ns, u64 held_ns, u64 io_ns,
-			  unsigned int sects);
+void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
+		   u64 throttled_ns, bool is_bound, u64 io_ns, unsigned int sects,
+		   u32 cost_bytes);
 
 /* cost.c */
 void kf_cost_init(struct kf_queue *kq);
@@ -401,16 +415,17 @@ extern isolio_attrs_const struct elv_fs_entry kf_attrs[];
 void kf_tunables_init(struct kf_queue *kq);
 
 /* ready.c */
-bool kf_is_urgent(struct kf_group *kg, struct request *rq);
+bool kf_is_urgent(struct request *rq);
 void kf_ready_init(struct kf_hctx *kh);
 void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		     struct kf_backlog *kb);
-void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb,
-		   enum kf_domain_id id);
-void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
-			enum kf_domain_id id);
-void kf_ready_release(struct kf_queue *kq, struct kf_hctx *kh);
+void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb);
+void kf_ready_lower(struct kf_hctx *kh, unsigned int nr_lowered);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
+void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns);
+
+/* order.c */
+enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb);
 
 /* tags.c */
 bool kf_task_must_get_out(void);
@@ -419,23 +434,43 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 /* group.c */
 void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 		   struct kf_group *parent);
+struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hctx,
+				   gfp_t gfp);
 void kf_group_offline(struct kf_group *kg);
-void kf_group_activate(struct kf_group *kg);
-void kf_group_update_state(struct kf_group *kg);
-bool kf_refill_if_spent(struct kf_queue *kq);
-void kf_stop_holding(struct kf_queue *kq);
-void kf_kick_throttled(struct kf_queue *kq);
-void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
+void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
+u64 kf_group_weight(struct kf_group *kg);
+unsigned int kf_group_outstanding(struct kf_group *kg);
 bool kf_group_may_go_first(struct kf_group *kg);
-u32 kf_group_urgent_charge_bytes(struct kf_group *kg, u32 cost_bytes);
-bool kf_wait_for_refill(struct kf_queue *kq, struct kf_hctx *kh);
-void kf_hctx_stop_waiting(struct kf_queue *kq);
-void kf_look_at_holds(struct kf_queue *kq, u64 rate);
-bool kf_groups_share(struct kf_queue *kq, u64 now_ns);
-u64 kf_groups_inside(struct kf_queue *kq, u64 inside, u64 least);
+s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
+void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
+void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb);
+void kf_slice_forget(struct kf_backlog *kb);
+void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
+void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
+void kf_groups_look(struct kf_queue *kq);
+void kf_groups_lower(struct kf_queue *kq);
+void kf_update_shares(struct kf_queue *kq);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
-void kf_groups_exit(struct kf_queue *kq);
+void kf_slices_give_back(struct kf_hctx *kh);
+
+/* gate.c */
+bool kf_group_is_present(struct kf_group *kg, u64 now_ns);
+bool kf_gate_is_due(struct kf_queue *kq);
+bool kf_gate_find(struct kf_queue *kq);
+bool kf_gate_update(struct kf_queue *kq);
+bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh);
+void kf_gate_kick(struct kf_queue *kq, bool all, struct kf_hctx *self);
+void kf_gate_done(struct kf_queue *kq);
+bool kf_gate_publish(struct kf_queue *kq);
+void kf_gate_open_up(struct kf_queue *kq);
+void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle);
+void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
+		   bool is_alone, u64 io_ns);
+void kf_gate_stop_waiting(struct kf_queue *kq);
+
+/* rounds.c */
+void kf_rounds_find(struct kf_queue *kq, u64 now_ns);
 
 /* cgroup.c */
 extern struct blkcg_policy kf_policy;
@@ -479,6 +514,54 @@ static inline struct kf_group *kf_group_of(struct kf_queue *kq,
 	struct kf_group *kg = blkg_to_kg(blkg);
 
 	return kg && kg->generation == kq->generation ? kg : NULL;
+}
+
+/*
+ * No request is in flight that has a place. For a moment after there are fewer places it
+ * may miss some: it errs to that side only.
+ */
+static inline bool kf_is_empty(struct kf_queue *kq)
+{
+	return !sbitmap_any_bit_set(&kq->places.sb);
+}
+
+/* Whether a cgroup of this vtime may dispatch; no lock. */
+static inline bool kf_gate_lets(struct kf_queue *kq, u64 vtime)
+{
+	return READ_ONCE(kq->gate.is_open) ||
+	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit));
+}
+
+/* Whether a hardware context is queued for a place; no lock. */
+static inline bool kf_waits_for_place(struct kf_hctx *kh)
+{
+	return !list_empty_careful(&kh->place_wait.sbq.wait.entry);
+}
+
+/* Whether a backlog has to wait for the clock, as far as is known; no lock. */
+static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	unsigned long has_ready = READ_ONCE(kh->has_ready);
+	unsigned int id;
+
+	for_each_set_bit(id, &has_ready, KF_NR_DOMAINS)
+		if (!kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+			return true;
+	return false;
+}
+
+/* Whether a backlog may go, as far as is known; no lock. */
+static inline bool kf_hctx_may_go(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	unsigned long has_ready = READ_ONCE(kh->has_ready);
+	unsigned int id;
+
+	if (has_ready && READ_ONCE(kh->nr_lowered) != READ_ONCE(kq->gate.nr_lowered))
+		return true;
+	for_each_set_bit(id, &has_ready, KF_NR_DOMAINS)
+		if (kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+			return true;
+	return false;
 }
 
 #endif /* _KYBER_FAIRNESS_H */

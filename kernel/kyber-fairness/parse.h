@@ -10,18 +10,25 @@
 #include <linux/ctype.h>
 
 #include "cost.h"
+#include "share.h"
 #include "text.h"
 
-#define KF_WEIGHT_MIN	1U
-#define KF_WEIGHT_DFL	100U
-#define KF_WEIGHT_MAX	10000U
+/* "N" or "sum", which becomes KF_WEIGHT_SUM. */
+static inline int kf_parse_one_weight(const char *word, u64 *weight)
+{
+	if (!strcmp(word, "sum")) {
+		*weight = KF_WEIGHT_SUM;
+		return 0;
+	}
+	return text_number(word, strlen(word), KF_WEIGHT_MIN, KF_WEIGHT_MAX, weight);
+}
 
 /**
  * kf_parse_weight - what a write to io.kyber.weight asks for
  * @buf: what was written, and a zero byte behind it; may be changed
  * @nbytes: how much was written
  * @device: NULL for "N" and "default N", else the text "MAJ:MIN ..."
- * @weight: N; not set if there is a device
+ * @weight: N, which is a number or "sum"; not set if there is a device
  *
  * The block layer finds the device and what is behind it, which is for
  * kf_parse_device_weight().
@@ -43,12 +50,12 @@ static inline int kf_parse_weight(char *buf, size_t nbytes, char **device,
 		*device = buf;
 		return 0;
 	}
-	return text_number(word, strlen(word), KF_WEIGHT_MIN, KF_WEIGHT_MAX, weight);
+	return kf_parse_one_weight(word, weight);
 }
 
 /**
  * kf_parse_device_weight - the part of "MAJ:MIN N" behind the device
- * @body: "N" or "default"; may be changed
+ * @body: "N", "sum" or "default"; may be changed
  * @weight: N, or 0 for "default"
  */
 static inline int kf_parse_device_weight(char *body, u64 *weight)
@@ -58,7 +65,7 @@ static inline int kf_parse_device_weight(char *body, u64 *weight)
 		*weight = 0;
 		return 0;
 	}
-	return text_number(body, strlen(body), KF_WEIGHT_MIN, KF_WEIGHT_MAX, weight);
+	return kf_parse_one_weight(body, weight);
 }
 
 /* The four figures of a model. */

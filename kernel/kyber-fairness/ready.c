@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who goes next: the backlogs of a hardware context that have requests.
+ * Which backlog goes next on a hardware context: the one of least vtime.
  *
- * The cgroup that has had the least of its share goes first: the one with most
- * budget left, counted in rounds. In turn would do for the shares as well while
- * everybody keeps requests waiting. But a cgroup that has almost all of its
- * requests inside the device has one waiting now and then, and loses a part of
- * its share for good whenever that one waits for its turn.
+ * The backlogs that have requests in a domain are in a tree by vtime, one tree for each
+ * domain. If the first of a tree is throttled, all of them are: so nothing is moved
+ * when a cgroup is throttled or may go again.
  *
- * Backlogs are sorted by quarters of a round, KF_NR_LEVELS of them, into lists;
- * a bit for each list that is not empty finds the first one. So the choice
- * costs the same however many cgroups there are. A refill adds as many levels
- * to all who had budget left, which leaves their order as it is: only those
- * that had none are sorted in again.
+ * A backlog's place in the tree is where its slice of vtime began. Without a slice it
+ * is its cgroup's vtime when the backlog was put there. Other hardware contexts may have
+ * moved that since, so a backlog that comes first is looked at again. Seldom they moved
+ * it back, as they gave back what they did not use; then the backlog is found a little late.
  *
- * A backlog stands in the lists of every domain in which it has requests, but of
- * its reads and its direct writes only those do that are to go first; see
- * kf_ready_choose(). So the others wait even where there are tokens for them.
+ * Of a cgroup's reads and direct writes only those are in their tree that are to go
+ * first; see order.c. So the others wait even where there are tokens for them.
  *
  * Everything here is under kf_hctx.lock.
  */
@@ -25,105 +21,82 @@
 
 void kf_ready_init(struct kf_hctx *kh)
 {
-	int id, level;
+	int id;
 
 	for (id = 0; id < KF_NR_DOMAINS; id++) {
-		for (level = 0; level < KF_NR_LEVELS; level++)
-			INIT_LIST_HEAD(&kh->ready[id][level]);
-		INIT_LIST_HEAD(&kh->spent[id]);
+		kh->ready[id] = RB_ROOT_CACHED;
 		INIT_LIST_HEAD(&kh->urgent[id]);
 	}
+	INIT_LIST_HEAD(&kh->saved);
 }
 
-/* Put a backlog that is on no list where its cgroup's budget says. */
+static struct kf_backlog *kf_ready_entry(struct rb_node *node, enum kf_domain_id id)
+{
+	return rb_entry(node, struct kf_backlog, node[id]);
+}
+
+/* Have has_work() know of the first one; it holds no lock. */
+static void kf_ready_publish(struct kf_hctx *kh, enum kf_domain_id id)
+{
+	struct rb_node *first = rb_first_cached(&kh->ready[id]);
+
+	if (!first) {
+		WRITE_ONCE(kh->has_ready, kh->has_ready & ~BIT(id));
+		return;
+	}
+	WRITE_ONCE(kh->first_vtime[id], kf_ready_entry(first, id)->vtime);
+	WRITE_ONCE(kh->has_ready, kh->has_ready | BIT(id));
+}
+
 static void kf_ready_add(struct kf_hctx *kh, struct kf_backlog *kb,
 			 enum kf_domain_id id)
 {
-	unsigned int level;
+	struct rb_node **link = &kh->ready[id].rb_root.rb_node, *parent = NULL;
+	bool is_first = true;
 
 	lockdep_assert_held(&kh->lock);
 
-	level = kf_level(atomic64_read(&kb->kg->budget_bytes),
-			 READ_ONCE(kb->kg->levels_per_byte));
-	kb->level[id] = level;
-	list_add_tail(&kb->node[id], &kh->ready[id][level]);
-	WRITE_ONCE(kh->ready_levels[id], kh->ready_levels[id] | BIT_ULL(level));
+	while (*link) {
+		parent = *link;
+		if (kf_vtime_before(kb->vtime, kf_ready_entry(parent, id)->vtime)) {
+			link = &parent->rb_left;
+		} else {
+			link = &parent->rb_right;
+			is_first = false;
+		}
+	}
+	rb_link_node(&kb->node[id], parent, link);
+	rb_insert_color_cached(&kb->node[id], &kh->ready[id], is_first);
+	kb->ready_domains |= BIT(id);
+	kf_ready_publish(kh, id);
 }
 
-/* Take a backlog from whichever list it is on. */
 static void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
 			 enum kf_domain_id id)
 {
-	unsigned int level = kb->level[id];
-
 	lockdep_assert_held(&kh->lock);
 
-	list_del_init(&kb->node[id]);
-	if (level == KF_NR_LEVELS)
-		WRITE_ONCE(kh->nr_spent, kh->nr_spent - 1);
-	else if (list_empty(&kh->ready[id][level]))
-		WRITE_ONCE(kh->ready_levels[id],
-			   kh->ready_levels[id] & ~BIT_ULL(level));
+	rb_erase_cached(&kb->node[id], &kh->ready[id]);
+	kb->ready_domains &= ~BIT(id);
+	kf_ready_publish(kh, id);
 }
 
 /*
- * Others may be waiting for these, so no budget holds them back; it is charged all the
- * same, up to a bound. What the block layer inserts at the head (requeues). Writes
+ * Other tasks may be waiting for these, so they wait for no clock; they are charged all
+ * the same, up to a bound. What the block layer inserts at the head (requeues). Writes
  * that a flush follows: while one is queued or in flight, the block layer sends no
  * other flush for up to 5 s. Pages that are swapped out, for memory. What is submitted
  * by a task that has to get out. Metadata and journals of filesystems, but not without
- * end: see kf_group_may_go_first().
+ * end: see kf_group_go_first().
  */
-bool kf_is_urgent(struct kf_group *kg, struct request *rq)
+bool kf_is_urgent(struct request *rq)
 {
-	if (rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP ||
-	    kf_task_must_get_out())
-		return true;
-	return rq->cmd_flags & REQ_META && kf_group_may_go_first(kg);
+	return rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP ||
+	       kf_task_must_get_out();
 }
 
 /*
- * A direct write: of these a program has outstanding what it chose to. Of the page
- * cache's there are as many as there are tags, and often of 1 MiB, whether somebody
- * waits for the file (fsync) or not. Writeback throttling tells them apart like this.
- */
-static bool kf_is_direct_write(struct request *rq)
-{
-	return (rq->cmd_flags & (REQ_SYNC | REQ_IDLE)) == (REQ_SYNC | REQ_IDLE);
-}
-
-/*
- * Which of a cgroup's reads and writes has to wait for the other. KF_NR_DOMAINS:
- * neither. It has to be no domain at all: whatever is named here is not dispatched.
- */
-static enum kf_domain_id kf_ready_deferred(struct kf_queue *kq,
-					   struct kf_backlog *kb)
-{
-	u64 write_wait_pct = READ_ONCE(kq->write_wait_pct);
-	struct request *read, *write;
-	enum kf_domain_id deferred;
-	u64 now_ns;
-
-	read = list_first_entry_or_null(&kb->rqs[KF_READ], struct request,
-					queuelist);
-	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
-					 queuelist);
-	if (!read || !write || !kf_is_direct_write(write) || !write_wait_pct)
-		return KF_NR_DOMAINS;
-
-	now_ns = ktime_get_ns();
-	deferred = kf_write_goes_first(now_ns, read->start_time_ns,
-				       write->start_time_ns, write_wait_pct) ?
-		   KF_READ : KF_WRITE;
-	trace_kf_defer(kq->dev, kb->hctx_nr,
-		       cgroup_id(kb->kg->pd.blkg->blkcg->css.cgroup),
-		       kf_domain_names[deferred], now_ns - read->start_time_ns,
-		       now_ns - write->start_time_ns);
-	return deferred;
-}
-
-/*
- * Whether each domain of a backlog that has requests is on a list that dispatch looks
+ * Whether each domain of a backlog that has requests is in a tree that dispatch looks
  * at, and no other is; of reads and writes one may wait for the other.
  */
 static bool kf_ready_is_complete(struct kf_backlog *kb)
@@ -133,12 +106,12 @@ static bool kf_ready_is_complete(struct kf_backlog *kb)
 
 	for (id = KF_READ; id < KF_NR_DOMAINS; id++) {
 		bool has_requests = !list_empty(&kb->rqs[id]);
-		bool is_listed = !list_empty(&kb->node[id]);
+		bool is_ready = kb->ready_domains & BIT(id);
 
-		if (has_requests == is_listed)
+		if (has_requests == is_ready)
 			continue;
-		if (is_listed || waits_for_other || id > KF_WRITE ||
-		    list_empty(&kb->node[KF_READ + KF_WRITE - id]))
+		if (is_ready || waits_for_other || id > KF_WRITE ||
+		    !(kb->ready_domains & BIT(KF_READ + KF_WRITE - id)))
 			return false;
 		waits_for_other = true;
 	}
@@ -154,7 +127,7 @@ static bool kf_ready_is_complete(struct kf_backlog *kb)
 void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		     struct kf_backlog *kb)
 {
-	enum kf_domain_id deferred = kf_ready_deferred(kq, kb);
+	enum kf_domain_id deferred = kf_order_deferred(kq, kb);
 	enum kf_domain_id id;
 
 	lockdep_assert_held(&kh->lock);
@@ -162,7 +135,7 @@ void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 	for (id = KF_READ; id < KF_NR_DOMAINS; id++) {
 		bool is_due = id != deferred && !list_empty(&kb->rqs[id]);
 
-		if (is_due == !list_empty(&kb->node[id]))
+		if (is_due == !!(kb->ready_domains & BIT(id)))
 			continue;
 		if (is_due)
 			kf_ready_add(kh, kb, id);
@@ -174,89 +147,125 @@ void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		WARN_ON_ONCE(!kf_ready_is_complete(kb));
 }
 
-/* Its cgroup has less budget than when it was put on its list. */
-void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb,
-		   enum kf_domain_id id)
+/* Whether a backlog is where its vtime says, among its neighbours. */
+static bool kf_ready_is_in_order(struct kf_backlog *kb, enum kf_domain_id id)
 {
-	unsigned int level;
+	struct rb_node *prev = rb_prev(&kb->node[id]), *next = rb_next(&kb->node[id]);
+
+	return (!prev || !kf_vtime_before(kb->vtime, kf_ready_entry(prev, id)->vtime)) &&
+	       (!next || kf_vtime_before(kb->vtime, kf_ready_entry(next, id)->vtime));
+}
+
+/* Its vtime is another than when it was put there. */
+void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb)
+{
+	unsigned int id;
 
 	lockdep_assert_held(&kh->lock);
 
-	level = kf_level(atomic64_read(&kb->kg->budget_bytes),
-			 READ_ONCE(kb->kg->levels_per_byte));
-	/* Alone there: it is where it would be put. */
-	if (level == kb->level[id] && kb->node[id].next == kb->node[id].prev)
-		return;
-	kf_ready_del(kh, kb, id);
-	kf_ready_add(kh, kb, id);
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		if (!(kb->ready_domains & BIT(id)))
+			continue;
+		if (kf_ready_is_in_order(kb, id)) {
+			kf_ready_publish(kh, id);
+			continue;
+		}
+		kf_ready_del(kh, kb, id);
+		kf_ready_add(kh, kb, id);
+	}
 }
 
-/* Its cgroup has no budget: keep it out of the way until the next refill. */
-void kf_ready_hold_back(struct kf_hctx *kh, struct kf_backlog *kb,
-			enum kf_domain_id id)
-{
-	lockdep_assert_held(&kh->lock);
-
-	kf_ready_del(kh, kb, id);
-	kb->level[id] = KF_NR_LEVELS;
-	list_add_tail(&kb->node[id], &kh->spent[id]);
-	WRITE_ONCE(kh->nr_spent, kh->nr_spent + 1);
-}
-
-/*
- * The first request of a backlog goes without budget if it has waited for as long as
- * any may: the block layer, a filesystem or a task that is killed may wait for it. It
- * is charged as others are that go without. One a refill, so a cgroup gains no more by
- * it than its requests outstanding in each hold_most_ms.
+/**
+ * kf_ready_lower - put the trees in order after vtimes were set back
+ * @kh: hardware context
+ * @nr_lowered: gate.nr_lowered
+ *
+ * A vtime that grew is seen when its backlog would be the first. One that was set back
+ * has to be looked for: else its requests stand behind others' for which there is no turn.
  */
-static void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh,
-			   struct kf_backlog *kb, enum kf_domain_id id, u64 now_ns)
+void kf_ready_lower(struct kf_hctx *kh, unsigned int nr_lowered)
 {
-	u64 most_ns = READ_ONCE(kq->hold_most_ns);
-	struct request *rq;
+	struct rb_node *node, *next;
+	unsigned int id;
 
 	lockdep_assert_held(&kh->lock);
 
-	rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
-	if (!most_ns || now_ns < rq->start_time_ns + most_ns)
-		return;
+	WRITE_ONCE(kh->nr_lowered, nr_lowered);
+	for (id = 0; id < KF_NR_DOMAINS; id++) {
+		for (node = rb_first_cached(&kh->ready[id]); node; node = next) {
+			struct kf_backlog *kb = kf_ready_entry(node, id);
+			u64 vtime = atomic64_read(&kb->kg->vtime);
+
+			next = rb_next(node);
+			if (!kf_vtime_before(vtime, kb->vtime))
+				continue;
+			kb->vtime = vtime;
+			kf_ready_move(kh, kb);
+		}
+	}
+}
+
+/* The backlog of least vtime that has requests in a domain, or NULL. */
+struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id)
+{
+	struct rb_node *first;
+
+	lockdep_assert_held(&kh->lock);
+
+	while ((first = rb_first_cached(&kh->ready[id]))) {
+		struct kf_backlog *kb = kf_ready_entry(first, id);
+		u64 vtime = atomic64_read(&kb->kg->vtime);
+
+		if (kb->left_bytes > 0 || kb->vtime == vtime)
+			return kb;
+		kb->vtime = vtime;
+		kf_ready_move(kh, kb);
+	}
+	return NULL;
+}
+
+/* One of its requests waits no longer for the clock: it is among the urgent ones. */
+static void kf_ready_hurry_one(struct kf_hctx *kh, struct kf_backlog *kb,
+			       enum kf_domain_id id, u64 now_ns)
+{
+	struct request *rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
+
 	list_move_tail(&rq->queuelist, &kh->urgent[id]);
 	WRITE_ONCE(kh->nr_urgent, kh->nr_urgent + 1);
 	if (!--kb->nr_waiting)
-		atomic_dec(&kb->kg->nr_backlogged);
-	kf_group_update_state(kb->kg);
-	trace_kf_overdue(kq->dev, kb->hctx_nr,
-			 cgroup_id(kb->kg->pd.blkg->blkcg->css.cgroup),
-			 kf_domain_names[id], now_ns - rq->start_time_ns);
+		kb->throttled_at_ns = 0;
+	trace_kf_overdue(kb, kf_domain_names[id], now_ns - rq->start_time_ns);
 }
 
-/* There was a refill: all that were held back are worth another look. */
-void kf_ready_release(struct kf_queue *kq, struct kf_hctx *kh)
+/**
+ * kf_ready_hurry - let go what has waited for as long as any request may
+ * @kq: device
+ * @kh: hardware context
+ * @now_ns: ktime_get_ns()
+ *
+ * The block layer, a filesystem or a task that is killed may wait for it. The first
+ * request of a backlog goes, and is charged as other urgent ones are. Called from
+ * latency_work.
+ */
+void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns)
 {
-	struct kf_backlog *kb, *next;
-	u64 now_ns;
+	u64 most_ns = READ_ONCE(kq->hold_most_ns);
+	struct rb_node *node, *next;
 	int id;
 
 	lockdep_assert_held(&kh->lock);
 
-	if (!kh->nr_spent)
-		return;
-	now_ns = ktime_get_ns();
-	for (id = 0; id < KF_NR_DOMAINS; id++)
-		list_for_each_entry_safe(kb, next, &kh->spent[id], node[id]) {
-			kf_ready_del(kh, kb, id);
-			kf_ready_hurry(kq, kh, kb, id, now_ns);
+	for (id = 0; most_ns && id < KF_NR_DOMAINS; id++) {
+		for (node = rb_first_cached(&kh->ready[id]); node; node = next) {
+			struct kf_backlog *kb = kf_ready_entry(node, id);
+			struct request *rq = list_first_entry(&kb->rqs[id],
+							      struct request, queuelist);
+
+			next = rb_next(node);
+			if (now_ns < rq->start_time_ns + most_ns)
+				continue;
+			kf_ready_hurry_one(kh, kb, id, now_ns);
 			kf_ready_choose(kq, kh, kb);
 		}
-}
-
-/* The backlog whose cgroup has most budget, as far as known here, or NULL. */
-struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id)
-{
-	lockdep_assert_held(&kh->lock);
-
-	if (!kh->ready_levels[id])
-		return NULL;
-	return list_first_entry(&kh->ready[id][fls64(kh->ready_levels[id]) - 1],
-				struct kf_backlog, node[id]);
+	}
 }

@@ -20,7 +20,7 @@
 
 static const char kf_dir_letters[KF_NR_DIRS] = { 'r', 'w' };
 
-/* Called when the backlog gets a request; its kf_hctx.lock is held. */
+/* Called when the backlog gets a request; in process context. */
 void kf_latency_alloc(struct kf_backlog *kb)
 {
 	struct kf_latency *kl;
@@ -29,17 +29,19 @@ void kf_latency_alloc(struct kf_backlog *kb)
 			  kb->kg->kq->q->node);
 	if (!kl)
 		return;
-	/* Its zeroes first; pairs with READ_ONCE() of what is only read through it. */
-	smp_store_release(&kb->latency, kl);
+	/* Another CPU may have been first. */
+	if (cmpxchg(&kb->latency, NULL, kl))
+		kfree(kl);
 }
 
-/* Called when nobody has a reference to the group any more. */
+/* Called when the last reference to the group is gone. */
 void kf_latency_free(struct kf_group *kg)
 {
 	unsigned int i;
 
 	for (i = 0; i < kg->nr_backlogs; i++)
-		kfree(kg->backlog[i]->latency);
+		if (kg->backlog[i])
+			kfree(kg->backlog[i]->latency);
 }
 
 /* What is left of periods before @period is no longer recent. */
@@ -127,6 +129,13 @@ void kf_latency_add(struct kf_backlog *kb, unsigned int dir, u64 latency_ns,
 		atomic_inc(nr);
 }
 
+static struct kf_latency *kf_latency_of(struct kf_group *kg, unsigned int hctx_nr)
+{
+	struct kf_backlog *kb = READ_ONCE(kg->backlog[hctx_nr]);
+
+	return kb ? READ_ONCE(kb->latency) : NULL;
+}
+
 /* A group's requests in one bucket, of this period and the last one. */
 static u32 kf_latency_recent(struct kf_group *kg, unsigned int dir,
 			     unsigned int bucket)
@@ -137,7 +146,7 @@ static u32 kf_latency_recent(struct kf_group *kg, unsigned int dir,
 	lockdep_assert_held(&kg->latency_lock);
 
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_latency *kl = READ_ONCE(kg->backlog[i]->latency);
+		struct kf_latency *kl = kf_latency_of(kg, i);
 
 		if (kl)
 			nr += atomic_read(&kl->nr[dir][bucket]);
@@ -153,7 +162,7 @@ static void kf_latency_rotate_all(struct kf_group *kg)
 	lockdep_assert_held(&kg->latency_lock);
 
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_latency *kl = READ_ONCE(kg->backlog[i]->latency);
+		struct kf_latency *kl = kf_latency_of(kg, i);
 
 		if (kl)
 			kf_latency_rotate(kg, kl, now_ns);
@@ -203,8 +212,10 @@ static u64 kf_prfill_stat(struct seq_file *sf, struct blkg_policy_data *pd,
 
 	/* Counters only grow; a sum a request late is still true. */
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_backlog *kb = kg->backlog[i];
+		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
 
+		if (!kb)
+			continue;
 		for (dir = 0; dir < KF_NR_DIRS; dir++) {
 			bytes[dir] += READ_ONCE(kb->dispatched_bytes[dir]);
 			nr[dir] += READ_ONCE(kb->nr_dispatched[dir]);
@@ -214,10 +225,10 @@ static u64 kf_prfill_stat(struct seq_file *sf, struct blkg_policy_data *pd,
 	if (READ_ONCE(kg->is_active))
 		share = READ_ONCE(kg->share) * 1000000 >> KF_SHARE_SHIFT;
 
-	seq_printf(sf, "%d:%d rbytes=%llu wbytes=%llu rios=%llu wios=%llu throttled_usec=%llu weight=%u share_ppm=%llu",
+	seq_printf(sf, "%d:%d rbytes=%llu wbytes=%llu rios=%llu wios=%llu throttled_usec=%llu weight=%llu share_ppm=%llu",
 		   disk->major, disk->first_minor, bytes[0], bytes[1],
 		   nr[0], nr[1], div_u64(throttled_ns, NSEC_PER_USEC),
-		   READ_ONCE(kg->weight), share);
+		   kf_group_weight(kg), share);
 	for (dir = 0; dir < KF_NR_DIRS; dir++)
 		kf_show_quantiles(sf, kg, dir);
 	seq_putc(sf, '\n');

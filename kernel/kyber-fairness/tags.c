@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who may have one of the scheduler's tags, and who sleeps until it may: see "Who
- * may wait where" in main.c's essay.
+ * Which submitters may have one of the scheduler's tags, and which sleep until they may:
+ * see "Scheduler tags" in main.c's essay.
  */
 #include "kyber-fairness.h"
 
@@ -15,10 +15,14 @@ bool kf_task_must_get_out(void)
 	       current->flags & (PF_EXITING | PF_MEMALLOC);
 }
 
-/* Where the submitting task's next request will be queued, with a reference. */
+/*
+ * Where the submitting task's next request will be queued, with a reference; NULL if
+ * its cgroup has not sent any there.
+ */
 static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
 						 unsigned int hctx_nr)
 {
+	struct kf_backlog *kb = NULL;
 	struct blkcg_gq *blkg;
 	struct kf_group *kg;
 
@@ -26,11 +30,13 @@ static struct kf_backlog *kf_get_current_backlog(struct kf_queue *kq,
 	blkg = isolio_blkg_lookup(isolio_css_to_blkcg(task_css(current, io_cgrp_id)),
 				  kq->q);
 	kg = kf_group_of(kq, blkg);
-	if (!kg || kg == kq->root || !isolio_blkg_tryget(blkg))
-		kg = NULL;
+	if (kg && kg != kq->root)
+		kb = READ_ONCE(kg->backlog[hctx_nr]);
+	if (kb && !isolio_blkg_tryget(blkg))
+		kb = NULL;
 	rcu_read_unlock();
 
-	return kg ? kg->backlog[hctx_nr] : NULL;
+	return kb;
 }
 
 /* Half of the scheduler's tags are free; see kf_own_tags(). */
@@ -38,7 +44,14 @@ static bool kf_tags_abound(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx)
 {
 	struct kf_hctx *kh = hctx->sched_data;
 
-	return atomic_read(&kh->nr_tags) < kq->q->nr_requests / 2;
+	return atomic_read(kh->nr_tags) < kq->q->nr_requests / 2;
+}
+
+/* The tags that a cgroup holds of those that the hardware context takes from. */
+static unsigned int kf_tags_held(struct kf_backlog *kb)
+{
+	return kb->tag_wait == &kb->own_tag_wait ? atomic_read(&kb->nr_tags) :
+						   kf_group_outstanding(kb->kg);
 }
 
 /*
@@ -49,7 +62,7 @@ static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 			    struct blk_mq_hw_ctx *hctx)
 {
 	return kf_tags_abound(kq, hctx) || !READ_ONCE(kb->kg->is_active) ||
-	       atomic_read(&kb->nr_tags) <
+	       kf_tags_held(kb) <
 	       kf_own_tags(kq->q->nr_requests, kf_group_part(kb->kg));
 }
 
@@ -65,19 +78,19 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 	DEFINE_WAIT(wait);
 
 	for (;;) {
-		prepare_to_wait_exclusive(&kb->tag_wait, &wait, TASK_KILLABLE);
+		prepare_to_wait_exclusive(kb->tag_wait, &wait, TASK_KILLABLE);
 		if (kf_may_have_tag(kq, kb, hctx) || kf_task_must_get_out())
 			break;
 		io_schedule();
 	}
-	finish_wait(&kb->tag_wait, &wait);
+	finish_wait(kb->tag_wait, &wait);
 
 	/*
 	 * A larger allowance may have room for more than the one woken; and one that was
 	 * killed passes its wake-up on.
 	 */
 	if (kf_may_have_tag(kq, kb, hctx))
-		wake_up(&kb->tag_wait);
+		wake_up(kb->tag_wait);
 }
 
 /*

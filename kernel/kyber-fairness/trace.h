@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One tracepoint for each decision: a refill, a refill held, a cgroup held back,
- * a hardware context that waits, a domain's depth changed by its latency or by
- * sharing, a domain out of tokens, the model of the device taught.
+ * One tracepoint for each decision: the clock set, a cgroup throttled, a cgroup awaited
+ * or no longer, a hardware context that waits, a probe, a domain's depth changed by its
+ * latency, no place or token free, the model of the device taught. They are given
+ * structures: what is shown of those is found only while somebody traces.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kyber_fairness
@@ -13,90 +14,91 @@
 #include <linux/blkdev.h>
 #include <linux/tracepoint.h>
 
-TRACE_EVENT(kf_refill,
-	TP_PROTO(dev_t dev, bool timeout, u64 used_bytes, u64 elapsed_ns,
-		 u64 pool_bytes, u64 spendable_bytes, u64 rounds,
-		 unsigned int nr_active),
-	TP_ARGS(dev, timeout, used_bytes, elapsed_ns, pool_bytes,
-		spendable_bytes, rounds, nr_active),
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(bool, timeout)
-		__field(u64, used_bytes)
-		__field(u64, elapsed_ns)
-		__field(u64, pool_bytes)
-		__field(u64, spendable_bytes)
-		__field(u64, rounds)
-		__field(unsigned int, nr_active)
-	),
-	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->timeout = timeout;
-		__entry->used_bytes = used_bytes;
-		__entry->elapsed_ns = elapsed_ns;
-		__entry->pool_bytes = pool_bytes;
-		__entry->spendable_bytes = spendable_bytes;
-		__entry->rounds = rounds;
-		__entry->nr_active = nr_active;
-	),
-	TP_printk("%d,%d %s used_bytes=%llu elapsed_ns=%llu pool_bytes=%llu spendable_bytes=%llu rounds=%llu nr_active=%u",
-		  MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __entry->timeout ? "timeout" : "spent",
-		  __entry->used_bytes, __entry->elapsed_ns,
-		  __entry->pool_bytes, __entry->spendable_bytes,
-		  __entry->rounds, __entry->nr_active)
-);
+#include "kyber-fairness.h"
 
-TRACE_EVENT(kf_group,
-	TP_PROTO(dev_t dev, u64 cgroup_id, s64 budget_bytes, u64 share),
-	TP_ARGS(dev, cgroup_id, budget_bytes, share),
+#ifndef kf_trace_cgroup
+#define kf_trace_cgroup(kg)	cgroup_id((kg)->pd.blkg->blkcg->css.cgroup)
+#endif
+
+TRACE_EVENT(kf_clock,
+	TP_PROTO(struct kf_queue *kq, struct kf_group *kg, u64 limit),
+	TP_ARGS(kq, kg, limit),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u64, cgroup_id)
-		__field(s64, budget_bytes)
-		__field(u64, share)
+		__field(u64, vtime)
+		__field(u64, limit)
+		__field(u64, step_ns)
+		__field(u64, walk_ns)
+		__field(unsigned int, nr_active)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->cgroup_id = cgroup_id;
-		__entry->budget_bytes = budget_bytes;
-		__entry->share = share;
+		__entry->dev = kq->dev;
+		__entry->cgroup_id = kg ? kf_trace_cgroup(kg) : 0;
+		__entry->vtime = kq->gate.vtime;
+		__entry->limit = limit;
+		__entry->step_ns = kq->gate.step_ns;
+		__entry->walk_ns = kq->walk_ns;
+		__entry->nr_active = kq->nr_active;
 	),
-	TP_printk("%d,%d cgroup=%llu budget_bytes=%lld share_ppm=%llu",
-		  MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __entry->cgroup_id, __entry->budget_bytes,
-		  (__entry->share * 1000000) >> 30)
+	TP_printk("%d,%d vtime=%llu of cgroup=%llu limit=%llu step_ns=%llu walk_ns=%llu nr_active=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->vtime,
+		  __entry->cgroup_id, __entry->limit, __entry->step_ns,
+		  __entry->walk_ns, __entry->nr_active)
 );
 
 TRACE_EVENT(kf_throttle,
-	TP_PROTO(dev_t dev, unsigned int hctx_nr, u64 cgroup_id,
-		 s64 budget_bytes, unsigned int nr_waiting),
-	TP_ARGS(dev, hctx_nr, cgroup_id, budget_bytes, nr_waiting),
+	TP_PROTO(struct kf_backlog *kb),
+	TP_ARGS(kb),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, hctx_nr)
 		__field(u64, cgroup_id)
-		__field(s64, budget_bytes)
+		__field(s64, ahead_bytes)
 		__field(unsigned int, nr_waiting)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->hctx_nr = hctx_nr;
-		__entry->cgroup_id = cgroup_id;
-		__entry->budget_bytes = budget_bytes;
-		__entry->nr_waiting = nr_waiting;
+		__entry->dev = kb->kg->kq->dev;
+		__entry->hctx_nr = kb->hctx_nr;
+		__entry->cgroup_id = kf_trace_cgroup(kb->kg);
+		__entry->ahead_bytes = kb->vtime - kb->kg->kq->gate.vtime;
+		__entry->nr_waiting = kb->nr_waiting;
 	),
-	TP_printk("%d,%d hctx=%u cgroup=%llu budget_bytes=%lld nr_waiting=%u",
+	TP_printk("%d,%d hctx=%u cgroup=%llu ahead_bytes=%lld nr_waiting=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->hctx_nr,
-		  __entry->cgroup_id, __entry->budget_bytes,
-		  __entry->nr_waiting)
+		  __entry->cgroup_id, __entry->ahead_bytes, __entry->nr_waiting)
+);
+
+TRACE_EVENT(kf_awaited,
+	TP_PROTO(struct kf_group *kg, bool is_awaited, u32 bdp_milli),
+	TP_ARGS(kg, is_awaited, bdp_milli),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, cgroup_id)
+		__field(bool, is_awaited)
+		__field(unsigned int, outstanding_max)
+		__field(u64, share)
+		__field(u32, bdp_milli)
+	),
+	TP_fast_assign(
+		__entry->dev = kg->kq->dev;
+		__entry->cgroup_id = kf_trace_cgroup(kg);
+		__entry->is_awaited = is_awaited;
+		__entry->outstanding_max = kg->outstanding_max;
+		__entry->share = kg->share;
+		__entry->bdp_milli = bdp_milli;
+	),
+	TP_printk("%d,%d cgroup=%llu awaited=%d outstanding_max=%u share_ppm=%llu bdp_milli=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->cgroup_id,
+		  __entry->is_awaited, __entry->outstanding_max,
+		  (__entry->share * 1000000) >> 30, __entry->bdp_milli)
 );
 
 /* A cgroup's reads, or its writes, wait for the other that has waited longer. */
 TRACE_EVENT(kf_defer,
-	TP_PROTO(dev_t dev, unsigned int hctx_nr, u64 cgroup_id,
-		 const char *domain, u64 read_wait_ns, u64 write_wait_ns),
-	TP_ARGS(dev, hctx_nr, cgroup_id, domain, read_wait_ns, write_wait_ns),
+	TP_PROTO(struct kf_backlog *kb, const char *domain, u64 read_wait_ns,
+		 u64 write_wait_ns),
+	TP_ARGS(kb, domain, read_wait_ns, write_wait_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, hctx_nr)
@@ -106,9 +108,9 @@ TRACE_EVENT(kf_defer,
 		__field(u64, write_wait_ns)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->hctx_nr = hctx_nr;
-		__entry->cgroup_id = cgroup_id;
+		__entry->dev = kb->kg->kq->dev;
+		__entry->hctx_nr = kb->hctx_nr;
+		__entry->cgroup_id = kf_trace_cgroup(kb->kg);
 		strscpy(__entry->domain, domain, sizeof(__entry->domain));
 		__entry->read_wait_ns = read_wait_ns;
 		__entry->write_wait_ns = write_wait_ns;
@@ -120,9 +122,8 @@ TRACE_EVENT(kf_defer,
 );
 
 TRACE_EVENT(kf_overdue,
-	TP_PROTO(dev_t dev, unsigned int hctx_nr, u64 cgroup_id,
-		 const char *domain, u64 wait_ns),
-	TP_ARGS(dev, hctx_nr, cgroup_id, domain, wait_ns),
+	TP_PROTO(struct kf_backlog *kb, const char *domain, u64 wait_ns),
+	TP_ARGS(kb, domain, wait_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, hctx_nr)
@@ -131,9 +132,9 @@ TRACE_EVENT(kf_overdue,
 		__field(u64, wait_ns)
 	),
 	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->hctx_nr = hctx_nr;
-		__entry->cgroup_id = cgroup_id;
+		__entry->dev = kb->kg->kq->dev;
+		__entry->hctx_nr = kb->hctx_nr;
+		__entry->cgroup_id = kf_trace_cgroup(kb->kg);
 		strscpy(__entry->domain, domain, sizeof(__entry->domain));
 		__entry->wait_ns = wait_ns;
 	),
@@ -143,79 +144,48 @@ TRACE_EVENT(kf_overdue,
 );
 
 TRACE_EVENT(kf_wait,
-	TP_PROTO(dev_t dev, unsigned int hctx_nr, int nr_runnable),
-	TP_ARGS(dev, hctx_nr, nr_runnable),
+	TP_PROTO(dev_t dev, unsigned int hctx_nr),
+	TP_ARGS(dev, hctx_nr),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, hctx_nr)
-		__field(int, nr_runnable)
 	),
 	TP_fast_assign(
 		__entry->dev = dev;
 		__entry->hctx_nr = hctx_nr;
-		__entry->nr_runnable = nr_runnable;
 	),
-	TP_printk("%d,%d hctx=%u nr_runnable=%d", MAJOR(__entry->dev),
-		  MINOR(__entry->dev), __entry->hctx_nr, __entry->nr_runnable)
+	TP_printk("%d,%d hctx=%u", MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __entry->hctx_nr)
 );
 
-TRACE_EVENT(kf_hold,
-	TP_PROTO(dev_t dev, int nr_expected, u64 credit_ns),
-	TP_ARGS(dev, nr_expected, credit_ns),
+/* A probe begins, goes on or ends. */
+TRACE_EVENT(kf_band,
+	TP_PROTO(dev_t dev, const struct kf_band *band),
+	TP_ARGS(dev, band),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
-		__field(int, nr_expected)
-		__field(u64, credit_ns)
+		__field(int, phase)
+		__field(u32, bdp_milli)
+		__field(u64, alone_ns)
+		__field(u64, bytes_per_s)
+		__field(u32, ceiling)
 	),
 	TP_fast_assign(
 		__entry->dev = dev;
-		__entry->nr_expected = nr_expected;
-		__entry->credit_ns = credit_ns;
+		__entry->phase = band->phase;
+		__entry->bdp_milli = band->bdp_milli;
+		__entry->alone_ns = band->alone_ns;
+		__entry->bytes_per_s = band->bytes_per_s;
+		__entry->ceiling = band->ceiling;
 	),
-	TP_printk("%d,%d nr_expected=%d credit_ns=%llu", MAJOR(__entry->dev),
-		  MINOR(__entry->dev), __entry->nr_expected, __entry->credit_ns)
-);
-
-TRACE_EVENT(kf_hold_free,
-	TP_PROTO(dev_t dev, bool is_free, u64 rate, u64 best_rate),
-	TP_ARGS(dev, is_free, rate, best_rate),
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(bool, is_free)
-		__field(u64, rate)
-		__field(u64, best_rate)
-	),
-	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->is_free = is_free;
-		__entry->rate = rate;
-		__entry->best_rate = best_rate;
-	),
-	TP_printk("%d,%d free=%d rate=%llu best_rate=%llu", MAJOR(__entry->dev),
-		  MINOR(__entry->dev), __entry->is_free, __entry->rate,
-		  __entry->best_rate)
-);
-
-TRACE_EVENT(kf_inside_most,
-	TP_PROTO(dev_t dev, u64 most, int step, u64 rate, u64 best_rate),
-	TP_ARGS(dev, most, step, rate, best_rate),
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(u64, most)
-		__field(int, step)
-		__field(u64, rate)
-		__field(u64, best_rate)
-	),
-	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->most = most;
-		__entry->step = step;
-		__entry->rate = rate;
-		__entry->best_rate = best_rate;
-	),
-	TP_printk("%d,%d most=%llu trying=%d rate=%llu best_rate=%llu",
-		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->most,
-		  __entry->step, __entry->rate, __entry->best_rate)
+	TP_printk("%d,%d %s bdp_milli=%u alone_ns=%llu bytes_per_s=%llu ceiling=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __print_symbolic(__entry->phase, { KF_BAND_STEADY, "steady" },
+				   { KF_BAND_EMPTY, "empty" },
+				   { KF_BAND_FILL, "fill" },
+				   { KF_BAND_FULL, "full" }),
+		  __entry->bdp_milli, __entry->alone_ns, __entry->bytes_per_s,
+		  __entry->ceiling)
 );
 
 TRACE_EVENT(kf_domain_depth,
@@ -239,29 +209,6 @@ TRACE_EVENT(kf_domain_depth,
 	TP_printk("%d,%d %s p99=%d/4 of target congested=%d depth=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->domain,
 		  __entry->p99_bucket + 1, __entry->congested, __entry->depth)
-);
-
-TRACE_EVENT(kf_share_depth,
-	TP_PROTO(dev_t dev, const char *domain, u64 inside, u64 least,
-		 unsigned int depth),
-	TP_ARGS(dev, domain, inside, least, depth),
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(const char *, domain)
-		__field(u64, inside)
-		__field(u64, least)
-		__field(unsigned int, depth)
-	),
-	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->domain = domain;
-		__entry->inside = inside;
-		__entry->least = least;
-		__entry->depth = depth;
-	),
-	TP_printk("%d,%d %s inside=%llu least=%llu depth=%u", MAJOR(__entry->dev),
-		  MINOR(__entry->dev), __entry->domain, __entry->inside,
-		  __entry->least, __entry->depth)
 );
 
 TRACE_EVENT(kf_model,
@@ -292,7 +239,7 @@ TRACE_EVENT(kf_model,
 		  __entry->riops, __entry->wbps, __entry->wiops)
 );
 
-TRACE_EVENT(kf_no_token,
+TRACE_EVENT(kf_no_place,
 	TP_PROTO(dev_t dev, unsigned int hctx_nr, const char *domain),
 	TP_ARGS(dev, hctx_nr, domain),
 	TP_STRUCT__entry(

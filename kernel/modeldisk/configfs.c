@@ -5,8 +5,8 @@
  * has a directory in it with its parameters; only those of the chosen
  * `model` count. The file `models` lists what there is.
  *
- * Only faults and `power_cut` can be changed while the power is on. What is refused is named in
- * the kernel's log, with the values that are allowed.
+ * Only faults, `scale` and `power_cut` can be changed while the power is on. What is
+ * refused is named in the kernel's log, with the values that are allowed.
  */
 #include "modeldisk.h"
 #include "configfs.h"
@@ -14,6 +14,7 @@
 
 #define MD_NR_TYPES_MAX		8
 #define MD_FAULT_EVERY_MAX	1000000
+#define MD_SCALE_MAX		1000
 
 /* The parameters of one model, for one disk: a directory. */
 struct md_params {
@@ -90,6 +91,33 @@ static ssize_t md_setting_store(struct config_item *item, const char *page,
 }
 
 MD_SETTINGS(MD_SETTING_FNS)
+
+static ssize_t md_scale_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", READ_ONCE(md_config_of(item)->settings.scale));
+}
+
+static ssize_t md_scale_store(struct config_item *item, const char *page,
+			      size_t count)
+{
+	struct md_config *mc = md_config_of(item);
+	u64 scale;
+	int ret;
+
+	mutex_lock(&mc->lock);
+	ret = md_parse(mc, "", "scale", page, count, 1, MD_SCALE_MAX, &scale);
+	if (!ret && mc->md)
+		ret = md_set_scale(mc->md, scale);
+	if (ret == -ERANGE)
+		pr_err("modeldisk: %s/scale: %llu: the disk has been on for too long; 0 and 1 to power start it anew\n",
+		       md_name(mc), scale);
+	if (!ret)
+		WRITE_ONCE(mc->settings.scale, scale);
+	mutex_unlock(&mc->lock);
+	return ret ?: count;
+}
+
+CONFIGFS_ATTR(md_, scale);
 
 static ssize_t md_fault_store(struct config_item *item, const char *page,
 			      size_t count, const char *file, u64 most,
@@ -332,6 +360,7 @@ static struct configfs_attribute *md_config_attrs[] = {
 	&md_attr_power_cut,
 	&md_config_attr_stat,
 	&md_config_attr_overtaken,
+	&md_attr_scale,
 	MD_SETTINGS(MD_SETTING_REF)
 	MD_FAULTS(MD_FAULT_REF)
 	NULL

@@ -12,10 +12,9 @@
 #include "nvme.h"
 #include "ull.h"
 
-/* The settings: each name, and what it may be. */
+/* The settings that the power must be off for: each name, and what it may be. */
 #define MD_SETTINGS(X)							\
 	X(size_mib, 1, 1ULL << 30)					\
-	X(scale, 1, 1000)						\
 	X(seed, 0, U64_MAX)						\
 	X(queues, 1, 1024)						\
 	X(poll_queues, 0, 1024)						\

@@ -24,7 +24,8 @@
  * the kernel's monotonic clock since power on, divided by `scale`: with a
  * scale of 16 everything inside the disk takes 16 times as long, latencies,
  * bandwidth, garbage collection, and nothing outside. That is for a machine
- * whose CPUs are 16 times too slow for the disk.
+ * whose CPUs are 16 times too slow for the disk. `scale` can change while the disk
+ * runs (pace.h): a disk that is not as fast as it was.
  *
  * Worked: `fixed` with read_ns = 1 ms and scale 2. A read submitted at 10.0 ms
  * arrives at 5.0 ms of device time, is done at 6.0 ms, which is 12.0 ms of the
@@ -95,7 +96,9 @@ const unsigned int md_nr_types = ARRAY_SIZE(md_types);
 
 static u64 md_now_ns(struct md_disk *md)
 {
-	return div64_u64(ktime_get_ns() - md->start_ns, md->settings.scale);
+	u64 scale = md->settings.scale;
+
+	return md_pace_device_ns(md->start_ns, scale, ktime_get_ns());
 }
 
 static struct request *md_rq_of(struct md_rq *mr)
@@ -275,7 +278,7 @@ static void md_set_timer(struct md_disk *md)
 	/* Something is inside, so something will happen. */
 	if (WARN_ON_ONCE(next_ns == MD_NEVER_NS))
 		return;
-	next_ns = md->start_ns + next_ns * md->settings.scale;
+	next_ns = md_pace_kernel_ns(md->start_ns, md->settings.scale, next_ns);
 	if (hrtimer_is_queued(&md->timer) &&
 	    ktime_to_ns(hrtimer_get_expires(&md->timer)) == next_ns)
 		return;
@@ -826,6 +829,37 @@ void md_power_return(struct md_disk *md)
 	spin_lock_irq(&md->lock);
 	WRITE_ONCE(md->is_off, false);
 	spin_unlock_irq(&md->lock);
+}
+
+/**
+ * md_set_scale - change how fast a disk's time goes
+ * @md: the disk
+ * @scale: for settings.scale
+ *
+ * What was to happen until now has happened at the old speed; requests inside go on
+ * at the new one.
+ *
+ * Return: -ERANGE if the disk has been on for too long for that scale.
+ */
+int md_set_scale(struct md_disk *md, u64 scale)
+{
+	LIST_HEAD(done);
+	u64 kernel_ns, now_ns;
+	int ret = 0;
+
+	spin_lock_irq(&md->lock);
+	kernel_ns = ktime_get_ns();
+	now_ns = md_pace_device_ns(md->start_ns, md->settings.scale, kernel_ns);
+	md_advance(md, now_ns, &done);
+	if (md_pace_start(now_ns, scale, kernel_ns, &md->start_ns))
+		md->settings.scale = scale;
+	else
+		ret = -ERANGE;
+	md_set_timer(md);
+	spin_unlock_irq(&md->lock);
+
+	md_complete(&done);
+	return ret;
 }
 
 /* The text of the file `stat`: a line for each figure, name and value. */

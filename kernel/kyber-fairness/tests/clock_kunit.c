@@ -18,6 +18,9 @@ static void vtime_of_a_share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_vtime_of(4096, KF_SHARE_ONE / 2), 8192ULL);
 	/* The largest request, and the smallest share there is. */
 	KUNIT_EXPECT_EQ(test, kf_vtime_of(1ULL << 32, 1), 1ULL << 62);
+	KUNIT_EXPECT_EQ(test, kf_vtime_of((1ULL << 33) - 1, 1),
+			(1ULL << 63) - (1ULL << KF_SHARE_SHIFT));
+	KUNIT_EXPECT_EQ(test, kf_vtime_of(0, 1), 0ULL);
 }
 
 static void vtimes_wrap_around(struct kunit *test)
@@ -29,60 +32,168 @@ static void vtimes_wrap_around(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kf_vtime_before(5, 5));
 	KUNIT_EXPECT_EQ(test, kf_vtime_max(late, 5), 5ULL);
 	KUNIT_EXPECT_EQ(test, kf_vtime_max(7, 5), 7ULL);
+	/* As far apart as two may be. */
+	KUNIT_EXPECT_TRUE(test, kf_vtime_before(late, late + S64_MAX));
+	KUNIT_EXPECT_FALSE(test, kf_vtime_before(late + S64_MAX, late));
+	/* The smallest share's largest request: ahead, not behind. */
+	KUNIT_EXPECT_TRUE(test, kf_vtime_before(late, late + kf_vtime_of((1ULL << 33) - 1, 1)));
 }
 
-/* Two that are always backlogged: 3 to 1, whatever the order of their calls. */
+/* Cgroups that are always backlogged, and the clock that is found for each request. */
+struct played {
+	u64 share[3], vtime[3], cost_bytes[3], bytes[3];
+	unsigned int nr;
+	u64 lead_bytes;
+};
+
+static u64 played_clock(const struct played *pl)
+{
+	u64 clock = pl->vtime[0];
+	unsigned int i;
+
+	for (i = 1; i < pl->nr; i++)
+		if (kf_vtime_before(pl->vtime[i], clock))
+			clock = pl->vtime[i];
+	return clock;
+}
+
+/* Cgroup @i asks. Return: whether it may go. */
+static bool played_ask(struct played *pl, unsigned int i)
+{
+	if (!kf_vtime_before(pl->vtime[i], played_clock(pl) + pl->lead_bytes))
+		return false;
+	pl->vtime[i] += kf_vtime_of(pl->cost_bytes[i], pl->share[i]);
+	pl->bytes[i] += pl->cost_bytes[i];
+	return true;
+}
+
+/* 3 to 1, whatever the order in which they ask, and where their vtimes wrap around. */
 static void two_share_by_weight(struct kunit *test)
 {
-	const u64 share[2] = { KF_SHARE_ONE / 4 * 3, KF_SHARE_ONE / 4 };
-	struct kf_clock kc = { .lead_bytes = 8 * 4096, .ceiling = 32 };
-	u64 vtime[2] = { U64_MAX - 50000, U64_MAX - 50000 }, nr[2] = {};
-	int i, who;
+	struct played pl = {
+		.share = { KF_SHARE_ONE / 4 * 3, KF_SHARE_ONE / 4 },
+		.vtime = { U64_MAX - 50000, U64_MAX - 50000 },
+		.cost_bytes = { 4096, 4096 },
+		.nr = 2,
+		.lead_bytes = 8 * 4096,
+	};
+	unsigned int i;
 
-	for (i = 0; i < 40000; i++) {
-		kc.vtime = kf_vtime_before(vtime[0], vtime[1]) ? vtime[0] : vtime[1];
-		/* The light one asks twice as often. */
-		who = i % 3 ? 1 : 0;
-		if (!kf_clock_may_go(&kc, vtime[who], 5))
-			continue;
-		vtime[who] += kf_vtime_of(4096, share[who]);
-		nr[who]++;
+	/* The light one asks twice as often. */
+	for (i = 0; i < 40000; i++)
+		played_ask(&pl, i % 3 ? 1 : 0);
+	KUNIT_EXPECT_GT(test, pl.bytes[1] / 4096, 1000ULL);
+	KUNIT_EXPECT_LT(test, pl.vtime[0], U64_MAX / 2);
+	/* The lead, and a request of each. */
+	KUNIT_EXPECT_GE(test, pl.bytes[0] / 4096, 3 * pl.bytes[1] / 4096 - 24);
+	KUNIT_EXPECT_LE(test, pl.bytes[0] / 4096, 3 * pl.bytes[1] / 4096 + 24);
+}
+
+/* Whatever their sizes: requests of 256 KiB, of 4 KiB and of 1 MiB, 5 to 3 to 2. */
+static void sizes_do_not_change_shares(struct kunit *test)
+{
+	struct played pl = {
+		.share = { KF_SHARE_ONE / 2, KF_SHARE_ONE * 3 / 10, KF_SHARE_ONE / 5 },
+		.cost_bytes = { 262144, 4096, MIB },
+		.nr = 3,
+		.lead_bytes = 8 * 4096,
+	};
+	u64 sum, i;
+
+	for (i = 0; i < 200000; i++)
+		played_ask(&pl, i % 3);
+	sum = pl.bytes[0] + pl.bytes[1] + pl.bytes[2];
+	KUNIT_EXPECT_GT(test, sum, 100 * MIB);
+	KUNIT_EXPECT_EQ(test, (pl.bytes[0] * 1000 + sum / 2) / sum, 500ULL);
+	KUNIT_EXPECT_EQ(test, (pl.bytes[1] * 1000 + sum / 2) / sum, 300ULL);
+	KUNIT_EXPECT_EQ(test, (pl.bytes[2] * 1000 + sum / 2) / sum, 200ULL);
+}
+
+/* The smallest share has its request, once, and neither stops the other one nor wraps. */
+static void smallest_share_makes_progress(struct kunit *test)
+{
+	struct played pl = {
+		.share = { KF_SHARE_ONE - 1, 1 },
+		.cost_bytes = { 4096, MIB },
+		.nr = 2,
+		.lead_bytes = 8 * 4096,
+	};
+	unsigned int i;
+
+	for (i = 0; i < 100000; i++) {
+		KUNIT_EXPECT_TRUE(test, played_ask(&pl, 0));
+		played_ask(&pl, 1);
 	}
-	KUNIT_EXPECT_GT(test, nr[1], 1000ULL);
-	KUNIT_EXPECT_GE(test, nr[0], 3 * nr[1] - 24);
-	KUNIT_EXPECT_LE(test, nr[0], 3 * nr[1] + 24);
+	KUNIT_EXPECT_EQ(test, pl.bytes[0], 100000 * 4096ULL);
+	KUNIT_EXPECT_EQ(test, pl.bytes[1], MIB);
 }
 
-static void who_may_go(struct kunit *test)
+static void urgent_debts_are_bounded(struct kunit *test)
 {
-	struct kf_clock kc = { .vtime = 1000, .lead_bytes = 100, .ceiling = 8 };
+	u64 vtime = U64_MAX - 10000, most = vtime + 32 * 4096, i;
 
-	KUNIT_EXPECT_TRUE(test, kf_clock_may_go(&kc, 900, 7));
-	KUNIT_EXPECT_TRUE(test, kf_clock_may_go(&kc, 1099, 7));
-	KUNIT_EXPECT_FALSE(test, kf_clock_may_go(&kc, 1100, 7));
-	/* An empty device takes any cgroup, a full one takes none. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_may_go(&kc, 5000, 0));
-	KUNIT_EXPECT_FALSE(test, kf_clock_may_go(&kc, 900, 8));
+	/* In full while that is no more than the bound, then what is left of it. */
+	KUNIT_EXPECT_EQ(test, kf_urgent_vtime_of(vtime, most, 4096, KF_SHARE_ONE / 2), 8192ULL);
+	KUNIT_EXPECT_EQ(test, kf_urgent_vtime_of(most - 100, most, 4096, KF_SHARE_ONE), 100ULL);
+	KUNIT_EXPECT_EQ(test, kf_urgent_vtime_of(most, most, 4096, KF_SHARE_ONE), 0ULL);
+	/* One that is further ahead, by requests that waited, is charged nothing more. */
+	KUNIT_EXPECT_EQ(test, kf_urgent_vtime_of(most + MIB, most, 4096, 1), 0ULL);
+	/* The largest cost and the smallest share: the bound, not beyond. */
+	KUNIT_EXPECT_EQ(test, kf_urgent_vtime_of(vtime, most, (1ULL << 33) - 1, 1),
+			32 * 4096ULL);
+	/* A journal that writes for ever, of which the clock sees nothing. */
+	for (i = 0; i < 100000; i++)
+		vtime += kf_urgent_vtime_of(vtime, most, 4096, KF_SHARE_ONE / 10);
+	KUNIT_EXPECT_EQ(test, vtime, most);
 }
 
-static void who_is_present(struct kunit *test)
+static void present_while_outstanding(struct kunit *test)
 {
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(1, 0, MS, 0));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(0, 1, MS, 0));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(0, 0, 85 * US, 85 * US));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_present(0, 0, 86 * US, 85 * US));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(1, MS, 0));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(U32_MAX, U64_MAX, 0));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(0, 85 * US, 85 * US));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_present(0, 86 * US, 85 * US));
+	/* Before the time alone is known there is no grace. */
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_present(0, 0, 0));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_present(0, 1, 0));
 }
 
 static void lead_is_bounded(struct kunit *test)
 {
+	/* 2 ms, or four round trips. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(85 * US), 2 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(0), 2 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(10 * MS), 40 * MS);
 	/* 2 ms of 2 GB/s; of a disk of 1 MB/s eight requests. */
-	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(2000 * 1000000ULL, 85 * US, 4096), 4000000ULL);
-	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(1000000, 85 * US, 4096), 8 * 4096ULL);
-	/* Four round trips of 10 ms are longer. */
-	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(100 * 1000000ULL, 10 * MS, 4096), 4000000ULL);
-	/* No rate, or the largest. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(2000 * 1000000ULL, 2 * MS, 4096), 4000000ULL);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(1000000, 2 * MS, 4096), 8 * 4096ULL);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(100 * 1000000ULL, 40 * MS, 4096), 4000000ULL);
+	/* No rate, or the largest; the longest that lead_us takes. */
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(0, 0, 0), 0ULL);
-	KUNIT_EXPECT_GT(test, kf_clock_lead_bytes(1ULL << 40, 1000 * MS, 4096), 1ULL << 40);
+	KUNIT_EXPECT_GT(test, kf_clock_lead_bytes(1ULL << 40, 4000 * MS, 4096), 1ULL << 40);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(1ULL << 40, 10000 * MS, 4096), 10ULL << 40);
+}
+
+/* The same time while the cgroups of most of the shares are away. */
+static void lead_is_a_time(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_vtime(4000000, KF_SHARE_ONE), 4000000ULL);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_vtime(4000000, KF_SHARE_ONE / 64), 4000000 * 64ULL);
+	/* Rounded sums may be more than all. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_vtime(4000000, KF_SHARE_ONE + 1), 4000000ULL);
+	/* Not half the range of virtual times. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_vtime(U64_MAX, 0), 1ULL << 61);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_vtime(0, 0), 0ULL);
+}
+
+/* Four times in a round trip, but not while walks would take more than a 16th. */
+static void steps_of_the_clock(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 0), 20 * US);
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 1 * US), 20 * US);
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 5 * US), 80 * US);
+	/* Before anything is known it may be found at any time. */
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(0, 0), 0ULL);
 }
 
 /* All slices of a cgroup together are half of what it may be ahead. */
@@ -90,6 +201,11 @@ static void slices_are_half_of_a_lead(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, KF_SHARE_ONE / 2, 4, 4096) * 4, MIB / 4);
 	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, KF_SHARE_ONE / 1000, 64, 4096), 4096ULL);
+	/* A request larger than that is a slice; the smallest share has those alone. */
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, KF_SHARE_ONE, 4, MIB), MIB);
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(1ULL << 32, 1, 1, 512), 512ULL);
+	/* The largest lead there is fits. */
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(10ULL << 40, KF_SHARE_ONE, 1, 512), 5ULL << 40);
 }
 
 static void lag_is_bounded(struct kunit *test)
@@ -97,10 +213,12 @@ static void lag_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 4096, KF_SHARE_ONE / 2), 2 * MIB);
 	/* Four requests of 1 MiB of a tenth of the device are more. */
 	KUNIT_EXPECT_GE(test, kf_clock_lag_bytes(MIB, MIB, KF_SHARE_ONE / 10), 40 * MIB);
+	/* The largest cost and the smallest share: less than vtimes may be apart. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 1U << 28, 1), 1ULL << 60);
 }
 
 /* A P4500: 41 requests are its bandwidth-delay product. */
-static void who_is_awaited(struct kunit *test)
+static void awaited_by_depth(struct kunit *test)
 {
 	const u64 share = KF_SHARE_ONE * 1000 / 1850;
 
@@ -115,93 +233,331 @@ static void who_is_awaited(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10, KF_SHARE_ONE, 20000, 100, 50, true));
 	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(12, KF_SHARE_ONE, 20000, 100, 50, false));
 	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(13, KF_SHARE_ONE, 20000, 100, 50, false));
+	/* The largest product and the largest setting; the smallest share. */
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(10240, KF_SHARE_ONE, U32_MAX, U32_MAX,
+						     1000, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(U32_MAX, KF_SHARE_ONE, U32_MAX, U32_MAX,
+						    1000, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1, 1, 41000, 104, 45, false));
 }
 
-/* One of a device that serves @per_ms in a millisecond, each in @io_ns, until a look. */
-static u64 device_look(struct kf_band *kb, u64 now_ns, unsigned int per_ms, u64 io_ns)
+/* A device that serves @per_ms in a millisecond, each in @io_ns while it is alone. */
+struct device {
+	unsigned int per_ms;
+	u64 io_ns;
+	bool may_probe;
+	bool was_held;
+};
+
+/* What a look is of: 100 ms of completions, or in a probe each of them. */
+static u64 device_look(struct kf_band *kb, u64 now_ns, const struct device *dev)
 {
 	unsigned int i;
 
-	for (i = 0; i < 1000000; i++) {
-		u32 nr = kf_band_ceiling(kb) == 1 ? 0 : 40;
-
-		now_ns += MS / per_ms;
-		kf_band_dispatch(kb, nr);
-		kf_band_done(kb, 0, 4096, nr, nr, nr ? 3 * io_ns : io_ns, now_ns);
-		if (kf_band_look(kb, now_ns))
-			break;
+	if (kb->phase == KF_BAND_STEADY) {
+		now_ns += 100 * MS;
+		kb->was_held |= dev->was_held;
+		kf_band_count(kb, 0, 100 * dev->per_ms, 100 * dev->per_ms * 4096ULL);
+		kf_band_look(kb, dev->may_probe, now_ns);
+		return now_ns;
 	}
+	for (i = 0; i < 1000000 && kb->phase != KF_BAND_STEADY; i++) {
+		bool is_alone = kb->phase == KF_BAND_EMPTY;
+		u64 io_ns = is_alone ? dev->io_ns : 3 * dev->io_ns;
+
+		now_ns += is_alone ? io_ns : MS / dev->per_ms;
+		if (!kf_band_done(kb, 0, 4096, is_alone, io_ns, now_ns))
+			kf_band_look(kb, true, now_ns);
+	}
+	return now_ns;
+}
+
+static u64 device_looks(struct kf_band *kb, u64 now_ns, const struct device *dev,
+			unsigned int nr)
+{
+	while (nr--)
+		now_ns = device_look(kb, now_ns, dev);
 	return now_ns;
 }
 
 /* 300 requests a millisecond of 100 us: 30 at a time. The time alone takes a probe. */
 static void band_finds_the_product(struct kunit *test)
 {
-	struct kf_band kb = {};
+	struct device dev = { .per_ms = 300, .io_ns = 100 * US, .may_probe = true };
 	u64 now_ns = 1000 * MS;
-	int i;
+	struct kf_band kb;
 
 	kf_band_init(&kb);
+	kb.look_ns = now_ns;
 	kb.nr_all = 128;
-	for (i = 0; i < 30; i++)
-		now_ns = device_look(&kb, now_ns, 300, 100 * US);
+	now_ns = device_looks(&kb, now_ns, &dev, 30);
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 100 * US);
+	KUNIT_EXPECT_EQ(test, kb.alone_ns, 100 * US);
 	KUNIT_EXPECT_GE(test, kb.bdp_milli, 29500U);
 	KUNIT_EXPECT_LE(test, kb.bdp_milli, 30500U);
 	KUNIT_EXPECT_EQ(test, kb.ceiling, kb.bdp_milli * 3 / 1000);
+	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 4096ULL);
+	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, 300000 * 4096ULL);
 
 	/* Three times slower: a probe soon tells, and the product is the same. */
-	for (i = 0; i < 200; i++)
-		now_ns = device_look(&kb, now_ns, 100, 300 * US);
-	KUNIT_EXPECT_GE(test, kb.nr_probes, 2U);
+	dev = (struct device){ .per_ms = 100, .io_ns = 300 * US, .may_probe = true };
+	now_ns = device_looks(&kb, now_ns, &dev, 30);
+	KUNIT_EXPECT_EQ(test, kb.nr_probes, 2U);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 300 * US);
 	KUNIT_EXPECT_GE(test, kb.bdp_milli, 29000U);
 	KUNIT_EXPECT_LE(test, kb.bdp_milli, 31000U);
 }
 
+/* A cgroup that has the device is not disturbed, however long. */
+static void band_does_not_probe_for_one(struct kunit *test)
+{
+	const struct device dev = { .per_ms = 300, .io_ns = 100 * US };
+	struct kf_band kb;
+	u64 now_ns = 1000 * MS;
+
+	kf_band_init(&kb);
+	kb.look_ns = now_ns;
+	now_ns = device_looks(&kb, now_ns, &dev, 1000);
+	KUNIT_EXPECT_EQ(test, kb.nr_probes, 0U);
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 300000ULL);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 0ULL);
+	/* The least there is: there may be no product without a time. */
+	KUNIT_EXPECT_EQ(test, kb.ceiling, KF_CEILING_MIN);
+}
+
+/* The time alone is that of requests that were, in a phase that empties. */
+static void band_samples_alone_in_a_probe(struct kunit *test)
+{
+	struct kf_band kb;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 1000;
+	kf_band_begin_probe(&kb, 1000 * MS);
+	KUNIT_EXPECT_EQ(test, kf_band_ceiling(&kb), 1U);
+	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, 900 * US,
+						      1000 * MS + i * MS));
+	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 0ULL);
+	KUNIT_EXPECT_EQ(test, kb.probe_left, KF_PROBE_NR_MAX);
+	for (i = 1; i < KF_PROBE_NR; i++)
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 90 * US,
+						      1100 * MS + i * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 90 * US, 1200 * MS));
+	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 90 * US);
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+	KUNIT_EXPECT_EQ(test, kb.probe_took_ns, 200 * MS);
+	/* No more than one part in 64 of the time. */
+	KUNIT_EXPECT_EQ(test, kb.probe_ns, 1200 * MS + 64 * 200 * MS);
+	/* Another look begins; nothing of the probe is in it. */
+	KUNIT_EXPECT_EQ(test, kb.kind[0].nr_done, 0ULL);
+	KUNIT_EXPECT_EQ(test, kb.done_bytes, 0ULL);
+}
+
+/* A kind that hardly ever comes is not waited for; a request of 0 ns has one of 1 us. */
+static void band_probes_do_not_last(struct kunit *test)
+{
+	struct kf_band kb;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 1000;
+	kb.kind[1].rate = 500;
+	kf_band_begin_probe(&kb, 1000 * MS);
+	for (i = 1; i < KF_PROBE_NR_MAX; i++)
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, US);
+	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 0ULL);
+}
+
+/* A probe whose requests do not come ends after a second, in each of its phases. */
+static void band_gives_up(struct kunit *test)
+{
+	static const enum kf_band_phase phases[] = { KF_BAND_EMPTY, KF_BAND_FILL, KF_BAND_FULL };
+	struct kf_band kb;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(phases); i++) {
+		kf_band_init(&kb);
+		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, 5000 * MS));
+		kf_band_begin_probe(&kb, 1000 * MS);
+		kb.phase = phases[i];
+		kf_band_count(&kb, 0, 5, 5 * 4096);
+		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, 2000 * MS - 1));
+		KUNIT_EXPECT_EQ(test, kb.phase, phases[i]);
+		KUNIT_EXPECT_TRUE(test, kf_band_give_up(&kb, 2000 * MS));
+		KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+		KUNIT_EXPECT_EQ(test, kb.kind[0].nr_done, 0ULL);
+		KUNIT_EXPECT_EQ(test, kb.look_ns, 2000 * MS);
+		/* It took a second: the next one is in 64. */
+		KUNIT_EXPECT_EQ(test, kb.probe_ns, 66000 * MS);
+	}
+}
+
+/* A look is of 32 requests, and of 90 ms. */
+static void band_looks_are_long(struct kunit *test)
+{
+	struct kf_band kb;
+
+	kf_band_init(&kb);
+	kb.look_ns = 1000 * MS;
+	kf_band_count(&kb, 0, 31, 31 * 4096);
+	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, false, 9000 * MS));
+	kf_band_count(&kb, 3, 1, MIB);
+	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, false, 1090 * MS - 1));
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 1090 * MS));
+	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, (31 * 4096 + MIB) / 32);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 31ULL * 1000 / 90);
+	KUNIT_EXPECT_EQ(test, kb.kind[3].rate, 1ULL * 1000 / 90);
+	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, false, 1090 * MS));
+}
+
+/* The most that requests may cost in a look, and requests that cost nothing. */
+static void band_takes_any_cost(struct kunit *test)
+{
+	struct kf_band kb;
+
+	kf_band_init(&kb);
+	kb.look_ns = 1000 * MS;
+	kf_band_count(&kb, 0, 10000000, 10000000ULL << 28);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 1100 * MS));
+	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 1ULL << 28);
+	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, 100000000ULL << 28);
+	kf_band_count(&kb, 0, 32, 0);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 1200 * MS));
+	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 0ULL);
+	/* What the device did is forgotten slowly. */
+	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, (100000000ULL << 28) / 8 * 7);
+}
+
 /* While cgroups wait for each other a lower rate tells nothing, a higher one does. */
 static void band_keeps_what_a_full_device_did(struct kunit *test)
 {
-	struct kf_band kb = {};
+	struct device dev = { .per_ms = 300, .io_ns = 100 * US };
+	struct kf_band kb;
 	u64 now_ns = 1000 * MS;
-	unsigned int i, j;
 
 	kf_band_init(&kb);
-	kb.nr_all = 128;
-	kb.probe_ns = U64_MAX;
-	for (i = 0; i < 8; i++)
-		now_ns = device_look(&kb, now_ns, 300, 100 * US);
-	for (j = 0; j < 50; j++)
-		for (i = 0; i < 1000; i++) {
-			now_ns += 10 * US;
-			kb.was_held = true;
-			kf_band_done(&kb, 0, 4096, 5, 5, 200 * US, now_ns);
-			if (kf_band_look(&kb, now_ns))
-				break;
-		}
-	KUNIT_EXPECT_GE(test, kb.kind[0].rate, 290000ULL);
+	kb.look_ns = now_ns;
+	now_ns = device_looks(&kb, now_ns, &dev, 8);
+	dev.was_held = true;
+	dev.per_ms = 100;
+	now_ns = device_looks(&kb, now_ns, &dev, 50);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 300000ULL);
+	/* Held back, and yet it did more. */
+	dev.per_ms = 400;
+	now_ns = device_looks(&kb, now_ns, &dev, 50);
+	KUNIT_EXPECT_GE(test, kb.kind[0].rate, 399000ULL);
+	/* Not held back: it does less. */
+	dev.was_held = false;
+	dev.per_ms = 100;
+	now_ns = device_looks(&kb, now_ns, &dev, 50);
+	KUNIT_EXPECT_LE(test, kb.kind[0].rate, 101000ULL);
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 0U);
 }
 
 /* It is filled if that matters, and not again for a while. */
 static void band_fills_where_it_matters(struct kunit *test)
 {
-	struct kf_band kb = {};
+	const struct device dev = { .per_ms = 300, .io_ns = 100 * US, .may_probe = true };
+	struct kf_band kb;
 	u64 now_ns = 1000 * MS;
-	int i;
 
 	kf_band_init(&kb);
+	kb.look_ns = now_ns;
 	kf_band_must_fill(&kb, true, 128);
-	for (i = 0; i < 400; i++)
-		now_ns = device_look(&kb, now_ns, 300, 100 * US);
+	now_ns = device_looks(&kb, now_ns, &dev, 50);
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 1U);
 	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
-	for (i = 0; i < 4000; i++)
-		now_ns = device_look(&kb, now_ns, 300, 100 * US);
-	KUNIT_EXPECT_GE(test, kb.nr_probes, 2U);
-	KUNIT_EXPECT_LE(test, kb.nr_fills, kb.nr_probes);
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+	/* Two minutes: a probe each ten seconds, of which two fill. */
+	now_ns = device_looks(&kb, now_ns, &dev, 1200);
+	KUNIT_EXPECT_GE(test, kb.nr_probes, 11U);
+	KUNIT_EXPECT_LE(test, kb.nr_probes, 13U);
+	KUNIT_EXPECT_GE(test, kb.nr_fills, 2U);
+	KUNIT_EXPECT_LE(test, kb.nr_fills, 3U);
+	/* It does no longer: then soon again, where it does. */
+	kf_band_must_fill(&kb, false, 128);
+	now_ns = device_looks(&kb, now_ns, &dev, 1200);
+	KUNIT_EXPECT_LE(test, kb.nr_fills, 3U);
+	kf_band_must_fill(&kb, true, 128);
+	now_ns = device_looks(&kb, now_ns, &dev, 10);
+	KUNIT_EXPECT_GE(test, kb.nr_fills, 3U);
+}
+
+/* No cgroup waits while it is filled, and a product that grew is looked at again. */
+static void band_fills_until_full(struct kunit *test)
+{
+	struct kf_band kb;
+	u64 now_ns = 1000 * MS;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].alone_ns = 100 * US;
+	kb.nr_all = 512;
+	kb.phase = KF_BAND_FILL;
+	kb.look_ns = now_ns;
+	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
+	/* As many as are in flight, which are no part of the rate. */
+	for (i = 1; i < KF_CEILING_MIN; i++) {
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, MS, now_ns + i));
+		KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + i));
+	}
+	kf_band_done(&kb, 0, 4096, false, MS, now_ns + i);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + i));
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 0ULL);
+	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
+	/* A million a second: 100 at a time, so the ceiling is 300, and it was not full. */
+	now_ns = kb.look_ns;
+	kf_band_count(&kb, 0, 32, 32 * 4096);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 32 * US));
+	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 100000U);
+	KUNIT_EXPECT_EQ(test, kb.ceiling, 300U);
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FILL);
+	/* With as many in flight it is: the probe ends. */
+	now_ns = kb.look_ns;
+	kf_band_count(&kb, 0, 300, 300 * 4096);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 300 * US));
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
+	now_ns = kb.look_ns;
+	kf_band_count(&kb, 0, 300, 300 * 4096);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 300 * US));
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+	KUNIT_EXPECT_EQ(test, kb.ceiling, 300U);
+}
+
+/* A rate that is another for one look is no change of the device. */
+static void band_sees_changes(struct kunit *test)
+{
+	struct device dev = { .per_ms = 300, .io_ns = 100 * US, .may_probe = true };
+	const struct device stall = { .per_ms = 30, .io_ns = 100 * US, .may_probe = true };
+	struct kf_band kb;
+	u64 now_ns = 1000 * MS;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.look_ns = now_ns;
+	kb.nr_all = 128;
+	now_ns = device_looks(&kb, now_ns, &dev, 30);
+	for (i = 0; i < 5; i++) {
+		now_ns = device_looks(&kb, now_ns, &stall, KF_PROBE_LOOKS - 1);
+		now_ns = device_looks(&kb, now_ns, &dev, 1);
+	}
+	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
+	/* Less than a half more or a third less is none either. */
+	dev.per_ms = 440;
+	now_ns = device_looks(&kb, now_ns, &dev, 15);
+	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
+	dev.per_ms = 460;
+	now_ns = device_looks(&kb, now_ns, &dev, KF_PROBE_LOOKS + 1);
+	KUNIT_EXPECT_EQ(test, kb.nr_probes, 2U);
 }
 
 static void median_is_robust(struct kunit *test)
@@ -229,15 +585,27 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(vtime_of_a_share),
 	KUNIT_CASE(vtimes_wrap_around),
 	KUNIT_CASE(two_share_by_weight),
-	KUNIT_CASE(who_may_go),
-	KUNIT_CASE(who_is_present),
+	KUNIT_CASE(sizes_do_not_change_shares),
+	KUNIT_CASE(smallest_share_makes_progress),
+	KUNIT_CASE(urgent_debts_are_bounded),
+	KUNIT_CASE(present_while_outstanding),
 	KUNIT_CASE(lead_is_bounded),
+	KUNIT_CASE(lead_is_a_time),
+	KUNIT_CASE(steps_of_the_clock),
 	KUNIT_CASE(slices_are_half_of_a_lead),
 	KUNIT_CASE(lag_is_bounded),
-	KUNIT_CASE(who_is_awaited),
+	KUNIT_CASE(awaited_by_depth),
 	KUNIT_CASE(band_finds_the_product),
+	KUNIT_CASE(band_does_not_probe_for_one),
+	KUNIT_CASE(band_samples_alone_in_a_probe),
+	KUNIT_CASE(band_probes_do_not_last),
+	KUNIT_CASE(band_gives_up),
+	KUNIT_CASE(band_looks_are_long),
+	KUNIT_CASE(band_takes_any_cost),
 	KUNIT_CASE(band_keeps_what_a_full_device_did),
 	KUNIT_CASE(band_fills_where_it_matters),
+	KUNIT_CASE(band_fills_until_full),
+	KUNIT_CASE(band_sees_changes),
 	KUNIT_CASE(median_is_robust),
 	KUNIT_CASE(kinds),
 	{ }

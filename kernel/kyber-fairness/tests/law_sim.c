@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A few seconds of tests/law/, for the sanitizers: the laws on two model disks. `make
+ * A few seconds of tests/law/, for the sanitizers: the law on two model disks. `make
  * law` runs all cases, without them.
  */
 #include <kunit/test.h>
@@ -9,8 +9,6 @@
 #include "../../modeldisk/nvme.c"
 #include "law/clock.c"
 #include "law/engine.c"
-#include "law/today-domain.c"
-#include "law/today.c"
 
 static struct law_result law_test_result;
 
@@ -22,12 +20,13 @@ struct law_test {
 };
 
 static const struct law_test law_tests[] = {
-	{ "today, 4x32", &law_today, 32, 1 },
 	{ "law, 4x8", &law_clock, 8, 1 },
 	{ "law, 4x32", &law_clock, 32, 1 },
 	{ "law, 4x128 on 16 contexts", &law_clock, 128, 16 },
 	{ "law, 4x4 of 1 ms", &law_clock, 4, 1, true },
-	{ "today, 4x128 of 1 ms on 16 contexts", &law_today, 128, 16, true },
+	{ "law, 4x128 of 1 ms on 16 contexts", &law_clock, 128, 16, true },
+	{ "full, 4x32", &law_full, 32, 1 },
+	{ "exact, 4x2", &law_exact, 2, 1 },
 };
 
 static void law_test_name(const struct law_test *t, char *name)

@@ -26,6 +26,10 @@ static const struct weight_case weights[] = {
 	WEIGHT("default 100", 0, 100, NULL),
 	WEIGHT("default\t 100\n", 0, 100, NULL),
 	WEIGHT("100\0", 0, 100, NULL),
+	WEIGHT("sum", 0, KF_WEIGHT_SUM, NULL),
+	WEIGHT(" sum\n", 0, KF_WEIGHT_SUM, NULL),
+	WEIGHT("default sum\n", 0, KF_WEIGHT_SUM, NULL),
+	WEIGHT("sum\0", 0, KF_WEIGHT_SUM, NULL),
 	WEIGHT("0", -ERANGE, 0, NULL),
 	WEIGHT("10001", -ERANGE, 0, NULL),
 	WEIGHT("18446744073709551616", -ERANGE, 0, NULL),
@@ -37,6 +41,16 @@ static const struct weight_case weights[] = {
 	WEIGHT("default\n", -EINVAL, 0, NULL),
 	WEIGHT("default100", -EINVAL, 0, NULL),
 	WEIGHT("default default", -EINVAL, 0, NULL),
+	WEIGHT("sums", -EINVAL, 0, NULL),
+	WEIGHT("su", -EINVAL, 0, NULL),
+	WEIGHT("Sum", -EINVAL, 0, NULL),
+	WEIGHT("sum 100", -EINVAL, 0, NULL),
+	WEIGHT("sum default", -EINVAL, 0, NULL),
+	WEIGHT("sum sum", -EINVAL, 0, NULL),
+	WEIGHT("defaultsum", -EINVAL, 0, NULL),
+	WEIGHT("sum\0x", -EINVAL, 0, NULL),
+	/* What the word becomes is no number to write. */
+	WEIGHT("4294967295", -ERANGE, 0, NULL),
 	WEIGHT("default 8:0 100", -EINVAL, 0, NULL),
 	WEIGHT("100 200", -EINVAL, 0, NULL),
 	WEIGHT("-1", -EINVAL, 0, NULL),
@@ -45,6 +59,7 @@ static const struct weight_case weights[] = {
 	WEIGHT("8:0 100\0xxx", -EINVAL, 0, NULL),
 	WEIGHT(" 8:0 100\n", 0, 0, "8:0 100"),
 	WEIGHT("8:0 default", 0, 0, "8:0 default"),
+	WEIGHT("8:0 sum", 0, 0, "8:0 sum"),
 	WEIGHT(":", 0, 0, ":"),
 };
 
@@ -85,12 +100,17 @@ static void weight_of_a_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, weight, 100ULL);
 	KUNIT_EXPECT_EQ(test, device_weight(" default ", &weight), 0);
 	KUNIT_EXPECT_EQ(test, weight, 0ULL);
+	KUNIT_EXPECT_EQ(test, device_weight(" sum\n", &weight), 0);
+	KUNIT_EXPECT_EQ(test, weight, (u64)KF_WEIGHT_SUM);
 	weight = 4711;
 	KUNIT_EXPECT_EQ(test, device_weight("0", &weight), -ERANGE);
 	KUNIT_EXPECT_EQ(test, device_weight("10001", &weight), -ERANGE);
 	KUNIT_EXPECT_EQ(test, device_weight("", &weight), -EINVAL);
 	KUNIT_EXPECT_EQ(test, device_weight("defaults", &weight), -EINVAL);
 	KUNIT_EXPECT_EQ(test, device_weight("100 100", &weight), -EINVAL);
+	KUNIT_EXPECT_EQ(test, device_weight("sum 100", &weight), -EINVAL);
+	KUNIT_EXPECT_EQ(test, device_weight("sums", &weight), -EINVAL);
+	KUNIT_EXPECT_EQ(test, device_weight("4294967295", &weight), -ERANGE);
 	KUNIT_EXPECT_EQ(test, weight, 4711ULL);
 }
 

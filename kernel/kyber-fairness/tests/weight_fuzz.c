@@ -15,13 +15,17 @@ static void check_weight(u64 weight)
 	u64 again = 0;
 	int len;
 
-	FUZZ_CHECK(weight >= KF_WEIGHT_MIN && weight <= KF_WEIGHT_MAX);
-	len = snprintf(text, sizeof(text), "default %u\n", (unsigned int)weight);
+	if (weight == KF_WEIGHT_SUM) {
+		len = snprintf(text, sizeof(text), "default sum\n");
+	} else {
+		FUZZ_CHECK(weight >= KF_WEIGHT_MIN && weight <= KF_WEIGHT_MAX);
+		len = snprintf(text, sizeof(text), "default %u\n", (unsigned int)weight);
+	}
 	FUZZ_CHECK(!kf_parse_weight(text, len, &device, &again));
 	FUZZ_CHECK(!device && again == weight);
 }
 
-/* Nothing but the weight, white space and the word may have been there. */
+/* Nothing but the weight, white space and the words may have been there. */
 static void check_bytes(const char *text, size_t len)
 {
 	size_t i;
@@ -29,7 +33,7 @@ static void check_bytes(const char *text, size_t len)
 	for (i = 0; i < len; i++)
 		FUZZ_CHECK((text[i] >= '0' && text[i] <= '9') || !text[i] ||
 			   text[i] == '+' || isspace(text[i]) ||
-			   strchr("default", text[i]));
+			   strchr("defaultsum", text[i]));
 }
 
 static void check_device(char *device)

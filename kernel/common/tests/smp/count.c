@@ -119,7 +119,7 @@ static enum smp_owner count_owner(const struct count_line *cl)
 	/* Nearly all: a CPU that kicks another one touches its hardware context. */
 	if (cpu_max >= cpus - cpus / 8)
 		return SMP_OWN;
-	/* Most: a refill touches the lines of all cgroups, on behalf of one. */
+	/* Most: a walk for the clock touches the lines of all cgroups, on behalf of one. */
 	return cgroup_max > cgroups * 2 / 3 ? SMP_CGROUP : SMP_DEVICE;
 }
 

@@ -108,7 +108,7 @@ static int sk_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int nr)
 			INIT_LIST_HEAD(&sh->ctxs[i].rqs[id]);
 	for (id = 0; id < SK_NR_DOMAINS; id++) {
 		INIT_LIST_HEAD(&sh->rqs[id]);
-		sbitmap_init_node(&sh->map[id], nr_ctx, SK_MAP_SHIFT, false);
+		sbitmap_init_node(&sh->map[id], nr_ctx, SK_MAP_SHIFT, GFP_KERNEL, 0, false, false);
 		init_waitqueue_func_entry(&sh->wait[id].wait, sk_wake);
 		sh->wait[id].wait.private = hctx;
 		INIT_LIST_HEAD(&sh->wait[id].wait.entry);

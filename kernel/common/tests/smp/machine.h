@@ -171,6 +171,7 @@ static void smp_map_cpu(struct request_queue *q, unsigned int cpu)
 	unsigned int type;
 
 	ctx->cpu = cpu;
+	hctx->type = HCTX_TYPE_READ;
 	for (type = 0; type < HCTX_MAX_TYPES; type++) {
 		ctx->hctxs[type] = hctx;
 		ctx->index_hw[type] = hctx->nr_ctx;
@@ -190,6 +191,8 @@ static struct smp_disk *smp_make_disk(unsigned int nr_cpus, unsigned int nr_hctx
 	shim_timers_init();
 	smp_disk = sd;
 	sd->nr_cgroups = nr_cgroups;
+	/* As an NVMe SSD has them, for each hardware context. */
+	sd->tag_set.queue_depth = 1023;
 	sd->disk = (struct gendisk){ .queue = q, .major = 1 };
 	q->disk = &sd->disk;
 	q->tag_set = &sd->tag_set;

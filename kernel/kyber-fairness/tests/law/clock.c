@@ -2,10 +2,17 @@
 /*
  * The law of ../../clock.h in the simulation, with depth_pct in three settings: "law" has
  * the default, "full" 100, "exact" 0.
+ *
+ * What the module does with the law is here as well, in one thread: the gate, slices,
+ * and the work of each tenth of a second. It differs in this: a hardware context whose
+ * cgroups may not go is run by every completion, a walk over the cgroups takes no time,
+ * and a cgroup is idle 100 ms after its last completion, whether or not the work found
+ * a request of it.
  */
 #include "engine.h"
 
 #include "../../clock.h"
+#include "../../share.h"
 
 #define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
 #define CLOCK_WORK_NS		(100 * NSEC_PER_MSEC)
@@ -18,6 +25,9 @@ struct clock_group {
 	u32 nr_waiting, nr_in_flight;
 	u32 outstanding_max;
 	u64 done_ns;
+	u64 last_busy_ns;
+	/* It may have requests: a walk that finds none clears it. */
+	bool is_busy;
 	bool is_awaited;
 	u32 mean_cost_bytes;
 	bool is_active;
@@ -33,47 +43,105 @@ struct clock {
 	u32 depth_pct;
 	struct clock_group group[LAW_LOADS_MAX];
 	struct clock_hctx hctx[LAW_HCTX_MAX];
-	u32 nr_groups, nr_hctx;
-	struct kf_clock clock;
+	u32 nr_groups, nr_hctx, nr_active;
 	struct kf_band band;
-	u64 work_ns, clock_ns, step_ns;
+	u64 vtime;			/* the clock */
+	u64 lead_bytes;
+	u64 lead;			/* in virtual time */
+	u64 share_sum;
+	u32 ceiling;
+	u64 clock_ns, step_ns;
+	bool is_work_pending;
+	/* What completed since the last look, as the module has it for each CPU. */
+	u64 nr_done[KF_NR_KINDS];
+	u64 done_bytes;
+	/* A probe ran since then. */
+	bool has_probed;
 	u64 nr_slices, nr_updates, nr_dispatched;
 	u64 nr_forgiven;
 };
 
-static bool clock_present(const struct clock *kq, const struct clock_group *kg)
+static bool clock_is_shared(const struct clock *kq)
 {
-	return kf_clock_is_present(kg->nr_waiting, kg->nr_in_flight,
-				   kq->sim->now_ns - kg->done_ns, kq->band.alone_ns);
+	return kq->nr_active > 1;
 }
 
-/* The least vtime of those that are waited for; if there is none, of all that wait. */
+/* Any group goes: it is alone, or a probe fills the device. */
+static bool clock_is_open(const struct clock *kq)
+{
+	return !clock_is_shared(kq) || !kf_band_may_hold(&kq->band);
+}
+
+/* As kf_group_is_present(). */
+static bool clock_look_at(const struct clock *kq, struct clock_group *kg)
+{
+	kg->outstanding_max = max(kg->outstanding_max, kg->nr_waiting + kg->nr_in_flight);
+	kg->is_busy = kf_clock_is_present(kg->nr_waiting + kg->nr_in_flight,
+					  kq->sim->now_ns - kg->done_ns,
+					  kf_clock_grace_ns(kq->band.alone_ns));
+	return kg->is_busy;
+}
+
+/* The least vtime of those that others wait for, or of all; and their shares together. */
+static struct clock_group *clock_least(struct clock *kq, bool of_all, u64 *share_sum)
+{
+	struct clock_group *first = NULL;
+	u32 i;
+
+	*share_sum = 0;
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+
+		if (!kg->is_active || !kg->is_busy || !(of_all || kg->is_awaited))
+			continue;
+		if (!first || kf_vtime_before(kg->vtime, first->vtime)) {
+			if (!clock_look_at(kq, kg))
+				continue;
+			first = kg;
+		}
+		*share_sum += kg->share;
+	}
+	return first;
+}
+
+static u64 clock_lag(const struct clock *kq, const struct clock_group *kg)
+{
+	return kf_clock_lag_bytes(kq->lead_bytes, kg->mean_cost_bytes, kg->share);
+}
+
+/* As kf_groups_lower(). */
+static void clock_lower(struct clock *kq)
+{
+	u32 i;
+
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+		if (kg->is_active && kf_vtime_before(kq->vtime + clock_lag(kq, kg), kg->vtime))
+			kg->vtime = kq->vtime + clock_lag(kq, kg);
+	}
+}
+
+/* As kf_gate_find(): the least vtime of those awaited; if there is none, of all. */
 static void clock_update(struct clock *kq)
 {
-	u64 least = 0, least_waiting = 0;
-	bool any = false, any_waiting = false;
-	u32 i;
+	struct clock_group *kg;
+	u64 share_sum;
 
 	kq->clock_ns = kq->sim->now_ns;
 	kq->nr_updates++;
-	for (i = 0; i < kq->nr_groups; i++) {
-		const struct clock_group *kg = &kq->group[i];
-
-		if (!kg->is_active)
-			continue;
-		if (kg->nr_waiting && (!any_waiting || kf_vtime_before(kg->vtime, least_waiting))) {
-			least_waiting = kg->vtime;
-			any_waiting = true;
-		}
-		if (!kg->is_awaited || !clock_present(kq, kg))
-			continue;
-		if (!any || kf_vtime_before(kg->vtime, least)) {
-			least = kg->vtime;
-			any = true;
-		}
+	kg = clock_least(kq, false, &share_sum) ?: clock_least(kq, true, &share_sum);
+	if (kg) {
+		kq->vtime = kg->vtime;
+		if (share_sum > kq->share_sum)
+			clock_lower(kq);
+		kq->share_sum = share_sum;
 	}
-	if (any || any_waiting)
-		kq->clock.vtime = any ? least : least_waiting;
+	kq->lead = kf_clock_lead_vtime(kq->lead_bytes, kq->share_sum);
+}
+
+static bool clock_is_due(const struct clock *kq)
+{
+	return kq->sim->now_ns - kq->clock_ns >= kq->step_ns;
 }
 
 static void clock_shares(struct clock *kq)
@@ -88,7 +156,7 @@ static void clock_shares(struct clock *kq)
 			kq->group[i].share = kf_share_of(KF_SHARE_ONE, kq->group[i].weight, sum);
 }
 
-/* Which cgroups are worth to wait for, and whether more must be known to tell. */
+/* As kf_find_awaited(). */
 static void clock_find_awaited(struct clock *kq)
 {
 	bool must_fill = false;
@@ -100,8 +168,6 @@ static void clock_find_awaited(struct clock *kq)
 
 		if (!kg->is_active)
 			continue;
-		kg->outstanding_max = max(kg->outstanding_max,
-					  kg->nr_waiting + kg->nr_in_flight);
 		requests_sum += kf_requests_for(kg->share, kg->mean_cost_bytes);
 		nr_all += kg->outstanding_max;
 	}
@@ -123,28 +189,34 @@ static void clock_find_awaited(struct clock *kq)
 	kf_band_must_fill(&kq->band, must_fill, nr_all);
 }
 
-/* The lag of a cgroup that is not waited for is not kept for ever. */
+/* The lag of a cgroup that is not awaited is not kept for ever. */
 static void clock_forgive(struct clock *kq, struct clock_group *kg)
 {
-	u64 lag = kf_clock_lag_bytes(kq->clock.lead_bytes, kg->mean_cost_bytes, kg->share);
+	u64 lag = clock_lag(kq, kg);
 
-	if (!kf_vtime_before(kg->vtime, kq->clock.vtime - lag))
+	if (!kf_vtime_before(kg->vtime, kq->vtime - lag))
 		return;
-	kg->vtime = kq->clock.vtime - lag;
+	kg->vtime = kq->vtime - lag;
 	kq->nr_forgiven++;
 }
 
-/* Whether a group that has no slice here may have one. */
-static bool clock_may_go(struct clock *kq, struct clock_group *kg, u32 nr_in_flight)
+static bool clock_lets(const struct clock *kq, const struct clock_group *kg)
 {
-	if (!kf_band_may_hold(&kq->band) ||
-	    kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
+	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + kq->lead);
+}
+
+/* Whether a group that has no slice here may have one. */
+static bool clock_may_go(struct clock *kq, struct clock_group *kg)
+{
+	if (clock_lets(kq, kg))
 		return true;
-	if (kq->sim->now_ns - kq->clock_ns >= kq->step_ns) {
+	if (clock_is_due(kq)) {
 		clock_update(kq);
-		if (kf_clock_may_go(&kq->clock, kg->vtime, nr_in_flight))
+		if (clock_lets(kq, kg))
 			return true;
 	}
+	if (!kq->sim->nr_inside)
+		return true;
 	kq->band.was_held = true;
 	return false;
 }
@@ -155,10 +227,12 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 	u64 slice_bytes = cost_bytes;
 
 	kq->nr_dispatched++;
+	if (!clock_is_shared(kq))
+		return;
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
 		if (kq->nr_hctx > 1)
-			slice_bytes = kf_slice_bytes(kq->clock.lead_bytes, kg->share,
+			slice_bytes = kf_slice_bytes(kq->lead, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
 		kh->left_bytes[nr] += slice_bytes;
@@ -213,6 +287,13 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 	return oldest;
 }
 
+/* As many are in flight as may be. */
+static bool clock_is_full(const struct clock *kq)
+{
+	return !law_has_tag(kq->sim) ||
+	       (clock_is_shared(kq) && kq->sim->nr_inside >= kq->ceiling);
+}
+
 /*
  * Dispatch a request of a group, on this hardware context if it has one that is not
  * much younger than another's.
@@ -220,24 +301,27 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 {
 	struct clock_group *kg = &kq->group[nr];
-	u32 nr_in_flight = kq->sim->nr_inside;
 	struct clock_hctx *kh;
 	struct law_rq *rq;
 
 	if (kq->nr_hctx > 1)
 		hctx = clock_oldest(kq, hctx, nr);
 	kh = &kq->hctx[hctx];
-	if (kh->left_bytes[nr] <= 0 && !clock_may_go(kq, kg, nr_in_flight))
+	if (kh->left_bytes[nr] <= 0 && !clock_may_go(kq, kg))
 		return false;
+	if (clock_is_full(kq)) {
+		kq->band.was_full = true;
+		return false;
+	}
 
 	rq = clock_head(kq, hctx, nr);
 	list_del(&rq->node);
 	kg->nr_waiting--;
 	kg->nr_in_flight++;
 	rq->cost_bytes = rq->bytes;
+	rq->is_alone = kq->band.phase == KF_BAND_EMPTY && !kq->sim->nr_inside;
 	clock_charge(kq, kh, nr, rq->cost_bytes);
 	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
-	kf_band_dispatch(&kq->band, nr_in_flight);
 	law_dispatch(kq->sim, rq);
 	return true;
 }
@@ -264,7 +348,7 @@ static void clock_run(struct law_sim *sim, u32 hctx)
 {
 	struct clock *kq = sim->data;
 
-	while (law_has_tag(sim) && sim->nr_inside < kq->clock.ceiling) {
+	for (;;) {
 		struct clock_group *kg = clock_first(kq, hctx);
 
 		if (kg && clock_dispatch(kq, hctx, kg - kq->group))
@@ -275,57 +359,129 @@ static void clock_run(struct law_sim *sim, u32 hctx)
 	}
 }
 
+/* What is in flight may be another number now, and the clock another. */
+static void clock_publish(struct clock *kq)
+{
+	if (!clock_is_shared(kq) && kq->band.phase != KF_BAND_STEADY)
+		kf_band_end_probe(&kq->band, kq->sim->now_ns);
+	kq->ceiling = kf_band_ceiling(&kq->band);
+	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
+					     kf_clock_lead_ns(kq->band.alone_ns),
+					     kq->band.mean_cost_bytes);
+	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
+}
+
+/* A group comes back that had no requests: it begins at the clock. */
+static void clock_come_back(struct clock *kq, struct clock_group *kg)
+{
+	if (clock_is_due(kq))
+		clock_update(kq);
+	kg->vtime = kf_vtime_max(kg->vtime, kq->vtime);
+	if (kg->is_active)
+		return;
+	kg->is_active = true;
+	kg->is_awaited = true;
+	kg->last_busy_ns = kq->clock_ns;
+	kq->nr_active++;
+	clock_shares(kq);
+	clock_publish(kq);
+}
+
 static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 {
 	struct clock *kq = sim->data;
 	struct clock_group *kg = &kq->group[rq->load];
 
-	if (!kg->is_active || !clock_present(kq, kg)) {
-		clock_update(kq);
-		kg->vtime = kf_vtime_max(kg->vtime, kq->clock.vtime);
-	}
-	if (!kg->is_active) {
-		kg->is_active = true;
-		kg->is_awaited = true;
-		clock_shares(kq);
-	}
+	if (!kg->is_active || !kf_clock_is_present(kg->nr_waiting + kg->nr_in_flight,
+						   sim->now_ns - kg->done_ns,
+						   kf_clock_grace_ns(kq->band.alone_ns)))
+		clock_come_back(kq, kg);
+	kg->is_busy = true;
 	list_add_tail(&rq->node, &kq->hctx[rq->hctx].rqs[rq->load]);
 	kg->nr_waiting++;
-	kg->outstanding_max = max(kg->outstanding_max, kg->nr_waiting + kg->nr_in_flight);
 }
 
-static void clock_set_band(struct clock *kq)
+/* As kf_gate_look(). */
+static void clock_look(struct clock *kq)
 {
-	kq->clock.ceiling = kf_band_ceiling(&kq->band);
-	kq->clock.lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s, kq->band.alone_ns,
-						   kq->band.mean_cost_bytes);
-	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns);
+	u64 now_ns = kq->sim->now_ns;
+	struct kf_band *band = &kq->band;
+	u32 id;
+
+	kf_band_give_up(band, now_ns);
+	if (kq->has_probed && band->phase == KF_BAND_STEADY) {
+		kq->has_probed = false;
+		kf_band_next_look(band, now_ns);
+	} else if (band->phase == KF_BAND_STEADY) {
+		for (id = 0; id < KF_NR_KINDS; id++)
+			kf_band_count(band, id, kq->nr_done[id], 0);
+		band->done_bytes += kq->done_bytes;
+		kf_band_look(band, clock_is_shared(kq), now_ns);
+	}
+	memset(kq->nr_done, 0, sizeof(kq->nr_done));
+	kq->done_bytes = 0;
+	clock_publish(kq);
 }
 
-/* Ten times a second: which cgroups are present, and which are waited for. */
-static void clock_work(struct clock *kq, u64 now_ns)
+/* As kf_groups_look(). */
+static void clock_groups_look(struct clock *kq)
 {
-	bool changed = false;
+	u64 now_ns = kq->sim->now_ns;
 	u32 i;
 
-	if (now_ns - kq->work_ns < CLOCK_WORK_NS)
-		return;
-	kq->work_ns = now_ns;
-	clock_give_back(kq);
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
-		if (kg->is_active && !clock_present(kq, kg) &&
-		    now_ns - kg->done_ns > CLOCK_ACTIVE_NS) {
+		if (!kg->is_active)
+			continue;
+		if (clock_look_at(kq, kg)) {
+			kg->last_busy_ns = now_ns;
+		} else if (now_ns - max(kg->last_busy_ns, kg->done_ns) >= CLOCK_ACTIVE_NS) {
 			kg->is_active = false;
-			changed = true;
+			kq->nr_active--;
 		}
 	}
-	if (changed)
-		clock_shares(kq);
+	clock_shares(kq);
 	clock_find_awaited(kq);
 	for (i = 0; i < kq->nr_groups; i++)
 		kq->group[i].outstanding_max -= DIV_ROUND_UP(kq->group[i].outstanding_max, 4);
+	clock_publish(kq);
+}
+
+static void clock_ask_for_work(struct clock *kq)
+{
+	if (kq->is_work_pending)
+		return;
+	kq->is_work_pending = true;
+	law_timer(kq->sim, kq->sim->now_ns + CLOCK_WORK_NS, 0);
+}
+
+/* As latency_work. */
+static void clock_timer(struct law_sim *sim, u64 what)
+{
+	struct clock *kq = sim->data;
+
+	(void)what;
+	kq->is_work_pending = false;
+	clock_look(kq);
+	clock_groups_look(kq);
+	clock_give_back(kq);
+	if (kq->band.phase != KF_BAND_STEADY)
+		clock_ask_for_work(kq);
+	/* More may go than before, and no completion may come to tell. */
+	clock_run(sim, 0);
+}
+
+/* As kf_probe_done(). */
+static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
+{
+	u64 now_ns = kq->sim->now_ns;
+
+	kq->has_probed = true;
+	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->is_alone,
+			 now_ns - rq->dispatch_ns, now_ns) ||
+	    kf_band_look(&kq->band, true, now_ns))
+		clock_publish(kq);
 }
 
 static void clock_complete(struct law_sim *sim, struct law_rq *rq)
@@ -335,18 +491,11 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 
 	kg->nr_in_flight--;
 	kg->done_ns = sim->now_ns;
-	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->nr_before,
-			 sim->nr_inside, sim->now_ns - rq->dispatch_ns, sim->now_ns))
-		clock_set_band(kq);
-	if (kf_band_look(&kq->band, sim->now_ns))
-		clock_set_band(kq);
-	clock_work(kq, sim->now_ns);
-}
-
-static void clock_timer(struct law_sim *sim, u64 what)
-{
-	(void)sim;
-	(void)what;
+	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
+	kq->done_bytes += rq->cost_bytes;
+	clock_ask_for_work(kq);
+	if (kq->band.phase != KF_BAND_STEADY)
+		clock_probe_done(kq, rq);
 }
 
 static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
@@ -362,13 +511,13 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 	kq->nr_hctx = sim->c->nr_hctx;
 	for (i = 0; i < kq->nr_groups; i++) {
 		kq->group[i].weight = sim->c->load[i].weight;
-		kq->group[i].mean_cost_bytes = KF_POOL_MIN_BYTES;
+		kq->group[i].mean_cost_bytes = KF_PAGE_BYTES;
 		for (j = 0; j < kq->nr_hctx; j++)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
 	kf_band_init(&kq->band);
-	kq->band.mean_cost_bytes = KF_POOL_MIN_BYTES;
-	clock_set_band(kq);
+	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
+	clock_publish(kq);
 	return kq;
 }
 
@@ -393,7 +542,7 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	u32 i;
 
 	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, ",
-		kq->band.bdp_milli / 1000.0, kq->clock.ceiling, kq->clock.lead_bytes,
+		kq->band.bdp_milli / 1000.0, kq->ceiling, kq->lead_bytes,
 		kq->nr_forgiven);
 	fprintf(out, "%.3f slices and %.3f updates a request, ",
 		(double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),

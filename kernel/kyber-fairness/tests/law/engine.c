@@ -109,7 +109,7 @@ void law_dispatch(struct law_sim *sim, struct law_rq *rq)
 {
 	law_see_depth(sim);
 	rq->dispatch_ns = sim->now_ns;
-	rq->nr_before = sim->nr_inside++;
+	sim->nr_inside++;
 	sim->model->type->advance(sim->model, law_to_dev_ns(sim, sim->now_ns));
 	sim->model->type->submit(sim->model, &rq->cmd, law_to_dev_ns(sim, sim->now_ns));
 }
@@ -129,7 +129,6 @@ static void law_make(struct law_sim *sim, struct law_rq *rq)
 	rq->cmd.op = rq->dir ? MD_WRITE : MD_READ;
 	rq->cmd.nr_sects = nr_sects;
 	rq->cmd.sect = md_rng_below(&sim->rng, sim->area_bytes / load->bytes) * nr_sects;
-	rq->token = -1;
 }
 
 static void law_insert(struct law_sim *sim, struct law_rq *rq)

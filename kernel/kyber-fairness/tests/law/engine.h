@@ -77,10 +77,9 @@ struct law_rq {
 	u64 submit_ns;		/* the submitter made it */
 	u64 insert_ns;		/* the scheduler got it */
 	u64 dispatch_ns;
-	u32 nr_before;		/* requests in flight when it was dispatched */
 	/* The scheduler's. */
 	u32 cost_bytes;
-	int token;
+	bool is_alone;		/* in the device, when it was dispatched in a probe */
 };
 
 struct law_histogram {
@@ -113,7 +112,7 @@ struct law_sched {
 	void (*show)(struct law_sim *sim, FILE *out);
 };
 
-extern const struct law_sched law_none, law_today, law_clock, law_full, law_exact;
+extern const struct law_sched law_none, law_clock, law_full, law_exact;
 
 struct law_event {
 	u64 at_ns, seq;

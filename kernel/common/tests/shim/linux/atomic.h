@@ -25,7 +25,8 @@ typedef struct {
 #define xchg(ptr, to)							\
 	(shim_access(ptr, SHIM_RMW), __atomic_exchange_n(ptr, to, __ATOMIC_SEQ_CST))
 #define cmpxchg(ptr, from, to) ({					\
-	typeof(*(ptr)) __from = (from);					\
+	/* NULL as well, of which kernel code asks for a pointer. */	\
+	typeof(*(ptr)) __from = (typeof(*(ptr)))(from);			\
 									\
 	shim_access(ptr, SHIM_RMW);					\
 	__atomic_compare_exchange_n(ptr, &__from, to, false,		\
@@ -63,6 +64,10 @@ typedef struct {
 #define atomic64_fetch_add(i, v)	shim_atomic_fetch_add(&(v)->counter, (s64)(i))
 #define atomic64_xchg(v, i)		xchg(&(v)->counter, i)
 #define atomic64_cmpxchg(v, old, new)	cmpxchg(&(v)->counter, old, new)
+#define atomic64_try_cmpxchg(v, old, new)				\
+	(shim_access(&(v)->counter, SHIM_RMW),				\
+	 __atomic_compare_exchange_n(&(v)->counter, old, (s64)(new), false, \
+				     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 
 #define barrier()		__asm__ __volatile__("" ::: "memory")
 #define smp_mb()		__sync_synchronize()
@@ -113,6 +118,31 @@ static inline bool test_and_clear_bit(unsigned int nr, unsigned long *addr)
 	return __atomic_fetch_and(shim_word(nr, addr), ~shim_bit(nr), __ATOMIC_SEQ_CST) &
 	       shim_bit(nr);
 }
+
+/* The next bit that is set, from @from on; @nr: there is none. */
+static inline unsigned int shim_next_bit(const unsigned long *addr, unsigned int nr,
+					 unsigned int from)
+{
+	while (from < nr) {
+		const unsigned long *word = &addr[from / BITS_PER_LONG];
+		unsigned long left;
+
+		shim_access(word, SHIM_READ);
+		left = __atomic_load_n(word, __ATOMIC_RELAXED) >> from % BITS_PER_LONG;
+		if (left) {
+			from += __builtin_ctzl(left);
+			return from < nr ? from : nr;
+		}
+		from = (from / BITS_PER_LONG + 1) * BITS_PER_LONG;
+	}
+	return nr;
+}
+
+#define BITS_TO_LONGS(nr)	(((nr) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+#define bitmap_empty(addr, nr)	(shim_next_bit(addr, nr, 0) == (nr))
+#define for_each_set_bit(bit, addr, nr)					\
+	for ((bit) = shim_next_bit(addr, nr, 0); (bit) < (nr);		\
+	     (bit) = shim_next_bit(addr, nr, (bit) + 1))
 
 /* These differ by their order alone; a locked operation has all of it. */
 #define clear_bit_unlock(nr, addr)	clear_bit(nr, addr)

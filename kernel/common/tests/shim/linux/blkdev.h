@@ -94,13 +94,14 @@ struct blk_mq_tags {
 
 struct blk_mq_tag_set {
 	unsigned int flags;
+	unsigned int queue_depth;
 };
 
 struct blk_mq_hw_ctx {
 	struct request_queue *queue;
 	void *sched_data;
 	struct blk_mq_tags *tags, *sched_tags;
-	unsigned int queue_num, numa_node, nr_ctx;
+	unsigned int queue_num, numa_node, nr_ctx, flags, type;
 	/* A run was asked for; the CPUs mapped to it look at this. */
 	unsigned int must_run ____cacheline_aligned;
 	unsigned int must_restart;

@@ -99,18 +99,24 @@ static inline void list_splice_tail_init(struct list_head *from,
 #define list_entry(ptr, type, member)		container_of(ptr, type, member)
 #define list_first_entry(head, type, member)	list_entry((head)->next, type, member)
 #define list_last_entry(head, type, member)	list_entry((head)->prev, type, member)
+/*
+ * The list_head in @pos. Behind the last entry that is the head, and @pos is no structure
+ * and not aligned as one, so nothing in it is named.
+ */
+#define shim_list_node(pos, member) \
+	((struct list_head *)((char *)(pos) + offsetof(typeof(*(pos)), member)))
 #define list_next_entry(pos, member) \
-	list_entry((pos)->member.next, typeof(*(pos)), member)
+	list_entry(shim_list_node(pos, member)->next, typeof(*(pos)), member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
 
 #define list_for_each_entry(pos, head, member)				\
 	for (pos = list_first_entry(head, typeof(*pos), member);	\
-	     &pos->member != (head); pos = list_next_entry(pos, member))
+	     shim_list_node(pos, member) != (head); pos = list_next_entry(pos, member))
 
 #define list_for_each_entry_safe(pos, n, head, member)			\
 	for (pos = list_first_entry(head, typeof(*pos), member),	\
 	     n = list_next_entry(pos, member);				\
-	     &pos->member != (head); pos = n, n = list_next_entry(n, member))
+	     shim_list_node(pos, member) != (head); pos = n, n = list_next_entry(n, member))
 
 #endif

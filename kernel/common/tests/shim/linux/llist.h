@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Singly linked lists to which anybody may add without a lock. */
+/* Singly linked lists to which any CPU may add without a lock. */
 #ifndef SHIM_LINUX_LLIST_H
 #define SHIM_LINUX_LLIST_H
 
@@ -39,6 +39,18 @@ static inline bool llist_add(struct llist_node *node, struct llist_head *list)
 static inline struct llist_node *llist_del_all(struct llist_head *list)
 {
 	return xchg(&list->first, NULL);
+}
+
+static inline struct llist_node *llist_reverse_order(struct llist_node *head)
+{
+	struct llist_node *reversed = NULL, *next;
+
+	for (; head; head = next) {
+		next = head->next;
+		head->next = reversed;
+		reversed = head;
+	}
+	return reversed;
 }
 
 #define shim_llist_entry(ptr, type, member) ({				\

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <linux/compiler.h>
 #include <linux/smp.h>
 
 #define SHIM_CHUNK_BYTES	(64UL * 1024)
@@ -49,5 +50,13 @@ static inline void shim_free_chunks(void)
 #define this_cpu_ptr(ptr)		per_cpu_ptr(ptr, shim_this_cpu())
 #define get_cpu_ptr(ptr)		this_cpu_ptr(ptr)
 #define put_cpu_ptr(ptr)		((void)(ptr))
+/* One instruction, and not a locked one. */
+#define this_cpu_add(var, by) do {					\
+	typeof(var) *__var = this_cpu_ptr(&(var));			\
+									\
+	shim_access(__var, SHIM_WRITE);					\
+	__atomic_store_n(__var, *__var + (by), __ATOMIC_RELAXED);	\
+} while (0)
+#define this_cpu_inc(var)		this_cpu_add(var, 1)
 
 #endif

@@ -52,7 +52,7 @@ struct sbq_wait {
 
 /* Whole words, for a @shift of -1 as many as give each CPU another one to begin at. */
 static inline int sbitmap_init_node(struct sbitmap *sb, unsigned int depth, int shift,
-				    bool has_hint)
+				    gfp_t gfp, int node, bool round_robin, bool has_hint)
 {
 	unsigned int cpu;
 
@@ -74,7 +74,7 @@ static inline int sbitmap_queue_init_node(struct sbitmap_queue *sbq, unsigned in
 {
 	unsigned int i;
 
-	sbitmap_init_node(&sbq->sb, depth, shift, true);
+	sbitmap_init_node(&sbq->sb, depth, shift, gfp, node, round_robin, true);
 	sbq->wake_batch = min(max(depth / SBQ_WAIT_QUEUES, 1U), (unsigned int)SHIM_WAKE_BATCH);
 	sbq->ws = shim_kzalloc(SBQ_WAIT_QUEUES * sizeof(*sbq->ws));
 	for (i = 0; i < SBQ_WAIT_QUEUES; i++)
@@ -93,22 +93,6 @@ static inline void sbitmap_queue_free(struct sbitmap_queue *sbq)
 	kfree(sbq->ws);
 }
 
-static inline void sbitmap_queue_resize(struct sbitmap_queue *sbq, unsigned int depth)
-{
-	WRITE_ONCE(sbq->wake_batch, min(max(depth / SBQ_WAIT_QUEUES, 1U),
-					(unsigned int)SHIM_WAKE_BATCH));
-	sbq->sb.map_nr = (depth + (1U << sbq->sb.shift) - 1) >> sbq->sb.shift;
-	WRITE_ONCE(sbq->sb.depth, depth);
-}
-
-/* Bits that may be taken in a word. */
-static inline unsigned int shim_word_depth(struct sbitmap *sb, unsigned int index)
-{
-	unsigned int rest = READ_ONCE(sb->depth) - (index << sb->shift);
-
-	return min(rest, 1U << sb->shift);
-}
-
 /* Give what was cleared back to the word. Return: false if there was nothing. */
 static inline bool shim_deferred_clear(struct shim_sb_word *map)
 {
@@ -124,6 +108,27 @@ static inline bool shim_deferred_clear(struct shim_sb_word *map)
 	__atomic_fetch_and(&map->word, ~mask, __ATOMIC_SEQ_CST);
 	spin_unlock(&map->swap_lock);
 	return true;
+}
+
+/* Words behind the last one that is left are seen no more, whatever is set in them. */
+static inline void sbitmap_queue_resize(struct sbitmap_queue *sbq, unsigned int depth)
+{
+	unsigned int i;
+
+	for (i = 0; i < sbq->sb.map_nr; i++)
+		shim_deferred_clear(&sbq->sb.map[i]);
+	WRITE_ONCE(sbq->wake_batch, min(max(depth / SBQ_WAIT_QUEUES, 1U),
+					(unsigned int)SHIM_WAKE_BATCH));
+	sbq->sb.map_nr = (depth + (1U << sbq->sb.shift) - 1) >> sbq->sb.shift;
+	WRITE_ONCE(sbq->sb.depth, depth);
+}
+
+/* Bits that may be taken in a word. */
+static inline unsigned int shim_word_depth(struct sbitmap *sb, unsigned int index)
+{
+	unsigned int rest = READ_ONCE(sb->depth) - (index << sb->shift);
+
+	return min(rest, 1U << sb->shift);
 }
 
 static inline int shim_get_in_word(struct shim_sb_word *map, unsigned int depth,
@@ -215,6 +220,16 @@ static inline void sbitmap_queue_clear(struct sbitmap_queue *sbq, unsigned int n
 		*per_cpu_ptr(sb->alloc_hint, cpu) = nr;
 }
 
+/* There are more bits than before, and what waits was not told. */
+static inline void sbitmap_queue_wake_all(struct sbitmap_queue *sbq)
+{
+	unsigned int i;
+
+	for (i = 0; i < SBQ_WAIT_QUEUES; i++)
+		if (waitqueue_active(&sbq->ws[i].wait))
+			shim_wake_up_nr(&sbq->ws[i].wait, ~0U);
+}
+
 static inline unsigned int sbitmap_weight(struct sbitmap *sb)
 {
 	unsigned int i, weight = 0;
@@ -258,6 +273,25 @@ static inline void sbitmap_del_wait_queue(struct sbq_wait *wait)
 	set_bit((nr) & ((1U << (sb)->shift) - 1), &(sb)->map[(nr) >> (sb)->shift].word)
 #define sbitmap_clear_bit(sb, nr) \
 	clear_bit((nr) & ((1U << (sb)->shift) - 1), &(sb)->map[(nr) >> (sb)->shift].word)
+
+#define sbitmap_test_bit(sb, nr) \
+	test_bit((nr) & ((1U << (sb)->shift) - 1), &(sb)->map[(nr) >> (sb)->shift].word)
+
+/* Calls @fn for each bit that is set, until it returns false. */
+static inline void sbitmap_for_each_set(struct sbitmap *sb,
+					bool (*fn)(struct sbitmap *sb, unsigned int nr, void *data),
+					void *data)
+{
+	unsigned int i;
+
+	for (i = 0; i < sb->map_nr; i++) {
+		unsigned long bits = READ_ONCE(sb->map[i].word) & ~READ_ONCE(sb->map[i].cleared);
+
+		for (; bits; bits &= bits - 1)
+			if (!fn(sb, (i << sb->shift) + __ffs64(bits), data))
+				return;
+	}
+}
 
 static inline bool sbitmap_any_bit_set(struct sbitmap *sb)
 {

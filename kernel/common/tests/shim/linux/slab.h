@@ -24,6 +24,12 @@ static inline void *shim_kzalloc(size_t bytes)
 	return memset(ptr, 0, bytes);
 }
 
+/* What is as large as lines are lies on lines, as in the kernel. */
+static inline void *shim_kvcalloc(size_t n, size_t bytes)
+{
+	return bytes % 64 ? calloc(n, bytes) : shim_kzalloc(n * bytes);
+}
+
 #define array_size(n, bytes)		((size_t)(n) * (bytes))
 #define kzalloc_node(bytes, gfp, node)	((void)(gfp), (void)(node), shim_kzalloc(bytes))
 #define kvzalloc_node(bytes, gfp, node)	kzalloc_node(bytes, gfp, node)
@@ -35,7 +41,7 @@ static inline void *shim_kzalloc(size_t bytes)
 
 #define kzalloc(bytes, gfp)		((void)(gfp), calloc(1, bytes))
 #define kcalloc(n, bytes, gfp)		((void)(gfp), calloc(n, bytes))
-#define kvcalloc(n, bytes, gfp)		((void)(gfp), calloc(n, bytes))
+#define kvcalloc(n, bytes, gfp)		((void)(gfp), shim_kvcalloc(n, bytes))
 #define kvzalloc(bytes, gfp)		((void)(gfp), calloc(1, bytes))
 #define kvmalloc_array(n, bytes, gfp)	((void)(gfp), calloc(n, bytes))
 #define kfree(ptr)			free(ptr)

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The gate: which vtimes may go, the hardware contexts that wait for it, and the probes.
+ *
+ * The clock is found by a walk over the active cgroups: by a dispatch that finds all its
+ * backlogs throttled, once the last walk is older than a step. The walk has kf_queue.lock,
+ * interrupts on. What comes of it is one word, gate.limit, that all CPUs read.
+ *
+ * A hardware context whose backlogs are all throttled puts itself on kf_queue.throttled.
+ * It does so only while a request is in flight. So a completion follows, and either that
+ * one is the last in flight, and runs all that wait; or the clock is older than a step, and
+ * it runs one of them, which finds the clock and runs the others if it moved. There is
+ * no timer.
+ */
+#include "kyber-fairness.h"
+#include "trace.h"
+
+/* Waiting contexts are run when the limit has moved by one part in so many of a lead. */
+#define KF_KICK_PART	16
+
+static u64 kf_gate_age_ns(struct kf_queue *kq)
+{
+	return ktime_get_ns() - READ_ONCE(kq->gate.clock_ns);
+}
+
+/* Whether the clock is older than a step; any context, no lock. */
+bool kf_gate_is_due(struct kf_queue *kq)
+{
+	return kf_gate_age_ns(kq) >= READ_ONCE(kq->gate.step_ns);
+}
+
+/*
+ * Whether a group has requests, or had a moment ago, by a look at all hardware contexts on
+ * which it may have; and how many.
+ */
+bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
+{
+	u64 grace_ns = kf_clock_grace_ns(READ_ONCE(kg->kq->gate.alone_ns));
+	u64 busy_ns = kg->last_busy_ns;
+	unsigned int nr_outstanding = 0, i;
+	bool is_present = false;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	for_each_set_bit(i, kg->busy, kg->nr_backlogs) {
+		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
+		unsigned int nr = atomic_read(&kb->nr_tags);
+		u64 done_ns = READ_ONCE(kb->done_ns);
+		u64 idle_ns = now_ns > done_ns ? now_ns - done_ns : 0;
+
+		nr_outstanding += nr;
+		busy_ns = max(busy_ns, nr ? now_ns : done_ns);
+		if (!kf_clock_is_present(nr, idle_ns, grace_ns)) {
+			clear_bit(i, kg->busy);
+			/* Pairs with kf_group_arrive(): the bit before the count. */
+			smp_mb__after_atomic();
+			if (!atomic_read(&kb->nr_tags))
+				continue;
+			set_bit(i, kg->busy);
+		}
+		is_present = true;
+	}
+	kg->outstanding_max = max(kg->outstanding_max, nr_outstanding);
+	kg->last_busy_ns = busy_ns;
+	return is_present;
+}
+
+/*
+ * The active group of least vtime that is present, of those awaited or of all; and their
+ * shares together. Only one that would be the first is looked at on all its hardware
+ * contexts: one that is absent stays behind the others, and is found to be by the next walk
+ * or so.
+ */
+static struct kf_group *kf_gate_first(struct kf_queue *kq, bool of_all, u64 now_ns,
+				      u64 *share_sum)
+{
+	struct kf_group *kg, *first = NULL;
+	u64 first_vtime = 0;
+
+	lockdep_assert_held(&kq->lock);
+
+	*share_sum = 0;
+	list_for_each_entry(kg, &kq->active, active_node) {
+		u64 vtime = atomic64_read(&kg->vtime);
+
+		if (!(of_all || kg->is_awaited) || READ_ONCE(kg->is_dead) ||
+		    bitmap_empty(kg->busy, kg->nr_backlogs))
+			continue;
+		if (!first || kf_vtime_before(vtime, first_vtime)) {
+			if (!kf_group_is_present(kg, now_ns))
+				continue;
+			first = kg;
+			first_vtime = vtime;
+		}
+		*share_sum += kg->share;
+	}
+	return first;
+}
+
+/**
+ * kf_gate_find - set the clock
+ * @kq: device
+ *
+ * Return: whether it moved by so much that waiting contexts have to be run, which is
+ * for the caller to do once it holds no lock.
+ */
+bool kf_gate_find(struct kf_queue *kq)
+{
+	u64 now_ns = ktime_get_ns(), limit, lead, share_sum;
+	unsigned int nr_lowered = kq->gate.nr_lowered;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	if (READ_ONCE(kq->shares_are_stale))
+		kf_update_shares(kq);
+	if (READ_ONCE(kq->rounds_ns)) {
+		kf_rounds_find(kq, now_ns);
+		return true;
+	}
+	kg = kf_gate_first(kq, false, now_ns, &share_sum) ?:
+	     kf_gate_first(kq, true, now_ns, &share_sum);
+	if (kg) {
+		WRITE_ONCE(kq->gate.vtime, atomic64_read(&kg->vtime));
+		/* One came back: the others were further ahead without it than they may be. */
+		if (share_sum > kq->share_sum)
+			kf_groups_lower(kq);
+		if (share_sum != kq->share_sum)
+			kq->share_sum = share_sum;
+	}
+
+	lead = kf_clock_lead_vtime(READ_ONCE(kq->lead_bytes), kq->share_sum);
+	if (lead != kq->gate.lead)
+		WRITE_ONCE(kq->gate.lead, lead);
+	limit = kq->gate.vtime + lead;
+	WRITE_ONCE(kq->gate.limit, limit);
+	WRITE_ONCE(kq->gate.clock_ns, now_ns);
+	kq->walk_ns -= kq->walk_ns / 8;
+	kq->walk_ns += (ktime_get_ns() - now_ns) / 8;
+	WRITE_ONCE(kq->gate.step_ns,
+		   kf_clock_step_ns(READ_ONCE(kq->gate.alone_ns), kq->walk_ns));
+	trace_kf_clock(kq, kg, limit);
+
+	if (kf_vtime_before(limit, kq->kicked_limit))
+		kq->kicked_limit = limit;
+	if (limit - kq->kicked_limit < lead / KF_KICK_PART && kq->gate.nr_lowered == nr_lowered)
+		return false;
+	kq->kicked_limit = limit;
+	return true;
+}
+
+/**
+ * kf_gate_update - set the clock, unless another CPU does
+ * @kq: device
+ *
+ * Return: as kf_gate_find(). Called with kf_hctx.lock held.
+ */
+bool kf_gate_update(struct kf_queue *kq)
+{
+	bool has_moved;
+
+	if (!spin_trylock_bh(&kq->lock))
+		return false;
+	has_moved = kf_gate_find(kq);
+	spin_unlock_bh(&kq->lock);
+	return has_moved;
+}
+
+/**
+ * kf_gate_wait - have a hardware context run when the gate may let it
+ * @kq: device
+ * @kh: the hardware context; all its backlogs were seen to be throttled
+ *
+ * Return: whether it has to wait. Any context, no lock needed.
+ */
+bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	if (!test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags)) {
+		llist_add(&kh->throttled_node, &kq->throttled);
+		trace_kf_wait(kq->dev, kh->hctx->queue_num);
+		/* If no completion comes for long, which cgroups are awaited changes. */
+		kf_look_soon(kq);
+	}
+	/* On the list before the look; kf_gate_done() and kf_gate_find()'s callers pair. */
+	smp_mb();
+	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
+}
+
+/**
+ * kf_gate_kick - run hardware contexts that wait for the gate
+ * @kq: device
+ * @all: all of them; else one that has requests
+ * @self: not this one, which is about to look by itself; or NULL
+ *
+ * Any context; the caller holds no lock of a hardware context.
+ */
+void kf_gate_kick(struct kf_queue *kq, bool all, struct kf_hctx *self)
+{
+	bool has_run = false, is_left = false;
+	struct kf_hctx *kh, *next;
+	struct llist_node *waiting;
+
+	/* What lets them go before the look at the list; kf_gate_wait() pairs. */
+	smp_mb();
+	if (llist_empty(&kq->throttled))
+		return;
+
+	/* The one that has waited for longest first. */
+	waiting = llist_reverse_order(llist_del_all(&kq->throttled));
+	llist_for_each_entry_safe(kh, next, waiting, throttled_node) {
+		if (has_run && !all) {
+			llist_add(&kh->throttled_node, &kq->throttled);
+			is_left = true;
+			continue;
+		}
+		if (READ_ONCE(kh->has_ready))
+			has_run = true;
+		/* From here on it may be put on the list again. */
+		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
+		smp_mb__after_atomic();
+		if (kh != self)
+			blk_mq_run_hw_queue(kh->hctx, true);
+	}
+	if (!is_left)
+		return;
+	/* The last completion may have seen the list without them. */
+	smp_mb();
+	if (kf_is_empty(kq))
+		kf_gate_kick(kq, true, NULL);
+}
+
+/* More may go than before: no completion may come to tell those that wait. */
+void kf_gate_open_up(struct kf_queue *kq)
+{
+	sbitmap_queue_wake_all(&kq->places);
+	kf_gate_kick(kq, true, NULL);
+}
+
+/*
+ * A dispatch that comes with a new request sets a clock that is a step old. If none has,
+ * a completion after two steps has it done by a worker, which costs a switch of tasks.
+ */
+#define KF_DONE_STEPS	2
+
+/**
+ * kf_gate_done - a request left the device
+ * @kq: device
+ *
+ * Called after its place came back, in any context. After the last one in flight no
+ * other comes to run the hardware contexts that wait, whatever they wait for.
+ */
+void kf_gate_done(struct kf_queue *kq)
+{
+	bool waits = !llist_empty(&kq->throttled);
+
+	/* Giving the place back was a full barrier; kf_gate_wait() and kf_get() pair. */
+	if (likely(!waits && !atomic_read(&kq->places.ws_active)))
+		return;
+	if (kf_is_empty(kq))
+		kf_gate_open_up(kq);
+	else if (waits && kf_gate_age_ns(kq) >= KF_DONE_STEPS * READ_ONCE(kq->gate.step_ns))
+		kf_gate_kick(kq, false, NULL);
+}
+
+/* The hardware context goes. The queue is quiesced, and those left run when it is not. */
+void kf_gate_stop_waiting(struct kf_queue *kq)
+{
+	struct kf_hctx *kh, *next;
+
+	llist_for_each_entry_safe(kh, next, llist_del_all(&kq->throttled),
+				  throttled_node)
+		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
+}
+
+/* How far a cgroup may be ahead of the others, in time. */
+static u64 kf_lead_ns(struct kf_queue *kq)
+{
+	return READ_ONCE(kq->lead_ns) ?: kf_clock_lead_ns(READ_ONCE(kq->gate.alone_ns));
+}
+
+/**
+ * kf_gate_publish - have dispatches see what the band says
+ * @kq: device; its band_lock is held
+ *
+ * Return: whether more may go than before, or how many are in flight may have been misread
+ * meanwhile. Then the caller calls kf_gate_open_up() once it holds no lock.
+ */
+bool kf_gate_publish(struct kf_queue *kq)
+{
+	struct kf_band *band = &kq->band;
+	unsigned int depth = kq->nr_places, was = kq->places.sb.depth;
+	bool is_open, was_open = kq->gate.is_open;
+
+	lockdep_assert_held(&kq->band_lock);
+
+	if ((!kq->is_shared || READ_ONCE(kq->rounds_ns)) && band->phase != KF_BAND_STEADY)
+		kf_band_end_probe(band, ktime_get_ns());
+	if (kq->is_shared && !READ_ONCE(kq->rounds_ns))
+		depth = min(depth, kf_band_ceiling(band));
+	is_open = !kq->is_shared || !kf_band_may_hold(band);
+	WRITE_ONCE(kq->gate.alone_ns, band->alone_ns);
+	WRITE_ONCE(kq->lead_bytes, kf_clock_lead_bytes(band->bytes_per_s, kf_lead_ns(kq),
+						       band->mean_cost_bytes));
+	if (band->phase != kq->gate.phase)
+		trace_kf_band(kq->dev, band);
+	WRITE_ONCE(kq->gate.phase, band->phase);
+	WRITE_ONCE(kq->gate.is_open, is_open);
+	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
+	/* A word that is full to its last bit is not safe while the map is resized. */
+	if (kq->places.sb.shift && !(depth & (BIT(kq->places.sb.shift) - 1)))
+		depth--;
+	if (depth != was)
+		sbitmap_queue_resize(&kq->places, depth);
+	return depth != was || (is_open && !was_open);
+}
+
+/**
+ * kf_probe_done - a request completed in a probe
+ * @kq: device
+ * @kind: from kf_kind()
+ * @cost_bytes: what it was charged
+ * @is_alone: no other was in flight when it was dispatched
+ * @io_ns: from dispatch to completion
+ *
+ * Called before its place comes back, in any context.
+ */
+void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
+		   bool is_alone, u64 io_ns)
+{
+	bool is_more = false;
+	unsigned long flags;
+	u64 now_ns;
+
+	spin_lock_irqsave(&kq->band_lock, flags);
+	now_ns = ktime_get_ns();
+	if (kq->band.phase != KF_BAND_STEADY) {
+		kq->has_probed = true;
+		if (kf_band_done(&kq->band, kind, cost_bytes, is_alone, io_ns, now_ns) ||
+		    kf_band_look(&kq->band, true, now_ns))
+			is_more = kf_gate_publish(kq);
+	}
+	spin_unlock_irqrestore(&kq->band_lock, flags);
+	if (is_more)
+		kf_gate_open_up(kq);
+}
+
+/**
+ * kf_gate_look - see what completed since the last look, and set the band by it
+ * @kq: device
+ * @sample: the differences of all CPUs' counts
+ * @was_idle: no request completed for some time since the last look
+ *
+ * Called from latency_work.
+ */
+void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle)
+{
+	struct kf_band *band = &kq->band;
+	bool is_more, may_probe;
+	unsigned int id;
+	u64 now_ns;
+
+	spin_lock_irq(&kq->band_lock);
+	now_ns = ktime_get_ns();
+	/* A discard may take seconds, and a probe waits for what is in flight. */
+	may_probe = kq->is_shared && !READ_ONCE(kq->rounds_ns) &&
+		    !sample->nr_done[KF_DISCARD];
+	WRITE_ONCE(kq->is_held, READ_ONCE(kq->saw_throttled) || !llist_empty(&kq->throttled));
+	if (kq->is_held)
+		band->was_held = true;
+	if (READ_ONCE(kq->saw_full))
+		band->was_full = true;
+	WRITE_ONCE(kq->saw_throttled, false);
+	WRITE_ONCE(kq->saw_full, false);
+	kf_band_give_up(band, now_ns);
+	if ((kq->has_probed || was_idle) && band->phase == KF_BAND_STEADY) {
+		/* What the sample has is partly of the probe, or of a time without requests. */
+		kq->has_probed = false;
+		kf_band_next_look(band, now_ns);
+	} else if (band->phase == KF_BAND_STEADY) {
+		for (id = 0; id < KF_NR_KINDS; id++)
+			kf_band_count(band, id, sample->nr_kind[id], 0);
+		band->done_bytes += (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
+		kf_band_look(band, may_probe, now_ns);
+	}
+	is_more = kf_gate_publish(kq);
+	spin_unlock_irq(&kq->band_lock);
+	if (is_more)
+		kf_gate_open_up(kq);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which of a cgroup's reads and direct writes goes first: the file write_wait_pct.
+ *
+ * Kyber lets reads pass where writes wait for tokens. Within a cgroup that keeps its
+ * requests outstanding this gains nothing: it has as many of them, and gets as much, so
+ * what its reads wait less its writes wait more. So they go in order of arrival, but
+ * for the writes of the page cache: there are hundreds of them, of 1 MiB.
+ */
+#include "kyber-fairness.h"
+#include "trace.h"
+
+/*
+ * A direct write: a program has as many of these outstanding as it chose to. The page
+ * cache sends as many as there are tags, and often of 1 MiB, whether a program waits for
+ * the file (fsync) or not. Writeback throttling tells them apart like this.
+ */
+static bool kf_is_direct_write(struct request *rq)
+{
+	return (rq->cmd_flags & (REQ_SYNC | REQ_IDLE)) == (REQ_SYNC | REQ_IDLE);
+}
+
+/**
+ * kf_order_deferred - which of a backlog's reads and writes has to wait for the other
+ * @kq: device
+ * @kb: backlog; the hardware context's lock is held
+ *
+ * Return: KF_READ or KF_WRITE; KF_NR_DOMAINS: neither. What is named here is not
+ * dispatched, so it is no other domain.
+ */
+enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb)
+{
+	u64 write_wait_pct = READ_ONCE(kq->write_wait_pct);
+	struct request *read, *write;
+	enum kf_domain_id deferred;
+	u64 now_ns;
+
+	read = list_first_entry_or_null(&kb->rqs[KF_READ], struct request,
+					queuelist);
+	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
+					 queuelist);
+	if (!read || !write || !kf_is_direct_write(write) || !write_wait_pct)
+		return KF_NR_DOMAINS;
+
+	now_ns = ktime_get_ns();
+	deferred = kf_write_goes_first(now_ns, read->start_time_ns,
+				       write->start_time_ns, write_wait_pct) ?
+		   KF_READ : KF_WRITE;
+	trace_kf_defer(kb, kf_domain_names[deferred], now_ns - read->start_time_ns,
+		       now_ns - write->start_time_ns);
+	return deferred;
+}

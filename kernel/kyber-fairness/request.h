@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What kyber-fairness keeps in a request. */
+#ifndef _KF_REQUEST_H
+#define _KF_REQUEST_H
+
+#include "kyber-fairness.h"
+
+/*
+ * A request's two words. priv[0], from the low end: place + 1, domain token + 1,
+ * whether it was alone in the device when it was dispatched, what it was charged in units
+ * of KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
+ * priv[1]: backlog.
+ */
+#define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
+#define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
+#define KF_RQ_COST_SHIFT	(KF_RQ_ALONE_SHIFT + 1)
+#define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
+#define KF_HELD_UNIT_SHIFT	16
+static_assert(BITS_PER_LONG == 64);
+
+static inline unsigned long kf_rq_word(struct request *rq)
+{
+	return (unsigned long)rq->elv.priv[0];
+}
+
+static inline struct kf_backlog *kf_rq_backlog(struct request *rq)
+{
+	return rq->elv.priv[1];
+}
+
+/* -1: it was not dispatched. */
+static inline int kf_rq_place(struct request *rq)
+{
+	return (int)(kf_rq_word(rq) & GENMASK(KF_PLACE_BITS - 1, 0)) - 1;
+}
+
+/* -1: it needed none. */
+static inline int kf_rq_token(struct request *rq)
+{
+	return (int)(kf_rq_word(rq) >> KF_RQ_TOKEN_SHIFT &
+		     GENMASK(KF_PLACE_BITS - 1, 0)) - 1;
+}
+
+static inline bool kf_rq_was_alone(struct request *rq)
+{
+	return kf_rq_word(rq) & BIT(KF_RQ_ALONE_SHIFT);
+}
+
+static inline u32 kf_rq_cost_bytes(struct request *rq)
+{
+	return (kf_rq_word(rq) >> KF_RQ_COST_SHIFT & GENMASK(KF_COST_BITS - 1, 0)) <<
+	       KF_COST_UNIT_SHIFT;
+}
+
+static inline u64 kf_rq_throttled_ns(struct request *rq)
+{
+	return (u64)(kf_rq_word(rq) >> KF_RQ_HELD_SHIFT) << KF_HELD_UNIT_SHIFT;
+}
+
+static inline void kf_rq_set(struct request *rq, int place, int token, bool was_alone,
+			     u32 cost_bytes, u64 throttled_ns)
+{
+	unsigned long units = cost_bytes >> KF_COST_UNIT_SHIFT;
+	unsigned long held = min_t(u64, throttled_ns >> KF_HELD_UNIT_SHIFT,
+				   ~0UL >> KF_RQ_HELD_SHIFT);
+
+	rq->elv.priv[0] = (void *)(held << KF_RQ_HELD_SHIFT |
+				   units << KF_RQ_COST_SHIFT |
+				   (unsigned long)was_alone << KF_RQ_ALONE_SHIFT |
+				   (unsigned long)(token + 1) << KF_RQ_TOKEN_SHIFT |
+				   (unsigned long)(place + 1));
+}
+
+#endif /* _KF_REQUEST_H */

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Arithmetic of weights, shares, tags and order: pure functions of their arguments.
+ * tests/share_kunit.c checks them.
+ *
+ * Units: costs are bytes, times nanoseconds. A share of the device is a fixed-point
+ * number, KF_SHARE_ONE for the whole device. Every division rounds down, so the shares
+ * of all cgroups never sum to more than one.
+ */
+#ifndef _KF_SHARE_H
+#define _KF_SHARE_H
+
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/time64.h>
+#include <linux/types.h>
+
+#define KF_SHARE_SHIFT	30
+#define KF_SHARE_ONE	0x40000000ULL	/* 2^KF_SHARE_SHIFT */
+
+/* What a request is taken to cost before one was seen, or if it moves no data. */
+#define KF_PAGE_BYTES	4096U
+
+#define KF_WEIGHT_MIN	1U
+#define KF_WEIGHT_DFL	100U
+#define KF_WEIGHT_MAX	10000U
+/* "sum": what the active children weigh together. No number can be this. */
+#define KF_WEIGHT_SUM	U32_MAX
+
+/**
+ * kf_share_of - share of one member of a level of the hierarchy
+ * @share: share of the parent, at most KF_SHARE_ONE
+ * @weight: weight of the member, at least 1
+ * @weight_sum: sum of the weights of the active members, at least @weight
+ *
+ * Return: the share, not 0: the smallest weight makes progress as well.
+ */
+static inline u64 kf_share_of(u64 share, u64 weight, u64 weight_sum)
+{
+	/*
+	 * The product has to fit. By rounding down the members lose at least what their
+	 * sum loses, so their shares still do not sum to more than one.
+	 */
+	while (weight_sum >= 1ULL << 34) {
+		weight >>= 1;
+		weight_sum >>= 1;
+	}
+	return weight_sum ? max_t(u64, div64_u64(share * weight, weight_sum), 1) : share;
+}
+
+/**
+ * struct kf_tally - one group in a walk over the active ones, which sums weights
+ * @walk: the walk that the others are of, counted from 1
+ * @weight: its weight when the walk came to it; a later change is for the next walk
+ * @sum: of the weights of its active children, and KF_WEIGHT_DFL for its own requests
+ */
+struct kf_tally {
+	u64 walk;
+	u32 weight;
+	u64 sum;
+};
+
+/**
+ * kf_tally_add - the weight of a group's active children grows
+ * @t: the group's
+ * @walk: this walk
+ * @weight: the group's weight now, or KF_WEIGHT_SUM
+ * @more: by what its children's weight grows
+ *
+ * Return: by what the weight of its parent's children grows: its own weight when the walk
+ * comes to it, then nothing. A group that weighs what its children do grows as they do.
+ */
+static inline u64 kf_tally_add(struct kf_tally *t, u64 walk, u32 weight, u64 more)
+{
+	bool is_first = t->walk != walk;
+
+	if (is_first) {
+		t->walk = walk;
+		t->weight = weight;
+		t->sum = 0;
+	}
+	/* The sum saturates, and then the parent's grows by no more than this one does. */
+	more = min_t(u64, more, U64_MAX - t->sum);
+	t->sum += more;
+	if (t->weight == KF_WEIGHT_SUM)
+		return more;
+	return is_first ? t->weight : 0;
+}
+
+/* What a group weighs among its siblings, in the walk that its tally is of. */
+static inline u64 kf_tally_weight(const struct kf_tally *t)
+{
+	return t->weight == KF_WEIGHT_SUM ? t->sum : t->weight;
+}
+
+/**
+ * kf_share_among - share of one of several cgroups that have less than the device
+ * @share: its share of the device
+ * @shares: the sum of theirs; 0: not known, it has the device
+ */
+static inline u64 kf_share_among(u64 share, u64 shares)
+{
+	if (share >= shares)
+		return KF_SHARE_ONE;
+	return div64_u64(share << KF_SHARE_SHIFT, shares);
+}
+
+/**
+ * kf_requests_for - a share in requests, comparable among cgroups only
+ * @share: the cgroup's share of what is shared
+ * @cost_bytes: what a request of it is charged on the mean
+ */
+static inline u64 kf_requests_for(u64 share, u64 cost_bytes)
+{
+	return div64_u64(share << 20, max_t(u64, cost_bytes, 1));
+}
+
+/**
+ * kf_request_share - a cgroup's share of the requests in flight, not 0
+ * @requests: from kf_requests_for()
+ * @requests_sum: the sum of all cgroups'
+ *
+ * Of two cgroups with the same share of bytes, one that sends 4 KiB has 32 of 33
+ * requests, and one that sends 128 KiB the other.
+ */
+static inline u64 kf_request_share(u64 requests, u64 requests_sum)
+{
+	requests = min_t(u64, requests, requests_sum);
+	/* Sane products; what is less than a 2^20th counts as that. */
+	while (requests_sum >= 1ULL << 34) {
+		requests >>= 1;
+		requests_sum >>= 1;
+	}
+	return max_t(u64, div64_u64(requests << KF_SHARE_SHIFT,
+				    max_t(u64, requests_sum, 1)),
+		     KF_SHARE_ONE >> 20);
+}
+
+/* Moves the mean cost of a request by a sixteenth of the difference. */
+static inline u32 kf_mean_cost_bytes(u32 mean_bytes, u32 cost_bytes)
+{
+	return mean_bytes + ((s32)(cost_bytes - mean_bytes) >> 4);
+}
+
+/**
+ * kf_own_tags - scheduler tags that a cgroup may hold whatever the others want
+ * @nr_tags: tags there are
+ * @share: the cgroup's share
+ *
+ * Tags go to whichever submitter asks next. Without a limit the throttled cgroups
+ * fill all tags with requests that may not be dispatched, and the cgroup that may
+ * go finds none. So a cgroup may hold its share of the tags, and more while half of
+ * all are free: the scheduler has twice the device's tags or more, so a cgroup that
+ * is active but does not use its share does not keep the device from the others.
+ */
+#define KF_TAGS_MIN	2
+
+static inline u32 kf_own_tags(u32 nr_tags, u64 share)
+{
+	u64 own = (nr_tags * share + KF_SHARE_ONE / 2) >> KF_SHARE_SHIFT;
+
+	return max_t(u32, own, KF_TAGS_MIN);
+}
+
+/**
+ * kf_write_goes_first - which of a cgroup's oldest read and write goes
+ * @now_ns: ktime_get_ns()
+ * @read_ns: when the read came
+ * @write_ns: when the write came
+ * @pct: a write goes once it has waited for so many percent of the read's wait; 100: in
+ *	order of arrival; 0..10000
+ */
+static inline bool kf_write_goes_first(u64 now_ns, u64 read_ns, u64 write_ns, u64 pct)
+{
+	u64 read_wait_ns = now_ns > read_ns ? now_ns - read_ns : 0;
+	u64 write_wait_ns = now_ns > write_ns ? now_ns - write_ns : 0;
+
+	/* More than days does not fit, and makes no difference. */
+	return min_t(u64, write_wait_ns, 1ULL << 50) * 100 >=
+	       min_t(u64, read_wait_ns, 1ULL << 50) * pct;
+}
+
+#endif /* _KF_SHARE_H */
