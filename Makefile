@@ -57,7 +57,7 @@ build: build/qemu-clock.so ## build the programs, build/isolio and build/isolio-
 	go build -ldflags="-w -X isolio/internal/cli.Version=$(VERSION)" -o build/ ./cmd/isolio ./cmd/isolio-lab
 	go build -o build/isolio-guest ./cmd/isolio-guest
 
-build/qemu-clock.so: internal/lab/clock/qemu-clock.c
+build/qemu-clock.so: internal/lab/vm/clock/qemu-clock.c
 	@mkdir -p build
 	gcc -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC -o $@ $<
 
@@ -71,17 +71,20 @@ modules-arm64: build ## compile the modules for arm64 as well, with Debian's cro
 libaps: build ## build libaps, its tests and its engines for fio, for the lab and for KERNEL
 	@for line in $(lines); do scripts/libaps $$line || exit 1; done
 
+programs: ## get what containers of experiments run in place of fio (PostgreSQL, SQLite, RocksDB, tar), for the lab and KERNEL (needs root)
+	@for line in $(lines); do scripts/programs $$line || exit 1; done
+
 demo: ## set up, build, and show four containers sharing a disk by weight
 	@$(MAKE) --no-print-directory setup KERNEL=6.1
 	@$(MAKE) --no-print-directory modules KERNEL=6.1
 	build/isolio lab $(DEMO) --cases depth-32,reference --report build/report-rand-read.html
 	@echo "The page with the plots: build/report-rand-read.html"
 
-lab: modules libaps qemu ## run every experiment in experiments/ and check what it expects
+lab: modules libaps programs qemu ## run every experiment in experiments/ and check what it expects
 	scripts/lab
 
 results: ## measure anew what is older than its sources: ONLY='kf-*' for some; an interrupted run goes on with the next
-	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps qemu KERNEL=$$line || exit 1; done
+	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps programs qemu KERNEL=$$line || exit 1; done
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
 docs: ## fill the tables and plots of README and docs/ with results/
@@ -136,6 +139,10 @@ test-containers: ## test weights of real containers, of crun and runc, on a boot
 	scripts/containers $(KERNEL)
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
+
+test-nri: build ## test the daemon against Debian 13's containerd in a chroot: pods before and after it, restarts of both; needs root, 15 s
+	scripts/containerd
+	cd tests/nri && go vet . ./pause && go test -count=1 -v .
 
 test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 13): packages, DKMS, doctor, podman, shares; half an hour
 	@$(MAKE) --no-print-directory setup deb guest-tests
@@ -203,6 +210,6 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/man build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps demo lab test test-c test-go test-vm guest-tests test-containers test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean
+.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean

@@ -11,12 +11,13 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 func main() {
-	if !lab.InGuest() {
+	if !vm.InGuest() {
 		fmt.Fprintln(os.Stderr, "isolio-guest: runs in the lab's VMs only: see `isolio lab --help`")
 		os.Exit(failure.Usage)
 	}
-	os.Exit(lab.GuestMain())
+	os.Exit(vm.GuestMain(lab.Engine))
 }

@@ -15,6 +15,9 @@ const (
 	Failed      = 1 // tried and failed, or an expectation was not met
 	Usage       = 2 // bad input: nothing was started
 	Unsupported = 3 // this machine or kernel cannot do it
+	// Config is bad input of a service, EX_CONFIG of sysexits.h. A Go program that
+	// crashes ends with 2, so a service manager could not tell that from Usage.
+	Config = 78
 )
 
 // marked is an error with the exit code it deserves.

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"isolio/internal/lab/result"
+	"isolio/internal/lab/vm"
 )
 
 // finished keeps the results of an experiment's finished contenders, so that a run that
@@ -24,16 +25,16 @@ import (
 // another's is not taken for it.
 type finished struct {
 	dir  string
-	base []byte // the sum of what all of the experiment's VMs have
+	base []byte // the sum of what the VMs with one image have
 }
 
-// newFinished sums up what the VMs of an experiment have in common.
-func newFinished(dir string, img *image, k *Kernel) (*finished, error) {
+// newFinished sums up what the VMs with an image have in common.
+func newFinished(dir string, img *vm.Image, k *vm.Kernel) (*finished, error) {
 	sum := sha256.New()
-	if err := json.NewEncoder(sum).Encode(img.modules); err != nil {
+	if err := json.NewEncoder(sum).Encode(img.Modules); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	for _, file := range []string{img.file, k.Vmlinuz} {
+	for _, file := range []string{img.File, k.Vmlinuz} {
 		if err := sumFile(sum, file); err != nil {
 			return nil, err
 		}
@@ -55,14 +56,14 @@ func sumFile(sum io.Writer, file string) error {
 
 // file is where the result of a contender is, measured in a VM that QEMU with the
 // version line boots.
-func (f *finished) file(c contender, vm *VM, qemu string) (string, error) {
+func (f *finished) file(c contender, m *vm.VM, qemu string) (string, error) {
 	parts, err := json.Marshal(struct {
-		Payload Payload
+		Payload vm.Payload
 		WorkMiB int
 		CPUs    int
 		Args    []string
 		QEMU    string
-	}{vm.Payload, vm.WorkMiB, vm.CPUs, vm.Args, qemu})
+	}{m.Payload, m.WorkMiB, m.CPUs, m.Args, qemu})
 	if err != nil {
 		return "", fmt.Errorf("lab: %w", err)
 	}
@@ -103,9 +104,9 @@ func (f *finished) save(file string, run *result.Run) error {
 	return nil
 }
 
-// clear removes what was kept.
-func (f *finished) clear() error {
-	if err := os.RemoveAll(f.dir); err != nil {
+// clearFinished removes what was kept in dir.
+func clearFinished(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
 	return nil

@@ -15,17 +15,16 @@ import (
 	"isolio/internal/lab/experiment"
 )
 
-// engineEnv marks the process that runs an experiment in the guest; with the
-// value engineTree the one that runs the payload beside a distribution's init.
+// Guest paths that host and guest agree on.
 const (
-	engineEnv  = "ISOLIO_GUEST_ENGINE"
-	engineTree = "tree"
+	guestExperiment = "/isolio/experiment.toml"
+	guestEngines    = "/isolio/fio" // libaps' engines
 )
 
-// engineMain is the payload of a contender's VM: the experiment in the
+// Engine is the payload of a contender's VM: the experiment in the
 // initramfs, under the scheduler named by the first argument, in the case named
 // by the second ("" where the experiment lists none).
-func engineMain(args []string) int {
+func Engine(args []string) int {
 	if len(args) != 3 {
 		fmt.Fprintf(os.Stderr, "isolio: engine: got %d arguments, want the scheduler and the case\n", len(args)-1)
 		return failure.Usage

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 
+// Package lab runs experiments in virtual machines in virtual time, one for each
+// contender in each case, and merges what they measured. Package vm boots them; in them
+// Engine runs one contender.
 package lab
 
 import (
@@ -23,6 +26,7 @@ import (
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/fio"
 	"isolio/internal/lab/result"
+	"isolio/internal/lab/vm"
 )
 
 // Options say where and how the lab runs an experiment.
@@ -109,6 +113,9 @@ const (
 	// cacheMiB is for what a file system has in memory: pages that are read, and
 	// those to be written, which may be a fifth of what is free.
 	cacheMiB = 512
+	// programMiB is for a command and what its setup left running, such as a server with a
+	// process for each connection.
+	programMiB = 128
 	// slack is what setting up, waiting for the last request and cleaning up
 	// may take on the guest's clock besides the load's own time.
 	slack = 3 * time.Minute
@@ -118,26 +125,19 @@ const (
 // a time, runs the engine in it, and merges what they measured. progress is called from one
 // goroutine at a time; it may be nil. If a VM fails, the others are stopped.
 func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress func(bench.Progress)) (*result.Document, error) {
-	vm, err := opts.vm(x)
+	m, err := opts.machine(x)
 	if err != nil {
 		return nil, err
 	}
-	dir, done, err := workDir(opts.Keep)
+	dir, done, err := vm.WorkDir(opts.Keep)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	base := filepath.Join(dir, "base.cpio")
-	defer os.Remove(base)
-	img, err := vm.image(base)
-	if err != nil {
+	g := &group{opts: opts, experiment: x, base: m, dir: dir, began: time.Now(), progress: progress}
+	defer g.removeImages()
+	if err := g.makeImages(); err != nil {
 		return nil, err
-	}
-	g := &group{opts: opts, experiment: x, vm: vm, image: img, dir: dir, began: time.Now(), progress: progress}
-	if opts.Finished != "" {
-		if g.finished, err = newFinished(filepath.Join(opts.Finished, x.Name), img, vm.Kernel); err != nil {
-			return nil, err
-		}
 	}
 	runs, err := g.all(ctx)
 	if kept := int(g.kept.Load()); err != nil && kept > 0 {
@@ -147,39 +147,78 @@ func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress f
 		return nil, err
 	}
 	doc, err := result.Merge(x, runs)
-	if err != nil || g.finished == nil {
+	if err != nil || opts.Finished == "" {
 		return doc, err
 	}
-	return doc, g.finished.clear()
+	return doc, clearFinished(g.finishedDir())
 }
 
-// vm is the machine for any of the experiment's contenders, without what
-// depends on the case.
-func (o Options) vm(x *experiment.Experiment) (VM, error) {
-	kernel, err := OpenKernel(o.Build, o.Line)
+// machine is the VM for any of the experiment's contenders, without the project's
+// modules and what depends on the case.
+func (o Options) machine(x *experiment.Experiment) (vm.VM, error) {
+	kernel, err := vm.OpenKernel(o.Build, o.Line)
 	if err != nil {
-		return VM{}, err
-	}
-	modules, err := o.modules(x)
-	if err != nil {
-		return VM{}, err
+		return vm.VM{}, err
 	}
 	engines, err := built(kernel, x)
 	if err != nil {
-		return VM{}, err
+		return vm.VM{}, err
 	}
-	return VM{
+	m := vm.VM{
 		Kernel: kernel, Init: o.Guest(),
 		Programs: programs(x),
 		Built:    engines,
 		Stock:    stock(x),
-		Extra:    modules,
-		Payload: Payload{
-			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", engineEnv + "=1"},
+		Payload: vm.Payload{
+			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", vm.EngineEnv + "=1"},
 			Data: map[string][]byte{guestExperiment: x.Source},
 		},
 		Stall: o.Stall,
-	}, nil
+	}
+	if x.UsesPrograms() {
+		err = o.addCommands(x, &m)
+	}
+	return m, err
+}
+
+// Users that the guest knows by name: some programs want one. Commands run as nobody.
+const (
+	guestUsers  = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"
+	guestGroups = "root:x:0:\nnogroup:x:65534:\n"
+)
+
+// addCommands adds the programs that containers run in place of fio.
+func (o Options) addCommands(x *experiment.Experiment, m *vm.VM) error {
+	if err := m.Kernel.OpenPrograms(o.Build); err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	m.FromPrograms = true
+	add := func(name string) error {
+		if slices.Contains(m.Programs, name) {
+			return nil
+		}
+		m.Programs = append(m.Programs, name)
+		return m.Kernel.HasProgram(name)
+	}
+	for i := range x.Cases {
+		for _, t := range x.Cases[i].Containers {
+			if t.Program == nil {
+				continue
+			}
+			for _, words := range t.Program.All() {
+				if err := add(words[0]); err != nil {
+					return fmt.Errorf("lab: container %s: command %s: %w", t.Name, words[0], err)
+				}
+			}
+		}
+	}
+	for _, name := range x.Programs {
+		if err := add(name); err != nil {
+			return fmt.Errorf("lab: programs: %s: %w", name, err)
+		}
+	}
+	m.Payload.Data["/etc/passwd"], m.Payload.Data["/etc/group"] = []byte(guestUsers), []byte(guestGroups)
+	return nil
 }
 
 // filesystems are those that the experiment's cases have on their disks.
@@ -212,7 +251,7 @@ func hasMembers(x *experiment.Experiment) bool {
 }
 
 // built are libaps' engines for fio, if a container has one.
-func built(kernel *Kernel, x *experiment.Experiment) (map[string]string, error) {
+func built(kernel *vm.Kernel, x *experiment.Experiment) (map[string]string, error) {
 	if !x.UsesLibaps() {
 		return nil, nil
 	}
@@ -232,27 +271,20 @@ func stock(x *experiment.Experiment) []string {
 	return slices.Concat(stockModules, filesystems(x))
 }
 
-// modules are the project's modules to load. All schedulers, whether this
-// experiment compares them or not: so a contender's result does not depend on
-// who the others are. modeldisk only where a case has such a disk.
-func (o Options) modules(x *experiment.Experiment) ([]string, error) {
+// modules are the files of the named modules of the project, as Experiment.ModulesIn has them.
+func (o Options) modules(names []string) (files []string, err error) {
 	dir := filepath.Join(o.Build, "modules", o.Line)
-	all, err := filepath.Glob(filepath.Join(dir, "*.ko"))
-	if err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
+	for _, name := range names {
+		if name != experiment.ModelDisk {
+			name += "-iosched"
+		}
+		file := filepath.Join(dir, name+".ko")
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("lab: %w; `make modules KERNEL=%s` builds it", err, o.Line)
+		}
+		files = append(files, file)
 	}
-	isDisk := func(file string) bool { return moduleName(file) == experiment.ModelDisk }
-	modules := slices.DeleteFunc(slices.Clone(all), isDisk)
-	wanted := slices.ContainsFunc(x.Cases, func(k experiment.Case) bool { return k.Device.Kind == experiment.ModelDisk })
-	what := "no module"
-	if wanted {
-		modules = slices.Concat(modules, slices.DeleteFunc(all, func(file string) bool { return !isDisk(file) }))
-		what = "no modeldisk.ko"
-	}
-	if len(modules) == 0 || wanted && !isDisk(modules[len(modules)-1]) {
-		return nil, fmt.Errorf("lab: %s: %s; `make modules KERNEL=%s` builds it", dir, what, o.Line)
-	}
-	return modules, nil
+	return files, nil
 }
 
 // workMiB is what a case needs of the guest's memory: for the kernel, fio, and
@@ -260,6 +292,10 @@ func (o Options) modules(x *experiment.Experiment) ([]string, error) {
 func workMiB(k *experiment.Case) int {
 	need := kernelMiB
 	for _, t := range k.Containers {
+		if t.Program != nil {
+			need += programMiB
+			continue
+		}
 		jobs := t.Job.Count("numjobs", 1) * t.Members()
 		need += processMiB + jobMiB*min(jobs, fewJobs) + manyMiB*max(0, jobs-fewJobs) // fio itself, and a process a job
 	}
@@ -279,16 +315,68 @@ func workMiB(k *experiment.Case) int {
 type group struct {
 	opts       Options
 	experiment *experiment.Experiment
-	vm         VM
-	image      *image
+	base       vm.VM                    // of all contenders
+	images     map[string]*modulesImage // by modulesKey
 	dir        string
 	began      time.Time
-	finished   *finished // nil: nothing is kept
 	kept       atomic.Int32
 
 	mu       sync.Mutex // progress
 	progress func(bench.Progress)
 }
+
+// modulesImage is an image with some of the project's modules.
+type modulesImage struct {
+	*vm.Image
+	extra    []string  // the modules' files
+	finished *finished // nil: nothing is kept
+}
+
+func modulesKey(names []string) string { return strings.Join(names, " ") }
+
+// imageOf is the image of a contender. It has the modules that this one needs, and no
+// other of the project's: the result depends on those alone.
+func (g *group) imageOf(c contender) *modulesImage {
+	return g.images[modulesKey(g.experiment.ModulesIn(c.of, c.scheduler))]
+}
+
+// makeImages makes those of all contenders, one for those with the same modules.
+func (g *group) makeImages() (err error) {
+	g.images = map[string]*modulesImage{}
+	for _, c := range g.contenders() {
+		names := g.experiment.ModulesIn(c.of, c.scheduler)
+		key := modulesKey(names)
+		if g.images[key] != nil {
+			continue
+		}
+		img := &modulesImage{}
+		m := g.base
+		if m.Extra, err = g.opts.modules(names); err != nil {
+			return err
+		}
+		img.extra = m.Extra
+		if img.Image, err = m.Image(filepath.Join(g.dir, fmt.Sprintf("base-%d.cpio", len(g.images)))); err != nil {
+			return err
+		}
+		g.images[key] = img
+		if g.opts.Finished == "" {
+			continue
+		}
+		if img.finished, err = newFinished(g.finishedDir(), img.Image, g.base.Kernel); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) removeImages() {
+	for _, img := range g.images {
+		os.Remove(img.File)
+	}
+}
+
+// finishedDir is where results of finished contenders stay.
+func (g *group) finishedDir() string { return filepath.Join(g.opts.Finished, g.experiment.Name) }
 
 func (g *group) report(p bench.Progress) {
 	g.mu.Lock()
@@ -345,13 +433,13 @@ func (g *group) contenders() []contender {
 	return all
 }
 
-// boot boots the VM, and once more if it hung before its init began: QEMU 10.0 with
+// bootTwice boots the VM, and once more if it hung before its init began: QEMU 10.0 with
 // 8 CPUs does that, now and then, where the kernel is about to start the second. There
 // is nothing of a result yet, and one VM is like another.
-func (g *group) boot(ctx context.Context, vm VM, dir string, on func(Event)) (out *Outcome, err error) {
+func (img *modulesImage) bootTwice(ctx context.Context, m vm.VM, dir string, on func(vm.Event)) (out *vm.Outcome, err error) {
 	for range 2 {
-		out, err = g.image.boot(ctx, vm, dir, on)
-		var fail *Failure
+		out, err = img.Boot(ctx, m, dir, on)
+		var fail *vm.Failure
 		if !errors.As(err, &fail) || !fail.Unborn {
 			break
 		}
@@ -365,19 +453,15 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	if err = ctx.Err(); err != nil {
 		return run, err
 	}
-	vm := g.contenderVM(c)
-	if g.finished == nil {
-		return g.measure(ctx, c, vm)
+	m, finished := g.contenderVM(c), g.imageOf(c).finished
+	if finished == nil {
+		return g.measure(ctx, c, m)
 	}
-	qemu, err := vm.Kernel.qemuCommand(ctx, vm.CPUs, false)
+	version, err := m.Kernel.QEMUVersion(ctx, m.CPUs)
 	if err != nil {
 		return run, err
 	}
-	version, err := qemuVersionLine(ctx, qemu[len(qemu)-1])
-	if err != nil {
-		return run, err
-	}
-	file, err := g.finished.file(c, &vm, version)
+	file, err := finished.file(c, &m, version)
 	if err != nil {
 		return run, err
 	}
@@ -388,36 +472,42 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 			return run, err
 		}
 	}
-	if run, err = g.measure(ctx, c, vm); err != nil {
+	if run, err = g.measure(ctx, c, m); err != nil {
 		return run, err
 	}
-	if err = g.finished.save(file, &run); err == nil {
+	if err = finished.save(file, &run); err == nil {
 		g.kept.Add(1)
 	}
 	return run, err
 }
 
 // contenderVM is the VM of a contender, without what differs from run to run.
-func (g *group) contenderVM(c contender) VM {
-	vm := g.vm
-	vm.Payload.Argv = []string{guestInit, c.scheduler, c.of.Name}
-	vm.WorkMiB = workMiB(c.of)
-	vm.CPUs = c.of.CPUs
-	vm.Limit = time.Duration((c.of.RampS+c.of.DurationS)*float64(time.Second)) + slack
-	return vm
+func (g *group) contenderVM(c contender) vm.VM {
+	m := g.base
+	m.Extra = g.imageOf(c).extra
+	m.Payload.Argv = []string{vm.Command, c.scheduler, c.of.Name}
+	m.WorkMiB = workMiB(c.of)
+	m.CPUs = c.of.CPUs
+	m.Limit = time.Duration((c.of.RampS+c.of.DurationS)*float64(time.Second)) + slack
+	for _, t := range c.of.Containers {
+		if t.Program != nil {
+			m.Limit += time.Duration(len(t.Program.Setup)) * bench.SetupLimit
+		}
+	}
+	return m
 }
 
 // measure runs a contender in its VM.
-func (g *group) measure(ctx context.Context, c contender, vm VM) (run result.Run, err error) {
+func (g *group) measure(ctx context.Context, c contender, m vm.VM) (run result.Run, err error) {
 	if g.opts.Timeout > 0 {
-		vm.Timeout = max(time.Millisecond, g.opts.Timeout-time.Since(g.began))
+		m.Timeout = max(time.Millisecond, g.opts.Timeout-time.Since(g.began))
 	}
 	dir := filepath.Join(g.dir, c.of.Name, c.scheduler)
 	if err = os.MkdirAll(dir, 0o755); err != nil {
 		return run, fmt.Errorf("lab: %w", err)
 	}
 	if g.opts.Keep != "" {
-		vm.Keep = dir
+		m.Keep = dir
 	} else {
 		defer os.RemoveAll(dir)
 	}
@@ -425,12 +515,12 @@ func (g *group) measure(ctx context.Context, c contender, vm VM) (run result.Run
 	begin := bench.Progress{Case: c.of.Name, Scheduler: c.scheduler, Phase: PhaseBoot}
 	g.report(begin)
 	var got report
-	out, err := g.boot(ctx, vm, dir, func(ev Event) {
-		if ev.Kind == EventData {
+	out, err := g.imageOf(c).bootTwice(ctx, m, dir, func(ev vm.Event) {
+		if ev.Kind == vm.EventData {
 			g.report(got.take(ev.Data, begin))
 		}
 	})
-	var fail *Failure
+	var fail *vm.Failure
 	switch {
 	case errors.As(err, &fail):
 		fail.Reason = label + ": " + fail.Reason
@@ -440,7 +530,7 @@ func (g *group) measure(ctx context.Context, c contender, vm VM) (run result.Run
 	case got.Error != "":
 		return run, failure.WithCode(fmt.Errorf("lab: %s%s", result.Label(c.of.Name, got.Error), diskSays(out.Log)), max(1, out.Code))
 	case out.Code != 0 || got.Run == nil:
-		return run, out.failure(fmt.Sprintf("%s: the engine ended without a result (exit status %d)", label, out.Code), vm.Keep)
+		return run, out.Failure(fmt.Sprintf("%s: the engine ended without a result (exit status %d)", label, out.Code), m.Keep)
 	}
 	return *got.Run, nil
 }

@@ -17,6 +17,8 @@ import (
 	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/lab/vm"
+	"isolio/internal/lab/vm/vmtest"
 )
 
 const testExperiment = `
@@ -46,28 +48,35 @@ weight = 100
 // is the script, which finds the contender's name in $scheduler.
 func fakeLab(t *testing.T, script string) (Options, *experiment.Experiment) {
 	t.Helper()
-	vm, _ := fakeQemu(t, `scheduler=$(basename $(dirname "$console")); : >"$console"`+"\n"+script)
+	init, _ := vmtest.QEMU(t, `scheduler=$(basename $(dirname "$console")); : >"$console"`+"\n"+script)
 	build := t.TempDir()
 	dir := filepath.Join(build, "kernel/6.1")
 	must(t, os.MkdirAll(dir, 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "release"), []byte("6.1-test\n"), 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "vmlinuz"), nil, 0o644))
-	root := string(vm.Kernel.root)
+	root := vmtest.ModuleRoot(t)
 	must(t, os.Symlink(root, filepath.Join(dir, "root")))
-	must(t, os.Symlink(anyLibrary(t), filepath.Join(build, clockLibrary)))
+	must(t, os.Symlink(anyLibrary(t), filepath.Join(build, vm.ClockLibrary)))
 	for _, program := range []string{"fio", "sh"} {
-		elfFile{needed: []string{}}.write(t, filepath.Join(root, "usr/bin", program))
+		vmtest.ELF{Needed: []string{}}.Write(t, filepath.Join(root, "usr/bin", program))
 	}
 	for _, name := range []string{"bfq.ko", "kyber-iosched.ko.xz"} {
-		elfFile{}.write(t, filepath.Join(root, "usr/lib/modules/6.1-test/kernel/block", name))
+		vmtest.ELF{}.Write(t, filepath.Join(root, "usr/lib/modules/6.1-test/kernel/block", name))
 	}
 	for _, name := range []string{"fs/configfs.ko", "lib/base.ko", "lib/mid.ko", "drivers/null_blk.ko"} {
-		elfFile{}.write(t, filepath.Join(root, "usr/lib/modules/6.1-test/kernel", name))
+		vmtest.ELF{}.Write(t, filepath.Join(root, "usr/lib/modules/6.1-test/kernel", name))
 	}
-	elfFile{modinfo: []string{"depends="}}.write(t, filepath.Join(build, "modules/6.1/kyber-fairness-iosched.ko"))
+	vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(build, "modules/6.1/kyber-fairness-iosched.ko"))
 	x, err := experiment.Parse("t.toml", []byte(testExperiment))
 	must(t, err)
-	return Options{Build: build, Line: "6.1", Init: vm.Init, Jobs: 2}, x
+	return Options{Build: build, Line: "6.1", Init: init, Jobs: 2}, x
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // anyLibrary is one that any program can be started with: it has it anyway.
@@ -169,7 +178,7 @@ func TestRunStopsAtFailure(t *testing.T) {
 		esac`)
 	began := time.Now()
 	_, err := Run(context.Background(), opts, x, nil)
-	var fail *Failure
+	var fail *vm.Failure
 	if !errors.As(err, &fail) || !strings.HasPrefix(fail.Reason, "kyber: the guest's kernel complained") {
 		t.Errorf("error %v", err)
 	}
@@ -199,7 +208,7 @@ func TestRunBootsAgain(t *testing.T) {
 				fi`+goodRun)
 			opts.Jobs, opts.Stall = 1, 2*time.Second
 			_, err := Run(context.Background(), opts, x, nil)
-			var fail *Failure
+			var fail *vm.Failure
 			switch {
 			case c.reason == "" && err != nil:
 				t.Error(err)
@@ -231,7 +240,7 @@ func TestRunWithoutResult(t *testing.T) {
 		event '{"event":"output","line":"panic: nil map"}'
 		event '{"event":"exit","code":2}'`)
 	_, err := Run(context.Background(), opts, x, nil)
-	var fail *Failure
+	var fail *vm.Failure
 	if !errors.As(err, &fail) || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "nil map") {
 		t.Errorf("error %v", err)
 	}
@@ -241,7 +250,7 @@ func TestRunTimeout(t *testing.T) {
 	opts, x := fakeLab(t, `while :; do event '{"event":"beat"}'; sleep 0.1; done`)
 	opts.Timeout = 500 * time.Millisecond
 	_, err := Run(context.Background(), opts, x, nil)
-	var fail *Failure
+	var fail *vm.Failure
 	if !errors.As(err, &fail) || !strings.Contains(fail.Reason, "did not finish within") {
 		t.Errorf("error %v", err)
 	}
@@ -252,7 +261,7 @@ func TestRunCases(t *testing.T) {
 	opts, _ := fakeLab(t, `case=$(basename $(dirname $(dirname "$console")))
 		event '{"event":"data","data":{"run":{"case":"'$case'","scheduler":"'$scheduler'","total_bytes_per_s":100}}}'
 		event '{"event":"exit","code":0}'`)
-	elfFile{modinfo: []string{"depends="}}.write(t, filepath.Join(opts.Build, "modules/6.1/modeldisk.ko"))
+	vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(opts.Build, "modules/6.1/modeldisk.ko"))
 	opts.Keep = filepath.Join(t.TempDir(), "kept")
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(modelDiskCases, `name = "large"`, "name = \"large\"\nschedulers = [\"none\"]", 1)))
 	must(t, err)
@@ -294,31 +303,44 @@ func TestWorkMiB(t *testing.T) {
 	}
 }
 
-// modeldisk is loaded where there is such a disk, and only there.
-func TestModules(t *testing.T) {
-	opts, plain := fakeLab(t, goodRun)
-	modelled, err := experiment.Parse("t.toml", []byte(modelDiskCases))
+// A contender's image has the modules that it needs, and none of another's: its result
+// does not depend on those.
+func TestModulesOfContenders(t *testing.T) {
+	opts, _ := fakeLab(t, goodRun)
+	x, err := experiment.Parse("t.toml", []byte(strings.Replace(modelDiskCases, `"none", "bfq"`, `"none", "bfq", "kyber-fairness", "rsd"`, 1)))
 	must(t, err)
-	if _, err := opts.modules(modelled); err == nil || !strings.Contains(err.Error(), "no modeldisk.ko; `make modules KERNEL=6.1` builds it") {
-		t.Errorf("without the module: %v", err)
-	}
-	elfFile{}.write(t, filepath.Join(opts.Build, "modules/6.1/modeldisk.ko"))
-	elfFile{}.write(t, filepath.Join(opts.Build, "modules/6.1/zz-iosched.ko"))
-	for _, tt := range []struct {
-		x    *experiment.Experiment
-		want string
-	}{
-		{plain, "kyber-fairness-iosched.ko zz-iosched.ko"},
-		{modelled, "kyber-fairness-iosched.ko zz-iosched.ko modeldisk.ko"},
-	} {
-		files, err := opts.modules(tt.x)
-		must(t, err)
-		var names []string
-		for _, file := range files {
-			names = append(names, filepath.Base(file))
+	base, err := opts.machine(x)
+	must(t, err)
+	g := &group{opts: opts, experiment: x, base: base, dir: t.TempDir()}
+	for _, missing := range []string{"modeldisk", "rsd-iosched"} {
+		if err := g.makeImages(); err == nil || !strings.Contains(err.Error(), "modules/6.1/"+missing+".ko") || !strings.Contains(err.Error(), "`make modules KERNEL=6.1` builds it") {
+			t.Errorf("without %s: %v", missing, err)
 		}
-		if got := strings.Join(names, " "); got != tt.want {
-			t.Errorf("modules %s, want %s", got, tt.want)
+		vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(opts.Build, "modules/6.1", missing+".ko"))
+	}
+	must(t, g.makeImages())
+	if len(g.images) != 3 {
+		t.Errorf("%d images, want 3: of kyber-fairness, of rsd, and of the rest", len(g.images))
+	}
+	for _, tt := range []struct{ scheduler, want string }{
+		{"none", "modeldisk.ko"}, {"bfq", "modeldisk.ko"}, {"kyber-fairness", "kyber-fairness-iosched.ko modeldisk.ko"}, {"rsd", "rsd-iosched.ko modeldisk.ko"},
+	} {
+		img := g.imageOf(contender{&x.Cases[0], tt.scheduler})
+		text, err := os.ReadFile(img.File)
+		must(t, err)
+		var loaded []string
+		for _, m := range img.Modules {
+			if name := filepath.Base(m.Path); strings.Contains(name, "iosched") && !strings.HasPrefix(name, "kyber-iosched") || name == "modeldisk.ko" {
+				loaded = append(loaded, name)
+			}
+		}
+		if got := strings.Join(loaded, " "); got != tt.want {
+			t.Errorf("%s loads %s, want %s", tt.scheduler, got, tt.want)
+		}
+		for _, name := range []string{"kyber-fairness-iosched.ko", "rsd-iosched.ko", "modeldisk.ko"} {
+			if has := strings.Contains(string(text), vm.ModuleDir[1:]+"/"+name); has != strings.Contains(tt.want, name) {
+				t.Errorf("%s: the image has %s: %t", tt.scheduler, name, has)
+			}
 		}
 	}
 }
@@ -327,7 +349,7 @@ func TestModules(t *testing.T) {
 // must have been built.
 func TestEnginesOfLibaps(t *testing.T) {
 	opts, plain := fakeLab(t, goodRun)
-	kernel, err := OpenKernel(opts.Build, opts.Line)
+	kernel, err := vm.OpenKernel(opts.Build, opts.Line)
 	must(t, err)
 	if got, err := built(kernel, plain); got != nil || err != nil {
 		t.Errorf("without: %v, %v", got, err)
@@ -337,9 +359,11 @@ func TestEnginesOfLibaps(t *testing.T) {
 	if _, err := built(kernel, x); err == nil || !strings.Contains(err.Error(), "`make libaps KERNEL=6.1` makes it") {
 		t.Errorf("not built: %v", err)
 	}
-	out := filepath.Join(string(kernel.root), "isolio/libaps/out")
+	root, err := filepath.EvalSymlinks(filepath.Join(opts.Build, "kernel/6.1/root"))
+	must(t, err)
+	out := filepath.Join(root, "isolio/libaps/out")
 	for _, file := range []string{"fio-aps.so", "fio-compute.so"} {
-		elfFile{needed: []string{}}.write(t, filepath.Join(out, file))
+		vmtest.ELF{Needed: []string{}}.Write(t, filepath.Join(out, file))
 	}
 	got, err := built(kernel, x)
 	must(t, err)
@@ -363,7 +387,9 @@ func TestRunQuotesTheDisk(t *testing.T) {
 }
 
 func TestRunNeedsModules(t *testing.T) {
-	opts, x := fakeLab(t, goodRun)
+	opts, _ := fakeLab(t, goodRun)
+	x, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, `"kyber"`, `"kyber-fairness"`, 1)))
+	must(t, err)
 	must(t, os.RemoveAll(filepath.Join(opts.Build, "modules")))
 	if _, err := Run(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), "make modules KERNEL=6.1") {
 		t.Errorf("error %v does not say what to do", err)
@@ -408,5 +434,39 @@ func TestWorkMiBOfMany(t *testing.T) {
 	x.Cases[0].Containers[0].Count = 1024
 	if got, want := workMiB(&x.Cases[0]), kernelMiB+processMiB+fewJobs*jobMiB+(1024-fewJobs)*manyMiB; got != want {
 		t.Errorf("%d MiB, want %d", got, want)
+	}
+}
+
+// A container's command must be in the tree of programs, which need not be there.
+func TestRunWithoutItsPrograms(t *testing.T) {
+	opts, _ := fakeLab(t, "exit 1")
+	x, err := experiment.Parse("t.toml", []byte(strings.Replace(strings.Replace(testExperiment,
+		"kind = \"null_blk\"\ncompletion_us = 1000\ntags = 32\nqueues = 1\n", "kind = \"modeldisk\"\nmodel = \"nvme\"\nmemory_backed = true\nfilesystem = \"ext4\"\n", 1),
+		"weight = 100\n", "weight = 100\nsetup = [[\"initdb\"]]\ncommand = [\"pgbunch\", \"-c\", \"4\"]\n", 1)))
+	must(t, err)
+	fails := func(want string) {
+		t.Helper()
+		_, err := Run(context.Background(), opts, x, nil)
+		if err == nil || failure.Code(err) != failure.Failed || !strings.Contains(err.Error(), want) {
+			t.Errorf("Run = %v, code %d; want %q and code %d", err, failure.Code(err), want, failure.Failed)
+		}
+	}
+	fails("`make programs KERNEL=6.1` makes it")
+	root := filepath.Join(opts.Build, "roots/6.1-programs")
+	vmtest.ELF{}.Write(t, filepath.Join(root, "usr/bin/initdb"))
+	must(t, os.MkdirAll(filepath.Join(root, "isolio/programs"), 0o755))
+	fails("lab: container a: command pgbunch: ")
+	x.Cases[0].Containers[0].Program.Command[0] = "initdb"
+	x.Programs = []string{"cat"}
+	fails("lab: programs: cat: ")
+}
+
+// A command has memory, and its setup has time.
+func TestVMOfPrograms(t *testing.T) {
+	k := &experiment.Case{DurationS: 2, Containers: []experiment.Container{{Name: "a", Job: experiment.Job{"rw": "read"}}}}
+	fio := workMiB(k)
+	k.Containers[0].Job, k.Containers[0].Program = nil, &experiment.Program{Command: []string{"db"}, Setup: [][]string{{"init"}, {"start"}}}
+	if got := workMiB(k); got != fio-processMiB-jobMiB+programMiB {
+		t.Errorf("%d MiB with a command, %d with fio", got, fio)
 	}
 }

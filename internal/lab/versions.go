@@ -13,26 +13,23 @@ import (
 
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/lab/vm"
 )
 
 // Versions are those of the programs that a result of the experiment would depend on: the
 // release of the kernel that is booted, and QEMU's and the compiler's own words.
 func Versions(ctx context.Context, opts Options, x *experiment.Experiment) (release string, p result.Provenance, err error) {
-	kernel, err := OpenKernel(opts.Build, opts.Line)
+	kernel, err := vm.OpenKernel(opts.Build, opts.Line)
 	if err != nil {
 		return "", p, err
 	}
-	modules, err := opts.modules(x)
+	modules, err := opts.modules(x.Modules())
 	if err != nil {
 		return "", p, err
 	}
 	var qemus []string
 	for i := range x.Cases {
-		command, err := kernel.qemuCommand(ctx, x.Cases[i].CPUs, false)
-		if err != nil {
-			return "", p, err
-		}
-		line, err := qemuVersionLine(ctx, command[len(command)-1])
+		line, err := kernel.QEMUVersion(ctx, x.Cases[i].CPUs)
 		if err != nil {
 			return "", p, err
 		}

@@ -62,8 +62,8 @@ func (OS) Rmdir(path string) error {
 	}
 }
 
-// Create makes a file, and the directory it is in, with this text. Nobody sees
-// half of it.
+// Create makes a file, and the directory it is in, with this text. A reader sees
+// the old text or the new one, also after a power cut.
 func (OS) Create(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -74,10 +74,27 @@ func (OS) Create(path, text string) error {
 	}
 	defer os.Remove(f.Name()) // nothing is left of that name once it is renamed
 	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir has the names in a directory on the disk.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// A file system that cannot do it, such as that of a network, says so.
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
 }
 
 // Remove removes one file; none there is as good.

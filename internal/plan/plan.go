@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"isolio/internal/plan/shell"
 )
 
 // Step is one change: a directory made, a command run, a file system mounted,
@@ -35,6 +36,8 @@ type Step struct {
 	// IfDiffers leaves a file alone that holds Value already: a kernel may refuse
 	// to be told what it has.
 	IfDiffers bool
+	// UndoCommand takes back what Command did, nil for nothing.
+	UndoCommand []string
 	// Undo is what to write to Path to take the write back, "" for nothing. A
 	// directory that was made is removed, and what was mounted is unmounted.
 	Undo string
@@ -49,32 +52,18 @@ type Step struct {
 func (s Step) String() string {
 	switch {
 	case s.Mkdir:
-		return "mkdir " + s.Path
+		return shell.Join("mkdir", s.Path)
 	case s.Create:
-		return "mkdir -p " + filepath.Dir(s.Path) + "\ncat > " + s.Path + " << 'EOF'\n" + strings.TrimSuffix(s.Value, "\n") + "\nEOF"
+		return shell.Join("mkdir", "-p", filepath.Dir(s.Path)) + "\n" + shell.Write(s.Path, s.Value)
 	case s.Remove:
-		return "rm " + s.Path
+		return shell.Join("rm", s.Path)
 	case s.Command != nil:
-		return quoted(s.Command)
+		return shell.Join(s.Command...)
 	case s.Mount != "":
-		return "mount -t " + s.Value + " " + s.Mount + " " + s.Path
+		return shell.Join("mount", "-t", s.Value, s.Mount, s.Path)
 	}
-	return "echo '" + s.Value + "' > " + s.Path
+	return shell.Echo(s.Value, s.Path)
 }
-
-// quoted is a command as a shell takes it.
-func quoted(command []string) string {
-	words := slices.Clone(command)
-	for i, word := range words {
-		if !plainWord.MatchString(word) {
-			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// plainWord is a word that no shell makes anything else of.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Print writes steps as shell commands, one a line.
 func Print(w io.Writer, steps []Step) error {
@@ -162,6 +151,8 @@ func (a *Applied) Undo() error {
 			err = a.machine.Remove(s.Path)
 		case s.Create, s.Remove:
 			err = a.machine.Create(s.Path, s.Undo)
+		case s.UndoCommand != nil:
+			err = a.machine.Run(s.UndoCommand)
 		case s.Mount != "":
 			err = a.machine.Unmount(s.Path)
 		case s.Undo != "":

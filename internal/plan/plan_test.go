@@ -211,7 +211,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("log %q, %v, want %q", r.log, err, want)
 	}
 	var b strings.Builder
-	text := "mkdir -p d\ncat > d/new << 'EOF'\na\nb\nEOF\nrm d/gone\n'a b' --c=d 'it'\\''s'\n"
+	text := "mkdir -p d\nprintf '%s\\n' a b > d/new\nrm d/gone\n'a b' --c=d 'it'\\''s'\n"
 	steps = []Step{{Create: true, Path: "d/new", Value: "a\nb\n"}, {Remove: true, Path: "d/gone"}, {Command: []string{"a b", "--c=d", "it's"}}}
 	if err := Print(&b, steps); err != nil || b.String() != text {
 		t.Errorf("Print:\n%swant\n%s", b.String(), text)

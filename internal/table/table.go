@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"isolio/internal/printable"
 )
 
 // Column is a column's heading, and on which side its cells line up.
@@ -19,6 +21,7 @@ type Column struct {
 // that has nothing in any row is left out.
 func Write(w io.Writer, columns []Column, rows [][]string) error {
 	widths := make([]int, len(columns))
+	rows = shown(rows)
 	for i := range columns {
 		for _, row := range rows {
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
@@ -52,4 +55,17 @@ func Write(w io.Writer, columns []Column, rows [][]string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// shown are the rows with names that act on no terminal, and are as wide as
+// they look.
+func shown(rows [][]string) [][]string {
+	all := make([][]string, len(rows))
+	for i, row := range rows {
+		all[i] = make([]string, len(row))
+		for j, cell := range row {
+			all[i][j] = printable.Text(cell)
+		}
+	}
+	return all
 }

@@ -16,3 +16,13 @@ func TestWrite(t *testing.T) {
 		t.Errorf("got\n%s%v, want\n%s", b.String(), err, want)
 	}
 }
+
+// Names act on no terminal, and are as wide as they look.
+func TestWriteHostileNames(t *testing.T) {
+	var b strings.Builder
+	err := Write(&b, []Column{{Head: "of"}, {Head: "n", Right: true}}, [][]string{{"\x1b[2J", "1"}, {"web", "22"}})
+	want := "of        n\n\\x1b[2J   1\nweb      22\n"
+	if err != nil || b.String() != want {
+		t.Errorf("got %q, %v, want %q", b.String(), err, want)
+	}
+}

@@ -2,7 +2,7 @@
 
 // Command man writes the manual pages of isolio and isolio-lab into directories man1 and
 // man5: one for each subcommand, with what `isolio COMMAND --help` says, and that of
-// /etc/isolio.toml, with what docs/daemon.md says. It is run where docs/ is. The
+// /etc/isolio.toml, with what docs/daemon.md and docs/promises.md say. It is run where docs/ is. The
 // pages have the date of SOURCE_DATE_EPOCH, if that is set.
 package main
 
@@ -26,14 +26,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: man DIRECTORY")
 		os.Exit(2)
 	}
-	if err := write("docs/daemon.md", os.Args[1]); err != nil {
+	if err := write("docs", os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "man:", err)
 		os.Exit(1)
 	}
 }
 
-// write writes all pages below dir.
-func write(daemon, dir string) error {
+// write writes all pages below dir, with what the documents in docs say.
+func write(docs, dir string) error {
 	for _, section := range []string{"man1", "man5"} {
 		if err := os.MkdirAll(filepath.Join(dir, section), 0o755); err != nil {
 			return err
@@ -46,13 +46,17 @@ func write(daemon, dir string) error {
 			return err
 		}
 	}
-	text, err := os.ReadFile(daemon)
+	var texts []string
+	for _, name := range []string{"daemon.md", "promises.md"} {
+		text, err := os.ReadFile(filepath.Join(docs, name))
+		if err != nil {
+			return err
+		}
+		texts = append(texts, string(text))
+	}
+	page, err := rulesPage(texts[0], texts[1])
 	if err != nil {
 		return err
-	}
-	page, err := rulesPage(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", daemon, err)
 	}
 	return os.WriteFile(filepath.Join(dir, "man5", "isolio.toml.5"), page, 0o644)
 }
@@ -64,21 +68,22 @@ func pages() []*cobra.Command {
 	return append([]*cobra.Command{host.Root()}, lab.Root().Commands()...)
 }
 
-// rulesPage makes a page of those parts of a document that are about the rules.
-func rulesPage(text string) ([]byte, error) {
+// rulesPage makes a page of those parts of the documents that are about /etc/isolio.toml.
+func rulesPage(daemon, promises string) ([]byte, error) {
 	var page strings.Builder
-	fmt.Fprintf(&page, "%% \"ISOLIO.TOML\" \"5\" \"\" \"isolio %s\" \"isolio\"\n# NAME\nisolio.toml \\- weights of containers and units, for isolio daemon\n\n", cli.Version)
-	for _, part := range []struct{ heading, title string }{
-		{"Rules: /etc/isolio.toml", "DESCRIPTION"}, {"What wins", "WHAT WINS"}, {"Metrics", "METRICS"},
+	fmt.Fprintf(&page, "%% \"ISOLIO.TOML\" \"5\" \"\" \"isolio %s\" \"isolio\"\n# NAME\nisolio.toml \\- weights of containers and units, and promises to them\n\n", cli.Version)
+	for _, part := range []struct{ text, heading, title string }{
+		{daemon, "Rules: /etc/isolio.toml", "DESCRIPTION"}, {promises, "How do I write a promise?", "PROMISES"},
+		{daemon, "What wins", "WHAT WINS"}, {daemon, "Metrics", "METRICS"},
 	} {
-		_, rest, there := strings.Cut(text, "\n## "+part.heading+"\n")
+		_, rest, there := strings.Cut(part.text, "\n## "+part.heading+"\n")
 		if !there {
 			return nil, fmt.Errorf("there is no part %q", part.heading)
 		}
 		body, _, _ := strings.Cut(rest, "\n## ")
 		fmt.Fprintf(&page, "# %s\n%s\n", part.title, listed(body))
 	}
-	page.WriteString("# SEE ALSO\n**isolio-daemon(1)**\n")
+	page.WriteString("# SEE ALSO\n**isolio-daemon(1)**, **isolio-sla-plan(1)**\n")
 	return md2man.Render([]byte(page.String())), nil
 }
 

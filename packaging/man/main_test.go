@@ -18,7 +18,7 @@ import (
 func TestPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	dir := t.TempDir()
-	if err := write("../../docs/daemon.md", dir); err != nil {
+	if err := write("../../docs", dir); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -41,7 +41,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("isolio-bench.1 is not that of isolio-lab's command:\n%s", page)
 	}
 	page := read("man5/isolio.toml.5")
-	for table, shown := range map[string]string{"": "%s", "[[rule]]\n": `\fB%s\fR`} {
+	for table, shown := range map[string]string{"": "%s", "[[rule]]\n": `\fB%s\fR`, "[[promise]]\n": `\fB%s\fR`, "[sla]\n": `\fB%s\fR`} {
 		_, err := rule.Parse("", []byte(table+"unheard = 1\n"))
 		_, keys, there := strings.Cut(err.Error(), "; allowed: ")
 		if !there {
@@ -56,7 +56,25 @@ func TestPages(t *testing.T) {
 	if strings.Contains(page, ".TS") || !strings.Contains(page, "HOST:PORT") {
 		t.Errorf("isolio.toml.5 has a table, or has lost its text:\n%s", page)
 	}
-	if _, err := rulesPage("## Rules\n"); err == nil {
+	if _, err := rulesPage("## Rules\n", ""); err == nil {
 		t.Error("a document without the parts makes a page")
+	}
+}
+
+// The packages have the pages of all commands.
+func TestPagesArePackaged(t *testing.T) {
+	var listed strings.Builder
+	for _, name := range []string{"isolio", "isolio-lab"} {
+		text, err := os.ReadFile("../../debian/" + name + ".manpages")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed.Write(text)
+	}
+	for _, cmd := range host.Root().Commands() {
+		if name := cmd.Name(); !strings.Contains(listed.String(), ","+name+",") && !strings.Contains(listed.String(), "{"+name+",") &&
+			!strings.Contains(listed.String(), ","+name+"}") && !strings.Contains(listed.String(), ","+name+"*") {
+			t.Errorf("isolio-%s.1 is in no package", name)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 	"isolio/tests/guest"
 	"isolio/tests/hostile/script"
 )
@@ -102,7 +102,7 @@ var schedulerModules = []struct{ file, scheduler string }{
 // scheduler get another one first, each second time.
 func doModule(w *world, a *actor, op script.Op) error {
 	m := pick(schedulerModules, op.A)
-	file := pick(list(filepath.Join(lab.ModuleDir, m.file)), 0)
+	file := pick(list(filepath.Join(vm.ModuleDir, m.file)), 0)
 	if file == "" {
 		return errNothing // the kernel has it built in
 	}

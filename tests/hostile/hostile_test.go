@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 	"isolio/tests/hostile/script"
 )
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(hogEnv); text != "" {
 		os.Exit(hogMain(text))
 	}
-	if os.Getppid() != 1 || !exists(lab.ModuleDir) {
+	if os.Getppid() != 1 || !exists(vm.ModuleDir) {
 		println("these tests run in a lab VM only: make test-hostile")
 		os.Exit(1)
 	}
@@ -85,7 +85,7 @@ func must(t *testing.T, err error) {
 func loadModules(t *testing.T, files []string) {
 	t.Helper()
 	for _, file := range files {
-		must(t, loadModule(filepath.Join(lab.ModuleDir, file)))
+		must(t, loadModule(filepath.Join(vm.ModuleDir, file)))
 	}
 }
 

@@ -63,7 +63,7 @@ var changesMeetSwitches = isOlderThan(6, 16)
 // garbage is what no file expects.
 var garbage = []string{
 	"", "\n", " ", "-1", "0", "18446744073709551615", "18446744073709551616", "-9223372036854775809", "0x", "1e9", "abc",
-	"100\x00200", "default", "default -1", "default 18446744073709551616", "999:999 100", "0:0 1", "1 2 3 4 5 6 7 8 9", "rbps=", "\xff\xfe\xfd",
+	"100\x00200", "default", "default -1", "default 18446744073709551616", "sums", "sum 100", "999:999 100", "0:0 1", "1 2 3 4 5 6 7 8 9", "rbps=", "\xff\xfe\xfd",
 	strings.Repeat("9", 4000), strings.Repeat("a", 4095), strings.Repeat("1 ", 2000),
 }
 
@@ -134,8 +134,8 @@ var weightFiles = []string{"io.kyber.weight", "io.bfq.weight", "io.weight"}
 
 func doWeight(w *world, a *actor, op script.Op) error {
 	dir := pick(everyGroup(), op.A)
-	weights := []uint32{1, 2, 10, 50, 100, 100, 200, 500, 1000, 10000}
-	value := fmt.Sprint(pick(weights, op.B))
+	weights := []string{"1", "2", "10", "50", "100", "100", "200", "500", "1000", "10000", "sum", "sum"}
+	value := pick(weights, op.B)
 	switch op.C % 4 {
 	case 0:
 		value = pick(w.disks, op.C>>4).number() + " " + value

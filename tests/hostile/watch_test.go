@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // Bounds on the watcher's clock. What takes longer than the first gets relief:
@@ -247,7 +247,7 @@ func (v *watcher) readLog() {
 		}
 		v.w.mu.Unlock()
 		v.isDumping = v.isDumping && !endOfDump.MatchString(message)
-		if wrong := lab.Complaints("[    0.000000] " + message); len(wrong) > 0 {
+		if wrong := vm.Complaints("[    0.000000] " + message); len(wrong) > 0 {
 			v.showRest()
 			v.w.fail("the kernel complained: %s", message)
 		}

@@ -102,14 +102,12 @@ func (d *disk) watchPauses() func() time.Duration {
 	}
 }
 
-// A cgroup that is deleted with requests queued holds no other one up, though the round's
-// timeout is far away.
+// A cgroup that is deleted with requests queued holds no other one up.
 func TestGroupRemovedStopsNoOther(t *testing.T) {
 	severalCPUs(t)
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=4", fmt.Sprint("submit_queues=", runtime.NumCPU()), "size=256"})
 	d.use(t, elevator)
-	write(t, d.tunable("timeout_us"), "10000000")
 	loads := pinnedLoads(t, d)
 	longest := d.watchPauses()
 	for i := range 3 {
@@ -145,7 +143,6 @@ func TestRequeueStopsNoOther(t *testing.T) {
 	loaded(t)
 	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=4", "fixed/read_ns=1000000", "fixed/write_ns=1000000", "size_mib=256", "tags=8"})
 	d.use(t, elevator)
-	write(t, d.tunable("timeout_us"), "10000000")
 	loads := startLoads(t, d)
 	d.fail(t, "requeue_every=3")
 	longest := d.watchPauses()

@@ -17,7 +17,7 @@ import (
 
 	"isolio/internal/host/status"
 	"isolio/internal/host/weight"
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // isolio runs the command, which Command run takes along, and returns what it
@@ -64,7 +64,7 @@ func TestCommand(t *testing.T) {
 	if _, stderr, code := isolio(t, "enable", d.name); code != 3 || !strings.Contains(stderr, "there is no module kyber-fairness-iosched") {
 		t.Errorf("a module that is not installed: exit status %d, %q", code, stderr)
 	}
-	module := filepath.Join(lab.ModuleDir, moduleFile)
+	module := filepath.Join(vm.ModuleDir, moduleFile)
 	if got, want := succeeds(t, "enable", d.name, "--module", module), d.name+": scheduler "+elevator+", was "+before+"\n"; got != want {
 		t.Errorf("enable prints %q, want %q", got, want)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 const failslab = "/sys/kernel/debug/failslab"
@@ -300,7 +300,7 @@ func TestNoMemoryToLoad(t *testing.T) {
 		must(t, unloadModule())
 	}
 	newGroup(t, "a")
-	f, err := os.Open(filepath.Join(lab.ModuleDir, moduleFile))
+	f, err := os.Open(filepath.Join(vm.ModuleDir, moduleFile))
 	must(t, err)
 	defer f.Close()
 	insert := func() error { return unix.FinitModule(int(f.Fd()), "", 0) }

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/kmod"
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // A module whose layout record differs from the running kernel's BTF is not
@@ -31,7 +31,7 @@ func TestLayoutIsCheckedBeforeLoading(t *testing.T) {
 	if moduleLoaded(t) {
 		must(t, unloadModule())
 	}
-	fits := filepath.Join(lab.ModuleDir, moduleFile)
+	fits := filepath.Join(vm.ModuleDir, moduleFile)
 	differs, _ := unfit(t, moduleFile, 16)
 
 	expectError(t, "loading what does not fit", kmod.Load(differs, ""), "struct "+alteredStruct+": member "+alteredMember)
@@ -55,7 +55,7 @@ const alteredStruct, alteredMember = "elevator_mq_ops", "dispatch_request"
 // complaint is what the kernel says of it.
 func unfit(t *testing.T, file string, by uint32) (copied, complaint string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(lab.ModuleDir, file))
+	data, err := os.ReadFile(filepath.Join(vm.ModuleDir, file))
 	must(t, err)
 	// An entry of the record: two names of 48 bytes, offset and size.
 	entry := make([]byte, 96)
@@ -246,7 +246,7 @@ func TestUnfitModuleIsNotLoadedByName(t *testing.T) {
 					d.use(t, other)
 				}
 			})
-			withModprobe(t, filepath.Join(lab.ModuleDir, m.file))
+			withModprobe(t, filepath.Join(vm.ModuleDir, m.file))
 			d.use(t, m.scheduler)
 			d.use(t, "none")
 			must(t, unix.DeleteModule(m.module, unix.O_NONBLOCK))
@@ -266,7 +266,7 @@ func TestFitIsCheckedAgainstTheKernelAlone(t *testing.T) {
 		}
 		complains(t, log(), moduleName, complaint)
 		leavesNoTrace(t, d, group)
-		if err := load(filepath.Join(lab.ModuleDir, moduleFile)); err != nil {
+		if err := load(filepath.Join(vm.ModuleDir, moduleFile)); err != nil {
 			t.Errorf("%s: loading what fits: %v", where, err)
 			return
 		}

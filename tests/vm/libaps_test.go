@@ -29,29 +29,47 @@ func withLibaps(t *testing.T) {
 	}
 }
 
-// Its own tests, under ASan and UBSan: every way of waiting on a disk with poll
-// queues, on one without, on one that cannot be read; signals, closed files, ends.
+// Its own tests, under ASan and UBSan: every way of waiting on a disk with poll queues,
+// on one without, on one that cannot be read; signals, closed files, ends, cancelled
+// requests; contexts over the life of threads and processes, and without io_uring.
 func TestLibaps(t *testing.T) {
 	withLibaps(t)
 	withModelDisk(t)
 	polled := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "memory_backed=1", "poll_queues=1"})
 	plain := newModelDisk(t, []string{"model=fixed", "size_mib=16"})
-	bad := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
-	bad.fail(t, "error_every=2")
-	out, err := exec.Command(libapsDir+"ring-test", "/dev/"+polled.name, "/dev/"+plain.name, "/dev/"+bad.name).CombinedOutput()
-	if err != nil {
+	for _, program := range []struct {
+		name  string
+		tests int
+	}{{"ring-test", 19}, {"life-test", 14}} {
+		// Its requests fail in turn, so each program has one of its own.
+		bad := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
+		bad.fail(t, "error_every=2")
+		out, err := exec.Command(libapsDir+program.name, "--overwrite", "/dev/"+polled.name, "/dev/"+plain.name, "/dev/"+bad.name).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", program.name, err, out)
+		}
+		if passed := strings.Count("\n"+string(out), "\nok "); passed < program.tests {
+			t.Errorf("%s: %d tests passed, want %d:\n%s", program.name, passed, program.tests, out)
+		}
+		if strings.Contains(string(out), "# skipped") {
+			t.Errorf("%s: a test was skipped:\n%s", program.name, out)
+		}
+	}
+}
+
+// 8 threads with 1,000 files each lose nothing, whatever happens to threads, children and
+// contexts, under ASan.
+func TestLibapsStress(t *testing.T) {
+	withLibaps(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "memory_backed=1", "poll_queues=1"})
+	if out, err := exec.Command(libapsDir+"stress-test", "--overwrite", "/dev/"+d.name).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-	if passed := strings.Count(string(out), "\nok ") + strings.Count(string(out), "# skipped"); passed < 10 {
-		t.Errorf("%d tests passed:\n%s", passed, out)
-	}
-	if strings.Contains(string(out), "# skipped") {
-		t.Errorf("a test was skipped:\n%s", out)
 	}
 }
 
 // An instruction is a nanosecond here: what is decided and learnt for an I/O takes
-// fewer than 300.
+// 260 at most.
 func TestLibapsCost(t *testing.T) {
 	comparesRates(t)
 	withLibaps(t)
@@ -64,8 +82,8 @@ func TestLibapsCost(t *testing.T) {
 	if found == nil {
 		t.Fatalf("no figure:\n%s", out)
 	}
-	if ns, err := strconv.Atoi(string(found[1])); err != nil || ns < 20 || ns >= 300 {
-		t.Errorf("%d instructions a decision, want fewer than 300 (%v)", ns, err)
+	if ns, err := strconv.Atoi(string(found[1])); err != nil || ns < 20 || ns > 260 {
+		t.Errorf("%d instructions a decision, want 260 at most (%v)", ns, err)
 	}
 }
 
@@ -103,13 +121,22 @@ func ping(t *testing.T, d *disk, group, mode string, reads int) (p pings) {
 	return p
 }
 
-// spins checks that a reader took the CPU for its own. At first it may sleep half:
-// what ran just before it counts until the window of readings has passed.
-func spins(t *testing.T, p pings) {
+// spins checks that a reader in the group takes the CPU for its own, in one of five runs.
+// What ran just before it counts until the window of readings has passed; and one worker
+// of the kernel that wants the CPU in the moment of a reading counts as long: for 340 ms
+// the reads then sleep deep, which is a large part of a run.
+func spins(t *testing.T, d *disk, group string, reads int) {
 	t.Helper()
-	if all := p.polled + p.halfSlept + p.deep; p.polled < all/4 || p.deep > all/4 {
-		t.Errorf("nobody else wants the CPU: %d of %d waits were polled, %d slept deep", p.polled, all, p.deep)
+	var p pings
+	var all int
+	for range 5 {
+		p = ping(t, d, group, "aps", reads)
+		all = p.polled + p.halfSlept + p.deep
+		if p.polled >= all/4 && p.deep <= all/4 {
+			return
+		}
 	}
+	t.Errorf("nobody else wants the CPU: %d of %d waits were polled, %d slept deep", p.polled, all, p.deep)
 }
 
 // cpuGroup makes a cgroup, and writes files of the CPU's controllers there.
@@ -149,7 +176,7 @@ func TestLibapsQuota(t *testing.T) {
 	const reads = 4000
 	free := cpuGroup(t, "free")
 	ping(t, d, free, "aps", reads) // what the test before left to be done is then done
-	spins(t, ping(t, d, free, "aps", 2*reads))
+	spins(t, d, free, 2*reads)
 	const quota = "cpu.max=50000 100000"
 	spun, slept := cpuGroup(t, "spun", quota), cpuGroup(t, "slept", quota)
 	ping(t, d, spun, "poll", reads)
@@ -183,7 +210,7 @@ func TestLibapsCpuset(t *testing.T) {
 	must(t, busy.Start())
 	defer func() { _, _ = busy.Process.Kill(), busy.Wait() }()
 	apart := cpuGroup(t, "apart", "cpuset.cpus=0")
-	spins(t, ping(t, d, apart, "aps", 2*reads))
+	spins(t, d, apart, 2*reads)
 	together := cpuGroup(t, "together", "cpuset.cpus=1")
 	if p := ping(t, d, together, "aps", reads); p.deep < reads*3/4 {
 		t.Errorf("on the neighbour's CPU: %d of %d reads slept deep, want three of four", p.deep, reads)

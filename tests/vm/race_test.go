@@ -34,8 +34,7 @@ func raceTime(t *testing.T) time.Duration {
 var tunableValues = map[string][]string{
 	"age_th": {"3", "40"}, "max_wait_ms": {"20", "0"}, "guard_stat": {"0"},
 	"share_by": {"bytes", "iops", "time"}, "cost_model": {"auto", givenModel},
-	"round_us": {"500", "2000"}, "round_pct": {"50", "200"}, "timeout_us": {"5000", "20000"},
-	"hold_most_ms": {"100", "10000"}, "hold_pct": {"0", "10"}, "inside_pct": {"100", "300"}, "share_error_pct": {"1", "5"}, "write_wait_pct": {"0", "100", "300"},
+	"depth_pct": {"0", "45", "200"}, "lead_us": {"0", "1000"}, "rounds_ms": {"0", "5"}, "hold_most_ms": {"100", "10000"}, "write_wait_pct": {"0", "100", "300"},
 	"read_lat_nsec": {"1000000", "2000000"}, "write_lat_nsec": {"5000000", "10000000"}, "discard_lat_nsec": {"5000000000", "1000000000"},
 	"patience_us": {"0", "500", "2000"}, "quiet_ms": {"0", "100"}, "unit_kib": {"4", "128"}, "reads_first": {"0", "1"},
 	"writes_inside_pct": {"25", "100"}, "read_expire_ms": {"50", "500"}, "write_expire_ms": {"500", "5000"},
@@ -139,11 +138,18 @@ func meanwhile(t *testing.T, d *disk, groups []string) {
 		},
 		func(i int) error {
 			group := groups[i%len(groups)]
-			if err := put(filepath.Join(group, weightFile), fmt.Sprint(1+i*7919%weightMax)); err != nil {
+			weight, onDisk := fmt.Sprint(1+i*7919%weightMax), fmt.Sprint(1+i*104729%weightMax)
+			if i%3 == 0 {
+				weight = "sum"
+			}
+			if i%7 == 0 {
+				onDisk = "sum"
+			}
+			if err := put(filepath.Join(group, weightFile), weight); err != nil {
 				return err
 			}
 			// Of a disk that has another scheduler there is no weight to set.
-			err := put(filepath.Join(group, weightFile), fmt.Sprint(d.number, " ", 1+i*104729%weightMax))
+			err := put(filepath.Join(group, weightFile), d.number+" "+onDisk)
 			if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 				return err
 			}

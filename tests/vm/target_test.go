@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 	"isolio/tests/guest"
 )
 
@@ -46,6 +46,13 @@ func TestMain(m *testing.M) {
 	}
 	if kind, dir, ok := strings.Cut(os.Getenv(cutWriterOf), " "); ok {
 		println(writeUntilCut(kind, dir).Error())
+		os.Exit(0)
+	}
+	if dir := os.Getenv(treeWalkerOf); dir != "" {
+		if err := walkTree(dir); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
 	if os.Getenv(swapper) != "" {
@@ -79,7 +86,7 @@ func TestMain(m *testing.M) {
 }
 
 func inLab() bool {
-	_, err := os.Stat(lab.ModuleDir)
+	_, err := os.Stat(vm.ModuleDir)
 	return err == nil
 }
 
@@ -120,7 +127,7 @@ func watchLog(t *testing.T) {
 			_, message, _ := strings.Cut(string(buf[:n]), ";")
 			log.WriteString("[    0.000000] " + message)
 		}
-		for _, line := range lab.Complaints(log.String()) {
+		for _, line := range vm.Complaints(log.String()) {
 			t.Errorf("kernel log: %s", line)
 		}
 	})
@@ -128,7 +135,7 @@ func watchLog(t *testing.T) {
 
 func loadModule() error { return insertModule(moduleFile) }
 
-func insertModule(file string) error { return guest.LoadModule(filepath.Join(lab.ModuleDir, file)) }
+func insertModule(file string) error { return guest.LoadModule(filepath.Join(vm.ModuleDir, file)) }
 
 // unloadModule does not wait: it fails at once if the module is in use.
 func unloadModule() error { return unix.DeleteModule(moduleName, unix.O_NONBLOCK) }

@@ -75,13 +75,23 @@ type record struct {
 	NrRequests int    `json:"nr_requests"`
 	// Loaded is the module that Enable loaded, "" for none.
 	Loaded string `json:"loaded,omitempty"`
+	// DiskSeq is the kernel's number of this very disk: another one that comes has the
+	// name of one that went, but never its number. "" before Linux 5.15.
+	DiskSeq string `json:"diskseq,omitempty"`
+}
+
+// diskSeq is the kernel's number of the disk that has a name now.
+func diskSeq(sys block.System, name string) string {
+	text, _ := os.ReadFile(sys.Path("sys/block", name, "diskseq"))
+	return strings.TrimSpace(string(text))
 }
 
 func recordFile(sys block.System, name string) string {
 	return sys.Path("run/isolio/enabled", name+".json")
 }
 
-// readRecord reads a disk's record; nil is none.
+// readRecord reads a disk's record and its text; nil is none, also where the text
+// is of a disk that had the name before.
 func readRecord(sys block.System, name string) (*record, string, error) {
 	text, err := os.ReadFile(recordFile(sys, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +104,33 @@ func readRecord(sys block.System, name string) (*record, string, error) {
 	if err := json.Unmarshal(text, &r); err != nil || r.Before == "" {
 		return nil, "", fmt.Errorf("%s: damaged; remove it, and name the scheduler to go back to with --scheduler", recordFile(sys, name))
 	}
+	if now := diskSeq(sys, name); r.DiskSeq != "" && now != "" && r.DiskSeq != now {
+		return nil, string(text), nil
+	}
 	return &r, string(text), nil
+}
+
+// Enabled are the disks that Enable gave a scheduler, for now or for good.
+func Enabled(sys block.System) ([]string, error) {
+	all, err := sys.All()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, info := range all {
+		rec, _, err := readRecord(sys, info.Name)
+		if err != nil {
+			return nil, err
+		}
+		var p Plan
+		if _, err := p.forget(sys, info); err != nil {
+			return nil, err
+		}
+		if rec != nil || len(p.Steps) > 0 { // there is a rule to remove
+			names = append(names, info.Name)
+		}
+	}
+	return names, nil
 }
 
 // Enable decides how a disk gets its scheduler. Nothing is changed.
@@ -127,8 +163,8 @@ func Enable(r Request) (*Plan, error) {
 		return nil, err
 	}
 	if rec == nil {
-		rec = &record{Before: info.Scheduler, NrRequests: info.NrRequests}
-		if len(switching) == 0 { // somebody else has chosen it
+		rec = &record{Before: info.Scheduler, NrRequests: info.NrRequests, DiskSeq: diskSeq(sys, info.Name)}
+		if len(switching) == 0 { // it was chosen in another way
 			rec.Before = usual(info)
 		}
 	}
@@ -226,11 +262,11 @@ func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error
 			return "", err
 		}
 	}
-	command := []string{modprobe(r), name}
+	step := plan.Step{Command: []string{modprobe(r), name}, UndoCommand: []string{modprobe(r), "-r", name}}
 	if r.Module != "" {
-		command = []string{r.Self, "kmod", "load", r.Module}
+		step = plan.Step{Command: []string{r.Self, "kmod", "load", r.Module}, UndoCommand: []string{r.Self, "kmod", "unload", name}}
 	}
-	p.Steps = append(p.Steps, plan.Step{Command: command})
+	p.Steps = append(p.Steps, step)
 	return name, nil
 }
 

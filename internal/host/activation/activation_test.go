@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
 	"isolio/internal/plan"
 )
 
@@ -155,6 +156,73 @@ func TestDisableAfterBoot(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "etc/udev/rules.d/*")); len(left) != 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// Another disk that gets the name of one that was pulled does not get its past.
+func TestAnotherDiskOfTheName(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness mq-deadline", "[none]", map[string]string{"sys/block/sda/diskseq": "7\n"})
+	k := &kernel{}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	for name, text := range map[string]string{
+		"sys/block/sda/diskseq": "9\n", "sys/block/sda/queue/scheduler": "none kyber-fairness [mq-deadline]\n", "sys/block/sda/queue/nr_requests": "128\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "mq-deadline" {
+		t.Errorf("it goes back to %s, which was the other disk's", p.Report.Scheduler)
+	}
+	if text, err := os.ReadFile(filepath.Join(root, "sys/block/sda/queue/nr_requests")); err != nil || strings.TrimSpace(string(text)) != "128" {
+		t.Errorf("requests %s, %v", text, err)
+	}
+}
+
+// What fails after the module was loaded unloads it.
+func TestEnableThatFailsUnloads(t *testing.T) {
+	bfq := map[string]string{"proc/sys/kernel/osrelease": "6.1\n", "lib/modules/6.1/modules.dep": "kernel/block/bfq.ko:\n"}
+	root := machine(t, "[none] mq-deadline", "[none]", bfq)
+	before := tree(t, root)
+	p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "bfq"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kernel{}
+	applied := plan.On(k)
+	if err := applied.Apply(append(slices.Clone(p.Steps), plan.Step{Path: filepath.Join(root, "absent/file"), Value: "1"})); err == nil {
+		t.Fatal("no error")
+	}
+	if err := applied.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"bfq", "-r bfq"}; !slices.Equal(k.ran, want) {
+		t.Errorf("modprobe was called with %q, want %q", k.ran, want)
+	}
+	after := tree(t, root)
+	if !maps.Equal(before, after) {
+		t.Errorf("before %v\nafter %v", before, after)
+	}
+}
+
+// Every disk that was enabled is known, for now or for good.
+func TestEnabled(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "none [bfq] kyber-fairness", nil)
+	sys := block.System{Root: root}
+	if all, err := Enabled(sys); err != nil || len(all) != 0 {
+		t.Errorf("before: %v, %v", all, err)
+	}
+	k := &kernel{}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+	if all, err := Enabled(sys); err != nil || !slices.Equal(all, []string{"sda"}) {
+		t.Errorf("enabled: %v, %v", all, err)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := Enabled(sys); err != nil || !slices.Equal(all, []string{"sda"}) {
+		t.Errorf("after a boot: %v, %v", all, err)
 	}
 }
 

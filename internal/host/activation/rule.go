@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"isolio/internal/host/block"
+	ids "isolio/internal/host/identity"
 	"isolio/internal/plan"
 )
 
@@ -26,7 +27,7 @@ var identities = []string{"DM_UUID", "ID_WWN", "ID_SERIAL", "ID_PATH"}
 // identity is a property that no other disk has, and its value; the kernel's
 // name if udev knows none.
 func identity(sys block.System, info block.Info) (key, value string, err error) {
-	mine, err := properties(sys, info.MajMin)
+	mine, err := ids.Udev(sys, info.MajMin)
 	if err != nil {
 		return "", "", err
 	}
@@ -37,7 +38,7 @@ func identity(sys block.System, info block.Info) (key, value string, err error) 
 	for _, key := range identities {
 		unique := mine[key] != ""
 		for _, other := range all {
-			theirs, err := properties(sys, other.MajMin)
+			theirs, err := ids.Udev(sys, other.MajMin)
 			if err != nil {
 				return "", "", err
 			}
@@ -50,25 +51,6 @@ func identity(sys block.System, info block.Info) (key, value string, err error) 
 		}
 	}
 	return "KERNEL", info.Name, nil
-}
-
-// properties are what udev's database has of a device.
-func properties(sys block.System, majMin string) (map[string]string, error) {
-	text, err := os.ReadFile(sys.Path("run/udev/data/b" + majMin))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if property, ok := strings.CutPrefix(strings.TrimSpace(line), "E:"); ok {
-			key, value, _ := strings.Cut(property, "=")
-			all[key] = value
-		}
-	}
-	return all, nil
 }
 
 var (

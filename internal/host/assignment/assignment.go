@@ -7,17 +7,21 @@ package assignment
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/lock"
+	"isolio/internal/host/mark"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/share"
 	"isolio/internal/host/target"
 	"isolio/internal/host/unit"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
+	"isolio/internal/plan/shell"
 )
 
 // Request is what a user wants.
@@ -28,9 +32,11 @@ type Request struct {
 	// Device is a disk's name, "" for all.
 	Device string
 	// N is the weight, 0 for the default.
-	N int
+	N weight.Value
 	// Runtime has systemd forget it with the next boot.
 	Runtime bool
+	// Rules are those that the daemon follows.
+	Rules []rule.Rule
 }
 
 // Plan is what is done.
@@ -54,19 +60,24 @@ func Decide(world target.World, r Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, by := range acting {
-		if r.N != 0 {
-			if err := by.Check(r.N); err != nil {
-				return nil, err
-			}
-		}
+	if acting, err = p.taking(acting); err != nil {
+		return nil, err
 	}
-	if parent := filepath.Dir(r.Target.Group); parent != share.Root && !p.siblings(parent) {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s has no sibling, so its weight is compared with nobody's: give %s the weight", r.Target, parent))
+	by := acting[0]
+	if slices.Contains(acting, weight.Kyber) {
+		by = weight.Kyber
+	}
+	if parent, others := ruling.Among(world.Groups, r.Target.Group, by, ruling.Read(world.Tree)); !others {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s has no sibling, so its weight is compared with no other: give %s the weight", r.Target, parent))
 	}
 	files, told, err := p.systemd(acting, node)
 	if err != nil {
 		return nil, err
+	}
+	if slices.Contains(files, weight.Kyber) {
+		if err := p.ruled(majMin, len(told) > 0); err != nil {
+			return nil, err
+		}
 	}
 	// Where systemd has yet to pass the io controller on, there is no file
 	// before. Elsewhere what can be taken back comes first.
@@ -125,10 +136,62 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; first: isolio enable DEV (`isolio status` lists the disks)", p.request.Target)
 }
 
-func (p *Plan) siblings(parent string) bool {
-	return slices.ContainsFunc(p.world.Groups, func(other string) bool {
-		return other != p.request.Target.Group && filepath.Dir(other) == parent
-	})
+// taking lists those of the mechanisms that take the weight: all of them, or for a
+// sum just kyber-fairness.
+func (p *Plan) taking(acting []weight.Mechanism) ([]weight.Mechanism, error) {
+	n := p.request.N
+	if n == weight.Sum && slices.Contains(acting, weight.Kyber) {
+		for _, by := range acting {
+			if by != weight.Kyber {
+				p.Notes = append(p.Notes, fmt.Sprintf("where %s shares a disk, this does nothing: %s takes numbers only", by, by.File()))
+			}
+		}
+		return []weight.Mechanism{weight.Kyber}, nil
+	}
+	for _, by := range acting {
+		if n != 0 {
+			if err := by.Check(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return acting, nil
+}
+
+// ruled refuses a weight that the daemon would put back, and tells of a rule that
+// the weight overrides. What systemd is told is asked for from then on.
+func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
+	r := p.request
+	disks, err := ruling.Disks(block.System{Root: r.Root})
+	if err != nil {
+		return err
+	}
+	disk, n := majMin, r.N
+	if disk == "" {
+		disk = ruling.EveryDisk
+	}
+	if n == 0 {
+		n = weight.Default
+	}
+	world := p.world
+	want, back, err := ruling.New(r.Rules, disks, world.Containers).
+		PutsBack(r.Target.Group, disk, n, ruling.Read(world.Tree), mark.Open(r.Root, world.Tree).Get(r.Target.Group))
+	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
+		return err
+	}
+	held, known := lock.Held(r.Root, lock.Daemon)
+	says := fmt.Sprintf("%s says %s", want.Source(), want.Weight)
+	switch {
+	case back && r.N != 0 && held:
+		return failure.Usagef("weight %s of %s: %s, and the daemon puts that back; change that, or give another weight than %s, which overrides it", n, r.Target, says, n)
+	case back && (held || !known):
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that at its next look", says))
+	case back:
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that when it runs", says))
+	default:
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: this overrides it until something else is asked for, or the cgroup ends", says))
+	}
+	return nil
 }
 
 // systemd returns whose files there are to write, and what systemd is told. It
@@ -139,10 +202,11 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	onlyOurs := slices.Equal(acting, []weight.Mechanism{weight.Kyber})
 	// A container's scope is gone when it stops, and nothing takes its io.kyber.weight
 	// back before. Its IOWeight= stands for --blkio-weight, on a scale of the runtime's.
-	// And the kernel refuses a disk's weight in a file that acts on no such disk.
-	justController := onlyOurs && (r.Target.Kind == target.Container || node != "")
+	// And the kernel refuses a disk's weight in a file that acts on no such disk. systemd
+	// has no word for a sum.
+	justController := onlyOurs && (r.Target.Kind == target.Container || node != "" || r.N == weight.Sum)
 	if justController && r.Target.Kind == target.Unit && r.N != 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("the weight on one disk lasts until %s stops: a rule with unit and device in /etc/isolio.toml keeps it", r.Target.Unit))
+		p.Notes = append(p.Notes, p.passing(node))
 	}
 	if r.Target.Unit == "" || !there || justController && len(p.lacking(acting)) == 0 {
 		if lacking := p.lacking(acting); len(lacking) > 0 {
@@ -150,9 +214,9 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 		}
 		return acting, nil, nil
 	}
-	// A pod's slice goes with the pod: a drop-in in /etc would stay for nobody.
+	// A pod's slice goes with the pod: a drop-in in /etc would stay for no unit.
 	w := unit.Weight{
-		Unit: r.Target.Unit, Device: node, N: r.N, JustController: justController,
+		Unit: r.Target.Unit, Device: node, N: int(r.N), JustController: justController,
 		Runtime: r.Runtime || r.Target.Kind == target.Pod || justController,
 	}
 	files = slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool { return by == weight.IOCost })
@@ -163,7 +227,7 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	case slices.Contains(acting, weight.BFQ):
 		files = slices.DeleteFunc(files, func(by weight.Mechanism) bool { return by == weight.BFQ })
 		if r.N != 0 {
-			w.N = weight.SystemdFromBFQ(r.N)
+			w.N = weight.SystemdFromBFQ(int(r.N))
 		}
 	}
 	step, err := manager.SetWeight(w)
@@ -174,6 +238,18 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 		p.Notes = append(p.Notes, "systemd cannot forget one disk's weight: those of all disks are taken back")
 	}
 	return files, []plan.Step{step}, nil
+}
+
+// passing tells how long a weight lasts that systemd is not told.
+func (p *Plan) passing(node string) string {
+	what, keys := "the weight on one disk", "unit and device"
+	switch {
+	case p.request.N == weight.Sum && node == "":
+		what, keys = "the sum", "unit"
+	case p.request.N == weight.Sum:
+		what = "the sum on one disk"
+	}
+	return fmt.Sprintf("%s lasts until %s stops: a rule with %s in /etc/isolio.toml keeps it", what, p.request.Target.Unit, keys)
 }
 
 // lacking lists mechanisms whose file the cgroup does not have.
@@ -196,8 +272,8 @@ func (p *Plan) noController(by weight.Mechanism) error {
 	for _, dir := range dirs {
 		if passes, err := p.world.Tree.Passes(dir); err == nil && !passes {
 			file := p.world.Tree.Path(dir, "cgroup.subtree_control")
-			return failure.Unsupportedf("%s has no %s: cgroup %s does not pass the io controller on; remedy: echo +io > %s (if it is a user's: "+
-				"Delegate=cpu io memory pids in a drop-in of user@.service)", p.request.Target, by.File(), dir, file)
+			return failure.Unsupportedf("%s has no %s: cgroup %s does not pass the io controller on; remedy: %s (if it is a user's: "+
+				"Delegate=cpu io memory pids in a drop-in of user@.service)", p.request.Target, by.File(), dir, shell.Echo("+io", file))
 		}
 	}
 	return failure.Unsupportedf("%s has no %s; is the module of %s loaded?", p.request.Target, by.File(), by)
@@ -227,7 +303,7 @@ func (p *Plan) Verify() error {
 			}
 		}
 		if !there || got != want {
-			return fmt.Errorf("weight of %s: %s holds %s after %d was written: does another program write it?", p.request.Target, w.file, v, want)
+			return fmt.Errorf("weight of %s: %s holds %s after %s was written: does another program write it?", p.request.Target, w.file, v, want)
 		}
 	}
 	return nil

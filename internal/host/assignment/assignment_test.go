@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/failure"
 	"isolio/internal/host/target"
+	"isolio/internal/host/weight"
 )
 
 // machine is a root with a disk of that scheduler, a unit and a plain cgroup.
@@ -45,9 +47,9 @@ func machine(t *testing.T, scheduler string, more map[string]string) string {
 	return root
 }
 
-func decide(t *testing.T, root, name, device string, n int) (*Plan, error) {
+func decide(t *testing.T, root, name, device string, n weight.Value) (*Plan, error) {
 	t.Helper()
-	world, err := target.Read(root)
+	world, err := target.Read(root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func TestDecide(t *testing.T) {
 		what, scheduler string
 		more            map[string]string
 		target, device  string
-		n               int
+		n               weight.Value
 		want            []string // below root, systemctl's without its path
 	}{
 		{"plain", "kyber-fairness", nil, "plain", "", 500, []string{"echo '500' > plain/io.kyber.weight"}},
@@ -85,6 +87,12 @@ func TestDecide(t *testing.T) {
 		{"unit without the io controller, one disk", "kyber-fairness", nil, "b.service", "sda", 500,
 			[]string{"set-property --runtime b.service IOAccounting=yes", "echo '8:0 500' > system.slice/b.service/io.kyber.weight"}},
 		{"unit, one disk, default", "kyber-fairness", nil, "c.service", "sda", 0, []string{"echo '8:0 default' > system.slice/c.service/io.kyber.weight"}},
+		{"sum", "kyber-fairness", nil, "plain", "", weight.Sum, []string{"echo 'sum' > plain/io.kyber.weight"}},
+		{"sum, one disk", "kyber-fairness", nil, "plain", "sda", weight.Sum, []string{"echo '8:0 sum' > plain/io.kyber.weight"}},
+		{"sum of a unit: systemd has no word for it", "kyber-fairness", nil, "c.service", "", weight.Sum, []string{"echo 'sum' > system.slice/c.service/io.kyber.weight"}},
+		{"sum of a unit without the io controller", "kyber-fairness", nil, "b.service", "", weight.Sum,
+			[]string{"set-property --runtime b.service IOAccounting=yes", "echo 'sum' > system.slice/b.service/io.kyber.weight"}},
+		{"sum, where io.cost acts as well", "kyber-fairness", iocost, "c.service", "", weight.Sum, []string{"echo 'sum' > system.slice/c.service/io.kyber.weight"}},
 		{"pod's slice", "kyber-fairness", map[string]string{pod + "/io.kyber.weight": "default 100\n", pod + "/crio-" + id + ".scope/io.kyber.weight": "default 100\n"},
 			filepath.Base(pod), "", 500, []string{"echo '500' > " + strings.TrimPrefix(pod, "sys/fs/cgroup/") + "/io.kyber.weight", "set-property --runtime " + filepath.Base(pod) + " IOWeight=500"}},
 		{"container that has the file", "kyber-fairness", map[string]string{scope + "/io.kyber.weight": "default 100\n"}, id, "", 500,
@@ -123,11 +131,39 @@ func TestNotes(t *testing.T) {
 	if err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "give pod the weight") {
 		t.Errorf("notes %q, %v", p.Notes, err)
 	}
+	inSum := machine(t, "kyber-fairness", map[string]string{
+		"sys/fs/cgroup/pod/io.kyber.weight": "default sum\n", "sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n",
+	})
+	if p, err = decide(t, inSum, "pod/only", "", 500); err != nil || len(p.Notes) != 0 {
+		t.Errorf("below a sum: notes %q, %v", p.Notes, err)
+	}
 	if p, err = decide(t, root, "c.service", "sda", 500); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "lasts until c.service stops") {
 		t.Errorf("notes %q, %v", p.Notes, err)
 	}
+	for device, want := range map[string]string{
+		"":    "the sum lasts until c.service stops: a rule with unit in /etc/isolio.toml keeps it",
+		"sda": "the sum on one disk lasts until c.service stops: a rule with unit and device in /etc/isolio.toml keeps it",
+	} {
+		if p, err = decide(t, root, "c.service", device, weight.Sum); err != nil || !slices.Equal(p.Notes, []string{want}) {
+			t.Errorf("notes %q, %v; want %q", p.Notes, err, want)
+		}
+	}
+	iocost := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"})
+	const numbers = "where io.cost shares a disk, this does nothing: io.weight takes numbers only"
+	if p, err = decide(t, iocost, "plain", "", weight.Sum); err != nil || !slices.Equal(p.Notes, []string{numbers}) {
+		t.Errorf("notes %q, %v; want %q", p.Notes, err, numbers)
+	}
 	if p, err = decide(t, root, "plain", "", 500); err != nil || len(p.Notes) != 0 {
 		t.Errorf("notes %q, %v", p.Notes, err)
+	}
+}
+
+// Just kyber-fairness knows sums.
+func TestSumRefused(t *testing.T) {
+	root := machine(t, "bfq", nil)
+	const want = "weight sum: io.bfq.weight, which bfq reads, takes numbers only; allowed: 1..1000"
+	if _, err := decide(t, root, "plain", "", weight.Sum); err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
+		t.Errorf("bfq: %v, want %s", err, want)
 	}
 }
 
@@ -136,7 +172,7 @@ func TestVerify(t *testing.T) {
 	root := machine(t, "kyber-fairness", nil)
 	for _, tt := range []struct {
 		device, text string
-		n            int
+		n            weight.Value
 		ok           bool
 	}{
 		{"", "default 500\n", 500, true},
@@ -145,6 +181,10 @@ func TestVerify(t *testing.T) {
 		{"", "default 500\n", 0, false},
 		{"sda", "default 100\n8:0 500\n", 500, true},
 		{"sda", "default 100\n8:0 400\n", 500, false},
+		{"", "default sum\n", weight.Sum, true},
+		{"", "default 100\n", weight.Sum, false},
+		{"", "default sum\n", 100, false},
+		{"sda", "default 100\n8:0 sum\n", weight.Sum, true},
 		{"sda", "default 300\n", 0, true},
 		{"sda", "default 300\n8:0 500\n", 0, false},
 	} {
@@ -156,7 +196,7 @@ func TestVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := p.Verify(); (err == nil) != tt.ok {
-			t.Errorf("%d on %q, %q: %v", tt.n, tt.device, tt.text, err)
+			t.Errorf("%s on %q, %q: %v", tt.n, tt.device, tt.text, err)
 		}
 	}
 }

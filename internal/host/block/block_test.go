@@ -257,6 +257,31 @@ func TestCheckFree(t *testing.T) {
 	}
 }
 
+// A VM that has the disk open does not hold it for itself; a disk that cannot be
+// opened is not free.
+func TestCheckFreeFindsOpeners(t *testing.T) {
+	s := machine(t, map[string]string{"proc/41/comm": "qemu\n", "proc/41/fd/info": "", "proc/42/comm": "sh\n", "proc/42/fd/info": ""})
+	if err := find(t, s, "nullb0").CheckFree(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.Path("dev/nullb0"), s.Path("proc/41/fd/7")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.Path("dev/nvme0n1"), s.Path("proc/42/fd/7")); err != nil {
+		t.Fatal(err)
+	}
+	if err := find(t, s, "nullb0").CheckFree(); err == nil || !strings.Contains(err.Error(), "in use: process 41 (qemu) has it open; allowed") {
+		t.Errorf("open in a VM: %v", err)
+	}
+	d := find(t, s, "nullb0")
+	if err := os.Remove(d.Node); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CheckFree(); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("without a node: %v", err)
+	}
+}
+
 func TestCheckNodeWantsABlockDevice(t *testing.T) {
 	d := find(t, machine(t, nil), "nullb0")
 	if err := d.CheckNode(); err == nil || !strings.Contains(err.Error(), "is not a block device's node") {

@@ -267,7 +267,7 @@ func (d *Device) explainScheduler(name string, cause error) error {
 }
 
 // MovedBytes reads how much was read from the disk and written to it since it is
-// there, whoever asked for it.
+// there, whatever asked for it.
 func (d *Device) MovedBytes() (uint64, error) {
 	text, err := d.read("stat")
 	if err != nil {

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"isolio/internal/failure"
 )
@@ -48,14 +50,79 @@ func (d *Device) uses() ([]string, error) {
 		}
 		uses = append(uses, more...)
 	}
-	if len(uses) == 0 {
-		// Whoever else opened it exclusively (a file system of another mount
-		// namespace, mkfs, a userspace driver) shows here.
-		f, err := os.OpenFile(d.Node, os.O_RDONLY|syscall.O_EXCL, 0)
-		if errors.Is(err, syscall.EBUSY) {
-			uses = append(uses, "another program or mount namespace holds it")
-		} else if err == nil {
-			f.Close()
+	if len(uses) > 0 {
+		return uses, nil
+	}
+	// An opener that holds it exclusively (a file system of another mount
+	// namespace, mkfs, a userspace driver) shows here.
+	f, err := os.OpenFile(d.Node, os.O_RDONLY|syscall.O_EXCL, 0)
+	switch {
+	case errors.Is(err, syscall.EBUSY):
+		return []string{"another program or mount namespace holds it"}, nil
+	case err != nil: // a disk that cannot be opened is not known to be free
+		return nil, err
+	}
+	f.Close()
+	// udev and others look at a disk for a moment.
+	for range openerLooks {
+		if uses, err = d.openers(parts); err != nil || len(uses) == 0 {
+			return uses, err
+		}
+		time.Sleep(openerPause)
+	}
+	return uses, nil
+}
+
+// How often a disk must be open at a look to be in use, and the time between.
+const (
+	openerLooks = 3
+	openerPause = 150 * time.Millisecond
+)
+
+// openers are other processes that hold the disk or a partition open, and not
+// exclusively: a VM whose disk it is, or a database on it.
+func (d *Device) openers(parts []string) ([]string, error) {
+	var nodes []fs.FileInfo
+	numbers := map[string]bool{}
+	for _, part := range parts {
+		node := d.Node
+		if part != "" {
+			node = filepath.Join(filepath.Dir(d.Node), strings.ReplaceAll(part, "!", "/"))
+		}
+		if info, err := os.Stat(node); err == nil {
+			nodes = append(nodes, info)
+		}
+		number, err := d.read(part, "dev")
+		if err != nil {
+			return nil, err
+		}
+		numbers[number] = true
+	}
+	is := func(info fs.FileInfo) bool {
+		// A container has nodes of its own, of the same number.
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0 {
+			return numbers[majMin(st.Rdev)]
+		}
+		return slices.ContainsFunc(nodes, func(node fs.FileInfo) bool { return os.SameFile(node, info) })
+	}
+	processes, err := os.ReadDir(d.sys.Path("proc"))
+	if err != nil {
+		return nil, err
+	}
+	var uses []string
+	for _, process := range processes {
+		pid, err := strconv.Atoi(process.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir := d.sys.Path("proc", process.Name())
+		descriptors, _ := os.ReadDir(filepath.Join(dir, "fd")) // none of one that has ended
+		for _, fd := range descriptors {
+			if info, err := os.Stat(filepath.Join(dir, "fd", fd.Name())); err == nil && is(info) {
+				name, _ := os.ReadFile(filepath.Join(dir, "comm"))
+				uses = append(uses, fmt.Sprintf("process %d (%s) has it open", pid, strings.TrimSpace(string(name))))
+				break
+			}
 		}
 	}
 	return uses, nil

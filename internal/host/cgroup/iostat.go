@@ -30,6 +30,12 @@ func (s IOStat) Plus(other IOStat) IOStat {
 	}
 }
 
+// WentBack reports whether any counter is lower than it was last: then they were
+// begun again, and their difference means nothing.
+func (s IOStat) WentBack(last IOStat) bool {
+	return s.ReadBytes < last.ReadBytes || s.WriteBytes < last.WriteBytes || s.ReadIOs < last.ReadIOs || s.WriteIOs < last.WriteIOs
+}
+
 // Minus is what was counted since it was last.
 func (s IOStat) Minus(last IOStat) IOStat {
 	return IOStat{

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Keyed is the numbers of a nested keyed file, such as io.stat, by disk
@@ -62,6 +63,31 @@ func (t Tree) Writeback(group string) (uint64, error) {
 		}
 	}
 	return 0, nil
+}
+
+// CPUTime is how long a group's processes, and those below it, have computed, in user and
+// in kernel space. Every group has it, whatever controllers it has; 0 where there is no group.
+func (t Tree) CPUTime(group string) (user, system time.Duration, err error) {
+	text, err := os.ReadFile(t.Path(group, "cpu.stat"))
+	if gone(err) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		to, known := map[string]*time.Duration{"user_usec": &user, "system_usec": &system}[name]
+		if !known {
+			continue
+		}
+		us, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %s: %q is not a number", t.Path(group, "cpu.stat"), name, value)
+		}
+		*to = time.Duration(us) * time.Microsecond
+	}
+	return user, system, nil
 }
 
 // IOStats reads a group's io.stat for all disks, by "MAJ:MIN".

@@ -58,7 +58,7 @@ func (t Tree) Groups() ([]string, error) {
 	var list func(group string) error
 	list = func(group string) error {
 		entries, err := os.ReadDir(t.Path(group))
-		if gone(err) && group != "" {
+		if err != nil && group != "" {
 			return nil // it went while we looked
 		}
 		if err != nil {
@@ -69,6 +69,9 @@ func (t Tree) Groups() ([]string, error) {
 				continue
 			}
 			child := filepath.Join(group, entry.Name())
+			if len(t.Path(child)) > longest {
+				continue
+			}
 			groups = append(groups, child)
 			if t.isLeaf(child) {
 				continue
@@ -81,6 +84,10 @@ func (t Tree) Groups() ([]string, error) {
 	}
 	return groups, list("")
 }
+
+// longest is the longest path of a group whose files the kernel opens by path.
+// A tenant that makes cgroups below that has no weights there; others keep theirs.
+const longest = unix.PathMax - 1 - len("/cgroup.subtree_control")
 
 // isLeaf reports whether a group has no children: its directory has two links
 // then, its own and its name. So the fifty files of each need not be listed. File
@@ -112,6 +119,9 @@ func (t Tree) Weights(group, file string) (v weight.Values, there bool, err erro
 	return v, true, nil
 }
 
+// largest is more than any file of the kernel's here has.
+const largest = 1 << 20
+
 // read reads a file with as few system calls as can be, into the room or what is
 // made for it: hundreds of files are read again and again.
 func read(file string, room []byte) ([]byte, error) {
@@ -128,6 +138,8 @@ func read(file string, room []byte) ([]byte, error) {
 			return nil, &fs.PathError{Op: "read", Path: file, Err: err}
 		case n < len(room):
 			return room[:n], nil
+		case len(room) > largest:
+			return nil, &fs.PathError{Op: "read", Path: file, Err: unix.EFBIG}
 		default:
 			room = make([]byte, 4*len(room))
 		}
@@ -137,13 +149,13 @@ func read(file string, room []byte) ([]byte, error) {
 // SetWeight returns the step that writes a group's weight, on one disk
 // "MAJ:MIN" or with "" on all that have none of their own. 0 takes back what
 // was said.
-func (t Tree) SetWeight(group, file, majMin string, n int) (plan.Step, error) {
+func (t Tree) SetWeight(group, file, majMin string, n weight.Value) (plan.Step, error) {
 	now, _, err := t.Weights(group, file)
 	if err != nil {
 		return plan.Step{}, err
 	}
-	s := t.Set(group, file, strconv.Itoa(n))
-	s.Undo = strconv.Itoa(now.Default)
+	s := t.Set(group, file, n.String())
+	s.Undo = now.Default.String()
 	if n == 0 {
 		s.Value = strconv.Itoa(weight.Default)
 	}
@@ -155,7 +167,7 @@ func (t Tree) SetWeight(group, file, majMin string, n int) (plan.Step, error) {
 		s.Value = majMin + " default"
 	}
 	if old, ok := now.Devices[majMin]; ok {
-		s.Undo = majMin + " " + strconv.Itoa(old)
+		s.Undo = majMin + " " + old.String()
 	}
 	return s, nil
 }

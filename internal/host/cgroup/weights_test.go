@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"isolio/internal/host/weight"
 )
 
 // Where several cgroup v2 trees are mounted, the one with the io controller is meant.
@@ -67,17 +70,25 @@ func TestSetWeight(t *testing.T) {
 	tree := fakeTree(t, map[string]string{"a/io.kyber.weight": "default 200\n8:0 500\n"})
 	for _, tt := range []struct {
 		majMin, value, undo string
-		n                   int
+		n                   weight.Value
 	}{
 		{"", "300", "200", 300},
 		{"", "100", "200", 0},
 		{"8:0", "8:0 300", "8:0 500", 300},
 		{"8:0", "8:0 default", "8:0 500", 0},
 		{"8:16", "8:16 7", "8:16 default", 7},
+		{"", "sum", "200", weight.Sum},
+		{"8:0", "8:0 sum", "8:0 500", weight.Sum},
 	} {
 		s, err := tree.SetWeight("a", "io.kyber.weight", tt.majMin, tt.n)
 		if err != nil || s.Value != tt.value || s.Undo != tt.undo || s.Path != tree.Path("a/io.kyber.weight") {
-			t.Errorf("%d on %q: %+v, %v; want %q, undone by %q", tt.n, tt.majMin, s, err, tt.value, tt.undo)
+			t.Errorf("%s on %q: %+v, %v; want %q, undone by %q", tt.n, tt.majMin, s, err, tt.value, tt.undo)
+		}
+	}
+	tree = fakeTree(t, map[string]string{"a/io.kyber.weight": "default sum\n8:0 sum\n"})
+	for majMin, undo := range map[string]string{"": "sum", "8:0": "8:0 sum"} {
+		if s, err := tree.SetWeight("a", "io.kyber.weight", majMin, 7); err != nil || s.Undo != undo {
+			t.Errorf("7 on %q: undone by %q, %v; want %q", majMin, s.Undo, err, undo)
 		}
 	}
 }
@@ -93,6 +104,22 @@ func TestIOCost(t *testing.T) {
 	}
 	if got, err := tree.IOCost(); err != nil || len(got) != 0 {
 		t.Errorf("without io.cost: %v, %v", got, err)
+	}
+}
+
+func TestCPUTime(t *testing.T) {
+	tree := fakeTree(t, map[string]string{
+		"a/cpu.stat": "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_periods 0\n",
+		"b/cpu.stat": "user_usec soon\n",
+	})
+	if user, system, err := tree.CPUTime("a"); err != nil || user != 20*time.Microsecond || system != 10*time.Microsecond {
+		t.Errorf("CPUTime(a) = %s, %s, %v", user, system, err)
+	}
+	if user, system, err := tree.CPUTime("without"); err != nil || user != 0 || system != 0 {
+		t.Errorf("CPUTime(without) = %s, %s, %v", user, system, err)
+	}
+	if _, _, err := tree.CPUTime("b"); err == nil || !strings.Contains(err.Error(), `user_usec: "soon" is not a number`) {
+		t.Errorf("CPUTime(b) = %v", err)
 	}
 }
 

@@ -17,15 +17,16 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/daemon"
+	"isolio/internal/host/journal"
 	"isolio/internal/host/rule"
 	"isolio/internal/plan"
 )
 
 // daemonFlags are the flags of `isolio daemon`.
 type daemonFlags struct {
-	root, config        string
-	every               time.Duration
-	check, once, dryRun bool
+	root, config               string
+	every                      time.Duration
+	check, once, dryRun, noNRI bool
 }
 
 func newDaemonCommand() *cobra.Command {
@@ -38,10 +39,14 @@ func newDaemonCommand() *cobra.Command {
 io.weight, translated so that weights are to each other what was asked.
 
 It is made to be run by systemd, and can be killed at any moment: all that it
-knows is in the kernel. SIGHUP has it read the rules again; a file with a mistake
+knows is in the kernel and in /run/isolio. SIGHUP has it read the rules again; a file with a mistake
 changes nothing. With metrics = "HOST:PORT" in the rules it serves Prometheus
 metrics on /metrics. A weight that somebody else writes to io.kyber.weight stays,
-until something else is asked for. isolio.toml(5) has the keys of rules.`,
+until something else is asked for. In Kubernetes it takes pods' annotations from containerd
+or CRI-O over NRI, where the runtime offers that. isolio.toml(5) has the keys of rules.
+
+A mistake in the rules ends it with exit code 78, so that systemd does not start it
+again; with --once or --check it is 2, as everywhere.`,
 		Example: `  systemctl enable --now isolio
   isolio daemon --once --dry-run
   isolio daemon --check
@@ -56,6 +61,7 @@ until something else is asked for. isolio.toml(5) has the keys of rules.`,
 	flags.BoolVar(&f.check, "check", false, "read the rules, say how many there are, and end")
 	flags.BoolVar(&f.once, "once", false, "set all weights once and end")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "with --once: print what would be written, as shell commands")
+	flags.BoolVar(&f.noNRI, "no-nri", false, "do not ask the container runtime for pods over NRI, whatever the rules say")
 	return cmd
 }
 
@@ -65,6 +71,8 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 		return failure.Usagef("--every: %s is too short; allowed: 100ms or more", f.every)
 	case f.dryRun && !f.once:
 		return failure.Usagef("--dry-run: stands without --once; add that")
+	case f.noNRI && (f.check || f.once):
+		return failure.Usagef("--no-nri: stands beside --once or --check, which ask no runtime; leave one out")
 	case f.check && f.once:
 		return failure.Usagef("--check: stands beside --once, which reads the rules as well; leave one out")
 	}
@@ -81,8 +89,12 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 	if f.check {
 		return checkRules(cmd.OutOrStdout(), block.System{Root: root}, file)
 	}
-	d := &daemon.Daemon{Root: root, RuleFile: file, Every: f.every, Log: logger(cmd.ErrOrStderr())}
-	if err := d.Open(); err != nil {
+	d := &daemon.Daemon{Root: root, RuleFile: file, Every: f.every, NoNRI: f.noNRI, Log: logger(cmd.ErrOrStderr())}
+	err = d.Open()
+	if failure.Code(err) == failure.Usage && !f.once {
+		return failure.WithCode(err, failure.Config)
+	}
+	if err != nil {
 		return err
 	}
 	switch {
@@ -127,16 +139,12 @@ func preview(w io.Writer, d *daemon.Daemon) error {
 	return nil
 }
 
-// logger writes lines of KEY=VALUE; systemd's journal has times of its own.
+// logger writes lines of KEY=VALUE, or entries of systemd's journal, which have
+// priorities and fields.
 func logger(w io.Writer) *slog.Logger {
-	var options slog.HandlerOptions
-	if os.Getenv("JOURNAL_STREAM") != "" {
-		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey && len(groups) == 0 {
-				return slog.Attr{}
-			}
-			return a
-		}
+	var handler slog.Handler = slog.NewTextHandler(w, nil)
+	if journal.Here() {
+		handler = journal.NewHandler(journal.Send, handler)
 	}
-	return slog.New(slog.NewTextHandler(w, &options))
+	return slog.New(handler)
 }

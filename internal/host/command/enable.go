@@ -4,9 +4,12 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +17,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
+	"isolio/internal/host/lock"
 	"isolio/internal/plan"
 )
 
@@ -21,13 +25,14 @@ import (
 type enableFlags struct {
 	request        activation.Request
 	asJSON, dryRun bool
+	all            bool // of disable
 }
 
 func newEnableCommand() *cobra.Command {
 	var f enableFlags
 	cmd := &cobra.Command{
 		Use:   "enable DEV",
-		Short: "Have a disk shared by weight",
+		Short: "Share a disk among containers by weight",
 		Long: `Give a disk a scheduler that shares it by weight: load the module if it was
 built for a kernel whose structures are those of the running one, make it the
 disk's scheduler, and read back that it is. What the disk had before is noted, for
@@ -58,7 +63,7 @@ refused with the name of the device where a scheduler works.`,
 func newDisableCommand() *cobra.Command {
 	var f enableFlags
 	cmd := &cobra.Command{
-		Use:   "disable DEV",
+		Use:   "disable DEV | --all",
 		Short: "Take back what enable did to a disk",
 		Long: `Give a disk the scheduler back that it had before 'isolio enable', with the
 number of requests that it held; remove the udev rule; unload the module if
@@ -67,13 +72,24 @@ enable had loaded it and no other disk uses it. Nothing that is queued is lost.
 Weights in systemd's units and in files of the kernel's own stay.`,
 		Example: `  isolio disable nvme0n1
   isolio disable nvme0n1 --scheduler none
-  isolio disable nvme0n1 --dry-run`,
-		Args:              cli.Exactly(1),
+  isolio disable nvme0n1 --dry-run
+  isolio disable --all`,
+		Args:              cli.Between(0, 1),
 		ValidArgsFunction: f.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.all && len(args) > 0:
+				return failure.Usagef("--all: stands beside %s; leave one out", args[0])
+			case f.all:
+				return f.disableAll(cmd)
+			}
+			if err := cli.Exactly(1)(cmd, args); err != nil {
+				return err
+			}
 			return f.run(cmd, args[0], activation.Disable)
 		},
 	}
+	cmd.Flags().BoolVar(&f.all, "all", false, "every disk that enable gave a scheduler")
 	cmd.Flags().StringVar(&f.request.Scheduler, "scheduler", "", "go back to the scheduler `NAME` instead of that of before")
 	f.addFlags(cmd)
 	return cmd
@@ -100,6 +116,17 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	if f.request.Self, err = os.Executable(); err != nil {
 		return err
 	}
+	if !f.dryRun {
+		// Two that decide at a time would note each other's scheduler as that of before.
+		release, err := lock.Take(cmd.Context(), f.request.Root, lock.Disks, lockWait)
+		switch {
+		case errors.Is(err, fs.ErrPermission): // the first step says what is needed
+		case err != nil:
+			return fmt.Errorf("device %s: %w: another isolio changes a disk's scheduler", device, err)
+		default:
+			defer release()
+		}
+	}
 	p, err := decide(f.request)
 	if err != nil {
 		return err
@@ -118,6 +145,28 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), p.Report)
 	return nil
+}
+
+// lockWait is how long another change of a scheduler may take: the kernel waits
+// for requests in flight.
+const lockWait = time.Minute
+
+// disableAll takes back what enable did to any disk. It goes on after an error.
+func (f *enableFlags) disableAll(cmd *cobra.Command) error {
+	root, err := cli.RootDir(f.request.Root)
+	if err != nil {
+		return err
+	}
+	disks, err := activation.Enabled(block.System{Root: root})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, disk := range disks {
+		one := *f
+		errs = append(errs, one.run(cmd, disk, activation.Disable))
+	}
+	return errors.Join(errs...)
 }
 
 // oneOutput refuses two kinds of output at a time.

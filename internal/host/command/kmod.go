@@ -14,6 +14,7 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/kmod"
+	"isolio/internal/printable"
 )
 
 func newKmodCommand() *cobra.Command {
@@ -167,7 +168,8 @@ func outputFlag(cmd *cobra.Command, file *string) {
 // writeOutput writes a whole file or nothing of it; no name is standard output.
 func writeOutput(cmd *cobra.Command, name string, write func(io.Writer) error) error {
 	if name == "" {
-		return write(cmd.OutOrStdout())
+		// It may be bytes for another program, such as BTF.
+		return write(printable.Under(cmd.OutOrStdout()))
 	}
 	file, err := os.CreateTemp(filepath.Dir(name), ".isolio-*")
 	if err != nil {

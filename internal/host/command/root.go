@@ -11,15 +11,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
+	"isolio/internal/printable"
 )
 
 // Run executes one command line and returns its exit code, as cli.Run does. A line
 // for the laboratory becomes isolio-lab, and Run does not return.
+//
+// Whatever a command prints goes through printable.Writer: names that tenants
+// chose, in results, errors and completions, act on no terminal.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if forLab(args) {
 		return cli.Fail(stderr, becomeLab(args))
 	}
-	return cli.Run(ctx, Root(), args, stdin, stdout, stderr)
+	return cli.Run(ctx, Root(), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
 }
 
 // Root lists every subcommand, so that one place shows them all.
@@ -38,8 +42,12 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		newEnableCommand(),
 		newDisableCommand(),
 		newWeightCommand(),
+		newExplainCommand(),
 		newTopCommand(),
 		newDaemonCommand(),
+		newLogCommand(),
+		newMeasureCommand(),
+		newSLACommand(),
 		newKmodCommand(),
 		newForwarder("bench", "Run an experiment on a disk of this machine"),
 		newForwarder("lab", "Run an experiment in virtual machines with exact results"),

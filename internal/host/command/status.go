@@ -50,7 +50,7 @@ by their systemd unit or path. Weights that are the default are not shown.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print one JSON document instead of tables")
 	flags.BoolVar(&o.All, "all", false, "show cgroups without a weight as well")
-	flags.DurationVar(&o.Interval, "interval", time.Second, "how long to look who is active; 0 for not at all")
+	flags.DurationVar(&o.Interval, "interval", time.Second, "how long to watch which cgroups are active; 0 for not at all")
 	cli.RootFlag(cmd, &o.Root)
 	return cmd
 }

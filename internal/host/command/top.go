@@ -17,6 +17,7 @@ import (
 	"isolio/internal/host/container"
 	"isolio/internal/host/top"
 	"isolio/internal/host/usage"
+	"isolio/internal/printable"
 )
 
 // topFlags are the flags of `isolio top`.
@@ -85,19 +86,19 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 
 // newSampler looks at the machine below root, and knows its containers.
 func newSampler(root string) *usage.Sampler {
-	return &usage.Sampler{
-		System:     block.System{Root: root},
-		Containers: func(groups []string) ([]container.Container, error) { return container.List(root, groups) },
-	}
+	finder := &container.Finder{Root: root}
+	return &usage.Sampler{System: block.System{Root: root}, Containers: finder.List}
 }
 
 // screen is the terminal to show a live table on, nil if there is none, or none
 // whose keys can be read.
 func (f *topFlags) screen(cmd *cobra.Command) io.Writer {
-	if f.json || f.count > 0 || !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.OutOrStdout()) {
+	// The live table draws with escapes of its own, and makes names printable itself.
+	out := printable.Under(cmd.OutOrStdout())
+	if f.json || f.count > 0 || !isTerminal(cmd.InOrStdin()) || !isTerminal(out) {
 		return nil
 	}
-	return cmd.OutOrStdout()
+	return out
 }
 
 // isTerminal reports whether a stream is one.

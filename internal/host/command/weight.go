@@ -5,7 +5,13 @@ package command
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,9 +19,13 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/assignment"
+	"isolio/internal/host/journal"
+	"isolio/internal/host/rule"
 	"isolio/internal/host/status"
 	"isolio/internal/host/target"
+	"isolio/internal/host/weight"
 	"isolio/internal/plan"
+	"isolio/internal/printable"
 )
 
 // weightFlags are the flags of `isolio weight`.
@@ -35,8 +45,10 @@ a pod (NAME, NAMESPACE/NAME or ID). Podman's pods, and containers that are
 rootless, have just their IDs.
 
 N is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
-disk in proportion to its weight among its active siblings: 200 is twice 100. The
-weight is written where the disks' schedulers read it, and lasts as long as the
+disk in proportion to its weight among its active siblings: 200 is twice 100.
+'sum' is what the active children of a slice or a pod weigh together: they share
+with its siblings as if they were siblings themselves. It takes kyber-fairness.
+The weight is written where the disks' schedulers read it, and lasts as long as the
 cgroup. Where that is a unit of systemd's but no container's, systemd is told as
 well, on its own scale: so it outlasts, of a service or slice that is no pod's,
 its restart and, without --runtime, the machine's.
@@ -46,9 +58,10 @@ Without a disk that shares by weight, this exits 3: the weight would do nothing.
   isolio weight web 500
   isolio weight nginx.service 200 --device /dev/nvme0n1
   isolio weight machine.slice/libpod-0a1b2c.scope default
-  isolio weight shop/cart-7d9f 300 --dry-run`,
+  isolio weight shop/cart-7d9f 300 --dry-run
+  isolio weight machine.slice sum`,
 		Args:              cli.Between(1, 2),
-		ValidArgsFunction: f.complete,
+		ValidArgsFunction: completeTargets(&f.root),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.root, err = cli.RootDir(f.root); err != nil {
 				return err
@@ -99,7 +112,8 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if err != nil {
 		return err
 	}
-	world, err := target.Read(f.root)
+	config, noRules := rule.Load(filepath.Join("/", f.root, rule.File))
+	world, err := target.Read(f.root, config.Keeps)
 	if err != nil {
 		return err
 	}
@@ -107,9 +121,12 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if err != nil {
 		return err
 	}
-	p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: found, Device: f.device, N: n, Runtime: f.runtime})
+	p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: found, Device: f.device, N: n, Runtime: f.runtime, Rules: config.Rules})
 	if err != nil {
 		return err
+	}
+	if noRules != nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", noRules, found))
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
@@ -120,12 +137,18 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if err := apply(p.Steps, p.Verify); err != nil {
 		return err
 	}
+	if f.root == "" {
+		tellJournal(found, p.Steps)
+	}
 	return f.show(cmd, "/"+found.Group)
 }
 
 // apply applies steps, all or none: what does not look afterwards as it should
-// is taken back as well.
+// is taken back as well. A connection that is lost meanwhile does not end it halfway;
+// nor do signals that main catches.
 func apply(steps []plan.Step, verify func() error) error {
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
 	applied := plan.On(plan.OS{})
 	err := applied.Apply(steps)
 	if err == nil {
@@ -140,14 +163,36 @@ func apply(steps []plan.Step, verify func() error) error {
 	return nil
 }
 
+// tellJournal notes in the journal which weights an operator wrote, for `isolio
+// log`. Without a journal nothing is lost but that.
+func tellJournal(of target.Target, steps []plan.Step) {
+	user := os.Getenv("SUDO_USER")
+	if user == "" {
+		user = os.Getenv("USER")
+	}
+	for _, s := range steps {
+		if s.Command != nil {
+			continue
+		}
+		e := journal.Entry{Cgroup: of.Group, Before: s.Undo, Weight: s.Value, By: "operator", User: printable.Text(user), Why: "isolio weight"}
+		if of.Kind == target.Container {
+			e.Name = printable.Text(of.Name)
+		}
+		if disk, _, ok := strings.Cut(s.Value, " "); ok {
+			e.Disk = disk
+		}
+		_ = journal.Send("weight cgroup="+printable.Text(of.Group)+" value="+s.Value+" by=operator user="+e.User, slog.LevelInfo, e.Fields())
+	}
+}
+
 // weightNumber reads N; 0 stands for "default".
-func weightNumber(text string) (int, error) {
+func weightNumber(text string) (weight.Value, error) {
 	if text == "default" {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 10000 {
-		return 0, failure.Usagef("weight %q: allowed: 1..10000, or default", text)
+	n, err := weight.ParseValue(text)
+	if err != nil || weight.Kyber.Check(n) != nil {
+		return 0, failure.Usagef("weight %q: allowed: 1..10000, sum, or default", text)
 	}
 	return n, nil
 }
@@ -166,19 +211,21 @@ func (f *weightFlags) show(cmd *cobra.Command, name string) error {
 	return doc.WriteGroups(cmd.OutOrStdout())
 }
 
-// complete lets a shell complete targets.
-func (f *weightFlags) complete(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	root, err := cli.Absolute(f.root)
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeTargets lets a shell complete one target.
+func completeTargets(dir *string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root, err := cli.Absolute(*dir)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		world, err := target.Read(root, nil)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, group := range world.Groups {
+			names = append(names, world.Of(group).Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	world, err := target.Read(root)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, group := range world.Groups {
-		names = append(names, world.Of(group).Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

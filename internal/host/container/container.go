@@ -7,14 +7,9 @@ package container
 
 import (
 	"cmp"
-	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
-	"sync"
-	"time"
 )
 
 // Container is a container that runs: it has a cgroup.
@@ -30,7 +25,9 @@ type Container struct {
 	// PodUID is the pod's in Kubernetes.
 	PodUID string
 	// Sandbox is true for a pod's own container, which only holds it together.
-	Sandbox     bool
+	Sandbox bool
+	// Labels and Annotations are those that the Finder keeps. Who makes an image or
+	// a pod chooses them: they tell what a user wants, never who a container is.
 	Labels      map[string]string
 	Annotations map[string]string
 	// Cgroup is where its weight competes with its siblings', as a path below
@@ -43,6 +40,26 @@ type Container struct {
 	// ByCrun is true if crun started it in a systemd scope: then systemd writes
 	// its weight.
 	ByCrun bool
+	// Unsure is true if a file about it cannot be read now and never could: what is
+	// known may be less than there is to know.
+	Unsure bool
+	// asCRIO is who the container is if CRI-O runs it. Its files lie among podman's,
+	// and only the cgroup tells them apart.
+	asCRIO identity
+	// podAt is the cgroup of the pod of a sandbox, as its runtime tells, and turn its
+	// place among all that it told.
+	podAt string
+	turn  int
+}
+
+// identity is who a container is, from keys that its engine writes itself.
+type identity struct {
+	name, namespace, pod, podUID string
+	sandbox                      bool
+}
+
+func (c *Container) is(i identity) {
+	c.Name, c.Namespace, c.Pod, c.PodUID, c.Sandbox = i.name, i.namespace, i.pod, i.podUID, i.sandbox
 }
 
 // innerName is what crun calls the cgroup that it makes inside a container's scope.
@@ -98,151 +115,11 @@ var engines = map[string]string{
 	"docker": "docker", "libpod": "podman", "crio": "cri-o", "cri-containerd": "containerd", "nerdctl": "containerd",
 }
 
-// Finder finds containers again and again, for several at a time: it reads a
-// file just once as long as that is the same.
-type Finder struct {
-	// Root is the machine's root directory, "" for /.
-	Root string
-
-	mu   sync.Mutex
-	told map[string]told
-}
-
-// List returns the containers that run on the machine below root, "" for /,
-// sorted by cgroup. groups are the paths of all cgroups.
-func List(root string, groups []string) ([]Container, error) {
-	return (&Finder{Root: root}).List(groups)
-}
-
-// List returns the containers that run, sorted by cgroup. groups are the paths of
-// all cgroups.
-func (f *Finder) List(groups []string) ([]Container, error) { return f.list(groups, false) }
-
-// ListNew is List, but takes files that were read before for the same still. A
-// container's rarely change.
-func (f *Finder) ListNew(groups []string) ([]Container, error) { return f.list(groups, true) }
-
-func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.told == nil {
-		f.told = map[string]told{}
-	}
-	found := inGroups(groups)
-	there := make(map[string]bool, len(groups))
-	for _, group := range groups {
-		there[group] = true
-	}
-	d := disk{root: filepath.Join("/", f.Root), told: f.told, trust: trust, now: time.Now()}
-	defer d.forget()
-	for _, read := range []func() ([]Container, error){d.docker, d.storage, d.containerd} {
-		told, err := read()
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range told {
-			known, ok := found[c.ID]
-			switch {
-			case ok:
-				found[c.ID] = known.with(c)
-			case there[c.Cgroup]:
-				found[c.ID] = c
-			}
-		}
-	}
-	all := slices.Collect(maps.Values(found))
-	for i := range all {
-		all[i].name()
-		all[i].ByCrun = strings.HasSuffix(all[i].Cgroup, ".scope") && d.isCruns(all[i])
-	}
-	slices.SortFunc(all, func(a, b Container) int { return strings.Compare(a.Cgroup, b.Cgroup) })
-	return all, nil
-}
-
-// userSlice is the cgroup of all that a user has started.
-var userSlice = regexp.MustCompile(`^user\.slice/user-([0-9]+)\.slice/`)
-
-// isCruns reports whether crun keeps something about a container: root's, or that
-// of the user in whose slice it is.
-func (d disk) isCruns(c Container) bool {
-	if m := userSlice.FindStringSubmatch(c.Cgroup); m != nil && d.exists("run/user", m[1], "crun", c.ID) {
-		return true
-	}
-	return d.exists("run/crun", c.ID)
-}
-
-// inGroups finds containers by the names of their cgroups.
-func inGroups(groups []string) map[string]Container {
-	found := map[string]Container{}
-	for _, group := range groups {
-		m := groupName.FindStringSubmatch(filepath.Base(group))
-		if m == nil {
-			continue
-		}
-		if _, ok := found[m[2]]; ok {
-			continue // one of the same name inside the container
-		}
-		c := Container{ID: m[2], Engine: engines[m[1]], Cgroup: group}
-		if dir := filepath.Base(filepath.Dir(group)); c.Engine == "" && dir == "docker" {
-			c.Engine = dir
-		}
-		found[c.ID] = c
-	}
-	return found
-}
-
-// with adds what another file tells of the same container.
-func (c Container) with(more Container) Container {
-	c.Name = cmp.Or(c.Name, more.Name)
-	c.Engine = cmp.Or(c.Engine, more.Engine)
-	c.Weight = cmp.Or(c.Weight, more.Weight)
-	c.SpecRead = c.SpecRead || more.SpecRead
-	c.Labels = merged(c.Labels, more.Labels)
-	c.Annotations = merged(c.Annotations, more.Annotations)
-	return c
-}
-
-func merged(a, b map[string]string) map[string]string {
-	if a == nil {
-		return b
-	}
-	a = maps.Clone(a)
-	maps.Copy(a, b)
-	return a
-}
-
-// Keys under which runtimes note what Kubernetes calls a container: in
-// annotations of an OCI specification, or in labels.
-var (
-	nameKeys      = []string{"io.kubernetes.cri.container-name", "io.kubernetes.container.name", "nerdctl/name"}
-	podKeys       = []string{"io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"}
-	namespaceKeys = []string{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"}
-	podUIDKeys    = []string{"io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"}
-	typeKeys      = []string{"io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType", "io.kubernetes.docker.type"}
-)
-
-// name takes names from annotations and labels.
-func (c *Container) name() {
-	told := func(keys []string) string {
-		for _, key := range keys {
-			if value := cmp.Or(c.Annotations[key], c.Labels[key]); value != "" {
-				return value
-			}
-		}
-		return ""
-	}
-	c.Pod, c.Namespace, c.PodUID = told(podKeys), told(namespaceKeys), told(podUIDKeys)
-	kind := told(typeKeys)
-	c.Sandbox = kind == "sandbox" || kind == "podsandbox"
-	if name := told(nameKeys); name != "" && (c.Pod != "" || c.Name == "") {
-		c.Name = name
-	}
-}
-
 // PodGroup is the cgroup of the container's pod, "" if it is in none.
 func (c Container) PodGroup() string {
-	dir := filepath.Dir(c.Cgroup)
-	if name := filepath.Base(dir); c.Pod != "" || podGroup.MatchString(name) {
+	// By its name alone: a container of a pod that lies elsewhere, such as among all
+	// of Docker's, must not have the weight of its pod given to all of them.
+	if dir := filepath.Dir(c.Cgroup); podGroup.MatchString(filepath.Base(dir)) {
 		return dir
 	}
 	return ""

@@ -64,7 +64,9 @@ func TestList(t *testing.T) {
 	})
 	groups := []string{docker, dockerFS, dockerFS + "/inner", podman, podman + "/container", "machine.slice/libpod-conmon-" + id("3") + ".scope",
 		crio, containerd, ctr, "default/half", unknown, nerdctl, rootless, "kubepods/" + id("5")}
-	all, err := List(root, groups)
+	f := &Finder{Root: root}
+	f.Keep(func(string) bool { return true })
+	all, err := f.List(groups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +135,9 @@ func TestGroupOf(t *testing.T) {
 		":docker:x":               "system.slice/docker-x.scope",
 		"a-b-c.slice:crio:x":      "a.slice/a-b.slice/a-b-c.slice/crio-x.scope",
 		"machine.slice::whatever": "machine.slice/whatever.scope",
+		"-.slice:docker:x":        "docker-x.scope",
+		"":                        "",
+		"/":                       "",
 	} {
 		if got := groupOf(path); got != want {
 			t.Errorf("groupOf(%s) = %s, want %s", path, got, want)
@@ -162,7 +167,7 @@ func TestFinderSeesWhatChanges(t *testing.T) {
 	}
 	f := &Finder{Root: root}
 	for _, want := range []string{"web", "web", "two", "two"} {
-		if len(f.told) == 0 || f.told[filepath.Join(root, file)].containers[0].Name != want {
+		if known, ok := f.told[filepath.Join(root, file)].value.(Container); !ok || known.Name != want {
 			write(want)
 		}
 		all, err := f.List([]string{group})
@@ -171,15 +176,18 @@ func TestFinderSeesWhatChanges(t *testing.T) {
 		}
 	}
 	kept := f.told[filepath.Join(root, file)]
-	if len(kept.containers) != 1 {
+	if kept.value == nil {
 		t.Fatal("nothing is kept")
 	}
-	kept.containers = []Container{{ID: id("1"), Name: "kept"}}
+	kept.value = Container{ID: id("1"), Name: "kept"}
 	f.told[filepath.Join(root, file)] = kept
 	if all, err := f.List([]string{group}); err != nil || all[0].Name != "kept" {
 		t.Errorf("List = %+v, %v; the file was read again", all, err)
 	}
 	if err := os.Remove(filepath.Join(root, file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "var")); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := f.List([]string{group}); err != nil || all[0].Name != "" || len(f.told) != 0 {

@@ -5,8 +5,11 @@
 // systemd write. What they ask for gets through there in several scales; the
 // daemon restores what weights were meant to be to each other.
 //
-// All that it knows is in the kernel: weights, and beside them marks that tell
+// All that it knows is in the kernel and in /run: weights, and marks that tell
 // which were its own. It can be killed and started at any moment.
+//
+// Tenants choose names of cgroups and containers, and make cgroups where they may.
+// So what is wrong with one cgroup, container or file costs that one only.
 package daemon
 
 import (
@@ -15,10 +18,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,7 +31,9 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
+	"isolio/internal/host/mark"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 )
@@ -42,30 +48,64 @@ type Daemon struct {
 	// noticed by inotify, and disks are looked at on their own; this is for the
 	// rest, such as a container's file that was changed.
 	Every time.Duration
+	// NoNRI has no runtime asked for pods, whatever the rules say.
+	NoNRI bool
 	Log   *slog.Logger
 
 	tree    cgroup.Tree
 	config  rule.Config
-	marks   marks
-	watcher *fsnotify.Watcher // nil for a daemon that looks once
+	marks   *mark.Store
+	watcher *fsnotify.Watcher // nil for a daemon that looks once, or cannot have one
 	groups  []string          // of the last look
 	finder  *container.Finder
 	disks   map[string]string // with the scheduler
 	// containers are those that run.
 	containers []container.Container
-	server     *http.Server // of metrics, nil for none
-	serving    string       // the address that they are served on
-	// failed are cgroups whose weight could not be set, by the error, so that it
-	// is logged once.
-	failed map[string]string
-	// blind is what was told of rules that cannot know their containers.
-	blind map[string]bool
+	server     *metricsServer // nil for none
+	pods       pods
+	health     health
+	// swept is true if no cgroup went since marks of those that had gone were removed.
+	swept bool
+	// kernel is what weights are written to.
+	kernel plan.Machine
+	// told are faults that were logged, so that each is once.
+	told map[fault]string
 }
+
+// fault is what is wrong, and with what: a cgroup, a file, a rule.
+type fault struct{ what, with string }
+
+// Kinds of faults.
+const (
+	cannotRead  = "read"
+	cannotWrite = "weight"
+	cannotMark  = "mark"
+	engineFile  = "engine file"
+	blindRule   = "rules"
+	tooMany     = "cgroups"
+	notWatched  = "inotify"
+	noMetrics   = "metrics"
+	noPods      = "nri"
+	// annotation is what a pod's author did, and no problem of the machine.
+	annotation = "annotation"
+)
 
 // Change is one weight that was written, or would be.
 type Change struct {
 	plan.Step
 	Group, Why string
+	// Disk is "MAJ:MIN", "" for all disks.
+	Disk string
+	// Name is the container's, "" for none.
+	Name string
+}
+
+// decision is what is to be done about one cgroup.
+type decision struct {
+	group   string
+	changes []Change
+	// last is its mark, and next the one to leave before the changes are made.
+	last, next mark.Mark
 }
 
 // Open finds the cgroup tree and reads the rules.
@@ -79,9 +119,23 @@ func (d *Daemon) Open() error {
 	}
 	d.tree = tree
 	d.finder = &container.Finder{Root: d.Root}
-	d.failed, d.blind = map[string]string{}, map[string]bool{}
-	d.config, err = rule.Load(d.RuleFile)
-	return err
+	d.marks = mark.Open(d.Root, tree)
+	d.told = map[fault]string{}
+	d.kernel = plan.OS{}
+	config, err := rule.Load(d.RuleFile)
+	if err != nil {
+		return err
+	}
+	d.use(config)
+	return nil
+}
+
+// use takes rules into force.
+func (d *Daemon) use(config rule.Config) {
+	d.config = config
+	d.finder.Keep(config.Keeps)
+	d.settle(blindRule, nil)
+	d.health.reloaded(true)
 }
 
 // Reload reads the rules again. If something is wrong with them, those in force
@@ -89,44 +143,52 @@ func (d *Daemon) Open() error {
 func (d *Daemon) Reload() error {
 	config, err := rule.Load(d.RuleFile)
 	if err != nil {
+		d.health.reloaded(false)
 		return fmt.Errorf("%w; the rules in force stay", err)
 	}
-	d.config, d.blind = config, map[string]bool{}
+	d.use(config)
 	return nil
 }
 
-// look looks at cgroups, and returns what is to be written. marked is
-// called before with each cgroup's mark; nil to change nothing.
-func (d *Daemon) look(at scope, marked func(dir string, next mark) error) ([]Change, error) {
+// look looks at cgroups, and returns what is to be done. Nothing is changed. An
+// error is of the machine: what is wrong with one cgroup is logged, and the
+// cgroup keeps its weight.
+func (d *Daemon) look(at scope) ([]decision, error) {
 	m, err := d.machine(&at)
 	if err != nil {
 		return nil, err
 	}
-	var changes []Change
+	var all []decision
 	for _, group := range d.groups {
 		if !at.has(group) {
 			continue
 		}
-		more, err := d.lookAt(m, group, marked)
-		if err != nil && !gone(err) {
-			return changes, err
+		one, err := d.lookAt(m, group)
+		switch {
+		case gone(err):
+		case err != nil:
+			d.fail(cannotRead, group, err)
+		default:
+			d.clear(cannotRead, group)
+			all = append(all, one)
 		}
-		changes = append(changes, more...)
 	}
-	return changes, nil
+	return all, nil
 }
 
 // machine is what is known now. It adds to the scope those cgroups of which
 // something else is known than before.
-func (d *Daemon) machine(at *scope) (*machine, error) {
+func (d *Daemon) machine(at *scope) (*ruling.Machine, error) {
 	if at.all || at.moved {
 		if err := d.list(at); err != nil {
 			return nil, err
 		}
 	}
-	disks, err := kyberDisks(block.System{Root: d.Root})
+	disks, err := ruling.Disks(block.System{Root: d.Root})
 	d.disks = disks
-	return newMachine(d.config.Rules, disks, d.containers), err
+	m := ruling.New(d.config.Rules, disks, d.containers)
+	d.settle(annotation, m.Refused())
+	return m, err
 }
 
 // walks is how often the tree is walked at most for what comes meanwhile.
@@ -136,12 +198,39 @@ const walks = 4
 // looked at, and so is what came in them before they were watched.
 func (d *Daemon) walk() (groups []string, err error) {
 	for range walks {
-		groups, err = d.tree.Groups()
-		if err != nil || d.watch(groups) == 0 {
+		if groups, err = d.tree.Groups(); err != nil {
+			break
+		}
+		if groups = d.limited(groups); d.watch(groups) == 0 {
 			break
 		}
 	}
 	return groups, err
+}
+
+// mostInside is how many cgroups are looked at inside a container or a unit. Each costs memory and an inotify watch, of which there are
+// so many for all.
+const mostInside = 1000
+
+// limited leaves out what is beyond that.
+func (d *Daemon) limited(groups []string) []string {
+	inside := map[string]int{}
+	groups = slices.DeleteFunc(groups, func(group string) bool {
+		tenant := container.Tenant(group)
+		if tenant == "" || tenant == group {
+			return false
+		}
+		inside[tenant]++
+		return inside[tenant] > mostInside
+	})
+	over := map[string]string{}
+	for tenant, nr := range inside {
+		if nr > mostInside {
+			over[tenant] = fmt.Sprintf("has %d cgroups inside: %d keep the weights that they have; limit them with cgroup.max.descendants", nr, nr-mostInside)
+		}
+	}
+	d.settle(tooMany, over)
+	return groups
 }
 
 // list finds out which cgroups there are, and whose.
@@ -161,8 +250,10 @@ func (d *Daemon) list(at *scope) error {
 		delete(before, group)
 	}
 	for group := range before {
-		d.marks.forget(d.tree.Path(group))
-		delete(d.failed, group)
+		d.swept = false
+		for _, what := range []string{cannotRead, cannotWrite} {
+			d.clear(what, group)
+		}
 	}
 	d.groups = groups
 	find := d.finder.ListNew
@@ -173,52 +264,47 @@ func (d *Daemon) list(at *scope) error {
 	if err != nil {
 		return err
 	}
-	for _, blind := range d.config.Blind(containers) {
-		if !d.blind[blind] {
-			d.blind[blind] = true
-			d.Log.Warn("rules", "file", d.RuleFile, "warning", blind)
-		}
+	d.settle(engineFile, d.finder.Faults())
+	blind := map[string]string{}
+	if all := d.config.Blind(containers); len(all) > 0 {
+		blind[d.RuleFile] = strings.Join(all, "; ")
 	}
+	d.settle(blindRule, blind)
 	at.addChanged(d.containers, containers)
 	d.containers = containers
 	return nil
 }
 
 // lookAt decides what is to be written to one cgroup.
-func (d *Daemon) lookAt(m *machine, group string, marked func(string, mark) error) ([]Change, error) {
+func (d *Daemon) lookAt(m *ruling.Machine, group string) (decision, error) {
+	is := decision{group: group}
 	have, there, err := d.tree.Weights(group, weight.Kyber.File())
-	if err != nil || !there {
-		return nil, err
+	if err != nil || !there || m.Unsure(group) {
+		return is, err
 	}
-	want, err := m.want(d.tree, group)
+	wants, _, err := m.Wants(group, ruling.Read(d.tree))
 	if err != nil {
-		return nil, err
+		return is, err
 	}
-	dir := d.tree.Path(group)
-	last := d.marks.get(dir)
-	changes, next := decide(want.Weights, have, last)
-	if marked != nil && !maps.Equal(last, next) {
-		if err := marked(dir, next); err != nil {
-			return nil, fmt.Errorf("mark %s: %w", dir, err)
-		}
-	}
-	var steps []Change
+	is.last = d.marks.Get(group)
+	changes, next := ruling.Decide(wants, have, is.last)
+	is.next = next
 	for _, c := range changes {
-		majMin := c.disk
-		if majMin == everyDisk {
+		majMin := c.Disk
+		if majMin == ruling.EveryDisk {
 			majMin = ""
 		}
-		step, err := d.tree.SetWeight(group, weight.Kyber.File(), majMin, c.weight)
+		step, err := d.tree.SetWeight(group, weight.Kyber.File(), majMin, c.Weight)
 		if err != nil {
-			return nil, err
+			return is, err
 		}
-		why := want.Why
-		if c.weight == 0 {
-			why = "nobody asks for it any more"
+		why := wants[c.Disk].Why
+		if c.Weight == 0 {
+			why = "no rule, runtime or unit asks for it any more"
 		}
-		steps = append(steps, Change{Step: step, Group: group, Why: why})
+		is.changes = append(is.changes, Change{Step: step, Group: group, Why: why, Disk: majMin, Name: m.Name(group)})
 	}
-	return steps, nil
+	return is, nil
 }
 
 func gone(err error) bool {
@@ -227,42 +313,132 @@ func gone(err error) bool {
 
 // Preview returns what a look at everything would write, and changes nothing.
 func (d *Daemon) Preview() ([]Change, error) {
-	return d.look(scope{all: true}, nil)
+	all, err := d.look(scope{all: true})
+	var changes []Change
+	for _, one := range all {
+		changes = append(changes, one.changes...)
+	}
+	return changes, err
 }
 
 // Once looks at every cgroup and writes what is to be written. It returns how
-// many weights it wrote.
+// many weights it wrote. The error tells of cgroups that do not have what they
+// are to have.
 func (d *Daemon) Once(ctx context.Context) (int, error) {
-	return d.write(ctx, scope{all: true})
-}
-
-// write looks at cgroups and writes what is to be written. A weight that cannot
-// be written is logged, and tried again by the next look.
-func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
-	changes, err := d.look(at, d.marks.set)
+	nr, err := d.write(ctx, scope{all: true})
 	if err != nil {
-		return 0, err
+		return nr, err
 	}
-	nr := 0
-	for i := range changes {
-		c := &changes[i]
-		err := plan.On(plan.OS{}).Apply([]plan.Step{c.Step})
-		switch {
-		case err == nil:
-			nr++
-			delete(d.failed, c.Group)
-			d.Log.InfoContext(ctx, "weight", "cgroup", c.Group, "value", c.Value, "before", c.Undo, "why", c.Why)
-		case gone(err):
-		case d.failed[c.Group] != err.Error():
-			d.failed[c.Group] = err.Error()
-			d.Log.ErrorContext(ctx, "weight", "cgroup", c.Group, "value", c.Value, "error", err.Error())
+	for _, what := range []string{cannotRead, cannotWrite} {
+		with := d.with(what)
+		if len(with) > 0 {
+			return nr, fmt.Errorf("%d of %d cgroups keep the weights that they have; the first: %s: %s", len(with), len(d.groups), with[0], d.told[fault{what, with[0]}])
 		}
 	}
 	return nr, nil
 }
 
+// write looks at cgroups and writes what is to be written. A weight that cannot
+// be written is logged, and tried again by the next look.
+func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
+	all, err := d.look(at)
+	if err != nil {
+		return 0, err
+	}
+	nr := 0
+	for i := range all {
+		nr += d.apply(ctx, &all[i])
+	}
+	if at.all && !d.swept {
+		d.marks.Sweep(d.groups)
+		d.swept = true
+	}
+	d.health.looked(len(d.groups), len(d.containers), d.problems(), len(d.with(annotation)))
+	return nr, nil
+}
+
+// apply does what was decided about one cgroup, and returns how many weights it
+// wrote.
+func (d *Daemon) apply(ctx context.Context, is *decision) (nr int) {
+	if !maps.Equal(is.last, is.next) {
+		switch err := d.marks.Set(is.group, is.next); {
+		case gone(err):
+			return 0
+		case err != nil:
+			d.fail(cannotMark, "marks", err)
+		}
+	}
+	for i := range is.changes {
+		c := &is.changes[i]
+		err := plan.On(d.kernel).Apply([]plan.Step{c.Step})
+		switch {
+		case err == nil:
+			nr++
+			d.health.wrote()
+			d.clear(cannotWrite, c.Group)
+			attrs := []any{"cgroup", c.Group, "value", c.Value, "before", c.Undo, "why", c.Why, "by", "daemon"}
+			if c.Disk != "" {
+				attrs = append(attrs, "disk", c.Disk)
+			}
+			if c.Name != "" {
+				attrs = append(attrs, "name", c.Name)
+			}
+			d.Log.InfoContext(ctx, "weight", attrs...)
+		case gone(err):
+		default:
+			d.health.wroteNot()
+			d.fail(cannotWrite, c.Group, err)
+		}
+	}
+	return nr
+}
+
+// fail logs an error, once for as long as it is the same.
+func (d *Daemon) fail(what, with string, err error) {
+	if d.told[fault{what, with}] != err.Error() {
+		d.told[fault{what, with}] = err.Error()
+		d.Log.Error(what, "of", with, "error", err.Error())
+	}
+}
+
+func (d *Daemon) clear(what, with string) { delete(d.told, fault{what, with}) }
+
+// settle replaces all warnings of a kind, and logs those that are new.
+func (d *Daemon) settle(what string, now map[string]string) {
+	for f := range d.told {
+		if _, still := now[f.with]; f.what == what && !still {
+			delete(d.told, f)
+		}
+	}
+	for _, with := range slices.Sorted(maps.Keys(now)) {
+		if d.told[fault{what, with}] != now[with] {
+			d.told[fault{what, with}] = now[with]
+			d.Log.Warn(what, "of", with, "warning", now[with])
+		}
+	}
+}
+
+// problems is how many faults of the machine there are.
+func (d *Daemon) problems() int { return len(d.told) - len(d.with(annotation)) }
+
+// with are those with which something is wrong.
+func (d *Daemon) with(what string) []string {
+	var all []string
+	for f := range d.told {
+		if f.what == what {
+			all = append(all, f.with)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Status is one line about what the daemon does.
 func (d *Daemon) Status() string {
-	return strconv.Itoa(len(d.groups)) + " cgroups, " + strconv.Itoa(len(d.containers)) + " containers, " +
+	text := strconv.Itoa(len(d.groups)) + " cgroups, " + strconv.Itoa(len(d.containers)) + " containers, " +
 		strconv.Itoa(len(d.config.Rules)) + " rules"
+	if nr := d.problems(); nr > 0 {
+		text += ", " + strconv.Itoa(nr) + " problems (see the log)"
+	}
+	return text
 }

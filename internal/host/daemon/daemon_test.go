@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"syscall"
@@ -20,53 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"isolio/internal/host/weight"
 )
-
-func TestDecide(t *testing.T) {
-	dflt := func(n int) weight.Values { return weight.Values{Default: n} }
-	all := func(n int) map[string]int { return map[string]int{everyDisk: n} }
-	marked := func(weight, before int) mark { return mark{everyDisk: {weight, before}} }
-	one := func(n int) []change { return []change{{everyDisk, n}} }
-	const disk = "259:0"
-	for _, tt := range []struct {
-		name    string
-		want    map[string]int
-		have    weight.Values
-		last    mark
-		changes []change
-		next    mark
-	}{
-		{"nobody asks", nil, dflt(100), nil, nil, mark{}},
-		{"nobody asks, set by hand", nil, dflt(300), nil, nil, mark{}},
-		{"asked", all(500), dflt(100), nil, one(500), marked(500, 100)},
-		{"asked and there", all(500), dflt(500), marked(500, 100), nil, marked(500, 500)},
-		{"asked for the default", all(100), dflt(100), nil, nil, marked(100, 100)},
-		{"killed between mark and weight", all(500), dflt(100), marked(500, 100), one(500), marked(500, 100)},
-		{"asked anew", all(700), dflt(500), marked(500, 500), one(700), marked(700, 500)},
-		{"killed there", all(700), dflt(500), marked(700, 500), one(700), marked(700, 500)},
-		{"the module was loaded again", all(500), dflt(100), marked(500, 500), one(500), marked(500, 100)},
-		{"set by hand before", all(500), dflt(300), nil, nil, marked(500, 500)},
-		{"still", all(500), dflt(300), marked(500, 500), nil, marked(500, 500)},
-		{"asked anew, over what was set by hand", all(600), dflt(300), marked(500, 500), one(600), marked(600, 300)},
-		{"overridden", all(500), dflt(42), marked(500, 100), nil, marked(500, 100)},
-		{"nobody asks any more", nil, dflt(500), marked(500, 100), one(0), marked(0, 500)},
-		{"killed there too", nil, dflt(500), marked(0, 500), one(0), marked(0, 500)},
-		{"taken back", nil, dflt(100), marked(0, 500), nil, mark{}},
-		{"nobody asks any more, overridden", nil, dflt(42), marked(500, 500), nil, mark{}},
-		{"one disk", map[string]int{disk: 900}, dflt(100), nil, []change{{disk, 900}}, mark{disk: {900, 0}}},
-		{"one disk, no more", nil, weight.Values{Default: 100, Devices: map[string]int{disk: 900}}, mark{disk: {900, 0}},
-			[]change{{disk, 0}}, mark{disk: {0, 900}}},
-		{"one disk, by hand", nil, weight.Values{Default: 100, Devices: map[string]int{disk: 7}}, mark{disk: {900, 0}}, nil, mark{}},
-		{"one disk, asked for the default", map[string]int{disk: 100}, dflt(100), nil, []change{{disk, 100}}, mark{disk: {100, 0}}},
-	} {
-		changes, next := decide(tt.want, tt.have, tt.last)
-		if !reflect.DeepEqual(changes, tt.changes) || !reflect.DeepEqual(next, tt.next) {
-			t.Errorf("%s: %v, %v; want %v, %v", tt.name, changes, next, tt.changes, tt.next)
-		}
-	}
-}
 
 const (
 	idA = "1111111111111111111111111111111111111111111111111111111111111111"
@@ -168,12 +121,6 @@ func TestOnce(t *testing.T) {
 // A daemon that was killed is replaced by one that knows as much.
 func TestAnotherDaemonGoesOn(t *testing.T) {
 	h := newHost(t, "[[rule]]\nname = \"web\"\nweight = 700\n")
-	if err := (&marks{}).set(h.Root, mark{everyDisk: {1, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if (&marks{}).get(h.Root) == nil {
-		t.Skip("the file system of the temporary directory has no extended attributes")
-	}
 	h.once()
 	h.put("etc/isolio.toml", "")
 	h.put("sys/fs/cgroup/docker/"+idB+"/io.kyber.weight", "42\n") // by hand
@@ -230,6 +177,43 @@ weight = 78
 	}
 }
 
+// The annotations that containerd's pod_annotations passes on, and CRI-O keeps, tell
+// what a pod asks for without NRI.
+func TestAnnotationsInFiles(t *testing.T) {
+	h := newHost(t, "[[rule]]\npod = \"batch/*\"\ndefault = 50\nmost = 200\n")
+	const slice = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod"
+	const podA, podB = slice + "11111111_1111_1111_1111_111111111111.slice", slice + "22222222_2222_2222_2222_222222222222.slice"
+	put := func(pod, uid, id, name, kind, more string) {
+		t.Helper()
+		group := pod + "/cri-containerd-" + id + ".scope"
+		h.group(pod, 100)
+		h.group(group, 100)
+		h.put("run/containerd/io.containerd.runtime.v2.task/k8s.io/"+id+"/config.json", `{"annotations":{"io.kubernetes.cri.container-type":"`+kind+
+			`","io.kubernetes.cri.container-name":"`+name+`","io.kubernetes.cri.sandbox-namespace":"batch","io.kubernetes.cri.sandbox-name":"`+uid+
+			`","io.kubernetes.cri.sandbox-uid":"`+uid+`"`+more+`},"linux":{"cgroupsPath":"`+filepath.Base(pod)+`:cri-containerd:`+id+`"}}`)
+	}
+	const asks = `,"isolio.dev/weight":"300","isolio.dev/weight.sort":"70"`
+	put(podA, "a", strings.Repeat("3", 64), "", "sandbox", asks)
+	put(podA, "a", strings.Repeat("4", 64), "sort", "container", asks)
+	put(podB, "b", strings.Repeat("5", 64), "", "sandbox", `,"isolio.dev/weight":"high"`)
+	log := h.logged()
+	if nr := h.once(); nr != 5 || h.weights(podA, podA+"/cri-containerd-"+strings.Repeat("4", 64)+".scope", podB) != "200 70 50" {
+		t.Errorf("%d written: %s", nr, h.weights(podA, podA+"/cri-containerd-"+strings.Repeat("4", 64)+".scope", podB))
+	}
+	h.once()
+	for _, want := range []string{
+		`msg=annotation of=` + podA + ` warning="batch/a: annotation isolio.dev/weight: 300; 200 is the most by rule 1"`,
+		`msg=annotation of=` + podB + ` warning="batch/b: annotation isolio.dev/weight: \"high\" is no weight; allowed: an integer 1..10000"`,
+	} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("not once: %s\n%s", want, log)
+		}
+	}
+	if now := h.health.now(); now.refused != 2 || now.problems != 0 {
+		t.Errorf("health %+v", now)
+	}
+}
+
 func TestPreviewChangesNothing(t *testing.T) {
 	h := newHost(t, "[[rule]]\nname = \"web\"\nweight = 700\n")
 	changes, err := h.Preview()
@@ -239,7 +223,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	if got := h.weights(everybody...); got != "100 100 100 100" {
 		t.Errorf("weights %s", got)
 	}
-	if got := h.marks.get(h.tree.Path(everybody[0])); got != nil {
+	if got := h.marks.Get(everybody[0]); got != nil {
 		t.Errorf("mark %v", got)
 	}
 }
@@ -303,7 +287,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	eventually(t, "weights of who is there", func() bool { return h.weights(everybody...) == "200 100 250 100" })
+	eventually(t, "weights of the cgroups that are there", func() bool { return h.weights(everybody...) == "200 100 250 100" })
 	h.group("system.slice/new.service", 600)
 	eventually(t, "the weight of a new unit", func() bool { return h.weights("system.slice/new.service") == "600" })
 	h.put("sys/fs/cgroup/system.slice/new.service/io.weight", "default 650\n")
@@ -348,7 +332,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		"isolio_weight" + of + "} 200",
 		"isolio_entitled_share_ratio" + of + "} 0.666666",
-		"isolio_actual_share_ratio" + of + "} 0",
+		"isolio_served_total" + of + "} 0",
 		"isolio_throttled_seconds_total" + of + "} 2",
 		"isolio_bytes_total" + of + `,direction="read"} 4096`,
 		"isolio_requests_total" + of + `,direction="write"} 1`,
@@ -368,9 +352,29 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("a cgroup inside a container has metrics of its own:\n%s", got)
 	}
 	stat(1<<20, 10)
-	m.latest.At = m.latest.At.Add(-leastInterval) // as if it had passed
-	if got := scrape(); !strings.Contains(got, "isolio_actual_share_ratio"+of+"} 1\n") {
-		t.Errorf("share of the only one:\n%s", got)
+	if again := scrape(); !strings.Contains(again, "isolio_bytes_total"+of+`,direction="read"} 4096`) {
+		t.Errorf("another scrape has the kernel read again at once:\n%s", again)
+	}
+	m.at = m.at.Add(-leastInterval) // as if it had passed
+	served := "isolio_served_total" + of + "} 1.048576e+06\n"
+	if got := scrape(); !strings.Contains(got, served) {
+		t.Errorf("no %q in\n%s", served, got)
+	}
+	// What a cgroup inside did stays when it goes: counters never go back.
+	if err := os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/docker/"+idA+"/inner")); err != nil {
+		t.Fatal(err)
+	}
+	m.at = m.at.Add(-leastInterval)
+	got = scrape()
+	for _, want := range []string{
+		"isolio_bytes_total" + of + `,direction="read"} 1.052672e+06`,
+		"isolio_throttled_seconds_total" + of + "} 2",
+		"isolio_request_duration_seconds_count" + of + `,direction="read"} 3`,
+		served,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("after the cgroup inside went, no %q in\n%s", want, got)
+		}
 	}
 }
 

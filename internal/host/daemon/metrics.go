@@ -3,7 +3,11 @@
 package daemon
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -12,40 +16,65 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"isolio/internal/cli"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/usage"
+	"isolio/internal/printable"
 )
 
-// Metrics serves what containers have of disks to Prometheus. Counters are read
-// from the kernel when they are asked for; nothing is kept.
+// Metrics serves what containers have of disks to Prometheus. Counters are the
+// kernel's, added up by container, so that they never go back while it runs. Any
+// number of scrapers see the same.
 type Metrics struct {
-	tree cgroup.Tree
+	tree   cgroup.Tree
+	health func() healthNow
 
 	mu      sync.Mutex
 	sampler *usage.Sampler
-	latest  usage.Sample
+	at      time.Time // of the last sample
+	samples []prometheus.Metric
+	skipped int
+	totals  map[source]*total
+	last    map[source]meter.Histograms
 }
+
+// total is what a container did on a disk since the metrics began. A cgroup inside
+// of it that goes takes its counters along: what it did was done all the same.
+type total struct {
+	counters meter.Counters
+	cost     float64
+	latency  meter.Histograms
+	seen     time.Time
+}
+
+// source is a cgroup and a disk.
+type source struct{ cgroup, majMin string }
 
 // NewMetrics are those of the machine below root and its cgroups, with the containers
 // that are found there.
 func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metrics {
 	return &Metrics{
-		tree: tree,
+		tree:   tree,
+		health: func() healthNow { return healthNow{} },
 		sampler: &usage.Sampler{
 			System:     block.System{Root: root},
 			Containers: finder.List,
 		},
+		totals: map[source]*total{}, last: map[source]meter.Histograms{},
 	}
 }
+
+// mostScrapes is how many are answered at a time.
+const mostScrapes = 4
 
 // Handler answers scrapes.
 func (m *Metrics) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, ErrorHandling: promhttp.ContinueOnError})
 }
 
 var (
@@ -56,106 +85,194 @@ var (
 	}
 	weightIs  = describe("weight", "Weight in effect on the disk.", labels)
 	entitled  = describe("entitled_share_ratio", "Share of the disk that it is entitled to among those active now, 0 if it is not active.", labels)
-	actual    = describe("actual_share_ratio", "Share of what the disk served between this scrape and the one before.", labels)
+	served    = describe("served_total", "What the disk served, in the unit that it is shared by: bytes, requests, or seconds of the disk.", labels)
 	bytesMade = describe("bytes_total", "Bytes of requests that went to the disk.", byDir)
 	requests  = describe("requests_total", "Requests that went to the disk.", byDir)
-	throttled = describe("throttled_seconds_total", "How long requests waited because it had had its share; the sum over hardware queues.", labels)
+	throttled = describe("throttled_seconds_total", "How long requests waited because the cgroup was out of budget; the sum over hardware queues.", labels)
 	latency   = describe("request_duration_seconds", "What requests took in the scheduler and the disk. The sum is made of the buckets, to within an eighth.", byDir)
+
+	buildInfo   = describe("build_info", "1, with the version of isolio and of Go.", []string{"version", "goversion"})
+	cgroups     = describe("cgroups", "Cgroups at the last pass.", nil)
+	containers  = describe("containers", "Containers at the last pass.", nil)
+	problems    = describe("problems", "What the log calls wrong now: cgroups, rules and files of engines.", nil)
+	refused     = describe("refused_annotations", "Pods and containers whose annotation is no weight, or is more than they may have.", nil)
+	hearing     = describe("nri_connected", "1 if a container runtime tells of pods over NRI, else 0.", nil)
+	passes      = describe("passes_total", "How often the daemon compared weights with what is asked for.", nil)
+	lastPass    = describe("last_pass_timestamp_seconds", "When it did so last.", nil)
+	writes      = describe("weight_writes_total", "Weights that were written.", nil)
+	writeErrors = describe("weight_write_errors_total", "Weights that could not be written.", nil)
+	reloadOK    = describe("config_last_reload_successful", "1 if the rules were read when that was tried last, else 0.", nil)
+	reloadAt    = describe("config_last_reload_success_timestamp_seconds", "When the rules in force were read.", nil)
+	unread      = describe("metrics_skipped", "Cgroups and disks that metrics could not be had of.", nil)
 )
 
 // Describe tells all metrics.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{weightIs, entitled, actual, bytesMade, requests, throttled, latency} {
+	for _, d := range []*prometheus.Desc{
+		weightIs, entitled, served, bytesMade, requests, throttled, latency,
+		buildInfo, cgroups, containers, problems, refused, hearing, passes, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
+	} {
 		to <- d
 	}
 }
 
-// leastInterval is the shortest time that a share is of; who asks sooner gets
-// the same one again.
-const leastInterval = time.Second
+// leastInterval is the shortest time between two readings of the kernel. A scrape
+// that comes sooner gets the last one again: a client that may connect must not be able
+// to have root read files without end.
+const leastInterval = 5 * time.Second
 
 // Collect reads all metrics.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if time.Since(m.latest.At) >= leastInterval {
-		sample, err := m.sampler.Sample()
-		if err != nil {
+	if time.Since(m.at) >= leastInterval {
+		if err := m.read(); err != nil {
 			to <- prometheus.NewInvalidMetric(weightIs, err)
-			return
-		}
-		m.latest = sample
-	}
-	histograms := map[source]meter.Histograms{}
-	for i := range m.latest.Rows {
-		r := &m.latest.Rows[i]
-		if err := m.addLatency(histograms, r); err != nil {
-			to <- prometheus.NewInvalidMetric(latency, err)
-			return
 		}
 	}
-	rows := usage.Fold(m.latest.Rows)
-	for i := range rows {
-		if rows[i].Counters.IOs() > 0 {
-			h := histograms[source{rows[i].Cgroup, rows[i].MajMin}]
-			collect(to, &rows[i], &h)
-		}
+	for _, metric := range m.samples {
+		to <- metric
 	}
+	m.self(to)
 }
 
-// source is a cgroup and a disk.
-type source struct{ cgroup, majMin string }
-
-// addLatency reads a cgroup's histograms of one disk, and adds them to those of
-// the container that it is in.
-func (m *Metrics) addLatency(to map[source]meter.Histograms, r *usage.Row) error {
-	if r.Counters.IOs() == 0 {
-		return nil
+// self is what the daemon tells of itself.
+func (m *Metrics) self(to chan<- prometheus.Metric) {
+	h := m.health()
+	for _, one := range []struct {
+		desc  *prometheus.Desc
+		kind  prometheus.ValueType
+		value float64
+	}{
+		{cgroups, prometheus.GaugeValue, float64(h.groups)},
+		{containers, prometheus.GaugeValue, float64(h.containers)},
+		{problems, prometheus.GaugeValue, float64(h.problems)},
+		{refused, prometheus.GaugeValue, float64(h.refused)},
+		{hearing, prometheus.GaugeValue, map[bool]float64{true: 1}[h.hearing]},
+		{passes, prometheus.CounterValue, float64(h.passes)},
+		{lastPass, prometheus.GaugeValue, seconds(h.lastPass)},
+		{writes, prometheus.CounterValue, float64(h.writes)},
+		{writeErrors, prometheus.CounterValue, float64(h.writeErrors)},
+		{reloadOK, prometheus.GaugeValue, map[bool]float64{true: 1}[h.reloadOK]},
+		{reloadAt, prometheus.GaugeValue, seconds(h.lastReload)},
+		{unread, prometheus.GaugeValue, float64(m.skipped)},
+	} {
+		to <- prometheus.MustNewConstMetric(one.desc, one.kind, one.value)
 	}
-	all, err := meter.ReadLatency(m.tree.Path(r.Cgroup))
+	to <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, cli.Version, runtime.Version())
+}
+
+func seconds(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.UnixNano()) / 1e9
+}
+
+// read takes a sample, and makes metrics of it.
+func (m *Metrics) read() error {
+	sample, err := m.sampler.Sample()
+	m.at = time.Now() // a reading that failed is one as well
 	if err != nil {
 		return err
 	}
-	at := source{r.Cgroup, r.MajMin}
-	if r.Within != "" {
-		at.cgroup = r.Within
+	m.skipped = len(sample.Skipped)
+	last := map[source]meter.Histograms{}
+	for i := range sample.Rows {
+		m.add(&sample.Rows[i], sample.At, last)
 	}
-	for _, h := range all {
-		if h.MajMin == r.MajMin {
-			sum := to[at]
-			sum.Read, sum.Write = append(sum.Read, h.Read...), append(sum.Write, h.Write...)
-			to[at] = sum
+	m.last = last
+	m.samples = nil
+	shown := map[source]bool{}
+	rows := usage.Fold(sample.Rows)
+	for i := range rows {
+		r := &rows[i]
+		sum := m.totals[source{r.Cgroup, r.MajMin}]
+		if sum == nil || sum.counters.IOs() == 0 {
+			continue
+		}
+		// Two names may look the same once they are valid: the second has no metrics.
+		name := source{printable.Text(r.Cgroup), r.MajMin}
+		if shown[name] {
+			m.skipped++
+			continue
+		}
+		shown[name] = true
+		m.collect(r, sum)
+	}
+	for key, sum := range m.totals {
+		if !sum.seen.Equal(sample.At) {
+			delete(m.totals, key)
 		}
 	}
 	return nil
 }
 
-func collect(to chan<- prometheus.Metric, r *usage.Row, h *meter.Histograms) {
-	of := []string{r.Cgroup, r.Name, r.Disk}
-	gauge := func(d *prometheus.Desc, v float64) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, of...)
+// add adds what a cgroup did to the container that it is in.
+func (m *Metrics) add(r *usage.Row, at time.Time, last map[source]meter.Histograms) {
+	key := source{r.Cgroup, r.MajMin}
+	to := key
+	if r.Within != "" {
+		to.cgroup = r.Within
 	}
-	gauge(weightIs, float64(r.Weight))
-	gauge(entitled, r.Entitled)
-	gauge(actual, r.Actual)
-	counter := func(d *prometheus.Desc, v float64, of ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, of...)
+	sum := m.totals[to]
+	if sum == nil {
+		sum = &total{}
+		m.totals[to] = sum
 	}
-	c := r.Counters
-	counter(throttled, float64(c.ThrottledUS)/1e6, of...)
+	sum.seen = at
+	sum.counters.Add(r.Did)
+	sum.cost += r.Cost
+	if r.Counters.IOs() == 0 {
+		return
+	}
+	all, err := meter.ReadLatency(m.tree.Path(r.Cgroup))
+	if err != nil {
+		m.skipped++
+		last[key] = m.last[key] // what comes until the next reading is not lost
+		return
+	}
+	for _, h := range all {
+		if h.MajMin == r.MajMin {
+			before := m.last[key]
+			sum.latency.Read = sum.latency.Read.Plus(h.Read.Since(before.Read))
+			sum.latency.Write = sum.latency.Write.Plus(h.Write.Since(before.Write))
+			last[key] = h
+		}
+	}
+}
+
+// collect makes the metrics of a container and a disk.
+func (m *Metrics) collect(r *usage.Row, sum *total) {
+	of := []string{printable.Text(r.Cgroup), printable.Text(r.Name), r.Disk}
+	add := func(metric prometheus.Metric, err error) {
+		if err != nil {
+			m.skipped++
+			return
+		}
+		m.samples = append(m.samples, metric)
+	}
+	number := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, of ...string) {
+		add(prometheus.NewConstMetric(d, kind, v, of...))
+	}
+	number(weightIs, prometheus.GaugeValue, float64(r.Weight), of...)
+	number(entitled, prometheus.GaugeValue, r.Entitled, of...)
+	c := sum.counters
+	number(served, prometheus.CounterValue, sum.cost, of...)
+	number(throttled, prometheus.CounterValue, float64(c.ThrottledUS)/1e6, of...)
 	for _, dir := range []struct {
 		name       string
 		bytes, ios uint64
 		histogram  meter.Histogram
-	}{{"read", c.ReadBytes, c.ReadIOs, h.Read}, {"write", c.WriteBytes, c.WriteIOs, h.Write}} {
+	}{{"read", c.ReadBytes, c.ReadIOs, sum.latency.Read}, {"write", c.WriteBytes, c.WriteIOs, sum.latency.Write}} {
 		if dir.ios == 0 {
 			continue
 		}
 		of := append(slices.Clip(of), dir.name)
-		counter(bytesMade, float64(dir.bytes), of...)
-		counter(requests, float64(dir.ios), of...)
+		number(bytesMade, prometheus.CounterValue, float64(dir.bytes), of...)
+		number(requests, prometheus.CounterValue, float64(dir.ios), of...)
 		count, sum, buckets := cumulated(dir.histogram)
-		to <- prometheus.MustNewConstHistogram(latency, count, sum, buckets, of...)
+		add(prometheus.NewConstHistogram(latency, count, sum, buckets, of...))
 	}
 }
 
@@ -187,4 +304,67 @@ func cumulated(h meter.Histogram) (count uint64, sum float64, buckets map[float6
 		sum += float64(b.Count) * b.Middle().Seconds()
 	}
 	return count, sum, buckets
+}
+
+// metricsServer answers scrapes on an address.
+type metricsServer struct {
+	address string
+	server  *http.Server
+	ended   chan struct{} // closed when it serves no more
+}
+
+// Limits of a client that is slow, or does nothing: it must not keep others from
+// their metrics.
+const (
+	headerTime = 5 * time.Second
+	answerTime = 30 * time.Second
+	idleTime   = 2 * time.Minute
+)
+
+// serve serves metrics where the rules say, and no more where they said before.
+// An address that cannot be had, such as one that is taken, must not keep
+// containers from their weights: it is logged, and tried again.
+func (d *Daemon) serve(ctx context.Context) {
+	address := d.config.Metrics
+	if d.server != nil {
+		select {
+		case <-d.server.ended:
+		default:
+			if d.server.address == address {
+				return
+			}
+		}
+		d.stopServing()
+	}
+	if address == "" {
+		d.clear(noMetrics, "server")
+		return
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		d.settle(noMetrics, map[string]string{"server": err.Error() + "; it is tried again every " + d.Every.String()})
+		return
+	}
+	d.settle(noMetrics, nil)
+	metrics := NewMetrics(d.Root, d.tree, d.finder)
+	metrics.health = d.health.now
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics.Handler())
+	one := &metricsServer{address: address, ended: make(chan struct{}), server: &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
+	}}
+	d.server = one
+	go func() {
+		defer close(one.ended)
+		if err := one.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			d.Log.ErrorContext(ctx, "metrics", "error", err.Error())
+		}
+	}()
+}
+
+func (d *Daemon) stopServing() {
+	if d.server != nil {
+		d.server.server.Close()
+	}
+	d.server = nil
 }

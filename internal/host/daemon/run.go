@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,15 +20,19 @@ import (
 
 	"isolio/internal/host/block"
 	"isolio/internal/host/container"
+	"isolio/internal/host/lock"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/weight"
 )
 
 // A runtime that makes a cgroup writes to it many times, so the daemon waits a
 // little after something happened; and where something happens all the time, it
-// looks once in a while.
+// looks once in a while. What a runtime tells of a pod is acted on at once: its
+// program starts within milliseconds, and the runtime is no tenant.
 const (
-	settle = 100 * time.Millisecond
-	apart  = time.Second
+	settle    = 100 * time.Millisecond
+	apart     = time.Second
+	podsApart = 20 * time.Millisecond
 )
 
 // disksEvery is how often the daemon looks whether other disks have the
@@ -42,23 +44,59 @@ func (d *Daemon) Run(ctx context.Context) error {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	watch, err := fsnotify.NewWatcher()
+	unlock, err := d.lock(ctx)
 	if err != nil {
-		return fmt.Errorf("inotify: %w", err)
+		return err
 	}
-	defer watch.Close()
+	defer unlock()
+	d.startWatching()
+	defer d.stopWatching()
 	d.serve(ctx)
 	defer d.stopServing()
-	d.watcher = watch
+	d.hear(ctx)
+	defer d.deaf()
 	if err := d.pass(ctx, scope{all: true}); err != nil {
 		return err
 	}
 	tell(notify.SdNotifyReady)
 	defer tell(notify.SdNotifyStopping)
-	return d.loop(ctx, watch, reload)
+	return d.loop(ctx, reload)
 }
 
-func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-chan os.Signal) error {
+// startWatching has a watcher if there is none. The kernel gives each user so
+// many, and other programs may have them all: then the daemon looks at everything
+// from time to time.
+func (d *Daemon) startWatching() {
+	if d.watcher != nil {
+		return
+	}
+	watch, err := newWatcher()
+	if err != nil {
+		d.settle(notWatched, map[string]string{"watcher": err.Error() + "; everything is looked at every " + d.Every.String() + " instead; raise fs.inotify.max_user_instances"})
+		return
+	}
+	d.settle(notWatched, nil)
+	d.watcher = watch
+}
+
+// newWatcher is fsnotify's; tests have it fail.
+var newWatcher = fsnotify.NewWatcher
+
+func (d *Daemon) stopWatching() {
+	if d.watcher != nil {
+		d.watcher.Close()
+	}
+}
+
+// events are the watcher's, and none without one.
+func (d *Daemon) events() (chan fsnotify.Event, chan error) {
+	if d.watcher == nil {
+		return nil, nil
+	}
+	return d.watcher.Events, d.watcher.Errors
+}
+
+func (d *Daemon) loop(ctx context.Context, reload <-chan os.Signal) error {
 	soon := time.NewTimer(settle)
 	soon.Stop()
 	every := time.NewTicker(d.Every)
@@ -69,29 +107,48 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 	defer stop()
 	var happened scope
 	waits, looked := false, time.Now()
+	var due time.Time
+	wait := func(pause, apart time.Duration) {
+		at := time.Now().Add(max(pause, apart-time.Since(looked)))
+		if !waits || at.Before(due) {
+			waits, due = true, at
+			soon.Reset(time.Until(at))
+		}
+	}
 	for {
+		events, failed := d.events()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-reload:
 			d.reload(ctx)
 			happened.all = true
-		case event := <-watch.Events:
+		case event := <-events:
 			if event.Has(fsnotify.Remove) {
 				// The kernel keeps a watch on a cgroup that is gone, and one of the same
 				// name that comes has none. A file has none to remove.
-				_ = watch.Remove(event.Name)
+				_ = d.watcher.Remove(event.Name)
 			}
-			if d.matters(event, &happened) && !waits {
-				soon.Reset(max(settle, apart-time.Since(looked)))
-				waits = true
+			if d.matters(event, &happened) {
+				wait(settle, apart)
 			}
 			continue
-		case err := <-watch.Errors:
+		case err := <-failed:
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				return fmt.Errorf("inotify: %w", err)
+				d.watcher.Close()
+				d.watcher = nil
+				d.startWatching()
 			}
+			// Who makes cgroups without end makes more events than fit: that must not
+			// have everything looked at without a pause.
 			happened.all = true
+			wait(settle, apart)
+			continue
+		case <-d.podsChanged():
+			d.takeReport(ctx)
+			happened.moved = true
+			wait(0, podsApart)
+			continue
 		case <-alive:
 			tell(notify.SdNotifyWatchdog)
 			continue
@@ -102,6 +159,7 @@ func (d *Daemon) loop(ctx context.Context, watch *fsnotify.Watcher, reload <-cha
 			}
 			happened.all = true
 		case <-every.C:
+			d.startWatching()
 			d.serve(ctx)
 			happened.all = true
 		}
@@ -142,7 +200,7 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 
 // otherDisks reports whether other disks have the scheduler than before.
 func (d *Daemon) otherDisks() bool {
-	disks, err := kyberDisks(block.System{Root: d.Root})
+	disks, err := ruling.Disks(block.System{Root: d.Root})
 	return err == nil && !maps.Equal(disks, d.disks)
 }
 
@@ -171,11 +229,12 @@ func (d *Daemon) watch(groups []string) int {
 			continue
 		}
 		if err := d.watcher.Add(dir); err != nil && !gone(err) {
-			d.Log.Warn("inotify", "cgroup", group, "error", err.Error(), "instead", "looked at every "+d.Every.String())
+			d.settle(notWatched, map[string]string{"watches": err.Error() + "; some cgroups are looked at every " + d.Every.String() + " only; raise fs.inotify.max_user_watches"})
 			return added
 		}
 		added++
 	}
+	d.settle(notWatched, nil)
 	for dir := range stale {
 		_ = d.watcher.Remove(dir) // it may have gone by itself
 	}
@@ -192,6 +251,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	} else {
 		d.Log.InfoContext(ctx, "reload", "rules", len(d.config.Rules), "file", d.RuleFile)
 		d.serve(ctx)
+		d.hear(ctx)
 	}
 	tell(notify.SdNotifyReady)
 }
@@ -210,36 +270,19 @@ func watchdog() (<-chan time.Time, func()) {
 	return ticker.C, ticker.Stop
 }
 
-// serve serves metrics where the rules say, and no more where they said before.
-// An address that cannot be had, such as one that is taken, must not keep
-// containers from their weights: it is logged, and tried again.
-func (d *Daemon) serve(ctx context.Context) {
-	address := d.config.Metrics
-	if address == d.serving {
-		return
-	}
-	d.stopServing()
-	if address == "" {
-		return
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		d.Log.ErrorContext(ctx, "metrics", "error", err.Error(), "instead", "tried again every "+d.Every.String())
-		return
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", NewMetrics(d.Root, d.tree, d.finder).Handler())
-	d.server, d.serving = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, address
-	go func(server *http.Server) {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			d.Log.Error("metrics", "error", err.Error())
-		}
-	}(d.server)
-}
+// lockWait is how long another process may hold the lock: a command that asks
+// whether a daemon runs holds it for a moment.
+const lockWait = 500 * time.Millisecond
 
-func (d *Daemon) stopServing() {
-	if d.server != nil {
-		d.server.Close()
+// lock keeps a second daemon away: two with other rules would write in turns.
+func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
+	unlock, err = lock.Take(ctx, d.Root, lock.Daemon, lockWait)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w: another isolio daemon runs; stop that first", err)
 	}
-	d.server, d.serving = nil, ""
+	if err != nil {
+		d.Log.Warn("lock", "warning", err.Error()+"; another daemon would not be noticed")
+		return func() {}, nil
+	}
+	return unlock, nil
 }

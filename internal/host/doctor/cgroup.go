@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"isolio/internal/host/share"
 	"isolio/internal/host/target"
 	"isolio/internal/host/unit"
+	"isolio/internal/plan/shell"
 )
 
 func (m *machine) cgroups() []Check {
@@ -68,10 +70,10 @@ func (m *machine) passOn(group string) string {
 	if _, systemd := unit.On(m.sys.Root); systemd && (group == share.Root || unit.Of(group) != "") {
 		return "isolio weight on one of them: systemd then passes the controller on; or IOAccounting=yes in the unit"
 	}
-	return "echo +io > " + m.shown(m.world.Tree.Path(group, "cgroup.subtree_control"))
+	return shell.Echo("+io", m.shown(m.world.Tree.Path(group, "cgroup.subtree_control")))
 }
 
-// wanted are the groups that somebody may want to weigh.
+// wanted are the groups that an operator may want to weigh.
 func (m *machine) wanted() []string {
 	var groups []string
 	for _, group := range m.world.Groups {
@@ -116,9 +118,13 @@ func (m *machine) slots() []Check {
 	var taken []string
 	seen := false
 	for _, group := range m.world.Groups {
-		files, _ := filepath.Glob(m.world.Tree.Path(group, "io.*")) // the pattern is well formed
-		for _, file := range files {
-			word := strings.Split(filepath.Base(file), ".")[1]
+		entries, _ := os.ReadDir(m.world.Tree.Path(group)) // one that is gone has no files
+		for _, entry := range entries {
+			word, io := strings.CutPrefix(entry.Name(), "io.")
+			if !io || entry.IsDir() { // a cgroup may be called so
+				continue
+			}
+			word, _, _ = strings.Cut(word, ".")
 			policy, known := policies[word]
 			if !known {
 				policy = word
@@ -199,7 +205,7 @@ func (m *machine) weightRules() []Check {
 	}
 	config, err := rule.Load(m.sys.Path(rule.File))
 	if errors.Is(err, fs.ErrPermission) {
-		return warning(name, rule.File+" is not for everybody to read", "sudo isolio doctor")
+		return warning(name, rule.File+" cannot be read without root", "sudo isolio doctor")
 	}
 	if err != nil {
 		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path(rule.File), rule.File), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")

@@ -50,7 +50,7 @@ func (m *machine) rules() []Check {
 	return checks
 }
 
-// rival is a rule of somebody else's.
+// rival is a rule that isolio did not write.
 func (m *machine) rival(found assignment, base string) []Check {
 	finding := fmt.Sprintf("%s:%d chooses %s at every boot", m.shown(found.file), found.line, found.scheduler)
 	remedy := "isolio enable DEV --persist: its rule comes later"

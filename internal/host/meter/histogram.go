@@ -111,3 +111,41 @@ func (b Bucket) Middle() time.Duration {
 // lastBegin is where the bucket without a bound begins: the kernel has 96 of
 // them, four to an octave, from 1024 ns on.
 const lastBegin = 7 << 31 * time.Nanosecond
+
+// Since is what was counted after last. Counts of which one went back were begun
+// again.
+func (h Histogram) Since(last Histogram) Histogram {
+	before := map[time.Duration]uint64{}
+	for _, b := range last {
+		before[b.Under] = b.Count
+	}
+	var did Histogram
+	for _, b := range h {
+		if b.Count < before[b.Under] {
+			return h
+		}
+		if n := b.Count - before[b.Under]; n > 0 {
+			did = append(did, Bucket{b.Under, n})
+		}
+		delete(before, b.Under)
+	}
+	if len(before) > 0 { // a bucket that has nothing any more
+		return h
+	}
+	return did
+}
+
+// Plus is both. Neither is changed.
+func (h Histogram) Plus(more Histogram) Histogram {
+	sum := slices.Clone(h)
+	for _, b := range more {
+		at := slices.IndexFunc(sum, func(have Bucket) bool { return have.Under == b.Under })
+		if at < 0 {
+			sum = append(sum, b)
+			continue
+		}
+		sum[at].Count += b.Count
+	}
+	sum.sort()
+	return sum
+}

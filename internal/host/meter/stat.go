@@ -47,6 +47,7 @@ func (c *Counters) Add(other Counters) {
 type Stat struct {
 	MajMin string
 	Counters
+	// Weight is in effect on the disk: the sum where that is the cgroup's weight.
 	Weight int
 	// SharePPM is the entitled share of the disk among the cgroups that are
 	// active now, in millionths; 0 if this one is not.
@@ -112,7 +113,7 @@ func ReadStat(dir string) ([]Stat, error) {
 		s := Stat{MajMin: majMin}
 		err := eachNumber(words, func(key string, n uint64) {
 			if key == "weight" {
-				s.Weight = int(n) // 1 to 10000
+				s.Weight = int(n)
 			} else if to := s.member(key); to != nil {
 				*to = n
 			}

@@ -8,6 +8,7 @@ import (
 
 	"isolio/internal/fuzzlimit"
 	"isolio/internal/host/container"
+	"isolio/internal/host/weight"
 )
 
 // FuzzParse reads rules, and asks whether they are for a container whose names and
@@ -15,6 +16,8 @@ import (
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("metrics = \"127.0.0.1:9188\"\n[[rule]]\nname = \"db-*\"\nweight = 300\n[[rule]]\nlabel = \"tier=gold\"\ndevice = \"sda\"\nweight = 1\n"), "db-1", "tier", "gold")
 	f.Add([]byte("[[rule]]\npod = \"shop/[a-z]*\"\nweight = 10000\n[[rule]]\nunit = \"nginx\"\nweight = 5\n"), "web", "a/b", "c/d")
+	f.Add([]byte("[[rule]]\npod = \"shop/*\"\ndefault = 50\nmost = 300\n"), "web", "a", "b")
+	f.Add([]byte("[sla]\nreserve_pct = 5\nbest_effort = 3\nshare_by = \"bytes\"\n[[promise]]\nname = \"db\"\ndevice = \"sda\"\nread = \"5000 IOPS\"\nwrite = \"1.5 MiB/s\"\nblock = \"16 KiB\"\np99 = \"5 ms\"\ncount = 2\n"), "db", "a", "b")
 	f.Add([]byte("rule = [{name = \"a\", weight = 0}]"), "a", "", "")
 	f.Fuzz(func(t *testing.T, text []byte, name, key, value string) {
 		fuzzlimit.Run(t, uint64(64<<20+10000*len(text)), func() {
@@ -27,13 +30,23 @@ func FuzzParse(f *testing.F) {
 			}
 			c := container.Container{Name: name, Pod: key, Namespace: value, Labels: map[string]string{key: value}, Annotations: map[string]string{value: key}}
 			for _, r := range config.Rules {
-				if r.Weight < 1 || r.Weight > 10000 {
-					t.Errorf("a rule has weight %d", r.Weight)
+				for _, n := range []int{int(r.Weight), r.Default, r.Most} {
+					if n != int(weight.Sum) && (n < 0 || n > 10000) {
+						t.Errorf("a rule has %d", n)
+					}
+				}
+				if r.Weight == 0 && r.Default == 0 && r.Most == 0 {
+					t.Errorf("%+v does nothing", r)
 				}
 				if r.ForContainer(c) && r.ForPod(c) {
 					t.Errorf("%+v is for a container and for its pod", r)
 				}
 				_ = r.ForUnit(name)
+			}
+			for _, p := range config.Promises {
+				if p.Read.RequestsPS(p.BlockBytes)+p.Write.RequestsPS(p.BlockBytes) <= 0 || p.Count < 1 || p.Device == "" || p.Selector() == "" || p.Line < 1 {
+					t.Errorf("a promise is %+v", p)
+				}
 			}
 			_ = config.Blind([]container.Container{c})
 		})

@@ -11,11 +11,13 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/container"
+	"isolio/internal/host/weight"
 )
 
 func TestParse(t *testing.T) {
 	config, err := Parse("r.toml", []byte(`
 metrics = "127.0.0.1:9188"
+nri = "/run/nri.sock"
 
 [[rule]]
 name = "db-*"
@@ -29,12 +31,23 @@ weight = 700
 [[rule]]
 unit = "backup.service"
 weight = 20
+
+[[rule]]
+unit = "machine.slice"
+weight = "sum"
+
+[[rule]]
+pod = "team-*/*"
+default = 50
+most = 200
 `))
-	want := Config{Metrics: "127.0.0.1:9188", Rules: []Rule{
+	want := Config{Metrics: "127.0.0.1:9188", NRI: "/run/nri.sock", Rules: []Rule{
 		{Name: "db-*", Device: "nvme0n1", Weight: 800},
 		{Name: "db-*", Weight: 700},
 		{Unit: "backup.service", Weight: 20},
-	}}
+		{Unit: "machine.slice", Weight: weight.Sum},
+		{Pod: "team-*/*", Default: 50, Most: 200},
+	}, SLA: DefaultSLA}
 	if err != nil || !reflect.DeepEqual(config, want) {
 		t.Errorf("Parse = %+v, %v, want %+v", config, err, want)
 	}
@@ -44,19 +57,31 @@ func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"metrics = \"9188\"\n":               "r.toml:1: metrics: \"9188\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
 		"metrics = \"127.0.0.1:99999\"\n":    "r.toml:1: metrics: \"127.0.0.1:99999\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
+		"nri = \"run/nri.sock\"\n":           "r.toml:1: nri: \"run/nri.sock\" is no socket; allowed: the path of one, such as \"/run/nri/nri.sock\", or \"off\"",
+		"nri = \"\"\n":                       "r.toml:1: nri: \"\" is no socket; allowed: the path of one, such as \"/run/nri/nri.sock\", or \"off\"",
 		"metrics = \":\"\n":                  "r.toml:1: metrics: \":\" is no address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
 		"[rule]\nname = \"a\"\nweight = 7\n": "r.toml:1: rule: is one table; allowed: [[rule]], of which there may be more",
 		"[[rule]]\nname=\"a\"\nweight=1\n[[rule]]\nname=\"b\"\nweight=1\n[[rule]]\nname=\"a\"\nweight=2\n": "r.toml:7: rule: is for the same as that in line 1, which wins; allowed: one rule for each",
-		"\n[[rule]]\nname = \"a\"\n":                          "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000",
-		"[[rule]]\nname = \"a\"\nweight = 0\n":                "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000",
-		"[[rule]]\nname = \"a\"\nweight = 10001\n":            "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000",
+		"\n[[rule]]\nname = \"a\"\n":                          "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most",
+		"[[rule]]\nname = \"a\"\nweight = 0\n":                "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = 10001\n":            "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = -1\n":               "r.toml:3: rule.weight: -1 is out of range; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = \"300\"\n":          "r.toml:3: rule.weight: \"300\" is no weight; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = 1.5\n":              "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = [7]\n":              "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = { sum = true }\n":   "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
 		"[[rule]]\nweight = 5\n":                              "r.toml:1: rule: says nothing of who it is for; allowed: " + who,
 		"[[rule]]\nname = \"[\"\nweight = 5\n":                "r.toml:2: rule.name: \"[\" is no pattern; allowed: a name, in which * stands for any text, ? for a character, [a-z] for one of these",
 		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":              "r.toml:2: rule.label: \"=x\" is no key and pattern; allowed: KEY=PATTERN, or KEY for any value",
 		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":  "r.toml:3: rule.device: \"a/b\" is no disk; allowed: a name as in /sys/block, such as \"nvme0n1\"",
 		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":      "r.toml:3: rule.unit: stands beside what containers have; allowed: unit alone, or one or more of name, label, annotation, class, pod",
-		"[[rule]]\nname=\"a\"\nwheight = 5\n":                 "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight",
-		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5": "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000",
+		"[[rule]]\nname=\"a\"\nwheight = 5\n":                 "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, most",
+		"[[rule]]\nname=\"a\"\nweight=1\ndefault=1\n":         "r.toml:4: rule.default: stands beside weight, which decides whatever is asked for; allowed: one of them",
+		"[[rule]]\nname=\"a\"\nmost=5\nweight=1\n":            "r.toml:3: rule.most: stands beside weight, which decides whatever is asked for; allowed: one of them",
+		"[[rule]]\nname=\"a\"\nmost=5\ndevice=\"sda\"\n":      "r.toml:3: rule.most: stands beside device; allowed: most for all disks",
+		"[[rule]]\nname=\"a\"\nmost=5\ndefault=6\n":           "r.toml:4: rule.default: 6 is larger than most, 5; allowed: no more than most",
+		"[[rule]]\nname=\"a\"\nmost=-1\n":                     "r.toml:3: rule.most: -1 is out of range; allowed: an integer 1..10000",
+		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5": "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most",
 	} {
 		if _, err := Parse("r.toml", []byte(text)); err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
@@ -158,5 +183,69 @@ func TestClass(t *testing.T) {
 	c.Annotations["io.kubernetes.cri.blockio-class"] = "own"
 	if got := Class(c); got != "own" {
 		t.Errorf("its own: %q", got)
+	}
+	c.Annotations["isolio.dev/class"] = "gold"
+	if got := Class(c); got != "gold" {
+		t.Errorf("isolio's: %q", got)
+	}
+}
+
+// A pod asks for a weight in annotations; a container outside of pods does not.
+func TestWeightsOfPods(t *testing.T) {
+	c := container.Container{Name: "db", Pod: "shop", Annotations: map[string]string{"isolio.dev/weight": "300", "isolio.dev/weight.db": "20"}}
+	if n, key, err := PodWeight(c); n != 300 || key != "isolio.dev/weight" || err != nil {
+		t.Errorf("the pod's: %d, %s, %v", n, key, err)
+	}
+	if n, key, err := ContainerWeight(c); n != 20 || key != "isolio.dev/weight.db" || err != nil {
+		t.Errorf("the container's: %d, %s, %v", n, key, err)
+	}
+	c.Name = "web"
+	if n, _, err := ContainerWeight(c); n != 0 || err != nil {
+		t.Errorf("another container's: %d, %v", n, err)
+	}
+	c.Pod = ""
+	if n, _, err := PodWeight(c); n != 0 || err != nil {
+		t.Errorf("outside of a pod: %d, %v", n, err)
+	}
+	for text, want := range map[string]string{
+		"": `"" is no weight`, "0": `"0" is no weight`, "10001": `"10001" is no weight`, "3e2": `"3e2" is no weight`, " 300": `" 300" is no weight`,
+		"99999999999999999999":    `"99999999999999999999" is no weight`,
+		"\x1b[2J\n":               `"\x1b[2J\n" is no weight`,
+		strings.Repeat("9", 4000): `"99999999999999999999..." is no weight`,
+	} {
+		c := container.Container{Pod: "shop", Annotations: map[string]string{"isolio.dev/weight": text}}
+		if n, _, err := PodWeight(c); n != 0 || err == nil || err.Error() != want+"; allowed: an integer 1..10000" {
+			t.Errorf("%.30q: %d, %v", text, n, err)
+		}
+	}
+	for key, want := range map[string]string{
+		"isolio.dev/weight.db": "db", "blockio.resources.beta.kubernetes.io/container.db": "db",
+		"isolio.dev/weight": "", "blockio.resources.beta.kubernetes.io/pod": "", "isolio.dev/weight.": "",
+	} {
+		if got := PerContainer(key); got != want {
+			t.Errorf("%s is about the container %q", key, got)
+		}
+	}
+}
+
+// Only labels and annotations that a rule asks for are kept.
+func TestKeeps(t *testing.T) {
+	config, err := Parse("", []byte("[[rule]]\nlabel = \"tier=gold\"\nweight = 1\n[[rule]]\nannotation = \"team\"\nweight = 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes, err := Parse("", []byte("[[rule]]\nclass = \"low\"\nweight = 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]struct{ config, classes bool }{
+		"tier": {true, false}, "team": {true, false}, "gold": {}, "": {}, "tier=gold": {},
+		"io.kubernetes.cri.blockio-class": {false, true}, "blockio.resources.beta.kubernetes.io/container.x": {false, true},
+		"blockio.resources.beta.kubernetes.io/pod": {false, true}, "blockio.resources.beta.kubernetes.io/other": {},
+		"isolio.dev/weight": {true, true}, "isolio.dev/weight.db": {true, true}, "isolio.dev/class": {true, true}, "isolio.dev/weights": {},
+	} {
+		if config.Keeps(key) != want.config || classes.Keeps(key) != want.classes {
+			t.Errorf("%q: %v and %v", key, config.Keeps(key), classes.Keeps(key))
+		}
 	}
 }

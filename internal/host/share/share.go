@@ -6,10 +6,12 @@
 // A group's part is its weight among its active siblings' times its parent's
 // part. One is active if it, or one below it, did I/O between two samples.
 // Requests of a group's own tasks compete with its children as one more child
-// of weight 100; so do the root group's.
+// of weight 100; so do the root group's. A group whose weight is the sum weighs what
+// all these weigh together.
 package share
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"time"
@@ -38,9 +40,11 @@ func Take(t cgroup.Tree) (Sample, error) {
 	}
 	s := Sample{At: time.Now(), Groups: append([]string{Root}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
 	for _, group := range s.Groups {
-		if s.Stats[group], err = t.IOStats(group); err != nil {
-			return Sample{}, err
+		stats, err := t.IOStats(group)
+		if err != nil {
+			continue // of this one nothing is known; the others have their shares
 		}
+		s.Stats[group] = stats
 	}
 	return s, nil
 }
@@ -57,10 +61,11 @@ const (
 
 // Part is a group's part of one disk between two samples.
 type Part struct {
-	Group  string
+	Group string
+	// Weight is a number: the sum where that is the group's weight.
 	Weight int
 	Active bool
-	// Entitled is 0 for who is not active; both are 0..1.
+	// Entitled is 0 for a cgroup that is not active; both are 0..1.
 	Entitled, Actual float64
 	// Rates are per second.
 	ReadBytes, WriteBytes, ReadIOs, WriteIOs float64
@@ -68,7 +73,7 @@ type Part struct {
 
 // Parts are all groups' parts of the disk "MAJ:MIN" between two samples, in
 // the order of the later one. weights is a group's weight on that disk.
-func Parts(a, b Sample, majMin string, unit Unit, weights func(group string) int) []Part {
+func Parts(a, b Sample, majMin string, unit Unit, weights func(group string) weight.Value) []Part {
 	c := counts{unit: unit, used: map[string]cgroup.IOStat{}, below: map[string]float64{}}
 	for _, group := range b.Groups {
 		c.used[group] = since(a.Stats[group][majMin], b.Stats[group][majMin])
@@ -81,10 +86,10 @@ func Parts(a, b Sample, majMin string, unit Unit, weights func(group string) int
 	seconds := b.At.Sub(a.At).Seconds()
 	parts := make([]Part, len(b.Groups))
 	entitled := map[string]float64{}
-	rivals := c.rivals(b.Groups, weights)
+	numbers, rivals := c.weigh(b.Groups, weights)
 	for i, group := range b.Groups {
 		used := c.used[group]
-		p := Part{Group: group, Weight: weights(group), Active: c.of(group) > 0}
+		p := Part{Group: group, Weight: numbers[group], Active: c.of(group) > 0}
 		switch {
 		case group == Root:
 			p.Weight, p.Active = weight.Default, total > 0
@@ -124,21 +129,24 @@ func (c counts) of(group string) float64 {
 	return float64(used.ReadBytes + used.WriteBytes)
 }
 
-// rivals is the sum of the weights of each group's active children, and of its
-// own tasks where they are active.
-func (c counts) rivals(groups []string, weights func(string) int) map[string]int {
-	sum := map[string]int{}
-	for _, group := range groups {
-		if group != Root && c.of(group) > 0 {
-			sum[filepath.Dir(group)] += weights(group)
-		}
-	}
-	for _, group := range groups {
+// weigh returns each group's weight as a number, and the sum of the weights of its
+// active children, and of its own tasks where they are active. Children come after
+// their parents in groups.
+func (c counts) weigh(groups []string, weights func(string) weight.Value) (numbers, rivals map[string]int) {
+	numbers, rivals = map[string]int{}, map[string]int{}
+	for _, group := range slices.Backward(groups) {
 		if c.below[group] > 0 && c.of(group)-c.below[group] > ownLeast*c.of(group) {
-			sum[group] += weight.Default
+			rivals[group] += weight.Default
+		}
+		numbers[group] = int(weights(group))
+		if weights(group) == weight.Sum {
+			numbers[group] = cmp.Or(rivals[group], weight.Default)
+		}
+		if group != Root && c.of(group) > 0 {
+			rivals[filepath.Dir(group)] += numbers[group]
 		}
 	}
-	return sum
+	return numbers, rivals
 }
 
 // ownLeast is the part of a group's I/O from which on its own tasks count as
@@ -149,13 +157,13 @@ const ownLeast = 0.05
 // since is what was counted between two readings; a counter that went back
 // belongs to a new group of the same name.
 func since(a, b cgroup.IOStat) cgroup.IOStat {
-	if b.ReadBytes < a.ReadBytes || b.WriteBytes < a.WriteBytes || b.ReadIOs < a.ReadIOs || b.WriteIOs < a.WriteIOs {
+	if b.WentBack(a) {
 		return b
 	}
 	return b.Minus(a)
 }
 
-// Disks lists the disks, "MAJ:MIN", that anybody used between two samples.
+// Disks lists the disks, "MAJ:MIN", that any cgroup used between two samples.
 func Disks(a, b Sample) []string {
 	var disks []string
 	for _, group := range b.Groups {

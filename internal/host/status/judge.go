@@ -6,11 +6,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/weight"
+	"isolio/internal/plan/shell"
 )
 
 // judge tells what comes of a weight in a file.
@@ -25,12 +26,18 @@ func (m *machine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 		w.CarriedBy = weight.Kyber.File()
 	}
 	w.Means = means(g.Asked, by, v, len(w.ActsOn) > 0)
-	if !m.siblings(g.Group) {
+	decided := g.ground(ruling.EveryDisk)
+	if by == weight.Kyber && decided != nil && decided.Want != nil && decided.State == ruling.InEffect {
+		w.Means = decided.Want.Why + ": " + multiple(v.Default)
+	}
+	if by != weight.Kyber && v.Said() && decided != nil && decided.Want != nil && decided.Want.Decided() && decided.State == ruling.InEffect {
+		w.DecidedBy = decided.Want.Why
+	}
+	if parent, others := ruling.Among(m.world.Groups, g.Group, by, m.read); !others {
 		w.ActsOn = []string{}
-		parent := filepath.Dir(g.Group)
 		w.Inert = append(w.Inert, Inert{
 			Why:    "a weight is compared with siblings', and it has none in " + parent,
-			Remedy: fmt.Sprintf("isolio weight %s %d", quoted(m.world.Of(parent).Name), intended(g, by, v)),
+			Remedy: fmt.Sprintf("isolio weight %s %s", m.world.Of(parent).Word(), intended(g, by, v)),
 		})
 		return w
 	}
@@ -45,10 +52,20 @@ func (m *machine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 	return w
 }
 
-// intended is the weight that somebody had in mind who made a file hold v.
-func intended(g Group, by weight.Mechanism, v weight.Values) int {
+// ground is why the cgroup has its weight on a disk, nil if nothing is known.
+func (g *Group) ground(disk string) *ruling.Grounds {
+	for i := range g.Grounds {
+		if g.Grounds[i].Disk == disk {
+			return &g.Grounds[i]
+		}
+	}
+	return nil
+}
+
+// intended is the weight that was meant by writing v.
+func intended(g Group, by weight.Mechanism, v weight.Values) weight.Value {
 	if g.Asked.File == by.File() {
-		return g.Asked.Weight
+		return weight.Value(g.Asked.Weight)
 	}
 	return v.Default
 }
@@ -56,24 +73,32 @@ func intended(g Group, by weight.Mechanism, v weight.Values) int {
 // means is what a file's number says: who asked for it in which words, and what
 // it is to who said nothing; where it acts, also what it makes of that.
 func means(asked weight.Asked, by weight.Mechanism, v weight.Values, acts bool) string {
-	text := fmt.Sprintf("%s x default", times(v.Default))
-	if v.Default == weight.Default {
-		text = "default"
-	}
+	text := multiple(v.Default)
 	if asked.File != by.File() {
 		return text
 	}
-	switch {
-	case asked.Weight != v.Default && acts:
-		return fmt.Sprintf("%s: %s x default, acts as %s x", asked.How, times(asked.Weight), times(v.Default))
-	case asked.Weight != v.Default:
-		return fmt.Sprintf("%s: %s x default", asked.How, times(asked.Weight))
+	switch want := weight.Value(asked.Weight); {
+	case want != v.Default && acts:
+		return fmt.Sprintf("%s: %s x default, acts as %s x", asked.How, times(want), times(v.Default))
+	case want != v.Default:
+		return fmt.Sprintf("%s: %s x default", asked.How, times(want))
 	}
 	return asked.How + ": " + text
 }
 
-// times is a weight as a multiple of the default, in two figures after the point at most.
-func times(n int) string {
+// multiple is a weight in words.
+func multiple(n weight.Value) string {
+	switch n {
+	case weight.Default:
+		return "default"
+	case weight.Sum:
+		return "what its active children weigh together"
+	}
+	return times(n) + " x default"
+}
+
+// times is a number as a multiple of the default, in two figures after the point at most.
+func times(n weight.Value) string {
 	text := fmt.Sprintf("%.2f", float64(n)/weight.Default)
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
@@ -86,7 +111,23 @@ func (m *machine) inertDefault(g Group, by weight.Mechanism, v weight.Values, ac
 	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable()}
 	if by != weight.Kyber && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) }) {
 		inert.Why += fmt.Sprintf(", and %s reads %s", weight.Kyber, weight.Kyber.File())
-		inert.Remedy = fmt.Sprintf("isolio weight %s %d, or have `isolio daemon` do it", quoted(g.Name), intended(g, by, v))
+		inert.Remedy = fmt.Sprintf("isolio weight %s %s, or have `isolio daemon` do it", g.Word(), intended(g, by, v))
+		switch decided := g.ground(ruling.EveryDisk); {
+		case decided == nil || decided.Want == nil:
+		case decided.Want.Decided() && decided.State == ruling.InEffect:
+			return Inert{}, false // a rule decided otherwise, and holds
+		case decided.State == ruling.Overridden:
+			return Inert{}, false // an operator did
+		case decided.Want.Decided():
+			inert.Why = fmt.Sprintf("%s decides %s", decided.Want.Source(), decided.Want.Weight)
+			inert.Remedy = "none: `isolio daemon` is about to write it"
+			if m.daemon == DaemonStopped {
+				inert.Why += ", and the daemon that follows rules is stopped"
+				inert.Remedy = "systemctl start isolio"
+			}
+		case decided.State == ruling.Pending && m.daemon == DaemonRuns:
+			inert.Remedy = "none: `isolio daemon` is about to write it"
+		}
 	}
 	return inert, true
 }
@@ -95,7 +136,7 @@ func (m *machine) inertDefault(g Group, by weight.Mechanism, v weight.Values, ac
 // kyber-fairness, and acts there.
 func (m *machine) carried(g Group) bool {
 	v, ok := m.weights[weight.Kyber.File()][g.Group]
-	return ok && v.Default == g.Asked.Weight && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) })
+	return ok && v.Default == weight.Value(g.Asked.Weight) && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) })
 }
 
 // enable is how to have weights act somewhere: on a disk that is in use first.
@@ -113,10 +154,10 @@ func (m *machine) enable() string {
 }
 
 // inertDevice is why a weight for one disk does nothing.
-func (m *machine) inertDevice(g Group, by weight.Mechanism, majMin string, n int) (Inert, bool) {
+func (m *machine) inertDevice(g Group, by weight.Mechanism, majMin string, n weight.Value) (Inert, bool) {
 	at := slices.IndexFunc(m.disks, func(d Disk) bool { return d.MajMin == majMin })
 	if at < 0 {
-		return Inert{On: majMin, Why: "there is no such disk", Remedy: fmt.Sprintf("echo '%s default' > %s", majMin, m.shownPath(g.Group, by.File()))}, true
+		return Inert{On: majMin, Why: "there is no such disk", Remedy: shell.Echo(majMin+" default", m.shownPath(g.Group, by.File()))}, true
 	}
 	d := m.disks[at]
 	switch {
@@ -130,19 +171,11 @@ func (m *machine) inertDevice(g Group, by weight.Mechanism, majMin string, n int
 	reads := d.WeightsBy[0]
 	return Inert{
 		On: d.Name, Why: fmt.Sprintf("%s reads %s", reads, reads.File()),
-		Remedy: fmt.Sprintf("isolio weight %s %d --device %s", quoted(g.Name), n, d.Name),
+		Remedy: fmt.Sprintf("isolio weight %s %s --device %s", g.Word(), n, d.Name),
 	}, true
 }
 
 // shownPath is a cgroup's file as a user of the machine calls it.
 func (m *machine) shownPath(group, file string) string {
 	return strings.TrimPrefix(m.world.Tree.Path(group, file), m.sys.Root)
-}
-
-// quoted is a word as a shell takes it.
-func quoted(word string) string {
-	if strings.ContainsAny(word, ` \'"$&;()<>|*?`) {
-		return "'" + word + "'"
-	}
-	return word
 }

@@ -5,12 +5,11 @@ package status
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"isolio/internal/host/block"
+	"isolio/internal/host/weight"
 	"isolio/internal/table"
 )
 
@@ -29,7 +28,11 @@ func (d *Document) WriteTable(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	return d.WriteGroups(w)
+	if err := d.WriteGroups(w); err != nil || d.NoRules == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nrules are not known: %s\n", d.NoRules)
+	return err
 }
 
 // WriteGroups writes the cgroups only.
@@ -108,8 +111,11 @@ func (d *Document) writeRows(w io.Writer) error {
 				x := g.Weights[i]
 				row[2], row[3], row[4] = x.File, values(x), x.Means
 				row[5] = strings.Join(x.ActsOn, ",")
-				if x.CarriedBy != "" {
+				switch {
+				case x.CarriedBy != "":
 					row[5] = strings.TrimPrefix(row[5]+" through "+x.CarriedBy, " ")
+				case x.DecidedBy != "":
+					row[5] = strings.TrimPrefix(row[5]+" overruled by "+x.DecidedBy, " ")
 				}
 				for range x.Inert {
 					note++
@@ -136,11 +142,7 @@ var groupColumns = []table.Column{
 
 // values is what a file holds, with the kernel's numbers of disks.
 func values(w Weight) string {
-	words := []string{strconv.Itoa(w.Default)}
-	for _, majMin := range slices.Sorted(maps.Keys(w.Devices)) {
-		words = append(words, majMin+" "+strconv.Itoa(w.Devices[majMin]))
-	}
-	return strings.Join(words, ", ")
+	return weight.Values{Default: w.Default, Devices: w.Devices}.String()
 }
 
 // shown is a name that a table has room for: of long IDs, the first digits.

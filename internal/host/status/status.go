@@ -5,6 +5,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -18,7 +19,11 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
+	"isolio/internal/host/lock"
+	"isolio/internal/host/mark"
+	"isolio/internal/host/meter"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/share"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -31,12 +36,18 @@ const Schema = 1
 type Document struct {
 	Schema int    `json:"schema"`
 	Kernel string `json:"kernel"`
-	// IntervalMS is how long was looked at who is active, 0 if nobody looked.
+	// IntervalMS is for how long activity was watched, 0 if it was not.
 	IntervalMS int64   `json:"interval_ms"`
 	Disks      []Disk  `json:"disks"`
 	Groups     []Group `json:"cgroups"`
 	// NoCgroups says why there is no cgroup to tell of.
 	NoCgroups string `json:"no_cgroups,omitempty"`
+	// NoRules says why the rules of /etc/isolio.toml are not known.
+	NoRules string `json:"no_rules,omitempty"`
+	// Daemon is "running", "stopped" or, for who is not root, "unknown".
+	Daemon string `json:"daemon"`
+
+	machine *machine
 }
 
 // Disk is one disk, and what makes weights act on it.
@@ -55,7 +66,9 @@ type Group struct {
 	target.Target
 	// Asked is what was asked of systemd or of a container runtime.
 	Asked weight.Asked `json:"asked"`
-	// Weights are what its files hold: those that somebody wrote.
+	// Grounds are why it has its weights in io.kyber.weight.
+	Grounds []ruling.Grounds `json:"grounds,omitempty"`
+	// Weights are what its files hold: those that were written.
 	Weights []Weight `json:"weights"`
 	// Shares are of the disks that it used.
 	Shares []Share `json:"shares"`
@@ -63,13 +76,15 @@ type Group struct {
 
 // Weight is what one file holds.
 type Weight struct {
-	File    string         `json:"file"`
-	Default int            `json:"default"`
-	Devices map[string]int `json:"devices,omitempty"`
+	File    string                  `json:"file"`
+	Default weight.Value            `json:"default"`
+	Devices map[string]weight.Value `json:"devices,omitempty"`
 	// Means is what the number is to who said nothing.
 	Means string `json:"means"`
 	// ActsOn are the disks on which it does something.
 	ActsOn []string `json:"acts_on"`
+	// DecidedBy is the rule that decided otherwise, "" for none.
+	DecidedBy string `json:"decided_by,omitempty"`
 	// CarriedBy is the file in which the disks find what was asked here, "" for none.
 	CarriedBy string `json:"carried_by,omitempty"`
 	// Inert is where it does nothing, or something else than was asked.
@@ -86,7 +101,8 @@ type Inert struct {
 
 // Share is a cgroup's part of one disk, 0 to 1.
 type Share struct {
-	Disk     string  `json:"disk"`
+	Disk string `json:"disk"`
+	// Weight is a number: the sum where that is the cgroup's weight.
 	Weight   int     `json:"weight"`
 	Entitled float64 `json:"entitled_share"`
 	Actual   float64 `json:"share"`
@@ -98,7 +114,7 @@ type Share struct {
 type Options struct {
 	// Root is the directory that stands for /, "" for / itself.
 	Root string
-	// Interval is how long to look who is active; 0 does not look.
+	// Interval is how long to watch which cgroups are active; 0 does not watch.
 	Interval time.Duration
 	// All has cgroups in the document that have no weight and do nothing.
 	All bool
@@ -124,14 +140,25 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 			return nil, err
 		}
 	}
-	world, err := target.Read(o.Root)
+	config, err := rule.Load(filepath.Join("/", o.Root, rule.File))
+	if err != nil {
+		d.NoRules = err.Error()
+	}
+	d.Daemon = daemonState(o.Root)
+	world, err := target.Read(o.Root, config.Keeps)
 	switch {
 	case failure.Code(err) == failure.Unsupported:
 		d.NoCgroups = err.Error()
 	case err != nil:
 		return nil, err
 	}
-	m := machine{sys: sys, world: world}
+	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: mark.Open(o.Root, world.Tree)}
+	d.machine = m
+	schedulers, err := ruling.Disks(sys)
+	if err != nil {
+		return nil, err
+	}
+	m.rulings = ruling.New(config.Rules, schedulers, world.Containers)
 	if d.NoCgroups == "" {
 		if m.iocost, err = world.Tree.IOCost(); err != nil {
 			return nil, err
@@ -183,7 +210,7 @@ func (d *Document) limit(only *block.Device) {
 			w := &g.Weights[j]
 			w.ActsOn = slices.DeleteFunc(w.ActsOn, func(disk string) bool { return disk != only.Name })
 			w.Devices = maps.Clone(w.Devices)
-			maps.DeleteFunc(w.Devices, func(majMin string, _ int) bool { return majMin != only.MajMin })
+			maps.DeleteFunc(w.Devices, func(majMin string, _ weight.Value) bool { return majMin != only.MajMin })
 			w.Inert = slices.DeleteFunc(w.Inert, func(x Inert) bool { return x.On != "" && x.On != only.Name })
 		}
 	}
@@ -197,14 +224,36 @@ func (d *Document) WriteJSON(w io.Writer) error {
 	return encoder.Encode(d)
 }
 
+// daemonState tells whether a daemon keeps the weights.
+func daemonState(root string) string {
+	switch held, known := lock.Held(root, lock.Daemon); {
+	case held:
+		return DaemonRuns
+	case known:
+		return DaemonStopped
+	}
+	return DaemonUnknown
+}
+
+// What is known of the daemon.
+const (
+	DaemonRuns    = "running"
+	DaemonStopped = "stopped"
+	DaemonUnknown = "unknown"
+)
+
 // machine is what a document is made of.
 type machine struct {
-	sys    block.System
-	world  target.World
-	iocost map[string]bool
-	disks  []Disk
-	before share.Sample
-	after  share.Sample
+	rulings *ruling.Machine
+	rules   []rule.Rule
+	marks   *mark.Store
+	daemon  string
+	sys     block.System
+	world   target.World
+	iocost  map[string]bool
+	disks   []Disk
+	before  share.Sample
+	after   share.Sample
 	// parts are by disk and group; weights by file and group.
 	parts   map[string]map[string]share.Part
 	weights map[string]map[string]weight.Values
@@ -267,11 +316,8 @@ func (m *machine) look(ctx context.Context, o Options) (err error) {
 	for _, by := range weight.Mechanisms() {
 		of := map[string]weight.Values{}
 		for _, group := range m.world.Groups {
-			values, there, err := m.world.Tree.Weights(group, by.File())
-			if err != nil {
-				return err
-			}
-			if there {
+			// What cannot be read of one cgroup costs the others nothing.
+			if values, there, err := m.world.Tree.Weights(group, by.File()); there && err == nil {
 				of[group] = values
 			}
 		}
@@ -280,7 +326,7 @@ func (m *machine) look(ctx context.Context, o Options) (err error) {
 	m.parts = map[string]map[string]share.Part{}
 	for _, d := range m.disks {
 		m.parts[d.MajMin] = map[string]share.Part{}
-		for _, p := range share.Parts(m.before, m.after, d.MajMin, unitOf(d), func(group string) int { return m.weightOn(d, group) }) {
+		for _, p := range share.Parts(m.before, m.after, d.MajMin, unitOf(d), func(group string) weight.Value { return m.weightOn(d, group) }) {
 			m.parts[d.MajMin][p.Group] = p
 		}
 	}
@@ -306,7 +352,7 @@ func unitOf(d Disk) share.Unit {
 }
 
 // weightOn is the weight of a group that acts on a disk.
-func (m *machine) weightOn(d Disk, group string) int {
+func (m *machine) weightOn(d Disk, group string) weight.Value {
 	if len(d.WeightsBy) == 0 {
 		return weight.Default
 	}
@@ -316,16 +362,19 @@ func (m *machine) weightOn(d Disk, group string) int {
 	return weight.Default
 }
 
-// group tells of one cgroup; all has files in it that nobody wrote to.
+// group tells of one cgroup; all has files in it that were never written to.
 func (m *machine) group(path string, all bool) (Group, error) {
 	g := Group{Target: m.world.Of(path), Weights: []Weight{}, Shares: []Share{}}
-	g.Asked = m.asked(path).Decode()
+	var err error
+	if g.Grounds, g.Asked, err = m.rulings.Grounds(path, m.read, m.marks.Get(path)); err != nil {
+		return g, err
+	}
 	for _, by := range weight.Mechanisms() {
 		if v, ok := m.weights[by.File()][path]; ok && (all || v.Said()) {
 			g.Weights = append(g.Weights, m.judge(g, by, v))
 		}
 	}
-	stat, err := m.world.Tree.Keyed(path, "io.kyber.stat")
+	stat, err := m.world.Tree.Keyed(path, meter.StatFile)
 	if err != nil {
 		return g, err
 	}
@@ -338,12 +387,15 @@ func (m *machine) group(path string, all bool) (Group, error) {
 }
 
 // share is a group's part of a disk, false if it does not use it. The scheduler
-// itself says what a group is entitled to, where it does.
+// itself says what a group is entitled to, and what its weight comes to, where it does.
 func (m *machine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
 	p := m.parts[d.MajMin][group]
 	s := Share{
-		Disk: d.Name, Weight: m.weightOn(d, group), Entitled: p.Entitled, Actual: p.Actual,
+		Disk: d.Name, Weight: int(m.weightOn(d, group)), Entitled: p.Entitled, Actual: p.Actual,
 		BytesPS: p.ReadBytes + p.WriteBytes, IOPS: p.ReadIOs + p.WriteIOs,
+	}
+	if m.weightOn(d, group) == weight.Sum {
+		s.Weight = cmp.Or(int(stat[d.MajMin]["weight"]), p.Weight)
 	}
 	if ppm := stat[d.MajMin]["share_ppm"]; ppm > 0 && slices.Contains(d.WeightsBy, weight.Kyber) {
 		s.Entitled = float64(ppm) / 1e6
@@ -351,32 +403,8 @@ func (m *machine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
 	return s, p.Active || s.Entitled > 0
 }
 
-// asked is what there is to tell from what was asked for.
-func (m *machine) asked(group string) weight.Evidence {
-	bfq, io := m.weights[weight.BFQ.File()], m.weights[weight.IOCost.File()]
-	e := WithContainer(weight.Evidence{BFQ: bfq[group].Default, IO: io[group].Default}, m.world.Containers, group)
-	if e.ByCrun {
-		inner := container.Container{Cgroup: group, ByCrun: true}.InnerGroup()
-		e.InnerBFQ, e.InnerIO = bfq[inner].Default, io[inner].Default
-	}
-	return e
-}
-
-// WithContainer adds what is known of the container whose cgroup it is.
-func WithContainer(e weight.Evidence, containers []container.Container, group string) weight.Evidence {
-	for _, c := range containers {
-		if c.Cgroup == group {
-			e.Container, e.ByCrun, e.SpecRead, e.OCI = true, c.ByCrun, c.SpecRead, c.Weight
-		}
-	}
-	return e
-}
-
-// siblings reports whether there is anybody to compare a group's weight with.
-// The root group's own tasks compete with its children.
-func (m *machine) siblings(group string) bool {
-	parent := filepath.Dir(group)
-	return parent == share.Root || slices.ContainsFunc(m.world.Groups, func(other string) bool {
-		return other != group && filepath.Dir(other) == parent
-	})
+// read answers from what look has read of all cgroups.
+func (m *machine) read(group, file string) (weight.Values, bool, error) {
+	v, there := m.weights[file][group]
+	return v, there, nil
 }

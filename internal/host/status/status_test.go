@@ -8,9 +8,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/host/weight"
 )
 
 func put(t *testing.T, root string, files map[string]string) {
@@ -107,6 +110,81 @@ func TestInert(t *testing.T) {
 		if strings.Join(got, "|") != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
+	}
+}
+
+// A slice of the sum weighs what its active children do, so its only child's weight is
+// compared where the slice's is. The scheduler's own number is shown where it has one.
+func TestSums(t *testing.T) {
+	root := tree(t, "kyber-fairness")
+	put(t, root, map[string]string{
+		"sys/fs/cgroup/burstable/io.kyber.weight":        "default sum\n",
+		"sys/fs/cgroup/burstable/web/io.kyber.weight":    "default 300\n",
+		"sys/fs/cgroup/besteffort/io.kyber.weight":       "default 100\n8:0 sum\n",
+		"sys/fs/cgroup/besteffort/batch/io.kyber.weight": "default 100\n",
+		"sys/fs/cgroup/besteffort/idle/io.kyber.weight":  "default 9000\n",
+	})
+	used := func(web, batch int) {
+		for name, n := range map[string]int{"": web + batch, "burstable/": web, "burstable/web/": web, "besteffort/": batch, "besteffort/batch/": batch, "besteffort/idle/": 0} {
+			put(t, root, map[string]string{"sys/fs/cgroup/" + name + "io.stat": stat(n)})
+		}
+	}
+	read := func(o Options) *Document {
+		t.Helper()
+		used(0, 0)
+		o.Root, o.Interval = root, time.Second
+		o.wait = func(context.Context, time.Duration) error {
+			used(6<<20, 4<<20)
+			return nil
+		}
+		d, err := Read(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	shares := map[string]Share{}
+	for _, g := range read(Options{}).Groups {
+		for _, s := range g.Shares {
+			shares[g.Name] = s
+		}
+		for _, w := range g.Weights {
+			if w.File == "io.kyber.weight" && len(w.Inert) != 0 {
+				t.Errorf("%s: %+v", g.Name, w.Inert)
+			}
+			if g.Name == "burstable" && (w.Default != weight.Sum || w.Means != "what its active children weigh together") {
+				t.Errorf("%s: %s means %q", g.Name, w.Default, w.Means)
+			}
+		}
+	}
+	for name, want := range map[string]Share{
+		"burstable": {Weight: 300, Entitled: 0.75}, "burstable/web": {Weight: 300, Entitled: 0.75},
+		"besteffort": {Weight: 100, Entitled: 0.25}, "besteffort/batch": {Weight: 100, Entitled: 0.25},
+	} {
+		if got := shares[name]; got.Weight != want.Weight || math.Abs(got.Entitled-want.Entitled) > 1e-9 {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.stat": "8:0 rbytes=0 weight=450 share_ppm=0\n"})
+	if got := read(Options{Only: "burstable"}).Groups[0].Shares[0].Weight; got != 450 {
+		t.Errorf("the scheduler says 450, shown is %d", got)
+	}
+	x, err := Explain(context.Background(), Options{Root: root, Only: "burstable/web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parent = "it shares what its parent burstable gets, whose weight is sum: what its active children weigh together"
+	if !slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == LimitParent && r.Weight == weight.Sum && r.Text == parent }) {
+		t.Errorf("%+v", x.Reasons)
+	}
+	if slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == NoSiblings }) {
+		t.Errorf("no siblings, below a sum: %+v", x.Reasons)
+	}
+	// With a number for its parent, web is compared with no other.
+	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.weight": "default 300\n"})
+	if x, err = Explain(context.Background(), Options{Root: root, Only: "burstable/web"}); err != nil ||
+		!slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == NoSiblings && r.On == "burstable" }) {
+		t.Errorf("%+v, %v", x, err)
 	}
 }
 

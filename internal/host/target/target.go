@@ -15,6 +15,7 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
 	"isolio/internal/host/unit"
+	"isolio/internal/plan/shell"
 )
 
 // Kind is what a target was named as.
@@ -46,6 +47,15 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s %s (cgroup %s)", t.Kind, t.Name, t.Group)
 }
 
+// Word is the target as an argument of a command that a user may paste. A name
+// that a command would take for a flag is given as the path of its cgroup.
+func (t Target) Word() string {
+	if strings.HasPrefix(t.Name, "-") {
+		return shell.Quote("/" + t.Group)
+	}
+	return shell.Quote(t.Name)
+}
+
 // World is where targets are looked for.
 type World struct {
 	Tree       cgroup.Tree
@@ -53,8 +63,9 @@ type World struct {
 	Containers []container.Container
 }
 
-// Read reads the cgroups and containers of the machine below root.
-func Read(root string) (World, error) {
+// Read reads the cgroups and containers of the machine below root. keep chooses the
+// containers' labels and annotations, by their keys; nil for none.
+func Read(root string, keep func(key string) bool) (World, error) {
 	tree, err := cgroup.Find(root)
 	if err != nil {
 		return World{}, err
@@ -66,7 +77,9 @@ func Read(root string) (World, error) {
 	if err != nil {
 		return World{}, err
 	}
-	containers, err := container.List(root, groups)
+	finder := container.Finder{Root: root}
+	finder.Keep(keep)
+	containers, err := finder.List(groups)
 	return World{tree, groups, containers}, err
 }
 
@@ -144,12 +157,12 @@ func (w World) Find(name string) (Target, error) {
 	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: /%s%s", name, strings.Join(found, ", /"), more)
 }
 
-// hint is for who does not see all names.
+// hint is for a user that does not see all names.
 func hint() string {
 	if os.Geteuid() == 0 {
 		return ""
 	}
-	return " (root may be needed: engines show nobody else their containers' names)"
+	return " (root may be needed: engines show no other user their containers' names)"
 }
 
 // mostListed is how many targets of a name a message lists.

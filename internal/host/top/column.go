@@ -15,6 +15,7 @@ import (
 
 	"isolio/internal/host/meter"
 	"isolio/internal/host/usage"
+	"isolio/internal/printable"
 )
 
 // Row is a line of the table.
@@ -30,7 +31,7 @@ type column struct {
 	text    func(*Row) string
 	compare func(a, b *Row) int
 	isLeft  bool // aligned to the left
-	rank    int  // who goes first from a narrow screen: 1, then 2; 0 stays
+	rank    int  // which column goes first from a narrow screen: 1, then 2; 0 stays
 	isSpare bool // goes before all others where it is the same in each line
 }
 
@@ -65,9 +66,9 @@ func (r *Row) label() string {
 		if r.Cgroup == r.Within {
 			name = r.Name
 		}
-		return strings.Repeat("  ", r.depth) + name
+		return strings.Repeat("  ", r.depth) + printable.Text(name)
 	}
-	return cmp.Or(r.Name, r.Cgroup)
+	return printable.Text(cmp.Or(r.Name, r.Cgroup))
 }
 
 func (r *Row) weight() string {
@@ -77,8 +78,8 @@ func (r *Row) weight() string {
 	return strconv.Itoa(r.Weight)
 }
 
-// percent writes a part of one; nothing of it is a dash, so that who is idle
-// does not look as one who is held back.
+// percent writes a part of one; nothing of it is a dash, so that an idle cgroup
+// does not look like one that is throttled.
 func percent(part float64) string {
 	if part == 0 {
 		return "-"
@@ -127,10 +128,10 @@ type View struct {
 	Reverse bool // least first
 	Tree    bool
 	Filter  string // part of the container's name, its cgroup or the disk
-	Busy    bool   // only who did something
+	Busy    bool   // only cgroups that did something
 }
 
-// DefaultView is everybody who sent a request yet, who had most of a disk first.
+// DefaultView is every cgroup that has sent a request; the one that had most of a disk first.
 func DefaultView() View { return View{Order: defaultOrder} }
 
 // Apply returns the rows that the view shows, in its order: one for each
@@ -167,7 +168,7 @@ func (v View) shows(r *usage.Row) bool {
 	return false
 }
 
-// compare orders rows; equal ones by name, so that nobody jumps.
+// compare orders rows; equal ones by name, so that no row jumps.
 func (v View) compare() func(a, b *Row) int {
 	byColumn := columns()[v.Order].compare
 	return func(a, b *Row) int {

@@ -18,6 +18,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"isolio/internal/host/usage"
+	"isolio/internal/printable"
 )
 
 // keys are what the screen listens to; the table has those that move in it.
@@ -322,7 +323,7 @@ func (s *screen) status() string {
 		line += "  filter: " + s.view.Filter
 	}
 	if s.err != nil {
-		line += "  " + s.err.Error()
+		line += "  " + printable.Text(s.err.Error())
 	}
 	return lipgloss.NewStyle().MaxWidth(max(1, s.width)).Render(line)
 }

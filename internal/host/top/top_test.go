@@ -305,3 +305,23 @@ func TestPauseKeepsWhatIsShown(t *testing.T) {
 		t.Error("q does not quit")
 	}
 }
+
+// A name that a tenant chose acts on no terminal, in the table and in the tree.
+func TestHostileNames(t *testing.T) {
+	const hostile = "\x1b]52;c;aGk=\a\u202e\xff"
+	rows := []usage.Row{
+		{Cgroup: "/pod/a", Name: hostile, Within: "/pod/a", Disk: "sda", Weight: 100, Actual: 0.5, Counters: meter.Counters{IOStat: cgroup.IOStat{ReadIOs: 1}}},
+		{Cgroup: "/pod/" + hostile, Disk: "sda", Weight: 100, Actual: 0.5, Counters: meter.Counters{IOStat: cgroup.IOStat{ReadIOs: 1}}},
+	}
+	for _, tree := range []bool{false, true} {
+		v := DefaultView()
+		v.Tree = tree
+		var b strings.Builder
+		if err := WriteTable(&b, v.Apply(rows)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(b.String(), "\x1b\a\u202e") || !utf8.ValidString(b.String()) || strings.Count(b.String(), `\x1b]52;c;aGk=\x07\u202e\xff`) != 2 {
+			t.Errorf("tree %v: %q", tree, b.String())
+		}
+	}
+}

@@ -5,6 +5,8 @@
 package usage
 
 import (
+	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -35,8 +37,11 @@ type Row struct {
 	History []float64
 	// Counters are since the disk has the scheduler.
 	Counters meter.Counters
-
-	cost float64 // what Actual is a part of
+	// Did is what was counted since the sample before; of a cgroup that is new, all.
+	Did meter.Counters
+	// Cost is how much of what is shared that is: bytes, requests, or seconds of the
+	// disk. Actual is its part of all cgroups'.
+	Cost float64
 }
 
 // Traffic is one direction of a Row.
@@ -56,6 +61,9 @@ type Sample struct {
 	At   time.Time
 	Over time.Duration // 0 for the first sample, which has no rates
 	Rows []Row
+	// Skipped are cgroups and disks that could not be read, with the reason. They cost
+	// the others nothing.
+	Skipped map[string]string
 }
 
 // HistoryLen is how many samples a history goes back.
@@ -71,6 +79,7 @@ type Sampler struct {
 	Now func() time.Time
 
 	groups  []string // that containers were looked for in
+	ownedAt time.Time
 	owners  map[string]owner
 	last    map[source]meter.Counters
 	lastAt  time.Time
@@ -101,7 +110,7 @@ func (s *Sampler) Check() error {
 	if err := meter.Check(tree.Root); err != nil {
 		return err
 	}
-	disks, err := s.disks()
+	disks, err := s.disks(map[string]string{})
 	if err == nil && len(disks) == 0 {
 		return failure.Unsupportedf("no disk has the scheduler %s; `isolio enable DEV` gives it to one", meter.Scheduler)
 	}
@@ -109,7 +118,7 @@ func (s *Sampler) Check() error {
 }
 
 // disks finds the disks that have the scheduler, by number.
-func (s *Sampler) disks() (map[string]disk, error) {
+func (s *Sampler) disks(skipped map[string]string) (map[string]disk, error) {
 	names, err := s.System.List()
 	if err != nil {
 		return nil, err
@@ -129,7 +138,8 @@ func (s *Sampler) disks() (map[string]disk, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			skipped[name] = err.Error()
+			continue
 		}
 		all[d.MajMin] = disk{name, unit}
 	}
@@ -142,12 +152,13 @@ func (s *Sampler) Sample() (Sample, error) {
 	if s.Now != nil {
 		now = s.Now
 	}
-	disks, err := s.disks()
+	sample := Sample{Skipped: map[string]string{}}
+	disks, err := s.disks(sample.Skipped)
 	if err != nil {
 		return Sample{}, err
 	}
 	at := now()
-	sample := Sample{At: at}
+	sample.At = at
 	if !s.lastAt.IsZero() {
 		sample.Over = at.Sub(s.lastAt)
 	}
@@ -159,14 +170,15 @@ func (s *Sampler) Sample() (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	if err := s.own(groups); err != nil {
+	if err := s.own(groups, at); err != nil {
 		return Sample{}, err
 	}
 	counters := map[source]meter.Counters{}
 	for _, group := range append([]string{""}, groups...) {
 		stats, err := meter.ReadStat(tree.Path(group))
 		if err != nil {
-			return Sample{}, err
+			sample.Skipped["/"+group] = err.Error()
+			continue
 		}
 		for i := range stats {
 			if d, ok := disks[stats[i].MajMin]; ok {
@@ -176,15 +188,23 @@ func (s *Sampler) Sample() (Sample, error) {
 			}
 		}
 	}
+	if len(sample.Rows) == 0 && len(sample.Skipped) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(sample.Skipped)))
+		return Sample{}, fmt.Errorf("%s: %s; so are %d others", first, sample.Skipped[first], len(sample.Skipped)-1)
+	}
 	share(sample.Rows)
 	s.last, s.lastAt = counters, at
 	s.remember(sample)
 	return sample, nil
 }
 
-// own finds out whose the cgroups are, where there are other ones than before.
-func (s *Sampler) own(groups []string) error {
-	if s.Containers == nil || s.owners != nil && slices.Equal(groups, s.groups) {
+// ownEvery is how often names are looked for where no cgroup came or went: a
+// container may be renamed.
+const ownEvery = 10 * time.Second
+
+// own finds out whose the cgroups are.
+func (s *Sampler) own(groups []string, now time.Time) error {
+	if s.Containers == nil || s.owners != nil && slices.Equal(groups, s.groups) && now.Sub(s.ownedAt) < ownEvery {
 		return nil
 	}
 	all, err := s.Containers(groups)
@@ -200,7 +220,7 @@ func (s *Sampler) own(groups []string) error {
 			owners["/"+group] = o
 		}
 	}
-	s.owners, s.groups = owners, groups
+	s.owners, s.groups, s.ownedAt = owners, groups, now
 	return nil
 }
 
@@ -212,23 +232,24 @@ func (s *Sampler) row(group string, d disk, stat *meter.Stat, over time.Duration
 		Read:     Traffic{Latency: stat.Read},
 		Write:    Traffic{Latency: stat.Write},
 	}
+	// A cgroup that is new did all it has done since the last sample.
+	did := since(stat.Counters, s.last[source{group, d.name}])
+	r.Did = did
 	if over <= 0 {
 		return r
 	}
-	// A cgroup that is new did all it has done since the last sample.
-	did := since(stat.Counters, s.last[source{group, d.name}])
 	seconds := over.Seconds()
 	r.Read.BytesPS, r.Read.IOPS = float64(did.ReadBytes)/seconds, float64(did.ReadIOs)/seconds
 	r.Write.BytesPS, r.Write.IOPS = float64(did.WriteBytes)/seconds, float64(did.WriteIOs)/seconds
 	r.ThrottledPct = 100 * float64(did.ThrottledUS) / 1e6 / seconds
-	r.cost = d.unit.Cost(did)
+	r.Cost = d.unit.Cost(did)
 	return r
 }
 
-// since is what was counted after last. Counters that went back were begun
-// again, by a change of scheduler.
+// since is what was counted after last. Counters of which one went back were
+// begun again, by a change of scheduler or a new cgroup of the same name.
 func since(now, last meter.Counters) meter.Counters {
-	if now.ReadIOs < last.ReadIOs || now.WriteIOs < last.WriteIOs || now.ThrottledUS < last.ThrottledUS {
+	if now.WentBack(last.IOStat) || now.ThrottledUS < last.ThrottledUS {
 		return now
 	}
 	return meter.Counters{IOStat: now.Minus(last.IOStat), ThrottledUS: now.ThrottledUS - last.ThrottledUS}
@@ -238,11 +259,11 @@ func since(now, last meter.Counters) meter.Counters {
 func share(rows []Row) {
 	total := map[string]float64{}
 	for i := range rows {
-		total[rows[i].Disk] += rows[i].cost
+		total[rows[i].Disk] += rows[i].Cost
 	}
 	for i := range rows {
 		if all := total[rows[i].Disk]; all > 0 {
-			rows[i].Actual = rows[i].cost / all
+			rows[i].Actual = rows[i].Cost / all
 		}
 	}
 }
@@ -294,6 +315,8 @@ func (r *Row) Add(other *Row) {
 	r.Write.add(other.Write)
 	r.History = addHistory(r.History, other.History)
 	r.Counters.Add(other.Counters)
+	r.Did.Add(other.Did)
+	r.Cost += other.Cost
 }
 
 func (t *Traffic) add(other Traffic) {

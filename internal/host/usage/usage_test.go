@@ -188,3 +188,50 @@ func TestFold(t *testing.T) {
 		t.Errorf("containers were looked for %d times after a new cgroup", m.listed)
 	}
 }
+
+// A unit that was started again has other counters of the same name: fewer bytes in
+// more requests are no 2^64 bytes, and spoil nobody's share.
+func TestCountersOfANewCgroup(t *testing.T) {
+	m := newMachine(t, "bytes")
+	m.stat("pod/a", 10*1024, 10, 0)
+	m.stat("pod/b", 0, 0, 0)
+	m.sample()
+	m.now = m.now.Add(time.Second)
+	m.stat("pod/a", 80, 20, 0)
+	m.stat("pod/b", 80, 20, 0)
+	s := m.sample()
+	for _, group := range []string{"/pod/a", "/pod/b"} {
+		if r := row(t, s.Rows, group); !near(r.BytesPS(), 80*1024) || !near(r.Actual, 0.5) || r.Did.ReadBytes != 80*1024 {
+			t.Errorf("%s: %f bytes a second, share %f", group, r.BytesPS(), r.Actual)
+		}
+	}
+}
+
+// What cannot be read of one cgroup or one disk costs the others nothing.
+func TestSkipped(t *testing.T) {
+	m := newMachine(t, "bytes")
+	m.stat("pod/a", 10, 10, 0)
+	m.write("sys/fs/cgroup/pod/b/io.kyber.stat", "8:0 rbytes=\x1b\n")
+	m.write("sys/block/sdb/queue/scheduler", "none [kyber-fairness] bfq\n")
+	m.write("sys/block/sdb/queue/iosched/share_by", "nothing\n")
+	s := m.sample()
+	if row(t, s.Rows, "/pod/a") == nil || len(s.Skipped) != 2 || s.Skipped["sdb"] == "" || s.Skipped["/pod/b"] == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A container that was renamed has its new name, though no cgroup came or went.
+func TestNamesAreLookedForAgain(t *testing.T) {
+	m := newMachine(t, "bytes")
+	m.stat("pod/a", 10, 10, 0)
+	m.sample()
+	m.now = m.now.Add(ownEvery / 2)
+	m.sample()
+	if m.listed != 1 {
+		t.Errorf("%d times at first", m.listed)
+	}
+	m.now = m.now.Add(ownEvery)
+	if m.sample(); m.listed != 2 {
+		t.Errorf("%d times after a while", m.listed)
+	}
+}

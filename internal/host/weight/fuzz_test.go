@@ -11,7 +11,7 @@ import (
 
 // FuzzParse reads a weight file, and what its values print is read as the same.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"default 100\n8:0 300\n259:1 1\n", "100\n", "default x", "8:0 default", "a b c"} {
+	for _, text := range []string{"default 100\n8:0 300\n259:1 1\n", "100\n", "default x", "8:0 default", "a b c", "default sum\n8:0 sum\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

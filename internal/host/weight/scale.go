@@ -41,7 +41,7 @@ func SystemdFromBFQ(bfq int) int {
 	return Default + (bfq-Default)*9900/900
 }
 
-// Evidence is what there is to tell from what somebody asked for.
+// Evidence is what there is to tell from what was asked for.
 type Evidence struct {
 	// BFQ and IO are what io.bfq.weight and io.weight hold; 0 where there is
 	// no such file.
@@ -59,14 +59,34 @@ type Evidence struct {
 	OCI      int
 }
 
-// Asked is a weight that somebody asked for.
+// By is who asked for a weight, or decided it.
+type By string
+
+// Who asks and decides. These are stable: they are printed with --json.
+const (
+	ByRule By = "rule"
+	// ByDefault is a rule for those that ask for no weight.
+	ByDefault By = "rule-default"
+	// ByPod is a pod's annotation.
+	ByPod     By = "pod-annotation"
+	ByRuntime By = "container-runtime"
+	// BySpec is a runtime that was asked, of which the cgroup's files tell no more.
+	BySpec    By = "container-specification"
+	BySystemd By = "systemd"
+	// ByFile is a program or user that wrote to a file of the cgroup.
+	ByFile By = "cgroup-file"
+)
+
+// Asked is a weight that was asked for.
 type Asked struct {
 	// Weight is on isolio's scale: what weights are to each other is what was asked.
 	Weight int `json:"weight"`
-	// File is where it was read, "" if nobody asked.
+	// File is where it was read, "" if none was asked for.
 	File string `json:"file,omitempty"`
 	// Raw is what the file holds.
 	Raw int `json:"raw,omitempty"`
+	// By is what asked, "" if nothing did.
+	By By `json:"by,omitempty"`
 	// How is in whose words it was asked: "--blkio-weight 200".
 	How string `json:"how,omitempty"`
 }
@@ -129,16 +149,16 @@ func (e Evidence) outer() Asked {
 // unit is what was asked of systemd, or written by hand.
 func (e Evidence) unit() Asked {
 	if said(e.IO) {
-		return Asked{Weight: e.IO, File: IOCost.File(), Raw: e.IO, How: "IOWeight=" + itoa(e.IO)}
+		return Asked{Weight: e.IO, File: IOCost.File(), Raw: e.IO, By: BySystemd, How: "IOWeight=" + itoa(e.IO)}
 	}
-	return Asked{Weight: e.BFQ, File: BFQ.File(), Raw: e.BFQ, How: "written to " + BFQ.File()}
+	return Asked{Weight: e.BFQ, File: BFQ.File(), Raw: e.BFQ, By: ByFile, How: "written to " + BFQ.File()}
 }
 
 func (e Evidence) container(file string, raw, oci int) Asked {
-	return Asked{Weight: oci, File: file, Raw: raw, How: "--blkio-weight " + itoa(oci)}
+	return Asked{Weight: oci, File: file, Raw: raw, By: ByRuntime, How: "--blkio-weight " + itoa(oci)}
 }
 
-// said reports whether a file is there and holds what somebody wrote.
+// said reports whether a file is there and holds what was written there.
 func said(n int) bool {
 	return n != 0 && n != Default
 }

@@ -9,15 +9,20 @@ package weight
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"isolio/internal/failure"
 )
 
-// Default is the weight of who said nothing, in every file of the kernel.
-const Default = 100
+// Default is the weight of who said nothing, in every file of the kernel. Min and
+// Max bound isolio's own scale.
+const (
+	Default = 100
+	Min     = 1
+	Max     = 10000
+)
 
 // Mechanism is what makes weights act on a disk.
 type Mechanism string
@@ -54,9 +59,13 @@ func (m Mechanism) Max() int {
 }
 
 // Check refuses a weight that the mechanism cannot have.
-func (m Mechanism) Check(n int) error {
-	if n < 1 || n > m.Max() {
-		return failure.Usagef("weight %d: out of range of %s, which %s reads; allowed: 1..%d", n, m.File(), m, m.Max())
+func (m Mechanism) Check(n Value) error {
+	switch {
+	case n == Sum && m == Kyber:
+	case n == Sum:
+		return failure.Usagef("weight %s: %s, which %s reads, takes numbers only; allowed: 1..%d", n, m.File(), m, m.Max())
+	case n < 1 || int(n) > m.Max():
+		return failure.Usagef("weight %s: out of range of %s, which %s reads; allowed: 1..%d", n, m.File(), m, m.Max())
 	}
 	return nil
 }
@@ -86,34 +95,43 @@ func Acting(scheduler string, iocost bool) []Mechanism {
 
 // Values is what a weight file holds.
 type Values struct {
-	Default int
+	Default Value
 	// Devices are the weights on disks that have one of their own, by "MAJ:MIN".
-	Devices map[string]int
+	Devices map[string]Value
 }
 
 // On is the weight on a disk.
-func (v Values) On(majMin string) int {
+func (v Values) On(majMin string) Value {
 	if n, ok := v.Devices[majMin]; ok {
 		return n
 	}
 	return v.Default
 }
 
-// Said reports whether anybody set a weight.
+// Said reports whether a weight was set.
 func (v Values) Said() bool {
 	return v.Default != Default || len(v.Devices) > 0
 }
 
+// Sums reports whether the weight is the sum on any disk.
+func (v Values) Sums() bool {
+	return v.Default == Sum || slices.Contains(slices.Collect(maps.Values(v.Devices)), Sum)
+}
+
 // String is the values on one line: "200, 259:0 500".
 func (v Values) String() string {
-	words := []string{strconv.Itoa(v.Default)}
+	words := []string{v.Default.String()}
 	for _, majMin := range slices.Sorted(maps.Keys(v.Devices)) {
-		words = append(words, majMin+" "+strconv.Itoa(v.Devices[majMin]))
+		words = append(words, majMin+" "+v.Devices[majMin].String())
 	}
 	return strings.Join(words, ", ")
 }
 
-// Parse reads a weight file's text: "default N" or a bare "N", and "MAJ:MIN N".
+// disk is how the kernel calls one.
+var disk = regexp.MustCompile(`^[0-9]+:[0-9]+$`)
+
+// Parse reads a weight file's text: "default N" or a bare "N", and "MAJ:MIN N". N is
+// a number or "sum".
 func Parse(text string) (Values, error) {
 	v := Values{Default: Default}
 	for line := range strings.Lines(text) {
@@ -124,15 +142,17 @@ func Parse(text string) (Values, error) {
 		if len(words) != 2 {
 			return v, fmt.Errorf("%q is not a weight", strings.TrimSpace(line))
 		}
-		n, err := strconv.Atoi(words[1])
+		n, err := ParseValue(words[1])
 		switch {
 		case err != nil:
 			return v, fmt.Errorf("%q is not a weight", strings.TrimSpace(line))
 		case words[0] == "default":
 			v.Default = n
+		case !disk.MatchString(words[0]):
+			return v, fmt.Errorf("%q is not a weight", strings.TrimSpace(line))
 		default:
 			if v.Devices == nil {
-				v.Devices = map[string]int{}
+				v.Devices = map[string]Value{}
 			}
 			v.Devices[words[0]] = n
 		}

@@ -110,17 +110,7 @@ func (t Tree) Stale(x *experiment.Experiment, doc *result.Document) ([]string, e
 	if doc.Provenance == nil {
 		return []string{"of unknown sources"}, nil
 	}
-	now, err := t.Sources(x)
-	if err != nil {
-		return nil, err
-	}
-	var why []string
-	for _, part := range parts {
-		if now[part.name] != doc.Provenance.Sources[part.name] {
-			why = append(why, part.name+" changed")
-		}
-	}
-	return why, nil
+	return t.changed(x, doc.Provenance.Sources)
 }
 
 // Outdated says which of the programs that a result depends on are others by now.

@@ -24,7 +24,7 @@ func must(t *testing.T, err error) {
 const testExperiment = `# a comment
 name = "one"
 question = "Does it?"
-schedulers = ["none"]
+schedulers = ["none", "rsd"]
 ramp_s = 1.0
 duration_s = 2.0
 [device]
@@ -52,6 +52,14 @@ func newTree(t *testing.T) Tree {
 			}
 			put(t, filepath.Join(dir, name), p.name)
 		}
+	}
+	for name, text := range map[string]string{
+		"Kbuild": "obj-m :=", "LICENSE": "", "compat/private-types.txt": "", "compat/features.txt": "", "compat/compat.h": "#include <linux/bio.h>\n#include \"isolio_private.h\"\n",
+		"common/guard.c": "#include \"guard.h\"\n", "common/guard.h": "# include <age.h>\n#include \"compat.h\"\n", "common/age.h": "", "common/text.h": "",
+		"rsd/Kbuild": "", "rsd/main.c": "#include \"guard.h\"\n#include \"trace.h\"\n", "rsd/guard.c": "#include \"../common/guard.c\"\n", "rsd/trace.h": "", "rsd/unused.h": "",
+		"rsd/tests/rsd_kunit.c": "", "sfq/Kbuild": "", "sfq/main.c": "#include \"text.h\"\n", "sfq/trace.h": "",
+	} {
+		put(t, filepath.Join(dir, "kernel", name), text)
 	}
 	put(t, filepath.Join(dir, "experiments/sub/one.toml"), testExperiment)
 	return Tree(dir)
@@ -82,12 +90,27 @@ func TestStale(t *testing.T) {
 	}{
 		{"experiments/sub/one.toml", strings.Replace(testExperiment, "# a comment", "# another\n#\n", 1), nil},
 		{"experiments/sub/one.toml", strings.Replace(testExperiment, "weight = 100", "weight = 200", 1), []string{"experiment changed"}},
-		{"kernel/source.c", "other", []string{"modules changed"}},
-		{"kernel/more/added.h", "", []string{"modules changed"}},
-		{"kernel/more/tests/added.c", "", nil},
+		{"kernel/rsd/main.c", "other", []string{"rsd changed"}},
+		{"kernel/rsd/added.c", "", []string{"rsd changed"}},
+		{"kernel/rsd/trace.h", "other", []string{"rsd changed"}},
+		{"kernel/rsd/Kbuild", "other", []string{"rsd changed"}},
+		{"kernel/common/guard.c", "other", []string{"rsd changed"}},
+		{"kernel/common/age.h", "other", []string{"rsd changed"}},
+		{"kernel/compat/compat.h", "other", []string{"rsd changed"}},
+		{"kernel/compat/features.txt", "other", []string{"rsd changed"}},
+		{"kernel/compat/isolio_private.h", "", []string{"rsd changed"}},
+		{"kernel/Kbuild", "other", []string{"rsd changed"}},
+		{"kernel/LICENSE", "other", nil},
+		{"kernel/common/text.h", "other", nil},
+		{"kernel/rsd/unused.h", "other", nil},
+		{"kernel/rsd/tests/rsd_kunit.c", "other", nil},
+		{"kernel/sfq/main.c", "other", nil},
+		{"kernel/sfq/trace.h", "other", nil},
 		{"internal/lab/run.go", "other", []string{"engine changed"}},
 		{"internal/lab/bench/source_test.go", "", nil},
 		{"internal/lab/report/source.go", "", nil},
+		{"internal/lab/vm/source.go", "", []string{"engine changed"}},
+		{"internal/lab/vm/vmtest/source.go", "", nil},
 		{"libaps/source.c", "other", nil},
 		{"README.md", "other", nil},
 	} {
@@ -105,6 +128,44 @@ func TestStale(t *testing.T) {
 		if !slices.Equal(why, c.want) {
 			t.Errorf("%s: stale for %q, want %q", c.file, why, c.want)
 		}
+	}
+}
+
+// A result with one sum of all modules is of this tree's while all of them are as they
+// were.
+func TestStaleOfAllModules(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		want []string
+	}{
+		{"README.md", nil}, {"kernel/rsd/tests/rsd_kunit.c", nil}, {"kernel/sfq/main.c", []string{"modules changed"}}, {"kernel/rsd/main.c", []string{"modules changed"}},
+		{"experiments/sub/one.toml", []string{"experiment changed"}},
+	} {
+		tree := newTree(t)
+		sources, err := tree.Sources(tree.one(t))
+		must(t, err)
+		delete(sources, "rsd")
+		sources["modules"], err = tree.sum(allModules)
+		must(t, err)
+		text := "other"
+		if strings.HasSuffix(c.file, ".toml") {
+			text = strings.Replace(testExperiment, "weight = 100", "weight = 200", 1)
+		}
+		put(t, filepath.Join(string(tree), c.file), text)
+		why, err := tree.Stale(tree.one(t), &result.Document{Provenance: &result.Provenance{Sources: sources}})
+		must(t, err)
+		if !slices.Equal(why, c.want) {
+			t.Errorf("%s: stale for %q, want %q", c.file, why, c.want)
+		}
+	}
+}
+
+// A module that an experiment loads has sources.
+func TestSourcesNeedTheModule(t *testing.T) {
+	tree := newTree(t)
+	must(t, os.RemoveAll(filepath.Join(string(tree), "kernel/rsd")))
+	if _, err := tree.Sources(tree.one(t)); err == nil || !strings.Contains(err.Error(), "sources of rsd: ") || !strings.Contains(err.Error(), "kernel/rsd has no C file") {
+		t.Error(err)
 	}
 }
 
@@ -164,8 +225,16 @@ func TestSourcesOfThisTree(t *testing.T) {
 	for _, x := range all {
 		sums, err := tree.Sources(x)
 		must(t, err)
-		if sums["modules"] == "" || sums["engine"] == "" || sums["experiment"] == "" {
+		if sums["engine"] == "" || sums["experiment"] == "" {
 			t.Errorf("%s: %v", x.Name, sums)
+		}
+		if n := len(x.Modules()); n == 0 && x.Cases[0].Device.Kind == experiment.ModelDisk {
+			t.Errorf("%s: no module", x.Name)
+		}
+		for _, module := range x.Modules() {
+			if sums[module] == "" {
+				t.Errorf("%s: no sum of %s: %v", x.Name, module, sums)
+			}
 		}
 		if sums["libaps"] != "" {
 			withLibaps++

@@ -16,7 +16,8 @@ import (
 	"isolio/internal/lab/experiment"
 )
 
-// part is something that a result depends on, and the sources that it is made of.
+// part is something that a result depends on besides the experiment and the modules, and
+// the sources that it is made of.
 type part struct {
 	name string
 	// dirs are directories with all below them, and files.
@@ -27,16 +28,7 @@ type part struct {
 	used func(x *experiment.Experiment) bool
 }
 
-// parts are all but the experiment itself, in the order in which they are told.
 var parts = []part{
-	{name: "experiment"},
-	{
-		name: "modules",
-		dirs: []string{"kernel"},
-		has: func(file string) bool {
-			return !strings.Contains(file, "/tests/") && !strings.HasSuffix(file, "/LICENSE")
-		},
-	},
 	{
 		name: "engine",
 		// What cmd/isolio-guest is made of, and what boots it.
@@ -45,13 +37,19 @@ var parts = []part{
 			"internal/plan", "internal/failure", "internal/tomlfile", "go.sum",
 		},
 		has: func(file string) bool {
-			for _, dir := range []string{"archive/", "command/", "document/", "report/"} {
+			for _, dir := range []string{"archive/", "command/", "document/", "report/", "vm/vmtest/"} {
 				if strings.HasPrefix(file, "internal/lab/"+dir) {
 					return false
 				}
 			}
 			return !strings.HasSuffix(file, "_test.go") && !strings.Contains(file, "/testdata/")
 		},
+	},
+	{
+		name: "programs",
+		dirs: []string{"scripts/programs"},
+		has:  func(string) bool { return true },
+		used: (*experiment.Experiment).UsesPrograms,
 	},
 	{
 		name: "libaps",
@@ -63,33 +61,94 @@ var parts = []part{
 	},
 }
 
-// Sources are the sums of the parts that the experiment's result depends on.
-func (t Tree) Sources(x *experiment.Experiment) (map[string]string, error) {
-	sums := map[string]string{"experiment": sumOf(withoutComments(x.Source))}
+// allModules is what results have that were measured before each module had a sum of its
+// own: one of all that is in kernel/.
+var allModules = part{
+	name: "modules",
+	dirs: []string{"kernel"},
+	has: func(file string) bool {
+		return !strings.Contains(file, "/tests/") && !strings.HasSuffix(file, "/LICENSE")
+	},
+}
+
+// source is the sum of something that a result depends on.
+type source struct{ name, sum string }
+
+// sources are the sums of what the experiment's result depends on, in the order in which
+// they are told. A module has the name of its directory in kernel/.
+func (t Tree) sources(x *experiment.Experiment) ([]source, error) {
+	all := []source{{"experiment", sumOf(withoutComments(x.Source))}}
+	for _, module := range x.Modules() {
+		files, err := t.moduleFiles(module)
+		if err != nil {
+			return nil, fmt.Errorf("sources of %s: %w", module, err)
+		}
+		sum, err := t.sumFiles(files)
+		if err != nil {
+			return nil, fmt.Errorf("sources of %s: %w", module, err)
+		}
+		all = append(all, source{module, sum})
+	}
 	for _, p := range parts {
-		if p.dirs == nil || p.used != nil && !p.used(x) {
+		if p.used != nil && !p.used(x) {
 			continue
 		}
 		sum, err := t.sum(p)
 		if err != nil {
 			return nil, err
 		}
-		sums[p.name] = sum
+		all = append(all, source{p.name, sum})
+	}
+	return all, nil
+}
+
+// Sources are the sums of what the experiment's result depends on, by name.
+func (t Tree) Sources(x *experiment.Experiment) (map[string]string, error) {
+	all, err := t.sources(x)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]string{}
+	for _, s := range all {
+		sums[s.name] = s.sum
 	}
 	return sums, nil
 }
 
-// sum is that of a part's files: of their paths and what is in them.
+// changed says which sources are others than those of a result.
+func (t Tree) changed(x *experiment.Experiment, was map[string]string) (why []string, err error) {
+	now, err := t.sources(x)
+	if err != nil {
+		return nil, err
+	}
+	modules := x.Modules()
+	if was[allModules.name] != "" {
+		sum, err := t.sum(allModules)
+		if err != nil {
+			return nil, err
+		}
+		now = slices.DeleteFunc(now, func(s source) bool { return slices.Contains(modules, s.name) })
+		now = slices.Insert(now, 1, source{allModules.name, sum})
+	}
+	for _, s := range now {
+		if s.sum != was[s.name] {
+			why = append(why, s.name+" changed")
+		}
+	}
+	return why, nil
+}
+
+// sum is that of a part's files.
 func (t Tree) sum(p part) (string, error) {
 	var all []string
 	for _, dir := range p.dirs {
-		err := filepath.WalkDir(filepath.Join(string(t), filepath.FromSlash(dir)), func(file string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(t.path(dir), func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
 			name, err := filepath.Rel(string(t), file)
 			if err == nil && p.has(filepath.ToSlash(name)) {
-				all = append(all, name)
+				all = append(all, filepath.ToSlash(name))
 			}
 			return err
 		})
@@ -97,14 +156,26 @@ func (t Tree) sum(p part) (string, error) {
 			return "", fmt.Errorf("sources of %s: %w", p.name, err)
 		}
 	}
-	slices.Sort(all)
+	sum, err := t.sumFiles(all)
+	if err != nil {
+		return "", fmt.Errorf("sources of %s: %w", p.name, err)
+	}
+	return sum, nil
+}
+
+// path is where a file of the tree is, whose name has slashes.
+func (t Tree) path(name string) string { return filepath.Join(string(t), filepath.FromSlash(name)) }
+
+// sumFiles is the sum of files of the tree: of their paths and what is in them.
+func (t Tree) sumFiles(files []string) (string, error) {
+	slices.Sort(files)
 	var text bytes.Buffer
-	for _, name := range all {
-		in, err := os.ReadFile(filepath.Join(string(t), name))
+	for _, name := range files {
+		in, err := os.ReadFile(t.path(name))
 		if err != nil {
-			return "", fmt.Errorf("sources of %s: %w", p.name, err)
+			return "", err
 		}
-		fmt.Fprintf(&text, "%s %d\n%s", filepath.ToSlash(name), len(in), in)
+		fmt.Fprintf(&text, "%s %d\n%s", name, len(in), in)
 	}
 	return sumOf(text.Bytes()), nil
 }

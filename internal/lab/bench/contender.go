@@ -101,7 +101,7 @@ func contenderFor(name string) contender {
 	case "kyber-fairness":
 		return contender{
 			scheduler: name, weightFile: "io.kyber.weight", weightFormat: "default %d", maxWeight: 10000,
-			times: append(slices.Clone(kyberTimes), timeTunable{"round_us", 500}, timeTunable{"timeout_us", 20_000}),
+			times: kyberTimes,
 		}
 	case "mq-deadline":
 		return contender{scheduler: name, times: []timeTunable{{"read_expire", 500}, {"write_expire", 5000}}}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Package bench runs an experiment's load on this machine under one scheduler
-// and measures who got what. The same code runs on a host and in a lab VM.
+// and measures what each got. The same code runs on a host and in a lab VM.
 //
 // Decide turns an experiment into a Plan: every write, every process. Run
 // applies it, waits, and takes everything back, whatever happened.
@@ -36,6 +36,8 @@ type Env struct {
 	Engines string
 
 	machine plan.Machine
+	// user is whom containers' commands run as, nil for whoever runs this.
+	user *syscall.Credential
 	// start starts a process in a cgroup of Cgroups.
 	start func(cmd *exec.Cmd, group string) error
 	// procs are the processes that are in a cgroup of Cgroups.
@@ -52,9 +54,14 @@ type limits struct {
 	// slack is how long fio may run on after it was stopped: requests that
 	// are still in flight then are waited for.
 	slack time.Duration
+	// setup is how long one command of a container's setup may take.
+	setup time.Duration
 	// killed is how long killed processes may take to be gone.
 	killed time.Duration
 }
+
+// SetupLimit is how long one command of a container's setup may take.
+const SetupLimit = 5 * time.Minute
 
 // NewEnv is the machine below root, "" for /.
 func NewEnv(root string) Env {
@@ -64,7 +71,8 @@ func NewEnv(root string) Env {
 		Cgroups:   cgroup.Tree{Root: sys.Path("sys/fs/cgroup")},
 		machine:   plan.OS{},
 		checkNode: (*block.Device).CheckNode,
-		limits:    limits{ready: time.Minute, slack: time.Minute, killed: 10 * time.Second},
+		limits:    limits{ready: time.Minute, slack: time.Minute, setup: SetupLimit, killed: 10 * time.Second},
+		user:      &syscall.Credential{Uid: nobody, Gid: nobody},
 	}
 	e.start = e.startInCgroup
 	e.procs = e.Cgroups.Procs
@@ -79,7 +87,10 @@ func (e Env) startInCgroup(cmd *exec.Cmd, group string) error {
 		return err
 	}
 	defer dir.Close()
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
 	if err = cmd.Start(); errors.Is(err, syscall.ENOSYS) {
 		return failure.Unsupportedf("start %s in %s: %w; Linux 5.7 or newer is needed", cmd.Path, e.Cgroups.Path(group), err)
 	}

@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"isolio/internal/lab/fio"
+	"isolio/internal/lab/result"
 )
 
 // The start barrier. Every process of every fio, once it is set up, runs
@@ -22,7 +24,7 @@ import (
 // from its container's own. The engine counts the lines of "ready", and
 // releases a container by writing as many lines as it has processes. So fio's
 // start-up, which is slow and unequal, is over before any clock starts.
-// The engine holds both ends of each FIFO open: nobody sees an end of file.
+// The engine holds both ends of each FIFO open: no reader sees an end of file.
 //
 // One fio starts after another: each finds out at its start how long a short
 // sleep takes, the longest of ten, and later spins for so long before the end of
@@ -55,20 +57,29 @@ func memberPrerun(container, procs, disk string) string {
 	return "echo $$ >" + procs + " && echo $PPID >" + procs + " && " + first + prerun(container)
 }
 
-// process is one running fio.
+// process is one running fio, or a command in its place.
 type process struct {
 	job    Job
 	cmd    *exec.Cmd
 	gate   *os.File // its container's FIFO
 	exited chan struct{}
 	err    error // of Wait, once exited is closed
+	// released and ended are when its load began, and when it exited.
+	released, ended time.Time
 	// interrupted is whether the engine stopped it.
 	interrupted bool
 }
 
+// output is what a job's process reported: fio, or a command in its place.
+type output struct {
+	*fio.Output // an empty one for a command
+	operations  *result.Direction
+	finishMS    *float64 // of what came to its own end
+}
+
 // load runs the plan's jobs to their end and returns their outputs in order,
 // and what was counted meanwhile.
-func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (outputs []*fio.Output, counted window, err error) {
+func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (outputs []output, counted window, err error) {
 	dir, err := os.MkdirTemp("", "isolio-bench-")
 	if err != nil {
 		return nil, counted, err
@@ -86,9 +97,13 @@ func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (o
 			r.gate.Close()
 		}
 	}()
+	defer func() { err = errors.Join(err, e.emptyPrograms(p)) }() // of a setup that failed
+	if err = e.setUpPrograms(ctx, p, dir); err != nil {
+		return nil, counted, err
+	}
 	lines := readyLines(ready, p.processes())
 	for _, j := range p.Jobs {
-		r, err := e.spawn(j, dir)
+		r, err := e.spawn(p, j, dir)
 		if err != nil {
 			return nil, counted, fmt.Errorf("container %s: %w", j.Name, err)
 		}
@@ -97,20 +112,33 @@ func (e Env) load(ctx context.Context, p *Plan, report func(string, float64)) (o
 			return nil, counted, err
 		}
 	}
-	if err = p.settleFiles(); err != nil {
+	if err = errors.Join(p.settleFiles(), e.dropCaches(p)); err != nil {
 		return nil, counted, err
 	}
 	if counted, err = e.await(ctx, running, p, dir, report); err != nil {
 		return nil, counted, err
 	}
-	for _, r := range running {
-		o, err := r.output(dir)
+	for i, r := range running {
+		o, err := r.reported(dir, counted.span(i))
 		if err != nil {
 			return nil, counted, fmt.Errorf("container %s: %w", r.job.Name, err)
 		}
 		outputs = append(outputs, o)
 	}
 	return outputs, counted, nil
+}
+
+// reported is what the process says of its load, which must have ended.
+func (r *process) reported(dir string, counted span) (o output, err error) {
+	if r.job.Container.Program != nil {
+		o.Output, o.finishMS = &fio.Output{}, r.finishMS()
+		o.operations, err = r.operations(dir, counted)
+		return o, err
+	}
+	if o.Output, err = r.output(dir); err == nil && r.job.Container.Job.Ends() && o.Ended {
+		o.finishMS = &o.RuntimeMS
+	}
+	return o, err
 }
 
 func openFIFO(path string) (*os.File, error) {
@@ -120,15 +148,18 @@ func openFIFO(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// spawn starts a job's fio in its cgroup; it stops at the barrier.
-func (e Env) spawn(j Job, dir string) (*process, error) {
+// spawn starts a job's fio, or command, in its cgroup; it stops at the barrier.
+func (e Env) spawn(p *Plan, j Job, dir string) (*process, error) {
+	if j.Container.Program != nil {
+		return e.spawnProgram(j, p.home(j), dir)
+	}
 	gate, err := openFIFO(filepath.Join(dir, j.Name+".go"))
 	if err != nil {
 		return nil, err
 	}
 	// Messages go to a file, not a pipe: fio's children keep it open, and
 	// waiting for a pipe's end would be waiting for them.
-	messages, err := os.Create(filepath.Join(dir, j.Name+".log"))
+	messages, err := os.Create(logOf(dir, j))
 	if err != nil {
 		gate.Close()
 		return nil, err
@@ -140,12 +171,18 @@ func (e Env) spawn(j Job, dir string) (*process, error) {
 		gate.Close()
 		return nil, fmt.Errorf("start fio: %w", err)
 	}
+	return waited(j, cmd, gate), nil
+}
+
+// waited is a process that was started, and is waited for.
+func waited(j Job, cmd *exec.Cmd, gate *os.File) *process {
 	r := &process{job: j, cmd: cmd, gate: gate, exited: make(chan struct{})}
 	go func() {
 		r.err = cmd.Wait()
+		r.ended = time.Now()
 		close(r.exited)
 	}()
-	return r, nil
+	return r
 }
 
 // readyLines delivers the first total lines that come through the FIFO.
@@ -171,12 +208,12 @@ func (e Env) awaitReady(ctx context.Context, running []*process, lines <-chan st
 		case <-lines:
 			n++
 		case <-started.exited:
-			return fmt.Errorf("container %s: fio ended before the load: %w", started.job.Name, started.failure(dir))
+			return fmt.Errorf("container %s: %s ended before the load: %w", started.job.Name, started.name(), started.failure(dir))
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
-			return fmt.Errorf("container %s: fio is not ready after %s: %d of %d processes are; it says: %s",
-				started.job.Name, e.limits.ready, n, total, messages(running, dir))
+			return fmt.Errorf("container %s: %s is not ready after %s: %d of %d processes are; it says: %s",
+				started.job.Name, started.name(), e.limits.ready, n, total, messages(running, dir))
 		}
 	}
 	return nil
@@ -266,22 +303,55 @@ func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string,
 		case <-ctx.Done():
 			return counted, ctx.Err()
 		case <-over:
-			return counted, fmt.Errorf("fio did not end within %s after its %s and was killed; it says: %s",
-				e.limits.slack, p.Load, messages(running, dir))
+			return counted, fmt.Errorf("%s did not end within %s after its %s and was killed; it says: %s",
+				stillThere(running), e.limits.slack, p.Load, messages(running, dir))
 		}
 	}
 	counted.keeper = keeper
 	return counted, nil
 }
 
+// name is what runs, for messages.
+func (r *process) name() string {
+	if p := r.job.Container.Program; p != nil {
+		return "command " + p.Command[0]
+	}
+	return "fio"
+}
+
+// stillThere names what has not exited: each command with its container; "fio" of all others.
+func stillThere(running []*process) string {
+	var names []string
+	for _, r := range running {
+		select {
+		case <-r.exited:
+			continue
+		default:
+		}
+		name := r.name()
+		if r.job.Container.Program != nil {
+			name += " of container " + r.job.Name
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // release lets a container's processes go, all at once.
 func (r *process) release() error {
+	r.released = time.Now()
 	_, err := r.gate.WriteString(strings.Repeat("\n", r.job.Processes()))
 	return err
 }
 
-// interrupt has fio stop its load and report, if it is still there.
+// interrupt has fio stop its load and report, if it is still there. A command is told to
+// end, with its children, unless it comes to its own end.
 func (r *process) interrupt() error {
+	if p := r.job.Container.Program; p != nil {
+		return r.terminate(p)
+	}
 	r.interrupted = true
 	err := r.cmd.Process.Signal(syscall.SIGINT)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -295,6 +365,9 @@ const interruptedCode = 128
 
 // failed reports whether fio, which must have exited, failed.
 func (r *process) failed() bool {
+	if p := r.job.Container.Program; p != nil {
+		return !r.interrupted && (r.err != nil || !p.Ends)
+	}
 	stopped := r.interrupted && r.cmd.ProcessState.ExitCode() == interruptedCode
 	return r.err != nil && !stopped
 }
@@ -314,6 +387,9 @@ func (r *process) output(dir string) (*fio.Output, error) {
 
 // failure says why fio ended as it did: its JSON knows, or else its messages.
 func (r *process) failure(dir string) error {
+	if r.job.Container.Program != nil {
+		return r.programFailure(dir)
+	}
 	if _, err := r.output(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -329,7 +405,7 @@ func messages(running []*process, dir string) string {
 	const limit = 400
 	var all []string
 	for _, r := range running {
-		text, err := os.ReadFile(filepath.Join(dir, r.job.Name+".log"))
+		text, err := os.ReadFile(logOf(dir, r.job))
 		if err != nil {
 			continue
 		}
@@ -382,6 +458,18 @@ func (j Job) allGroups() []string {
 	return append([]string{j.Cgroup}, j.Groups...)
 }
 
+// emptyPrograms ends what commands' setups left running. After a load kill has done so.
+func (e Env) emptyPrograms(p *Plan) error {
+	var errs []error
+	deadline := time.Now().Add(e.limits.killed)
+	for _, j := range p.Jobs {
+		if j.Container.Program != nil {
+			errs = append(errs, e.empty(j, j.Cgroup, deadline))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // empty kills what is in one of a job's cgroups until nothing is.
 func (e Env) empty(j Job, group string, deadline time.Time) error {
 	for {
@@ -396,7 +484,7 @@ func (e Env) empty(j Job, group string, deadline time.Time) error {
 			return fmt.Errorf("container %s: %w", j.Name, err)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("fio of %s (processes %v) is still there %s after it was killed: its disk may hang",
+			return fmt.Errorf("the load of %s (processes %v) is still there %s after it was killed: its disk may hang",
 				j.Name, pids, e.limits.killed)
 		}
 		time.Sleep(killRetry)

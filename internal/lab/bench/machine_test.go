@@ -51,7 +51,7 @@ func (m *fakeMachine) Mkdir(path string) error {
 		"cgroup.subtree_control", "cgroup.procs", "cgroup.freeze", "io.stat", "io.weight", "io.bfq.weight", "io.kyber.weight",
 		"queue_mode", "irqmode", "completion_nsec", "hw_queue_depth", "submit_queues", "size", "power",
 		"model", "preset", "scale", "seed", "queues", "poll_queues", "tags", "size_mib", "memory_backed", "write_cache", "discard",
-		"nvme/dies",
+		"nvme/dies", "stall_us",
 	} {
 		m.file(filepath.Join(path, name), "")
 	}
@@ -130,6 +130,7 @@ func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
 		"proc/swaps":                           "",
 		"proc/stat":                            "cpu  9 0 9 90 9 0 0 0 0 0\ncpu0 9 0 9 90 9 0 0 0 0 0\n",
 		"proc/sys/kernel/osrelease":            "6.1.0-test\n",
+		"proc/sys/vm/drop_caches":              "0\n",
 		"sys/kernel/config/nullb/features":     "",
 		"sys/kernel/config/modeldisk/models":   "nvme: p4500-2tb\n",
 		"sys/fs/cgroup/cgroup.controllers":     "cpu io memory\n",
@@ -166,7 +167,8 @@ trace() { echo "$1 $name" >> `+m.root+`/trace; }
 	e := NewEnv(m.root)
 	e.Device, e.Fio, e.machine = "nullb0", script, m
 	e.checkNode = func(*block.Device) error { return nil }
-	e.limits = limits{ready: 20 * time.Second, slack: 20 * time.Second, killed: 20 * time.Second}
+	e.limits = limits{ready: 20 * time.Second, slack: 20 * time.Second, setup: 20 * time.Second, killed: 20 * time.Second}
+	e.user = nil // who runs the tests may not become another
 	// A process group stands for the cgroup: what fio starts is in it too.
 	// cgroup.procs is brought up to date when the engine looks.
 	leaders := map[string]int{}

@@ -15,6 +15,7 @@ import (
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/fio"
 	"isolio/internal/plan"
+	"isolio/internal/plan/shell"
 )
 
 // Plan is all that a run will do to the machine.
@@ -26,6 +27,8 @@ type Plan struct {
 	Device string
 	// Setup is done before the load, and taken back after it in reverse order.
 	Setup []plan.Step
+	// Changes are written during the load, to what Setup has made.
+	Changes []Change
 	// Jobs are the processes, one for each container.
 	Jobs []Job
 	// Entitled are the shares that weights entitle the jobs' containers to.
@@ -42,7 +45,7 @@ type Plan struct {
 	mounted string
 }
 
-// Job is a container's fio process.
+// Job is a container's fio process, or a command in its place.
 type Job struct {
 	fio.Job
 	Container experiment.Container
@@ -87,6 +90,10 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 		Case: k.Name, Scheduler: scheduler, Device: about,
 		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS),
 		Sample: time.Duration(k.SampleMS) * time.Millisecond, Entitled: k.Entitled(), disk: d,
+	}
+	var err error
+	if p.Changes, err = e.changes(x, k); err != nil {
+		return nil, err
 	}
 	group := "isolio-" + x.Name
 	setScheduler, err := d.SetScheduler(c.scheduler)
@@ -170,6 +177,14 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, gro
 	part := d.SizeBytes / int64(len(k.Containers)) / partAlign * partAlign
 	var jobs []Job
 	for i, t := range k.Containers {
+		if t.Program != nil {
+			_, counted := k.CountedS(t)
+			jobs = append(jobs, Job{
+				Container: t, Cgroup: filepath.Join(group, t.Cgroup), Groups: []string{filepath.Join(group, t.Cgroup)},
+				Counted: counted / k.DurationS, Start: seconds(t.StartS), End: seconds(t.EndS), Job: fio.Job{Name: t.Name},
+			})
+			continue
+		}
 		t.Job = c.JobOf(&t)
 		if t.Job.UsesLibaps() && e.Engines == "" {
 			return nil, failure.Unsupportedf("%s: container %s: fio's engine %s is libaps' own, and nothing says where it is; "+
@@ -261,6 +276,25 @@ func (p *Plan) processes() int {
 	return total
 }
 
+// printProgram writes the commands of a container.
+func (p *Plan) printProgram(b *strings.Builder, j Job) {
+	fmt.Fprintf(b, "# in %s, as user %d in %s", j.Cgroup, nobody, p.home(j))
+	if len(j.Container.Program.Setup) > 0 {
+		b.WriteString(", before the load:\n")
+	}
+	for _, words := range j.Container.Program.Setup {
+		b.WriteString(shell.Join(words...) + "\n")
+	}
+	if len(j.Container.Program.Setup) > 0 {
+		b.WriteString("#")
+	}
+	until := fmt.Sprintf("stopped with SIGTERM after %s", j.End)
+	if j.Container.Program.Ends {
+		until = "to its own end"
+	}
+	fmt.Fprintf(b, " from %s on, %s%s:\n%s\n", j.Start, until, j.pauses(), shell.Join(j.Container.Program.Command...))
+}
+
 // Print writes the plan as shell commands with comments.
 func (p *Plan) Print(w io.Writer) error {
 	var b strings.Builder
@@ -277,6 +311,10 @@ func (p *Plan) Print(w io.Writer) error {
 		fmt.Fprintf(&b, "# every %s of the counted time each container's io.stat is read\n", p.Sample)
 	}
 	for _, j := range p.Jobs {
+		if j.Container.Program != nil {
+			p.printProgram(&b, j)
+			continue
+		}
 		fmt.Fprintf(&b, "# in %s, from %s on, stopped with SIGINT after %s%s:\nfio", j.Cgroup, j.Start, j.End, j.pauses())
 		for _, arg := range j.Args(j.Name + ".json") {
 			if strings.ContainsAny(arg, " <>;|&") {
@@ -285,6 +323,12 @@ func (p *Plan) Print(w io.Writer) error {
 			b.WriteString(" " + arg)
 		}
 		b.WriteString("\n")
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "# after %s\n", c.At)
+		if err := plan.Print(&b, c.Steps); err != nil {
+			return err
+		}
 	}
 	b.WriteString("# afterwards\n")
 	for _, s := range slices.Backward(p.Setup) {

@@ -129,7 +129,7 @@ func TestTunablesOfASlowDisk(t *testing.T) {
 		{"mq-deadline", 2, []tunable{{"read_expire", "1000"}, {"write_expire", "10000"}}},
 		{"bfq", 4, []tunable{{"low_latency", "0"}, {"slice_idle_us", "32000"}}},
 		{"kyber-fairness", 8, []tunable{
-			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"round_us", "4000"}, {"timeout_us", "160000"},
+			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"},
 		}},
 	} {
 		if got := contenderFor(tt.scheduler).tunables(tt.scale); !slices.Equal(got, tt.want) {
@@ -141,7 +141,7 @@ func TestTunablesOfASlowDisk(t *testing.T) {
 const ownContenders = `[[contender]]
 name = "kf"
 scheduler = "kyber-fairness"
-tunables = { inside_pct = 100, round_us = 1000 }
+tunables = { depth_pct = 100, lead_us = 1000 }
 [[contender]]
 name = "fast-bfq"
 scheduler = "bfq"
@@ -161,9 +161,9 @@ func TestTunablesOfTheExperiment(t *testing.T) {
 		scale int
 		want  []tunable
 	}{
-		{"kf", 1, []tunable{{"inside_pct", "100"}, {"round_us", "1000"}}},
+		{"kf", 1, []tunable{{"depth_pct", "100"}, {"lead_us", "1000"}}},
 		{"kf", 8, []tunable{
-			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"timeout_us", "160000"}, {"inside_pct", "100"}, {"round_us", "8000"},
+			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"depth_pct", "100"}, {"lead_us", "8000"},
 		}},
 		{"fast-bfq", 4, []tunable{{"slice_idle_us", "32000"}, {"low_latency", "1"}, {"timeout_sync", "500"}}},
 		{"kyber-fairness", 1, nil},

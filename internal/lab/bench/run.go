@@ -3,13 +3,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 
 	"isolio/internal/lab/experiment"
-	"isolio/internal/lab/fio"
 	"isolio/internal/lab/result"
 	"isolio/internal/plan"
 )
@@ -111,18 +111,19 @@ func runOnce(ctx context.Context, e Env, x *experiment.Experiment, k *experiment
 }
 
 // result makes a run of what the jobs' processes reported, in the same order,
-// and of what was counted: rates are the window's, latencies and CPU fio's.
-func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error) {
+// and of what was counted: rates are the window's, latencies and CPU fio's. Of a command CPU is the
+// window's, too.
+func (p *Plan) result(outputs []output, counted window) (result.Run, error) {
 	delays, err := counted.delays()
 	run := result.Run{
-		Case: p.Case, Scheduler: p.Scheduler, Device: p.Device, Settings: settings(p.Setup),
+		Case: p.Case, Scheduler: p.Scheduler, Device: p.Device, Settings: p.settings(),
 		DeviceStat: counted.deviceStat(), GuardStat: counted.guardStat(), Delays: delays,
 		CPUBusyPct:  counted.closeCPU.cpu.busyPct(counted.openCPU.cpu),
 		DiskBytesPS: counted.closeCPU.diskBytesPS(counted.openCPU),
 	}
 	for i, j := range p.Jobs {
 		o := outputs[i]
-		run.Fio = o.Version
+		run.Fio = cmp.Or(run.Fio, o.Version)
 		processes := float64(j.Processes())
 		c := result.Container{
 			Name: j.Container.Name, Weight: j.Container.Weight,
@@ -134,9 +135,10 @@ func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error)
 		if j.Container.Count > 0 {
 			c.Members = result.NewMembers(each)
 		}
-		if j.Container.Job.Ends() && o.Ended {
-			c.FinishMS = &o.RuntimeMS
+		if j.Container.Program != nil {
+			c.CPUUserPct, c.CPUSystemPct = counted.cpuPct(i)
 		}
+		c.FinishMS, c.Operations = o.finishMS, o.operations
 		c.Series, c.PausesS = counted.keeper.measured(i)
 		for _, d := range []struct{ counted, fio *result.Direction }{{c.Read, o.Read}, {c.Write, o.Write}} {
 			if d.counted == nil {
@@ -154,6 +156,7 @@ func (p *Plan) result(outputs []*fio.Output, counted window) (result.Run, error)
 		if o.Both != nil && c.Read != nil && c.Write != nil {
 			c.Both = &result.Direction{BytesPS: c.BytesPS, IOPS: c.IOPS, Lat: o.Both.Lat, Requests: o.Both.Requests}
 		}
+		c.Sync = o.Sync
 		run.Containers = append(run.Containers, c)
 	}
 	run.Sum()

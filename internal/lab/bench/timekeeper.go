@@ -18,7 +18,7 @@ import (
 )
 
 // The timekeeper does what must happen at its time and not a little later:
-// pauses, and the readings of the counters that make a series. It is a thread
+// pauses, changes, and the readings of the counters that make a series. It is a thread
 // of its own, which sleeps until absolute times and runs before the load; the
 // runtime's timers are up to a millisecond late, and on a busy CPU more.
 type timekeeper struct {
@@ -54,7 +54,10 @@ func (e Env) timekeeper(p *Plan) (k *timekeeper, err error) {
 				action{seconds(pause.ToS), func() error { return k.pause(e, p, i, false) }})
 		}
 	}
-	// A reading comes before a pause of the same time: it ends a step.
+	for _, c := range p.Changes {
+		k.actions = append(k.actions, action{c.At, func() error { return c.apply(e) }})
+	}
+	// A reading comes before a pause or change of the same time: it ends a step.
 	slices.SortStableFunc(k.actions, func(a, b action) int { return cmp.Compare(a.at, b.at) })
 	return k, nil
 }

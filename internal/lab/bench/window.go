@@ -31,6 +31,9 @@ import (
 type sample struct {
 	at time.Time
 	io cgroup.IOStat
+	// user and system are CPU time of a command, with what its setup left running; fio
+	// tells its own.
+	user, system time.Duration
 }
 
 // window holds, for each job, a sample of each of its containers at its open
@@ -42,7 +45,7 @@ type window struct {
 	keeper            *timekeeper // has series and pauses
 }
 
-// told is what others count of the disk's work: each is nil where nobody does.
+// told is what others count of the disk's work: each is nil where none does.
 type told struct {
 	disk      map[string]uint64 // a modeldisk, of itself
 	overtaken map[string]uint64 // the same: requests by how often they were
@@ -103,10 +106,29 @@ func (e Env) take(p *Plan) ([][]sample, error) {
 				}
 				io.WriteBytes -= min(io.WriteBytes, late)
 			}
-			samples[i] = append(samples[i], sample{at: at, io: io})
+			s := sample{at: at, io: io}
+			if j.Container.Program != nil {
+				if s.user, s.system, err = e.Cgroups.CPUTime(group); err != nil {
+					return nil, fmt.Errorf("container %s: %w", j.Name, err)
+				}
+			}
+			samples[i] = append(samples[i], s)
 		}
 	}
 	return samples, nil
+}
+
+// span is the counted time of job i.
+func (w window) span(i int) span { return span{w.open[i][0].at, w.close[i][0].at} }
+
+// cpuPct is the CPU time of job i's command over the window, in percent of one CPU.
+func (w window) cpuPct(i int) (user, system float64) {
+	open, closed := w.open[i][0], w.close[i][0]
+	seconds := w.span(i).seconds()
+	if seconds <= 0 {
+		return 0, 0
+	}
+	return (closed.user - open.user).Seconds() / seconds * 100, (closed.system - open.system).Seconds() / seconds * 100
 }
 
 // rates are the rates of job i over the window, of all its containers together

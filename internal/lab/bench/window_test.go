@@ -60,7 +60,7 @@ func TestWindowWithoutRequests(t *testing.T) {
 	more.WriteBytes += 4096
 	more.WriteIOs++
 	begin := time.Now()
-	w := window{open: [][]sample{{{begin, io}}}, close: [][]sample{{{begin.Add(time.Second / 2), more}}}}
+	w := window{open: [][]sample{{{at: begin, io: io}}}, close: [][]sample{{{at: begin.Add(time.Second / 2), io: more}}}}
 	read, write, _ := w.rates(0)
 	if read != nil || write == nil || write.BytesPS != 8192 || write.IOPS != 2 {
 		t.Errorf("read %+v, write %+v", read, write)

@@ -33,7 +33,7 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench EXPERIMENT --device DEV",
 		Short: "Run an experiment on a disk of this machine",
 		Long: `Run an experiment on a disk of this machine, under one scheduler after the
-other, and print who got what.
+other, and print what each container got.
 
 The disk must be free: not mounted, not swap, not part of another device. Its
 scheduler is changed for each run and put back. Jobs that write destroy what is

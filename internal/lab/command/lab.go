@@ -19,6 +19,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/vm"
 	"isolio/internal/table"
 )
 
@@ -35,7 +36,7 @@ func newLabCommand() *cobra.Command {
 		Use:   "lab EXPERIMENT",
 		Short: "Run an experiment in virtual machines with exact results",
 		Long: `Run an experiment in virtual machines, one for each scheduler in each of its
-cases, and print who got what. A machine boots a stock kernel, and its clock is the number of
+cases, and print what each container got. A machine boots a stock kernel, and its clock is the number of
 instructions it executed: two runs print the same bytes, on any computer,
 however loaded it is. Neither root nor KVM is needed.
 
@@ -95,7 +96,7 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
 	line.clear()
 	// A VM's failure has the end of its kernel's log and how to boot it again.
-	if _, failed := errors.AsType[*lab.Failure](err); failed {
+	if _, failed := errors.AsType[*vm.Failure](err); failed {
 		return cli.Lines(err)
 	}
 	if err != nil {

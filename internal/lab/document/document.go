@@ -349,7 +349,10 @@ func verdictText(verdicts []result.Verdict, withCase bool) string {
 
 // measured says what was measured with what, below a table.
 func (s source) measured() string {
-	text := "\nMeasured on kernel " + s.doc.Kernel + " with " + s.doc.Fio
+	text := "\nMeasured on kernel " + s.doc.Kernel
+	if s.doc.Fio != "" {
+		text += " with " + s.doc.Fio
+	}
 	if p := s.doc.Provenance; p != nil {
 		text += ", at version " + p.Version
 	}

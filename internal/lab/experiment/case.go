@@ -19,8 +19,8 @@ type Case struct {
 	// Schedulers are the contenders that run in it, nil for all of the
 	// experiment's. See Experiment.SchedulersIn.
 	Schedulers []string
-	// ReferenceCase is the case whose total with the scheduler none this one's
-	// totals are compared with in a plot, "" for none in the same case.
+	// ReferenceCase is the case with whose total, with the scheduler none, this one's
+	// totals are compared, "" for none in the same case.
 	ReferenceCase string
 	// RampS is how long load runs before anything is counted, 0..3600.
 	RampS float64
@@ -38,9 +38,11 @@ type Case struct {
 	Containers []Container
 	// Parents are the cgroups with a weight of their own that hold containers'.
 	Parents []Parent
+	// Changes are what happens to the disk while it is under load.
+	Changes []Change
 }
 
-// Container is one tenant: a cgroup with a weight and a fio job in it.
+// Container is one tenant: a cgroup with a weight and a fio job, or a command, in it.
 type Container struct {
 	Name   string
 	Weight int // 1..10000, as in io.weight
@@ -56,8 +58,10 @@ type Container struct {
 	// load's start.
 	Pauses []Pause
 	// Job is the file's [job], overlaid with the case's and with the
-	// container's own.
+	// container's own; nil for one that has a Program.
 	Job Job
+	// Program is what it runs in place of fio, nil for one with a Job.
+	Program *Program
 }
 
 // CountedS returns for how many seconds t's load runs before it is counted,
@@ -84,18 +88,20 @@ func (k *Case) containerNames() []string {
 
 // The file's own shape.
 type fileCase struct {
-	Name          *string         `toml:"name"`
-	Schedulers    []string        `toml:"schedulers"`
-	RampS         *float64        `toml:"ramp_s"`
-	DurationS     *float64        `toml:"duration_s"`
-	CPUs          *int64          `toml:"cpus"`
-	Seeds         *int64          `toml:"seeds"`
-	SampleMS      *int64          `toml:"sample_ms"`
-	ReferenceCase *string         `toml:"reference_case"`
-	Device        *fileDevice     `toml:"device"`
-	Job           map[string]any  `toml:"job"`
-	Container     []fileContainer `toml:"container"`
-	Parent        []fileParent    `toml:"parent"`
+	Name             *string         `toml:"name"`
+	Schedulers       []string        `toml:"schedulers"`
+	RampS            *float64        `toml:"ramp_s"`
+	DurationS        *float64        `toml:"duration_s"`
+	CPUs             *int64          `toml:"cpus"`
+	Seeds            *int64          `toml:"seeds"`
+	SampleMS         *int64          `toml:"sample_ms"`
+	ReferenceCase    *string         `toml:"reference_case"`
+	SharingReference *bool           `toml:"sharing_reference"`
+	Device           *fileDevice     `toml:"device"`
+	Job              map[string]any  `toml:"job"`
+	Container        []fileContainer `toml:"container"`
+	Parent           []fileParent    `toml:"parent"`
+	Change           []fileChange    `toml:"change"`
 }
 
 type fileContainer struct {
@@ -107,6 +113,13 @@ type fileContainer struct {
 	EndS   *float64       `toml:"end_s"`
 	Pauses [][]float64    `toml:"pauses"`
 	Job    map[string]any `toml:"job"`
+
+	// Program is the name of a [[program]], in place of the following keys.
+	Program *string           `toml:"program"`
+	Command []string          `toml:"command"`
+	Setup   [][]string        `toml:"setup"`
+	Ends    *bool             `toml:"ends"`
+	Output  map[string]string `toml:"output"`
 }
 
 // cases are the file's, with their own keys in place of the file's, or the
@@ -114,7 +127,7 @@ type fileContainer struct {
 func (c *checker) cases(f *file, schedulers []string) []Case {
 	base := fileCase{
 		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Seeds: f.Seeds, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase,
-		Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent,
+		Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent, Change: f.Change,
 	}
 	if len(f.Case) == 0 {
 		return []Case{c.oneCase(&base, "container", "parent")}
@@ -220,6 +233,7 @@ func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 		c.fail("container", "is missing", "one [[container]] or more, each with name and weight")
 	}
 	c.parents(parents, f.Parent, &k)
+	c.changes(f.Change, &k)
 	c.samples(&k)
 	if k.Seeds > 1 && k.SampleMS > 0 {
 		c.fail("seeds", "does not go with sample_ms", "one or the other: a rate over time is of one run")
@@ -235,6 +249,9 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 		StartS: value(f.StartS, 0),
 		EndS:   value(f.EndS, k.RampS+k.DurationS),
 		Job:    common.overlaid(c.job(key+".job", f.Job)),
+	}
+	if t.Program = c.program(key, f, k); t.Program != nil {
+		t.Job = nil
 	}
 	if o, found := t.Job.misplaced(); found {
 		c.misplaced(key+".job."+o.name, o)
@@ -267,7 +284,7 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	if t.Job.Ends() && f.Count != nil {
 		c.fail(key+".job.number_ios", "does not go with count", "one container")
 	}
-	if _, ok := t.Job["rw"]; !ok {
+	if _, ok := t.Job["rw"]; !ok && t.Program == nil {
 		c.fail(key+".job.rw", "is missing", "set rw in [job] or in the container's own job")
 	}
 	return t

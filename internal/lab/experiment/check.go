@@ -15,6 +15,7 @@ type checker struct {
 	// within is the case that is checked, as "case[1].". What a key says may
 	// stand there or, for all cases, at the top.
 	within   string
+	programs map[string]*Program // of the file's [[program]] tables, by name
 	problems []tomlfile.Problem
 }
 

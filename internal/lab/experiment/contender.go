@@ -81,7 +81,7 @@ func (d *Contender) Changes() map[string]string {
 
 // JobOf is a container's job with the contender's options in it.
 func (d *Contender) JobOf(t *Container) Job {
-	if own := d.Jobs[t.Name]; own != nil {
+	if own := d.Jobs[t.Name]; own != nil && t.Program == nil {
 		return t.Job.overlaid(own)
 	}
 	return t.Job
@@ -188,6 +188,9 @@ func (c *checker) contenderJobs(e *Experiment) {
 			var all []string
 			for _, k := range e.Cases {
 				all = append(all, k.containerNames()...)
+				if i := slices.IndexFunc(k.Containers, func(t Container) bool { return t.Name == name && t.Program != nil }); i >= 0 {
+					c.fail(key, fmt.Sprintf("container %q has a command, and no fio", name), "containers with a job")
+				}
 				for _, t := range k.Containers {
 					o, found := d.JobOf(&t).misplaced()
 					if _, own := d.Jobs[name][o.name]; found && own && t.Name == name {

@@ -27,13 +27,13 @@ weight = 100
 [[contender]]
 name = "kf-100"
 scheduler = "kyber-fairness"
-label = "inside_pct = 100"
-tunables = { inside_pct = 100, round_us = 100_000 }
+label = "depth_pct = 100"
+tunables = { depth_pct = 100, lead_us = 100_000 }
 [[contender]]
 name = "kf-300"
 scheduler = "kyber-fairness"
 [contender.tunables]
-inside_pct = 300
+depth_pct = 300
 [[contender]]
 name = "iocost-170"
 scheduler = "iocost"
@@ -60,8 +60,8 @@ func TestContenders(t *testing.T) {
 	}{
 		{"none", "none", "", false, nil},
 		{"iocost", "iocost", "", false, nil},
-		{"kf-100", "kyber-fairness", "inside_pct = 100", false, map[string]string{"inside_pct": "100", "round_us": "100000"}},
-		{"kf-300", "kyber-fairness", "", false, map[string]string{"inside_pct": "300"}},
+		{"kf-100", "kyber-fairness", "depth_pct = 100", false, map[string]string{"depth_pct": "100", "lead_us": "100000"}},
+		{"kf-300", "kyber-fairness", "", false, map[string]string{"depth_pct": "300"}},
 		{"iocost-170", "iocost", "", true, map[string]string{"iocost.rlat_us": "170", "iocost.wlat_us": "0"}},
 	} {
 		d := e.Contender(tt.name)
@@ -87,8 +87,8 @@ func TestContenders(t *testing.T) {
 
 func TestIsTime(t *testing.T) {
 	for name, want := range map[string]bool{
-		"round_us": true, "read_lat_nsec": true, "write_expire": true, "timeout_sync": true, "slice_idle": true,
-		"inside_pct": false, "low_latency": false, "fifo_batch": false, "strict_guarantees": false, "max_budget": false,
+		"lead_us": true, "rounds_ms": true, "read_lat_nsec": true, "write_expire": true, "timeout_sync": true, "slice_idle": true,
+		"depth_pct": false, "low_latency": false, "fifo_batch": false, "strict_guarantees": false, "max_budget": false,
 	} {
 		if got := IsTime(name); got != want {
 			t.Errorf("IsTime(%s) = %t", name, got)
@@ -114,23 +114,23 @@ func TestParseRefusesContenders(t *testing.T) {
 			"x:14: contender.scheduler: is missing; allowed: " + known},
 		{"unknown scheduler", `scheduler = "kyber-fairness"`, `scheduler = "kf-300"`,
 			`x:16: contender.scheduler: unknown scheduler "kf-300"; allowed: ` + known},
-		{"empty label", `label = "inside_pct = 100"`, `label = " "`,
+		{"empty label", `label = "depth_pct = 100"`, `label = " "`,
 			"x:17: contender.label: must be one line of text; allowed: a few words, or leave it out for the name"},
 		{"tunables of none", `scheduler = "kyber-fairness"`, `scheduler = "none"`,
 			"x:18: contender.tunables: none has no scheduler with tunables; allowed: leave it out"},
 		{"tunables of iocost", "iocost = { rlat_us", "tunables = { rlat_us",
 			"x:27: contender.tunables: iocost has no scheduler with tunables; allowed: a table iocost, such as { rlat_us = 170 }"},
-		{"a path", "inside_pct = 100,", `"../nr_requests" = 100,`,
+		{"a path", "depth_pct = 100,", `"../nr_requests" = 100,`,
 			"x:18: contender.tunables.../nr_requests: is not a tunable's name; allowed: a file in the disk's queue/iosched, with that scheduler"},
-		{"a list", "inside_pct = 100,", "inside_pct = [1],",
-			"x:18: contender.tunables.inside_pct: [1] is neither an integer nor a string; allowed: what to write to the file"},
-		{"two lines", "inside_pct = 100,", `inside_pct = "1\n2",`,
-			"x:18: contender.tunables.inside_pct: must be one line of text; allowed: what to write to the file"},
-		{"a time as text", "round_us = 100_000", `round_us = "1 ms"`,
-			`x:18: contender.tunables.round_us: "1 ms" is not a number; allowed: a length of time in the tunable's own unit, an integer`},
-		{"a time below 0", "round_us = 100_000", "round_us = -1",
-			"x:18: contender.tunables.round_us: -1 is out of range; allowed: a length of time, 0..1000000000000"},
-		{"iocost of another", "[contender.tunables]\ninside_pct = 300", "[contender.iocost]\nrlat_us = 1",
+		{"a list", "depth_pct = 100,", "depth_pct = [1],",
+			"x:18: contender.tunables.depth_pct: [1] is neither an integer nor a string; allowed: what to write to the file"},
+		{"two lines", "depth_pct = 100,", `depth_pct = "1\n2",`,
+			"x:18: contender.tunables.depth_pct: must be one line of text; allowed: what to write to the file"},
+		{"a time as text", "lead_us = 100_000", `lead_us = "1 ms"`,
+			`x:18: contender.tunables.lead_us: "1 ms" is not a number; allowed: a length of time in the tunable's own unit, an integer`},
+		{"a time below 0", "lead_us = 100_000", "lead_us = -1",
+			"x:18: contender.tunables.lead_us: -1 is out of range; allowed: a length of time, 0..1000000000000"},
+		{"iocost of another", "[contender.tunables]\ndepth_pct = 300", "[contender.iocost]\nrlat_us = 1",
 			`x:22: contender.iocost: means nothing for kyber-fairness; allowed: only with scheduler = "iocost"`},
 		{"empty iocost", "{ rlat_us = 170, wlat_us = 0 }", "{}",
 			"x:27: contender.iocost: says nothing; allowed: rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops, rlat_us, wlat_us"},

@@ -18,14 +18,20 @@ type Expectation struct {
 	Case      string
 	Scheduler string
 	Metric    Metric
-	// Direction is "read", "write" or "both"; "" for a metric that has none, for rates
-	// of both together, and for the worse of the two where latencies are compared.
+	// Direction is "read", "write", "both", "sync" or "operations"; "" for a metric that has none, for
+	// rates of reads and writes together, and for the worse of the two where latencies are
+	// compared.
 	Direction string
 	// Container narrows the metric to one container. "" is the sum of all for
 	// rates, and the container with the highest figure for the others.
 	Container string
+	// ReferenceCase is that of the case, "" for none.
+	ReferenceCase string
 	// Either a range, of which at least one end is set and both are inclusive,
 	Min, Max *float64
+	// where the figure may be above Max if it is at most so many times that of none in
+	// the reference case; 0 if it may not,
+	OrTimesReference float64
 	// or a value above 0 and by how many percent of it the result may differ.
 	Want, WithinPct *float64
 	// Settle says what SettleMS is measured over; nil for the other metrics.
@@ -38,6 +44,20 @@ func (x Expectation) Met(got float64) bool {
 		return math.Abs(got-*x.Want) <= *x.Want**x.WithinPct/100
 	}
 	return (x.Min == nil || got >= *x.Min) && (x.Max == nil || got <= *x.Max)
+}
+
+// OfReference is the same figure of the reference: none in the reference case, whatever its
+// containers are; false for an expectation that does not look there.
+func (x Expectation) OfReference() (Expectation, bool) {
+	ok := x.OrTimesReference > 0
+	x.Case, x.Scheduler, x.Container, x.OrTimesReference, x.ReferenceCase = x.ReferenceCase, "none", "", 0, ""
+	return x, ok
+}
+
+// Beside is the expectation with the bound that the reference's figure gives it.
+func (x Expectation) Beside(reference float64) Expectation {
+	x.Max = new(max(*x.Max, x.OrTimesReference*reference))
+	return x
 }
 
 // Figure writes a number with six significant digits and without an exponent.
@@ -55,9 +75,15 @@ func (x Expectation) Subject() string {
 	if x.Case != "" {
 		text = x.Case + ": " + text
 	}
-	if x.Direction == "both" {
+	switch x.Direction {
+	case "":
+	case "both":
 		text += " of reads and writes together"
-	} else if x.Direction != "" {
+	case "sync":
+		text += " of fsyncs"
+	case "operations":
+		text += " of operations"
+	default:
 		text += " of " + x.Direction + "s"
 	}
 	if x.Container != "" {
@@ -81,6 +107,10 @@ func (x Expectation) Wanted() string {
 	if x.Max != nil {
 		bounds = append(bounds, "<= "+Figure(*x.Max))
 	}
+	if x.OrTimesReference > 0 {
+		bounds = append(bounds, "or <= "+Figure(x.OrTimesReference)+" times the reference's")
+		return strings.Join(bounds, " ")
+	}
 	return strings.Join(bounds, " and ")
 }
 
@@ -91,20 +121,21 @@ func (x Expectation) String() string {
 
 // The file's own shape.
 type fileExpect struct {
-	Case      *string  `toml:"case"`
-	Scheduler *string  `toml:"scheduler"`
-	Metric    *string  `toml:"metric"`
-	Direction *string  `toml:"direction"`
-	Container *string  `toml:"container"`
-	Min       *float64 `toml:"min"`
-	Max       *float64 `toml:"max"`
-	Want      *float64 `toml:"want"`
-	WithinPct *float64 `toml:"within_pct"`
-	AfterS    *float64 `toml:"after_s"`
-	UntilS    *float64 `toml:"until_s"`
-	Fraction  *float64 `toml:"fraction"`
-	WindowMS  *int64   `toml:"window_ms"`
-	OfTotal   *float64 `toml:"of_total"`
+	Case             *string  `toml:"case"`
+	Scheduler        *string  `toml:"scheduler"`
+	Metric           *string  `toml:"metric"`
+	Direction        *string  `toml:"direction"`
+	Container        *string  `toml:"container"`
+	Min              *float64 `toml:"min"`
+	Max              *float64 `toml:"max"`
+	Want             *float64 `toml:"want"`
+	WithinPct        *float64 `toml:"within_pct"`
+	OrTimesReference *float64 `toml:"or_times_reference"`
+	AfterS           *float64 `toml:"after_s"`
+	UntilS           *float64 `toml:"until_s"`
+	Fraction         *float64 `toml:"fraction"`
+	WindowMS         *int64   `toml:"window_ms"`
+	OfTotal          *float64 `toml:"of_total"`
 }
 
 // expectations is an [[expect]], once for each case that it is about: if it
@@ -130,8 +161,11 @@ func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expec
 		missing := ""
 		if len(c.problems) == before && !e.answers(x) {
 			name, scheduler, _ := x.Reference()
-			if missing = notIn(name, scheduler); !e.measures(x.Case, x.Scheduler) {
+			missing = notIn(name, scheduler)
+			if !e.measures(x.Case, x.Scheduler) {
 				missing = notIn(x.Case, x.Scheduler)
+			} else if (x.Metric.Kind == TotalVsRef || x.OrTimesReference > 0) && !e.measures(x.ReferenceCase, "none") {
+				missing = x.noReference()
 			}
 			compared++
 		}
@@ -148,7 +182,23 @@ func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expec
 func (c *checker) expectation(key string, f *fileExpect, e *Experiment, k *Case) Expectation {
 	x := c.subject(key, f, e, k)
 	c.bounds(key, &x)
+	if f.OrTimesReference != nil {
+		c.orTimesReference(key+".or_times_reference", &x)
+	}
 	return x
+}
+
+// orTimesReference checks what is said of the reference beside a bound.
+func (c *checker) orTimesReference(key string, x *Expectation) {
+	_, _, compares := x.Reference()
+	switch n := x.OrTimesReference; {
+	case x.Max == nil || x.Min != nil:
+		c.fail(key, "goes with max alone", "max, and no min and no want")
+	case compares || x.Metric.OfOthers() || x.Metric.OfShares() || x.Metric.OfContainer():
+		c.fail(key, "means nothing for "+x.Metric.Kind, "a figure that a run has by itself, of any container")
+	case math.IsNaN(n) || math.IsInf(n, 0) || n <= 0:
+		c.fail(key, fmt.Sprintf("%g is out of range", n), "above 0")
+	}
 }
 
 // Asked is a figure of the contender in the case, such as a table may ask for: an
@@ -168,6 +218,9 @@ func (e *Experiment) Asked(k *Case, scheduler, metric, direction, container stri
 		p.Key = strings.TrimPrefix(p.Key, ".")
 		return x, p
 	}
+	if x.Metric.Kind == TotalVsRef && !e.answers(x) {
+		return x, &tomlfile.Problem{Key: "metric", What: x.noReference(), Allowed: "a case with reference_case or sharing_reference"}
+	}
 	if !e.answers(x) {
 		return x, &tomlfile.Problem{Key: "scheduler", What: notIn(k.Name, scheduler), Allowed: strings.Join(e.SchedulersIn(k), ", ")}
 	}
@@ -182,6 +235,7 @@ func (c *checker) subject(key string, f *fileExpect, e *Experiment, k *Case) Exp
 		Scheduler: required(c, key+".scheduler", f.Scheduler, strings.Join(e.Schedulers, ", ")),
 		Direction: value(f.Direction, ""), Container: value(f.Container, ""),
 		Min: f.Min, Max: f.Max, Want: f.Want, WithinPct: f.WithinPct,
+		ReferenceCase: k.ReferenceCase, OrTimesReference: value(f.OrTimesReference, 0),
 	}
 	if problem, allowed := oneOf(x.Scheduler, e.Schedulers, "schedulers"); f.Scheduler != nil && problem != "" {
 		c.fail(key+".scheduler", problem, allowed)
@@ -197,12 +251,28 @@ func (c *checker) subject(key string, f *fileExpect, e *Experiment, k *Case) Exp
 			c.fail(key+".metric", x.Metric.Kind+" needs another scheduler to compare with", "another metric, or add a scheduler")
 		}
 		c.narrowing(key, f, &x, containers)
+		if x.Metric.Kind == P99VsFair && k.UsesPrograms() {
+			c.fail(key+".metric", "needs to know how many requests each container keeps outstanding, which a command does not say",
+				"another metric, or containers with a job alone")
+		}
 	}
 	return x
 }
 
 // directions are what a figure may be narrowed to; "both" is of all requests together.
 var directions = []string{"read", "write", "both"}
+
+// calls are what latencies and numbers may be narrowed to besides: fio's calls of fsync and
+// fdatasync, and the operations of a program.
+var calls = []string{"sync", "operations"}
+
+// directions are those that the metric may be narrowed to.
+func (f metricForm) directions() []string {
+	if f.calls {
+		return slices.Concat(directions, calls)
+	}
+	return directions
+}
 
 // narrowing checks direction and container, and sets the default: latencies
 // are those of reads.
@@ -211,8 +281,8 @@ func (c *checker) narrowing(key string, f *fileExpect, x *Expectation, container
 	if f.Direction != nil {
 		if !form.direction {
 			c.fail(key+".direction", "means nothing for "+x.Metric.Kind, "only with "+kindsWith(func(f metricForm) bool { return f.direction }))
-		} else if !slices.Contains(directions, x.Direction) {
-			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), strings.Join(directions, ", "))
+		} else if allowed := form.directions(); !slices.Contains(allowed, x.Direction) {
+			c.fail(key+".direction", fmt.Sprintf("%q is not allowed", x.Direction), strings.Join(allowed, ", "))
 		}
 	} else if x.Metric.Kind == LatUS || x.Metric.Kind == LatVsBest {
 		x.Direction = "read"

@@ -28,6 +28,9 @@ type Experiment struct {
 	// Schedulers are the contenders' names, in the order of the result: those of
 	// Known, or of Contenders.
 	Schedulers []string
+	// Programs are those that the containers' commands call by themselves, such as a shell's
+	// commands: the lab's machine has these as well.
+	Programs []string
 	// Contenders are the variants that the file declares.
 	Contenders []Contender
 	// NrRequests is how many requests each scheduler may hold for a hardware
@@ -64,7 +67,33 @@ func (e *Experiment) UsesLibaps() bool {
 // Known lists the contenders that the engine can set up. "iocost" stands for
 // the scheduler none with the kernel's io.cost controller enabled.
 func Known() []string {
-	return []string{"none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "rsd", "sfq"}
+	return append([]string{"none", "mq-deadline", "kyber", "bfq", "iocost"}, Own()...)
+}
+
+// Own lists the schedulers that are modules of this project.
+func Own() []string { return []string{"kyber-fairness", "rsd", "sfq"} }
+
+// ModulesIn are the project's modules that a contender of a case needs: its scheduler, and
+// ModelDisk where the disk is one. Each has its sources in kernel/NAME.
+func (e *Experiment) ModulesIn(k *Case, name string) (all []string) {
+	if scheduler := e.Contender(name).Scheduler; slices.Contains(Own(), scheduler) {
+		all = append(all, scheduler)
+	}
+	if k.Device.Kind == ModelDisk {
+		all = append(all, ModelDisk)
+	}
+	return all
+}
+
+// Modules are the project's modules that any contender needs, each once, by name.
+func (e *Experiment) Modules() (all []string) {
+	for i := range e.Cases {
+		for _, name := range e.SchedulersIn(&e.Cases[i]) {
+			all = append(all, e.ModulesIn(&e.Cases[i], name)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Load reads and checks the file at path.
@@ -174,6 +203,9 @@ func (e *Experiment) leaveOutIdle() error {
 // answers reports whether the experiment measures what an expectation needs.
 func (e *Experiment) answers(x Expectation) bool {
 	if !e.measures(x.Case, x.Scheduler) {
+		return false
+	}
+	if x.OrTimesReference > 0 && !e.measures(x.ReferenceCase, "none") {
 		return false
 	}
 	name, scheduler, compares := x.Reference()

@@ -62,6 +62,7 @@ func options() []option {
 		{name: "number_ios", kind: count, min: 1, max: math.MaxInt32},
 		{name: "invalidate", kind: count, min: 0, max: 1},
 		{name: "fsync", kind: count, min: 0, max: math.MaxInt32},
+		{name: "fdatasync", kind: count, min: 0, max: math.MaxInt32},
 		{name: "prio", kind: count, min: 0, max: 7},
 		{name: "prioclass", kind: count, min: 0, max: 3},
 		{name: "thread", kind: count, min: 0, max: 1},

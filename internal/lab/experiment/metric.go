@@ -26,9 +26,10 @@ const (
 	TotalBytesPS = "total_bytes_per_s"
 	TotalIOPS    = "total_iops"
 	TotalVsNone  = "total_vs_none"
-	TotalVs      = "total_vs"      // :SCHEDULER, ratio of the totals in bytes/s
-	TotalVsCase  = "total_vs_case" // :CASE, by none's total there, or :CASE/SCHEDULER
-	IOPSVsCase   = "iops_vs_case"  // likewise, in requests/s
+	TotalVs      = "total_vs"           // :SCHEDULER, ratio of the totals in bytes/s
+	TotalVsCase  = "total_vs_case"      // :CASE, by none's total there, or :CASE/SCHEDULER
+	TotalVsRef   = "total_vs_reference" // by none's total in the case's reference case
+	IOPSVsCase   = "iops_vs_case"       // likewise, in requests/s
 
 	IOPS    = "iops"
 	BytesPS = "bytes_per_s"
@@ -95,6 +96,9 @@ type metricForm struct {
 	kind                 string
 	argument             argument
 	direction, container bool // it may be narrowed to
+	// calls is whether its direction may be what has a time and no bytes: calls of fsync,
+	// or a program's operations.
+	calls bool
 }
 
 // metricForms are all metrics.
@@ -107,19 +111,20 @@ var metricForms = []metricForm{
 	{kind: TotalVsNone},
 	{kind: TotalVs, argument: schedulerArgument},
 	{kind: TotalVsCase, argument: caseArgument},
+	{kind: TotalVsRef},
 	{kind: IOPSVsCase, argument: caseArgument},
-	{kind: IOPS, direction: true, container: true},
+	{kind: IOPS, direction: true, container: true, calls: true},
 	{kind: BytesPS, direction: true, container: true},
-	{kind: LatUS, argument: statisticArgument, direction: true, container: true},
+	{kind: LatUS, argument: statisticArgument, direction: true, container: true, calls: true},
 	{kind: ReadP99US, argument: containerArgument},
 	{kind: WriteP99US, argument: containerArgument},
 	{kind: P99VsFair, direction: true, container: true},
-	{kind: P99Vs, argument: schedulerArgument, direction: true, container: true},
-	{kind: LatVs, argument: statisticSchedulerArgument, direction: true, container: true},
+	{kind: P99Vs, argument: schedulerArgument, direction: true, container: true, calls: true},
+	{kind: LatVs, argument: statisticSchedulerArgument, direction: true, container: true, calls: true},
 	{kind: CPUPct, container: true},
 	{kind: CPUPctVs, argument: schedulerArgument, container: true},
 	{kind: RateVsCase, argument: caseArgument, direction: true, container: true},
-	{kind: LatVsBest, argument: statisticArgument, direction: true, container: true},
+	{kind: LatVsBest, argument: statisticArgument, direction: true, container: true, calls: true},
 	{kind: BytesVsBest, direction: true, container: true},
 	{kind: FinishVsBest, container: true},
 	{kind: FinishMS, container: true},
@@ -206,6 +211,12 @@ func (m Metric) OfOthers() bool {
 	return m.Kind == LatVsBest || m.Kind == BytesVsBest || m.Kind == FinishVsBest
 }
 
+// OfContainer reports whether the metric itself names a container.
+func (m Metric) OfContainer() bool {
+	f, _ := m.form()
+	return f.argument == containerArgument
+}
+
 // OfShares reports whether the figure is about how the containers share.
 func (m Metric) OfShares() bool {
 	return m.Kind == JainWeighted || m.Kind == Share || m.Kind == ShareErrorPct
@@ -217,6 +228,8 @@ func (x Expectation) Reference() (name, scheduler string, ok bool) {
 	switch x.Metric.Kind {
 	case TotalVsNone:
 		return x.Case, "none", true
+	case TotalVsRef:
+		return x.ReferenceCase, "none", true
 	case TotalVs, P99Vs, CPUNsPerIOVs, CPUPctVs:
 		return x.Case, x.Metric.Arg, true
 	case LatVs:

@@ -75,6 +75,7 @@ func TestMetrics(t *testing.T) {
 		{"metric = \"p99_vs:none\"\ndirection = \"read\"", "p99_vs:none of reads", same, "none"},
 		{"metric = \"p99_vs:none\"\ndirection = \"both\"", "p99_vs:none of reads and writes together", same, "none"},
 		{`metric = "lat_vs_best.p99_9"`, "lat_vs_best.p99_9 of reads", "", ""},
+		{"metric = \"lat_us.p99\"\ndirection = \"sync\"", "lat_us.p99 of fsyncs", "", ""},
 		{"metric = \"bytes_per_s_vs_best\"\ndirection = \"write\"", "bytes_per_s_vs_best of writes", "", ""},
 		{`metric = "total_vs_none"`, "total_vs_none", same, "none"},
 		{`metric = "total_vs_case:calm"`, "total_vs_case:calm", "calm", "none"},
@@ -107,6 +108,8 @@ func TestParseRefusesMetrics(t *testing.T) {
 	refuses(t, shared, []struct{ name, old, new, want string }{
 		{"share error with an argument", old, `metric = "share_error_pct:small"`,
 			`x:44: expect.metric: "share_error_pct" takes nothing after it; allowed: ` + allMetrics()},
+		{"bytes of fsyncs", old, "metric = \"bytes_per_s\"\ndirection = \"sync\"\nmin = 1",
+			`x:45: expect.direction: "sync" is not allowed; allowed: read, write, both`},
 		{"share error of a direction", old, old + "\ndirection = \"read\"",
 			"x:45: expect.direction: means nothing for share_error_pct; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best"},
 		{"share error of nobody", old, old + "\ncontainer = \"tv\"",
@@ -129,7 +132,7 @@ func TestParseRefusesMetrics(t *testing.T) {
 			`x:44: expect.metric: "storm" is not one of the experiment's cases; allowed: ` + cases},
 
 		{"unknown unit", `"device_time"`, `"seconds"`,
-			`x:4: share_unit: unknown unit "seconds"; allowed: bytes, iops, device_time`},
+			`x:4: share_unit: unknown unit "seconds"; allowed: bytes, iops, device_time, operations`},
 		{"device time without none", `["none", `, "[",
 			"x:4: share_unit: device_time needs none among the schedulers; allowed: another unit, or add none"},
 		{"device time without a container's own case", `"solo-large"`, `"alone-large"`,
@@ -232,7 +235,8 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("docs/experiments.md has no `%s`", written)
 		}
 	}
-	for _, key := range append(tomlfile.Keys(reflect.TypeFor[fileContender]()), "share_unit", "critical", "reference_case", "case", "expect") {
+	keys := slices.Concat(tomlfile.Keys(reflect.TypeFor[fileContender]()), tomlfile.Keys(reflect.TypeFor[fileProgram]()))
+	for _, key := range append(keys, "programs", "per_s", "latency", "unit", "share_unit", "critical", "reference_case", "case", "expect") {
 		if !strings.Contains(doc, key) {
 			t.Errorf("docs/experiments.md has no key %s", key)
 		}

@@ -17,7 +17,7 @@ type Parent struct {
 	Weight int // 1..10000, as in io.weight
 }
 
-// defaultWeight is that of a cgroup which nobody gave one.
+// defaultWeight is that of a cgroup that was not given one.
 const defaultWeight = 100
 
 type fileParent struct {

@@ -13,27 +13,31 @@ import (
 
 // The file's own shape. Pointers tell a missing key from a zero.
 type file struct {
-	Name          *string         `toml:"name"`
-	Question      *string         `toml:"question"`
-	Answers       *string         `toml:"answers"`
-	Schedulers    []string        `toml:"schedulers"`
-	Contender     []fileContender `toml:"contender"`
-	RampS         *float64        `toml:"ramp_s"`
-	DurationS     *float64        `toml:"duration_s"`
-	Kernel        *string         `toml:"kernel"`
-	NrRequests    *int64          `toml:"nr_requests"`
-	CPUs          *int64          `toml:"cpus"`
-	Seeds         *int64          `toml:"seeds"`
-	SampleMS      *int64          `toml:"sample_ms"`
-	ShareUnit     *string         `toml:"share_unit"`
-	ReferenceCase *string         `toml:"reference_case"`
-	Critical      *string         `toml:"critical"`
-	Device        *fileDevice     `toml:"device"`
-	Job           map[string]any  `toml:"job"`
-	Container     []fileContainer `toml:"container"`
-	Parent        []fileParent    `toml:"parent"`
-	Case          []fileCase      `toml:"case"`
-	Expect        []fileExpect    `toml:"expect"`
+	Name             *string         `toml:"name"`
+	Question         *string         `toml:"question"`
+	Answers          *string         `toml:"answers"`
+	Schedulers       []string        `toml:"schedulers"`
+	Programs         []string        `toml:"programs"`
+	Contender        []fileContender `toml:"contender"`
+	Program          []fileProgram   `toml:"program"`
+	RampS            *float64        `toml:"ramp_s"`
+	DurationS        *float64        `toml:"duration_s"`
+	Kernel           *string         `toml:"kernel"`
+	NrRequests       *int64          `toml:"nr_requests"`
+	CPUs             *int64          `toml:"cpus"`
+	Seeds            *int64          `toml:"seeds"`
+	SampleMS         *int64          `toml:"sample_ms"`
+	ShareUnit        *string         `toml:"share_unit"`
+	ReferenceCase    *string         `toml:"reference_case"`
+	SharingReference *bool           `toml:"sharing_reference"`
+	Critical         *string         `toml:"critical"`
+	Device           *fileDevice     `toml:"device"`
+	Job              map[string]any  `toml:"job"`
+	Container        []fileContainer `toml:"container"`
+	Parent           []fileParent    `toml:"parent"`
+	Change           []fileChange    `toml:"change"`
+	Case             []fileCase      `toml:"case"`
+	Expect           []fileExpect    `toml:"expect"`
 }
 
 // Parse reads an experiment from text; name stands for the file in messages.
@@ -80,8 +84,10 @@ func (c *checker) experiment(f *file) *Experiment {
 	}
 	e.Contenders = c.contenders(f)
 	e.Schedulers = c.schedulers(f.Schedulers, e.Contenders)
-	e.Cases = c.cases(f, e.Schedulers)
+	c.namedPrograms(f)
+	e.Cases = c.sharingReferences(f, c.cases(f, e.Schedulers), e.Schedulers)
 	c.contenderJobs(e)
+	c.programsNeeded(f, e)
 	c.iocostNeedsModel(e)
 	c.shareUnit(f, e)
 	c.plots(f, e)

@@ -19,10 +19,12 @@ const (
 	// requests of different cost are compared: a container that gets half of its
 	// own solo rate has had half of the disk's time, whatever its requests are.
 	UnitDeviceTime = "device_time"
+	// UnitOperations counts what programs say that they did, such as commits.
+	UnitOperations = "operations"
 )
 
 // ShareUnits lists the units.
-func ShareUnits() []string { return []string{UnitBytes, UnitIOPS, UnitDeviceTime} }
+func ShareUnits() []string { return []string{UnitBytes, UnitIOPS, UnitDeviceTime, UnitOperations} }
 
 const soloPrefix = "solo-"
 
@@ -40,6 +42,9 @@ func (c *checker) shareUnit(f *file, e *Experiment) {
 	if !slices.Contains(ShareUnits(), e.ShareUnit) {
 		c.fail("share_unit", fmt.Sprintf("unknown unit %q", e.ShareUnit), strings.Join(ShareUnits(), ", "))
 	}
+	if e.ShareUnit == UnitOperations {
+		c.operations(e)
+	}
 	if e.ShareUnit != UnitDeviceTime {
 		return
 	}
@@ -51,6 +56,19 @@ func (c *checker) shareUnit(f *file, e *Experiment) {
 		for _, t := range k.Containers {
 			if !strings.HasPrefix(k.Name, soloPrefix) {
 				c.solo(e, k, t)
+			}
+		}
+	}
+}
+
+// operations checks that every container's program says how many operations it did.
+func (c *checker) operations(e *Experiment) {
+	for i := range e.Cases {
+		for _, t := range e.Cases[i].Containers {
+			if t.Program == nil || !t.Program.Output.Counts() {
+				c.fail("share_unit", fmt.Sprintf("container %s does not say how many operations it did", t.Name),
+					"for operations: containers with a command, and output.per_s or output.latency")
+				return
 			}
 		}
 	}
@@ -71,7 +89,7 @@ func (c *checker) solo(e *Experiment, k *Case, t Container) {
 		c.fail("share_unit", fmt.Sprintf("case %s is not of container %s alone", name, t.Name), "one container, of that name")
 		return
 	}
-	if !maps.Equal(solo.Containers[0].Job, t.Job) || !reflect.DeepEqual(solo.Device, k.Device) {
+	if !maps.Equal(solo.Containers[0].Job, t.Job) || !reflect.DeepEqual(solo.Containers[0].Program, t.Program) || !reflect.DeepEqual(solo.Device, k.Device) {
 		c.fail("share_unit", strings.TrimSpace(fmt.Sprintf("container %s has another job or device in case %s than in case %s", t.Name, name, k.Name)),
 			"the same, so that the rates compare")
 	}

@@ -108,6 +108,28 @@ func TestDecodeReadOnlyHasNoWrites(t *testing.T) {
 	}
 }
 
+// A writer with fsync after every fourth request. fio gives these calls no time of their
+// own to divide their number by: it is the writes'.
+func TestDecodeSync(t *testing.T) {
+	o, err := decode(t, "sync.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := result.Latency{
+		Mean: 256.258128817, P10: 166.912, P30: 185.344, P50: 207.872, P70: 240.64, P90: 403.456, P95: 544.768,
+		P99: 872.448, P999: 1400.832, P9999: 1794.048, Max: 1801.477,
+	}
+	if o.Sync == nil || o.Sync.Lat != want || o.Sync.Requests != 1048 || !near(o.Sync.IOPS, 1048/0.301) || o.Sync.BytesPS != 0 {
+		t.Errorf("fsyncs %+v, want 1048 in 301 ms, %+v", o.Sync, want)
+	}
+	if o.Both != nil || !near(o.Write.IOPS, 4192/0.301) {
+		t.Errorf("writes %+v, both %+v", o.Write, o.Both)
+	}
+	if mixed, err := decode(t, "mixed.json"); err != nil || mixed.Sync != nil {
+		t.Errorf("without fsync: %+v, %v", mixed.Sync, err)
+	}
+}
+
 func TestDecodeFailures(t *testing.T) {
 	if _, err := decode(t, "failed.json"); err == nil ||
 		!strings.Contains(err.Error(), "errno 21") || !strings.Contains(err.Error(), "Is a directory") {

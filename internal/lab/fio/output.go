@@ -27,6 +27,8 @@ type Output struct {
 	Read, Write *result.Direction
 	// Both is of all requests together; nil where all are of one direction.
 	Both *result.Direction
+	// Sync is of the job's calls of fsync and fdatasync; nil where it made none.
+	Sync *result.Direction
 }
 
 // The parts of fio's JSON that are used. Other members are ignored: they
@@ -44,12 +46,13 @@ type job struct {
 	Read   direction `json:"read"`
 	Write  direction `json:"write"`
 	Mixed  direction `json:"mixed"` // all requests, beside the two
+	Sync   direction `json:"sync"`  // has no bytes and no runtime
 }
 
 type direction struct {
 	IOBytes   float64 `json:"io_bytes"`
 	TotalIOs  float64 `json:"total_ios"`
-	RuntimeMS float64 `json:"runtime"`
+	RuntimeMS float64 `json:"runtime"` // milliseconds
 	LatNS     struct {
 		N          *float64           `json:"N"` // how many were measured
 		Mean       float64            `json:"mean"`
@@ -83,6 +86,10 @@ func Decode(text []byte) (*Output, error) {
 	}
 	if out.Write, err = j.Write.result(); err != nil {
 		return nil, fmt.Errorf("fio: job %s: write: %w", j.Name, err)
+	}
+	j.Sync.RuntimeMS = out.RuntimeMS
+	if out.Sync, err = j.Sync.result(); err != nil {
+		return nil, fmt.Errorf("fio: job %s: sync: %w", j.Name, err)
 	}
 	if out.Read == nil || out.Write == nil {
 		return out, nil

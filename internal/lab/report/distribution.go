@@ -92,7 +92,7 @@ func (b *builder) runName(run *result.Run) string {
 	return run.Case + ", " + name
 }
 
-// delayLine has a point for each bucket: whoever is in it was overtaken about so
+// delayLine has a point for each bucket: a request in it was overtaken about so
 // often, or less.
 func delayLine(run int, d *result.Delays) distributionLine {
 	line := distributionLine{run: run}

@@ -28,20 +28,24 @@ var percentiles = []struct {
 	{"max", func(l result.Latency) float64 { return l.Max }},
 }
 
-// direction is reads or writes: the page has a figure for each that ran.
+// direction is reads, writes, calls of fsync or programs' operations: the page has a figure for each that ran.
 type direction struct {
-	name string // "reads" or "writes"
+	name string // such as "reads"
 	of   func(*result.Container) *result.Direction
 }
 
 var directions = []direction{
 	{"reads", func(c *result.Container) *result.Direction { return c.Read }},
 	{"writes", func(c *result.Container) *result.Direction { return c.Write }},
+	{"fsyncs", func(c *result.Container) *result.Direction { return c.Sync }},
+	{"operations", func(c *result.Container) *result.Direction { return c.Operations }},
 }
 
-// measured says whether the container completed any such request: without
-// one there is no latency to show.
-func measured(d *result.Direction) bool { return d != nil && d.IOPS > 0 }
+// measured says whether the container completed any such request whose time is known:
+// without one there is no latency to show.
+func measured(d *result.Direction) bool {
+	return d != nil && d.IOPS > 0 && d.Lat != (result.Latency{})
+}
 
 // latencyExtent is the range of all latencies of the runs, in microseconds.
 func latencyExtent(runs []result.Run, dirs ...direction) extent {

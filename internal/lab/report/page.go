@@ -36,7 +36,7 @@ type page struct {
 	LatUnit    string
 	HasIocost  bool
 	Across     *acrossSection       // nil for a document of one case
-	Spread     *distributionSection // nil unless a disk tells who was overtaken
+	Spread     *distributionSection // nil unless a disk tells which requests were overtaken
 	Cases      []casePage
 	Command    string
 	JSON       string
@@ -442,7 +442,10 @@ func (b *builder) latencyGroup(run *result.Run, dir direction) latencyGroup {
 		row := latencyRow{Name: c.Name, Bytes: missing, IOPS: missing}
 		d := dir.of(c)
 		if d != nil {
-			row.Bytes, row.IOPS = b.bytes.format(d.BytesPS), b.iops.format(d.IOPS)
+			row.IOPS = b.iops.format(d.IOPS)
+			if d.BytesPS > 0 || d.IOPS == 0 { // calls of fsync have none
+				row.Bytes = b.bytes.format(d.BytesPS)
+			}
 		}
 		if measured(d) {
 			row.Lat = append(row.Lat, b.lat.format(d.Lat.Mean))

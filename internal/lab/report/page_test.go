@@ -326,6 +326,23 @@ func TestNoLatencyWithoutRequests(t *testing.T) {
 	}
 }
 
+// Calls of fsync have a figure of their own, and no bytes.
+func TestLatencyOfFsyncs(t *testing.T) {
+	doc := document()
+	if section(parse(t, render(t, doc)), "latency-fsyncs") != nil {
+		t.Error("the page has latencies of fsyncs, and there were none")
+	}
+	doc.Runs[3].Containers[3].Sync = &result.Direction{IOPS: 40, Lat: result.Latency{Mean: 25e3, P50: 20e3, P99: 90e3, Max: 91e3}}
+	root := parse(t, render(t, doc))
+	if section(root, "latency-fsyncs") == nil {
+		t.Fatal("the page has no latencies of fsyncs")
+	}
+	words := strings.Join(strings.Fields(textOf(section(root, "figures"))), " ")
+	if want := "w100–4025.0020.00"; !strings.Contains(words, want) {
+		t.Errorf("no %q in %q", want, words)
+	}
+}
+
 func TestRefusedDocuments(t *testing.T) {
 	nan := document()
 	nan.Runs[1].Containers[0].Share = math.NaN()

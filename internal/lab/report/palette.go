@@ -21,7 +21,6 @@ var (
 	muted = color.RGBA{R: 0x02, A: 0xff} // axis text
 	grid  = color.RGBA{R: 0x03, A: 0xff} // lines behind the data
 	plain = color.RGBA{R: 0x04, A: 0xff} // bars that belong to no container
-	paper = color.RGBA{R: 0x05, A: 0xff} // text on coloured bars
 )
 
 // nColours is the number of container colours in the stylesheet, chosen so
@@ -32,6 +31,11 @@ const nColours = 8
 // containerColour returns the placeholder for the i-th container.
 func containerColour(i int) color.Color {
 	return color.RGBA{R: 0x10, G: uint8(i % nColours), A: 0xff}
+}
+
+// textColour returns the placeholder for text on the i-th container's colour.
+func textColour(i int) color.Color {
+	return color.RGBA{R: 0x11, G: uint8(i % nColours), A: 0xff}
 }
 
 var placeholders = newPlaceholders()
@@ -46,9 +50,9 @@ func newPlaceholders() *strings.Replacer {
 	role(muted, "muted")
 	role(grid, "grid")
 	role(plain, "plain")
-	role(paper, "paper")
 	for i := range nColours {
 		role(containerColour(i), fmt.Sprintf("c%d", i))
+		role(textColour(i), fmt.Sprintf("t%d", i))
 	}
 	return strings.NewReplacer(pairs...)
 }

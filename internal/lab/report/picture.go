@@ -145,7 +145,6 @@ func (sp *sharePicture) Plot(c draw.Canvas, p *plot.Plot) {
 		c.StrokeLine2(draw.LineStyle{Color: grid, Width: 0.8}, x(t.Value), c.Min.Y, x(t.Value), c.Max.Y)
 	}
 	inside := textStyle(text.XCenter)
-	inside.Color = paper
 	beside := textStyle(text.XLeft)
 	const half = (stackHeight - 7) / 2.0
 	for i, s := range sp.stacks {
@@ -157,6 +156,7 @@ func (sp *sharePicture) Plot(c draw.Canvas, p *plot.Plot) {
 				{X: x(from), Y: mid - half}, {X: x(to), Y: mid - half}, {X: x(to), Y: mid + half}, {X: x(from), Y: mid + half},
 			})
 			words := fixed(100*part, 1) + " %"
+			inside.Color = textColour(j)
 			if inside.Width(words)*fontSlack+4 < x(to)-x(from) {
 				c.FillText(inside, vg.Point{X: (x(from) + x(to)) / 2, Y: mid + textRaise}, words)
 			}

@@ -104,13 +104,13 @@ type tradePanel struct {
 	of          func(*result.Run) float64
 }
 
-// tradePanels are those of the case: who shares with nobody has no share error,
-// and who is not there no latency.
+// tradePanels are those of the case: a container that is alone has no share error,
+// and one that is not there no latency.
 func (b *builder) tradePanels() []tradePanel {
 	var panels []tradePanel
 	if len(b.names) > 1 {
 		panels = append(panels, tradePanel{
-			"Share error", "largest share error (% of the entitled share, log scale)",
+			"Share error", "largest share error (%, log scale)",
 			func(r *result.Run) float64 {
 				furthest, ok := r.ShareErrorPct("")
 				if !ok {
@@ -338,6 +338,8 @@ func shareOf(unit string) string {
 		return "requests"
 	case experiment.UnitDeviceTime:
 		return "disk time"
+	case experiment.UnitOperations:
+		return "operations"
 	}
 	return "bytes"
 }

@@ -47,6 +47,7 @@ func (d *Document) rounded() *Document {
 			round(2, &t.CPUUserPct, &t.CPUSystemPct)
 			round(6, &t.EntitledShare, &t.Share)
 			t.Read, t.Write, t.Both = t.Read.rounded(), t.Write.rounded(), t.Both.rounded()
+			t.Sync, t.Operations = t.Sync.rounded(), t.Operations.rounded()
 			t.Members = t.Members.rounded()
 			t.FinishMS = sixDecimals(t.FinishMS)
 			t.PausesS = slices.Clone(t.PausesS)

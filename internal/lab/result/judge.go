@@ -14,7 +14,14 @@ func (d *Document) judge(e *experiment.Experiment, x experiment.Expectation) Ver
 		Case: x.Case, Scheduler: x.Scheduler, Wanted: x.Wanted(),
 		Metric: strings.TrimPrefix(x.Subject(), Label(x.Case, x.Scheduler)+": "),
 	}
-	if got, ok := d.Figure(e, x); ok {
+	got, ok := d.Figure(e, x)
+	if reference, beside := x.OfReference(); ok && beside {
+		var of float64
+		if of, ok = d.Figure(e, reference); ok {
+			x = x.Beside(of)
+		}
+	}
+	if ok {
 		v.Got, v.Met = &got, x.Met(got)
 	}
 	return v
@@ -87,7 +94,7 @@ func (d *Document) Figure(e *experiment.Experiment, x experiment.Expectation) (f
 func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
 	over := func(a, b float64) (float64, bool) { return ratio(a, b), b > 0 }
 	switch x.Metric.Kind {
-	case experiment.TotalVsNone, experiment.TotalVs, experiment.TotalVsCase:
+	case experiment.TotalVsNone, experiment.TotalVs, experiment.TotalVsCase, experiment.TotalVsRef:
 		return over(r.TotalBytesPS, other.TotalBytesPS)
 	case experiment.IOPSVsCase:
 		return over(r.TotalIOPS, other.TotalIOPS)
@@ -249,7 +256,7 @@ func (r *Run) latVs(other *Run, x experiment.Expectation, name string) (highest 
 		if d == nil {
 			return 0
 		}
-		us, known := d.Lat.statistic(name)
+		us, known := d.Lat.Statistic(name)
 		if !known {
 			return 0
 		}
@@ -306,15 +313,15 @@ func (r *Run) rate(x experiment.Expectation, both func(*Container) float64, one 
 }
 
 // latency is a statistic of one container's latencies, or the highest of all
-// containers'; false if nobody had such a request.
+// containers'; false if none had such a request.
 func (r *Run) latency(container, direction, name string) (highest float64, ok bool) {
 	for i := range r.Containers {
 		t := &r.Containers[i]
 		d := t.direction(direction)
-		if d == nil || container != "" && t.Name != container {
+		if !d.timed() || container != "" && t.Name != container {
 			continue
 		}
-		if us, known := d.Lat.statistic(name); known {
+		if us, known := d.Lat.Statistic(name); known {
 			highest, ok = max(highest, *us), true
 		}
 	}
@@ -335,6 +342,10 @@ func (r *Run) container(name string) *Container {
 // only reads, or only writes, are those.
 func (t *Container) direction(name string) *Direction {
 	switch {
+	case name == "sync":
+		return t.Sync
+	case name == "operations":
+		return t.Operations
 	case name == "write" || name == "both" && t.Read == nil:
 		return t.Write
 	case name == "both" && t.Write != nil:

@@ -102,6 +102,63 @@ func judged(t *testing.T, e *experiment.Experiment, runs []Run, m experiment.Met
 	return d.Verdicts[0].Got
 }
 
+// Calls of fsync are a direction of their own: they are not among the writes.
+func TestFiguresOfFsyncs(t *testing.T) {
+	e, at, runs := inCases(t, "")
+	for scheduler, us := range map[string]float64{"bfq": 30_000, "none": 10_000} {
+		at("both", scheduler).Containers[1].Sync = &Direction{IOPS: 40, Requests: 160, Lat: Latency{P99: us}}
+	}
+	for _, tt := range []struct {
+		metric experiment.Metric
+		want   float64
+	}{
+		{experiment.Metric{Kind: experiment.LatUS, Arg: "p99"}, 30_000},
+		{experiment.Metric{Kind: experiment.IOPS}, 40},
+		{experiment.Metric{Kind: experiment.P99Vs, Arg: "none"}, 3},
+	} {
+		if got := judged(t, e, *runs, tt.metric, "sync", ""); got == nil || *got != tt.want {
+			t.Errorf("%s of fsyncs is %v, want %g", tt.metric, got, tt.want)
+		}
+		if got := judged(t, e, *runs, tt.metric, "write", ""); got == nil || *got == tt.want {
+			t.Errorf("%s of writes is %v, and so is that of fsyncs", tt.metric, got)
+		}
+	}
+	if got := judged(t, e, *runs, experiment.Metric{Kind: experiment.LatUS, Arg: "p99"}, "sync", "small"); got != nil {
+		t.Errorf("the reader has a latency of fsyncs, %g", *got)
+	}
+}
+
+// Shares of operations, and their latencies. A container that says nothing has none.
+func TestFiguresOfOperations(t *testing.T) {
+	e, at, runs := inCases(t, "")
+	e.ShareUnit = experiment.UnitOperations
+	for i, perS := range []float64{300, 100} {
+		c := &at("both", "bfq").Containers[i]
+		c.Operations = &Direction{IOPS: perS, Lat: Latency{P99: perS * 10}}
+	}
+	for _, tt := range []struct {
+		metric    experiment.Metric
+		container string
+		want      float64
+	}{
+		{experiment.Metric{Kind: experiment.LatUS, Arg: "p99"}, "", 3000},
+		{experiment.Metric{Kind: experiment.IOPS}, "", 400},
+		{experiment.Metric{Kind: experiment.IOPS}, "large", 100},
+	} {
+		if got := judged(t, e, *runs, tt.metric, "operations", tt.container); got == nil || *got != tt.want {
+			t.Errorf("%s of operations of %q is %v, want %g", tt.metric, tt.container, got, tt.want)
+		}
+	}
+	// Of a command's own requests only the kernel knows, and not how long they took.
+	at("both", "bfq").Containers[0].Read.Lat = Latency{}
+	if got := judged(t, e, *runs, experiment.Metric{Kind: experiment.LatUS, Arg: "p99"}, "read", "small"); got != nil {
+		t.Errorf("the latency of reads that nobody measured is %g", *got)
+	}
+	if got := judged(t, e, *runs, experiment.Metric{Kind: experiment.Share, Arg: "small"}, "", ""); got == nil || *got != 0.75 {
+		t.Errorf("the share of operations is %v, want 0.75", got)
+	}
+}
+
 func TestMetricsThatCompare(t *testing.T) {
 	const unknown = -1.0
 	for _, tt := range []struct {

@@ -100,7 +100,8 @@ func (d *Document) add(runs []Run, k *experiment.Case, c experiment.Contender) e
 	if len(d.Runs) == 0 {
 		d.Kernel, d.Fio = run.Kernel, run.Fio
 	}
-	if run.Kernel != d.Kernel || run.Fio != d.Fio {
+	d.Fio = cmp.Or(d.Fio, run.Fio) // in some cases there may be commands alone
+	if run.Kernel != d.Kernel || run.Fio != "" && run.Fio != d.Fio {
 		return fmt.Errorf("%s ran on kernel %s with %s, the runs before on %s with %s: not comparable",
 			Label(name, scheduler), run.Kernel, run.Fio, d.Kernel, d.Fio)
 	}

@@ -14,6 +14,11 @@
 // it does with the first request that completes after the ramp.
 package result
 
+import (
+	"math"
+	"slices"
+)
+
 // Schema is the version of the JSON document. It rises when a field changes
 // meaning or goes away; new fields do not raise it.
 const Schema = 1
@@ -28,10 +33,11 @@ type Document struct {
 	Answers string `json:"answers,omitempty"`
 	// Kernel is the release (uname -r) of the kernel that ran the load.
 	Kernel string `json:"kernel"`
-	// Fio is fio's own version line, such as "fio-3.33".
+	// Fio is fio's own version line, such as "fio-3.33"; "" where no container ran it.
 	Fio string `json:"fio"`
-	// ShareUnit is what shares are of: "bytes", "iops" (requests) or
-	// "device_time" (a container's rate over its rate alone on the disk).
+	// ShareUnit is what shares are of: "bytes", "iops" (requests), "device_time" (a
+	// container's rate over its rate alone on the disk) or "operations" (what programs say
+	// that they did).
 	ShareUnit string `json:"share_unit"`
 	// Critical is the container whose latency a plot shows.
 	Critical string `json:"critical,omitempty"`
@@ -53,8 +59,9 @@ type Provenance struct {
 	// VMs, and the one that the modules were built with.
 	QEMU     string `json:"qemu"`
 	Compiler string `json:"compiler"`
-	// Sources are the sums of what was measured, by its part: engine, experiment,
-	// modules, and libaps where a container uses it.
+	// Sources are the sums of what was measured, by its part: engine, experiment, each
+	// of the project's modules that a contender loads, and libaps where a container
+	// uses it. Older results have one sum of all modules, "modules".
 	Sources map[string]string `json:"sources"`
 }
 
@@ -98,7 +105,7 @@ type Run struct {
 	JainWeighted     float64  `json:"jain_weighted"` // on share / entitled_share, 0..1
 	CPUUserPct       float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio
 	CPUSystemPct     float64  `json:"cpu_system_pct"`
-	// CPUBusyPct is all CPU time in use on the machine, whoever used it, in
+	// CPUBusyPct is all CPU time in use on the machine, by any program, in
 	// percent of one CPU.
 	CPUBusyPct float64 `json:"cpu_busy_pct"`
 	// DiskBytesPS is what the disk moved in the time that CPUBusyPct is of, by its own
@@ -149,6 +156,13 @@ type Container struct {
 	Write    *Direction `json:"write,omitempty"`
 	// Both is of its reads and writes together; null for one that does not have both.
 	Both *Direction `json:"both,omitempty"`
+	// Sync is of its calls of fsync and fdatasync: how many a second, and how long each
+	// took. They have no bytes. Null for one that made none.
+	Sync *Direction `json:"sync,omitempty"`
+	// Operations are what a command, in place of fio, says that it did, and how long each
+	// operation took. They have no bytes. Null for fio, and where nothing is read from
+	// what the command prints.
+	Operations *Direction `json:"operations,omitempty"`
 	// Members says how the containers share of which this is the sum; null for
 	// one that is just itself.
 	Members *Members `json:"members,omitempty"`
@@ -161,7 +175,7 @@ type Container struct {
 
 // Direction is the reads or the writes of one container, or all of its requests.
 type Direction struct {
-	BytesPS float64 `json:"bytes_per_s"`
+	BytesPS float64 `json:"bytes_per_s,omitempty"`
 	// Requests are those of the program that the latencies are of.
 	Requests float64 `json:"requests,omitempty"`
 	// IOPS are requests of the program, whatever the kernel splits them into.
@@ -173,6 +187,10 @@ type Direction struct {
 	// median (latencies); null for one that was measured once.
 	Seeds *Seeds `json:"over_seeds,omitempty"`
 }
+
+// timed reports whether there are latencies: none of a container that completed nothing, and
+// none of a command's reads and writes, which only the kernel counts.
+func (d *Direction) timed() bool { return d != nil && d.Lat != (Latency{}) }
 
 // Latency in microseconds.
 type Latency struct {
@@ -189,8 +207,34 @@ type Latency struct {
 	Max   float64 `json:"max"`
 }
 
-// statistic is a latency by its name in JSON, false if it is no such name.
-func (l *Latency) statistic(name string) (*float64, bool) {
+// LatencyOf are the statistics of so many latencies, in any order; all 0 of none. A
+// percentile is the least that so many percent of them do not exceed.
+func LatencyOf(us []float64) (l Latency) {
+	if len(us) == 0 {
+		return l
+	}
+	sorted := slices.Sorted(slices.Values(us))
+	for _, p := range []struct {
+		percent float64
+		to      *float64
+	}{
+		{10, &l.P10}, {30, &l.P30}, {50, &l.P50}, {70, &l.P70}, {90, &l.P90}, {95, &l.P95},
+		{99, &l.P99}, {99.9, &l.P999}, {99.99, &l.P9999}, {100, &l.Max},
+	} {
+		// In tenths of a thousandth, so that 99.9 % of 1000 is 999 of them.
+		n := (len(sorted)*int(math.Round(p.percent*100)) + 9999) / 10000
+		*p.to = sorted[max(n, 1)-1]
+	}
+	sum := 0.0
+	for _, v := range us {
+		sum += v
+	}
+	l.Mean = sum / float64(len(us))
+	return l
+}
+
+// Statistic is a latency by its name in JSON, false if it is no such name.
+func (l *Latency) Statistic(name string) (*float64, bool) {
 	for _, s := range l.all() {
 		if s.name == name {
 			return s.value, true

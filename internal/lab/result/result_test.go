@@ -60,6 +60,24 @@ func run(scheduler string, mibs ...float64) Run {
 	return r
 }
 
+func TestLatencyOf(t *testing.T) {
+	var us []float64
+	for i := range 1000 {
+		us = append(us, float64(1000-i))
+	}
+	l := LatencyOf(us)
+	want := Latency{Mean: 500.5, P10: 100, P30: 300, P50: 500, P70: 700, P90: 900, P95: 950, P99: 990, P999: 999, P9999: 1000, Max: 1000}
+	if l != want {
+		t.Errorf("of 1 to 1000:\n got %+v\nwant %+v", l, want)
+	}
+	if one := LatencyOf([]float64{7}); one.P10 != 7 || one.Max != 7 || one.Mean != 7 {
+		t.Errorf("of one: %+v", one)
+	}
+	if none := LatencyOf(nil); none != (Latency{}) {
+		t.Errorf("of none: %+v", none)
+	}
+}
+
 func TestSum(t *testing.T) {
 	r := run("bfq", 40, 20, 10, 4)
 	if r.TotalBytesPS != 74*(1<<20) || r.TotalIOPS != 74*256 {

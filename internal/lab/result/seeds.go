@@ -61,6 +61,8 @@ func OfSeeds(runs []Run) Run {
 		c.Read = ofSeeds(each, func(c *Container) *Direction { return c.Read })
 		c.Write = ofSeeds(each, func(c *Container) *Direction { return c.Write })
 		c.Both = ofSeeds(each, func(c *Container) *Direction { return c.Both })
+		c.Sync = ofSeeds(each, func(c *Container) *Direction { return c.Sync })
+		c.Operations = ofSeeds(each, func(c *Container) *Direction { return c.Operations })
 		entitled = append(entitled, c.EntitledShare)
 	}
 	sum.Sum()
@@ -78,7 +80,7 @@ func ofSeeds(each []Container, direction func(*Container) *Direction) *Direction
 		}
 		all = append(all, *d)
 	}
-	if !slices.ContainsFunc(all, func(d Direction) bool { return d.BytesPS > 0 }) {
+	if !slices.ContainsFunc(all, func(d Direction) bool { return d.IOPS > 0 }) {
 		return nil
 	}
 	rate := func(d *Direction) float64 { return d.BytesPS }
@@ -95,7 +97,7 @@ func ofSeeds(each []Container, direction func(*Container) *Direction) *Direction
 	for i, s := range sum.Lat.all() {
 		var values []float64
 		for j := range all {
-			if all[j].BytesPS > 0 {
+			if all[j].IOPS > 0 {
 				values = append(values, *all[j].Lat.all()[i].value)
 			}
 		}
@@ -160,6 +162,8 @@ func (s section) tails(b *strings.Builder) {
 	}{
 		{"read", func(c *Container) *Direction { return c.Read }},
 		{"write", func(c *Container) *Direction { return c.Write }},
+		{"fsync", func(c *Container) *Direction { return c.Sync }},
+		{"operation", func(c *Container) *Direction { return c.Operations }},
 	} {
 		rows := [][]string{{"scheduler", "container", "requests", "mean", "p99.9", "max", "least max", "most max"}}
 		for _, r := range s.runs {

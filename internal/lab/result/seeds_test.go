@@ -48,6 +48,18 @@ func TestOfSeeds(t *testing.T) {
 	}
 }
 
+func TestOfSeedsOfFsyncs(t *testing.T) {
+	with := func(perS, maxUS float64) Run {
+		r := seeded(1000, 100, 10)
+		r.Containers[0].Sync = &Direction{IOPS: perS, Requests: perS, Lat: Latency{Max: maxUS}}
+		return r
+	}
+	r := OfSeeds([]Run{with(30, 700), with(10, 500), with(20, 900)})
+	if d := r.Containers[0].Sync; d == nil || d.IOPS != 20 || d.Lat.Max != 700 || d.Seeds.Requests != 60 {
+		t.Errorf("fsyncs over the seeds: %+v", d)
+	}
+}
+
 // A seed with which nothing was read is a rate of 0, and no latency. A job that
 // did not end with one of them has no time to finish.
 func TestOfSeedsWithNothing(t *testing.T) {

@@ -13,6 +13,13 @@ func (d *Document) shares(unit string) {
 		switch unit {
 		case experiment.UnitIOPS:
 			d.Runs[i].share(func(c *Container) float64 { return c.IOPS })
+		case experiment.UnitOperations:
+			d.Runs[i].share(func(c *Container) float64 {
+				if c.Operations == nil {
+					return 0
+				}
+				return c.Operations.IOPS
+			})
 		case experiment.UnitDeviceTime:
 			d.Runs[i].share(func(c *Container) float64 { return ratio(c.BytesPS, d.soloBytesPS(c.Name)) })
 		default:

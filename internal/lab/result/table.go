@@ -21,7 +21,10 @@ const tableWidth = 100
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", d.Experiment, d.Question)
-	about := []string{"kernel " + d.Kernel, d.Fio}
+	about := []string{"kernel " + d.Kernel}
+	if d.Fio != "" {
+		about = append(about, d.Fio)
+	}
 	devices := d.devices()
 	if len(devices) == 1 {
 		about = append(about, devices...)
@@ -136,6 +139,8 @@ func (s section) shareOf() string {
 		return "requests"
 	case experiment.UnitDeviceTime:
 		return "disk's time"
+	case experiment.UnitOperations:
+		return "operations"
 	}
 	return "total"
 }
@@ -182,26 +187,50 @@ func (s section) latencies(b *strings.Builder) {
 	for _, dir := range []direction{
 		{"read", func(c Container) *Direction { return c.Read }},
 		{"write", func(c Container) *Direction { return c.Write }},
+		{"fsync", func(c Container) *Direction { return c.Sync }},
+		{"operation", func(c Container) *Direction { return c.Operations }},
 	} {
+		if dir.name == "operation" {
+			s.operations(b)
+		}
 		var rows [][]string
 		measured := false
 		for _, r := range s.runs {
 			rows = append(rows, []string{r.Scheduler})
 			for _, c := range r.Containers {
-				measured = measured || dir.of(c) != nil
+				measured = measured || dir.of(c).timed()
 			}
 		}
 		if !measured {
 			continue
 		}
 		s.blocks(b, dir.name+" latency, ms: p50 / p99", []string{"scheduler"}, rows, nil, func(c Container) string {
-			if dir.of(c) == nil {
+			if !dir.of(c).timed() {
 				return "-"
 			}
 			lat := dir.of(c).Lat
 			return millis(lat.P50) + " / " + millis(lat.P99)
 		}, nil)
 	}
+}
+
+// operations lists how many operations a second the containers' programs did.
+func (s section) operations(b *strings.Builder) {
+	var rows [][]string
+	measured := false
+	for _, r := range s.runs {
+		rows = append(rows, []string{r.Scheduler})
+		measured = measured || slices.ContainsFunc(r.Containers, func(c Container) bool { return c.Operations != nil })
+	}
+	if !measured {
+		return
+	}
+	s.blocks(b, "operations a second", []string{"scheduler"}, rows, nil, func(c Container) string {
+		if c.Operations == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", c.Operations.IOPS)
+	}, nil)
 }
 
 // delays lists how often requests were overtaken inside the disk, and what the

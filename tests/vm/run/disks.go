@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // diskModules are the kernel's own modules that the tests of disks use besides the
@@ -39,28 +39,28 @@ const disksWanted = "ISOLIO_DISKS"
 func isFaulty(kind, line string) bool { return kind == "mptsas" && strings.HasPrefix(line, "7.2") }
 
 // addDisks makes it a machine with real drivers' disks of the named kinds.
-func addDisks(vm *lab.VM, kinds string) error {
-	vm.Disks = strings.Split(kinds, ",")
+func addDisks(machine *vm.VM, kinds string) error {
+	machine.Disks = strings.Split(kinds, ",")
 	if kinds == "all" {
-		vm.Disks = slices.DeleteFunc(lab.DiskKinds(), func(kind string) bool { return isFaulty(kind, vm.Kernel.Line) })
+		machine.Disks = slices.DeleteFunc(vm.DiskKinds(), func(kind string) bool { return isFaulty(kind, machine.Kernel.Line) })
 	}
 	names := make([]string, len(diskModules))
 	for i, module := range diskModules {
 		names[i], _, _ = strings.Cut(module, " ")
 	}
-	there, err := vm.Kernel.Modules(names...)
+	there, err := machine.Kernel.Modules(names...)
 	if err != nil {
 		return err
 	}
 	for _, module := range diskModules {
 		if name, _, _ := strings.Cut(module, " "); slices.Contains(there, name) {
-			vm.Stock = append(vm.Stock, module)
+			machine.Stock = append(machine.Stock, module)
 		}
 	}
-	vm.Programs = append(vm.Programs, diskPrograms...)
-	vm.Payload.Env = append(vm.Payload.Env, disksWanted+"="+strings.Join(vm.Disks, ","))
-	vm.Payload.Argv[1] = "-test.timeout=" + (diskLimit - time.Minute).String()
-	vm.CPUs = max(vm.CPUs, diskCPUs)
-	vm.Limit, vm.Stall, vm.WorkMiB = diskLimit, diskStall, diskWorkMiB
+	machine.Programs = append(machine.Programs, diskPrograms...)
+	machine.Payload.Env = append(machine.Payload.Env, disksWanted+"="+strings.Join(machine.Disks, ","))
+	machine.Payload.Argv[1] = "-test.timeout=" + (diskLimit - time.Minute).String()
+	machine.CPUs = max(machine.CPUs, diskCPUs)
+	machine.Limit, machine.Stall, machine.WorkMiB = diskLimit, diskStall, diskWorkMiB
 	return nil
 }

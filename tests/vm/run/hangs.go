@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // Ways to hang, of tests/vm's TestHang: in a task that the kernel's own detection
@@ -19,13 +19,13 @@ var waysToHang = map[string]string{"kernel": "task vm.test:", "watch": "task fio
 
 // expectHangs boots a VM for each way to hang. Each must fail, and its kernel's
 // log must say which task hangs.
-func expectHangs(ctx context.Context, vm lab.VM, out io.Writer) error {
-	vm.Payload.Argv = append(vm.Payload.Argv, "-test.run=^TestHang$")
-	env := vm.Payload.Env
+func expectHangs(ctx context.Context, machine vm.VM, out io.Writer) error {
+	machine.Payload.Argv = append(machine.Payload.Argv, "-test.run=^TestHang$")
+	env := machine.Payload.Env
 	for _, way := range []string{"kernel", "watch"} {
-		vm.Payload.Env = append(slices.Clone(env), "ISOLIO_HANG="+way)
-		var fail *lab.Failure
-		_, err := lab.Boot(ctx, vm, nil)
+		machine.Payload.Env = append(slices.Clone(env), "ISOLIO_HANG="+way)
+		var fail *vm.Failure
+		_, err := vm.Boot(ctx, machine, nil)
 		switch {
 		case err == nil:
 			return fmt.Errorf("hangs: %s: the VM did well", way)
@@ -38,7 +38,7 @@ func expectHangs(ctx context.Context, vm lab.VM, out io.Writer) error {
 		if i < 0 {
 			return fmt.Errorf("hangs: %s: the VM failed for something else: %w", way, err)
 		}
-		fmt.Fprintf(out, "=== kernel %s, a task hangs (%s): the VM fails: %s\n", vm.Kernel.Release, way, fail.Lines[i])
+		fmt.Fprintf(out, "=== kernel %s, a task hangs (%s): the VM fails: %s\n", machine.Kernel.Release, way, fail.Lines[i])
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // looking is a kernel line that looks for mistakes. All it does takes instructions
@@ -30,7 +30,7 @@ var lookingLines = map[string]looking{
 // showRaces says how often each data race was reported: those in our modules,
 // and then those in the rest of the kernel.
 func showRaces(out io.Writer, log string) {
-	races, _ := lab.Races(log)
+	races, _ := vm.Races(log)
 	for _, group := range []struct {
 		ours bool
 		name string

@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"isolio/internal/lab"
+	"isolio/internal/lab/vm"
 )
 
 // cutTime is how long a power cut takes at most, with the checks after it.
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
-		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(lab.DiskKinds(), ", "))
+		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(vm.DiskKinds(), ", "))
 		more    = flags.String("hardware", "", "give the machine disks of these `kinds` as --disks does, for tests of one's own")
 		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
 		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
@@ -98,58 +98,58 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *shuffle > 0 {
 		argv = append(argv, fmt.Sprint("-test.shuffle=", *shuffle))
 	}
-	vm, err := guestTests(*build, *line, *binary, *tree != "", argv)
+	machine, err := guestTests(*build, *line, *binary, *tree != "", argv)
 	if err != nil {
 		return err
 	}
-	vm.Init = *initial
-	vm.CPUs, vm.Parallel, vm.Keep, vm.Timeout = *cpus, *side, *keep, *timeout
-	vm.Payload.Env = append(vm.Payload.Env, *env...)
-	vm.Stock = append(vm.Stock, *stock...)
-	vm.WorkMiB = cmp.Or(*work, vm.WorkMiB)
+	machine.Init = *initial
+	machine.CPUs, machine.Parallel, machine.Keep, machine.Timeout = *cpus, *side, *keep, *timeout
+	machine.Payload.Env = append(machine.Payload.Env, *env...)
+	machine.Stock = append(machine.Stock, *stock...)
+	machine.WorkMiB = cmp.Or(*work, machine.WorkMiB)
 	if *needs != "" {
-		vm.Programs = strings.Split(*needs, ",")
+		machine.Programs = strings.Split(*needs, ",")
 	}
 	if *cuts > 0 {
-		vm.Limit += time.Duration(*cuts) * cutTime
-		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", vm.Limit-time.Minute)
-		vm.Payload.Env = append(vm.Payload.Env, fmt.Sprint("ISOLIO_CUTS=", *cuts), fmt.Sprint("ISOLIO_SEED=", *seed))
+		machine.Limit += time.Duration(*cuts) * cutTime
+		machine.Payload.Argv[1] = fmt.Sprint("-test.timeout=", machine.Limit-time.Minute)
+		machine.Payload.Env = append(machine.Payload.Env, fmt.Sprint("ISOLIO_CUTS=", *cuts), fmt.Sprint("ISOLIO_SEED=", *seed))
 	}
 	if *carry != "" {
-		if err := carryFiles(&vm, *carry, guestCarried); err != nil {
+		if err := carryFiles(&machine, *carry, guestCarried); err != nil {
 			return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
 		}
 	}
 	if *tree == "" {
-		vm.Payload.Files[guestIsolio] = *command // a distribution has that of its package
+		machine.Payload.Files[guestIsolio] = *command // a distribution has that of its package
 	} else {
-		if err := bootTree(&vm, *tree, filepath.Join(*build, "deb")); err != nil {
+		if err := bootTree(&machine, *tree, filepath.Join(*build, "deb")); err != nil {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
 		}
 	}
 	if *more != "" {
-		vm.Disks = strings.Split(*more, ",")
+		machine.Disks = strings.Split(*more, ",")
 	}
 	if *disks != "" {
-		if err := addDisks(&vm, *disks); err != nil {
+		if err := addDisks(&machine, *disks); err != nil {
 			return fmt.Errorf("--disks: %w", err)
 		}
 	}
 	if *limit > 0 {
-		vm.Limit = *limit
-		vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
+		machine.Limit = *limit
+		machine.Payload.Argv[1] = fmt.Sprint("-test.timeout=", *limit-time.Minute)
 	}
 	if *hangs {
-		return expectHangs(ctx, vm, out)
+		return expectHangs(ctx, machine, out)
 	}
 	looks := lookingLines[*line]
-	if looks.races && vm.Keep == "" {
-		vm.Keep = filepath.Join(*build, "races")
+	if looks.races && machine.Keep == "" {
+		machine.Keep = filepath.Join(*build, "races")
 	}
 	started := time.Now()
 	var measured bytes.Buffer
-	passed, err := boots(ctx, vm, *twice, out, &measured)
-	if log, readErr := os.ReadFile(filepath.Join(vm.Keep, lab.ConsoleFile)); looks.races && readErr == nil {
+	passed, err := boots(ctx, machine, *twice, out, &measured)
+	if log, readErr := os.ReadFile(filepath.Join(machine.Keep, vm.ConsoleFile)); looks.races && readErr == nil {
 		showRaces(out, string(log))
 	}
 	if *data != "" {
@@ -159,7 +159,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean%s, %.0f s\n",
-		vm.Kernel.Release, passed, map[bool]string{true: ", second VM identical"}[*twice], time.Since(started).Seconds())
+		machine.Kernel.Release, passed, map[bool]string{true: ", second VM identical"}[*twice], time.Since(started).Seconds())
 	return nil
 }
 
@@ -175,18 +175,18 @@ func list(flags *flag.FlagSet, name, usage string) *[]string {
 
 // boots boots the VM, or two of them side by side that must tell exactly the
 // same, and returns how many tests passed.
-func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer, data *bytes.Buffer) (passed int, err error) {
+func boots(ctx context.Context, machine vm.VM, twice bool, out io.Writer, data *bytes.Buffer) (passed int, err error) {
 	var again transcript
 	second := make(chan error, 1)
 	if twice {
-		other := vm
-		if vm.Keep != "" {
-			other.Keep = filepath.Join(vm.Keep, "second")
+		other := machine
+		if machine.Keep != "" {
+			other.Keep = filepath.Join(machine.Keep, "second")
 		}
 		go func() { second <- again.boot(ctx, other, io.Discard, io.Discard) }()
 	}
 	var first transcript
-	err = first.boot(ctx, vm, out, data)
+	err = first.boot(ctx, machine, out, data)
 	if twice {
 		err = errors.Join(err, <-second)
 	}
@@ -196,7 +196,7 @@ func boots(ctx context.Context, vm lab.VM, twice bool, out io.Writer, data *byte
 	case twice && first != again:
 		return 0, errors.New("two VMs with the same contents differ: " + first.difference(again))
 	case first.code != 0:
-		return 0, fmt.Errorf("guest tests failed (exit status %d); kernel %s", first.code, vm.Kernel.Release)
+		return 0, fmt.Errorf("guest tests failed (exit status %d); kernel %s", first.code, machine.Kernel.Release)
 	case first.passed == 0:
 		return 0, errors.New("no guest test ran")
 	}
@@ -210,16 +210,16 @@ type transcript struct {
 	code, passed int
 }
 
-func (t *transcript) boot(ctx context.Context, vm lab.VM, out, data io.Writer) error {
+func (t *transcript) boot(ctx context.Context, machine vm.VM, out, data io.Writer) error {
 	var events strings.Builder
-	res, err := lab.Boot(ctx, vm, func(ev lab.Event) {
+	res, err := vm.Boot(ctx, machine, func(ev vm.Event) {
 		fmt.Fprintf(&events, "%d ms %s %s\n", ev.UptimeMS, ev.Kind, ev.Line)
 		switch ev.Kind {
-		case lab.EventBoot:
+		case vm.EventBoot:
 			fmt.Fprintf(out, "=== kernel %s\n", ev.Line)
-		case lab.EventData:
+		case vm.EventData:
 			fmt.Fprintf(data, "%s\n", ev.Data)
-		case lab.EventOutput:
+		case vm.EventOutput:
 			fmt.Fprintln(out, ev.Line)
 			if strings.HasPrefix(ev.Line, "--- PASS: ") {
 				t.passed++
@@ -246,20 +246,20 @@ func (t transcript) difference(other transcript) string {
 
 // guestTests is the VM that runs the test binary with the arguments. One that
 // builds the modules itself gets none.
-func guestTests(build, line, binary string, builds bool, args []string) (lab.VM, error) {
-	kernel, err := lab.OpenKernel(build, line)
+func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, error) {
+	kernel, err := vm.OpenKernel(build, line)
 	if err != nil {
-		return lab.VM{}, err
+		return vm.VM{}, err
 	}
 	if _, err := os.Stat(binary); err != nil {
-		return lab.VM{}, fmt.Errorf("%w; `go test -c -tags vm -o %s ./tests/vm` makes it", err, binary)
+		return vm.VM{}, fmt.Errorf("%w; `go test -c -tags vm -o %s ./tests/vm` makes it", err, binary)
 	}
 	modules, err := filepath.Glob(filepath.Join(build, "modules", line, "*.ko"))
 	if err != nil {
-		return lab.VM{}, err
+		return vm.VM{}, err
 	}
 	if len(modules) == 0 && !builds {
-		return lab.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
+		return vm.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
 	limit, work := 15*time.Minute, 448 // data integrity tests keep a disk's contents in memory
 	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
@@ -269,21 +269,21 @@ func guestTests(build, line, binary string, builds bool, args []string) (lab.VM,
 	}
 	xfs, err := kernel.Modules("crc32c_generic", "xfs") // ext4 is built in, or XFS as well
 	if err != nil {
-		return lab.VM{}, err
+		return vm.VM{}, err
 	}
 	stock = append(stock, xfs...)
 	libaps, err := libapsTests(kernel)
 	if err != nil {
-		return lab.VM{}, err
+		return vm.VM{}, err
 	}
 	argv := append([]string{guestTest, fmt.Sprint("-test.timeout=", limit-time.Minute)}, args...)
-	return lab.VM{
+	return vm.VM{
 		Kernel:   kernel,
 		Programs: []string{"fio", "kmod", "sh", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair"},
 		Built:    libaps,
 		Stock:    stock,
 		Carry:    modules, // the tests load and unload them
-		Payload: lab.Payload{
+		Payload: vm.Payload{
 			Argv:  argv,
 			Env:   []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"},
 			Files: map[string]string{guestTest: binary},
@@ -301,13 +301,13 @@ const (
 )
 
 // carryFiles adds the files of a directory.
-func carryFiles(vm *lab.VM, dir, guest string) error {
+func carryFiles(machine *vm.VM, dir, guest string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		vm.Payload.Files[path.Join(guest, file.Name())] = filepath.Join(dir, file.Name())
+		machine.Payload.Files[path.Join(guest, file.Name())] = filepath.Join(dir, file.Name())
 	}
 	return nil
 }
@@ -322,21 +322,21 @@ const (
 
 // bootTree makes it a machine with the distribution in a directory, and with the
 // packages.
-func bootTree(vm *lab.VM, dir, packages string) error {
+func bootTree(machine *vm.VM, dir, packages string) error {
 	release, err := os.ReadFile(filepath.Join(dir, "release"))
 	if err != nil {
 		return err
 	}
-	vm.Tree = filepath.Join(dir, "tree.cpio")
-	vm.Kernel.Vmlinuz, vm.Kernel.Release = filepath.Join(dir, "vmlinuz"), strings.TrimSpace(string(release))
-	vm.Programs, vm.Built, vm.Stock, vm.Carry = nil, nil, nil, nil
-	vm.Payload.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "TERM=dumb"}
-	vm.Payload.Argv[1] = fmt.Sprint("-test.timeout=", treeLimit-time.Minute)
-	vm.Limit, vm.Stall, vm.WorkMiB = treeLimit, treeStall, treeWorkMiB
+	machine.Tree = filepath.Join(dir, "tree.cpio")
+	machine.Kernel.Vmlinuz, machine.Kernel.Release = filepath.Join(dir, "vmlinuz"), strings.TrimSpace(string(release))
+	machine.Programs, machine.Built, machine.Stock, machine.Carry = nil, nil, nil, nil
+	machine.Payload.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "TERM=dumb"}
+	machine.Payload.Argv[1] = fmt.Sprint("-test.timeout=", treeLimit-time.Minute)
+	machine.Limit, machine.Stall, machine.WorkMiB = treeLimit, treeStall, treeWorkMiB
 	if modules := filepath.Join(dir, "modules.tar.gz"); exists(modules) {
-		vm.Payload.Files[path.Join(guestPackages, "modules.tar.gz")] = modules
+		machine.Payload.Files[path.Join(guestPackages, "modules.tar.gz")] = modules
 	}
-	return carryFiles(vm, packages, guestPackages)
+	return carryFiles(machine, packages, guestPackages)
 }
 
 func exists(file string) bool {
@@ -346,8 +346,8 @@ func exists(file string) bool {
 
 // libapsTests are libaps' test programs by their paths in the guest; none where
 // they are not built.
-func libapsTests(kernel *lab.Kernel) (map[string]string, error) {
-	names := []string{"ring-test", "cost", "apsping"}
+func libapsTests(kernel *vm.Kernel) (map[string]string, error) {
+	names := []string{"ring-test", "life-test", "stress-test", "cost", "apsping"}
 	files, err := kernel.Libaps(names...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

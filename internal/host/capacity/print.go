@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+
+package capacity
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"isolio/internal/table"
+)
+
+// WriteTable prints the profile: a line for each point, the knee marked.
+func (p *Profile) WriteTable(w io.Writer) error {
+	name := p.Disk.Name
+	if p.Disk.Model != "" {
+		name += " (" + p.Disk.Model + ")"
+	}
+	fmt.Fprintf(w, "%s, %s, measured %s under %s in %.0f s\n\n", name, p.Disk.Identity, p.MeasuredAt.Format("2006-01-02 15:04 MST"), p.Scheduler, p.TookS)
+	columns := []table.Column{
+		{Head: "load"}, {Head: "depth", Right: true}, {Head: "IOPS", Right: true}, {Head: "MiB/s", Right: true},
+		{Head: "mean us", Right: true}, {Head: "p99 us", Right: true}, {Head: "p99.9 us", Right: true}, {Head: "runs apart", Right: true}, {Head: ""},
+	}
+	var rows [][]string
+	for _, l := range p.Loads {
+		for i, at := range l.Points {
+			label, word := l.Name, ""
+			if i > 0 {
+				label = ""
+			}
+			if at.Depth == l.KneeDepth {
+				word = "knee"
+			}
+			lat := at.Read
+			if lat == nil || at.Write != nil && at.Write.P99 > lat.P99 { // of both, the slower
+				lat = at.Write
+			}
+			if lat == nil {
+				lat = &Latency{}
+			}
+			rows = append(rows, []string{
+				label, fmt.Sprint(at.Depth), fmt.Sprintf("%.0f", at.IOPS), fmt.Sprintf("%.1f", at.BytesPS/(1<<20)),
+				fmt.Sprintf("%.0f", lat.Mean), fmt.Sprintf("%.0f", lat.P99), fmt.Sprintf("%.0f", lat.P999), fmt.Sprintf("%.1f %%", at.DifferPct), word,
+			})
+		}
+	}
+	if err := table.Write(w, columns, rows); err != nil {
+		return err
+	}
+	notes := slices.Clone(p.Notes)
+	for _, l := range p.Loads {
+		for _, at := range l.Points {
+			if at.Why != "" {
+				notes = append(notes, fmt.Sprintf("%s, depth %d: two runs are %.0f %% apart: %s", l.Name, at.Depth, at.DifferPct, at.Why))
+			}
+		}
+	}
+	if len(notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, n := range notes {
+		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

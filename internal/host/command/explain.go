@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+
+package command
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/cli"
+	"isolio/internal/failure"
+	"isolio/internal/host/status"
+)
+
+func newExplainCommand() *cobra.Command {
+	var o status.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain TARGET",
+		Short: "Show why a container, unit, pod or cgroup has its weight",
+		Long: `Show the chain from what was asked to what came of it: who asked for a weight, in
+which words and on which scale; which rule decided; what io.kyber.weight holds, and
+whether the daemon or another program wrote it; on which disks it acts; what share the
+target is entitled to and gets; and what limits it.
+
+Each reason has a code that stays the same from version to version. --json has them
+as .reasons[].code, and what 'isolio status' tells of the target as .status.`,
+		Example: `  isolio explain web
+  isolio explain nginx.service --device nvme0n1
+  isolio explain web --json | jq -r '.reasons[].code'`,
+		Args:              cli.Exactly(1),
+		ValidArgsFunction: completeTargets(&o.Root),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.Interval < 0 {
+				return failure.Usagef("--interval: %s is negative; allowed: 0 and more", o.Interval)
+			}
+			if o.Device == "" && cmd.Flags().Changed("device") {
+				return failure.Usagef("--device: is empty; leave it out for all disks")
+			}
+			if args[0] == "" {
+				return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", args[0])
+			}
+			if o.Root, err = cli.RootDir(o.Root); err != nil {
+				return err
+			}
+			o.Only = args[0]
+			why, err := status.Explain(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return why.WriteJSON(cmd.OutOrStdout())
+			}
+			return why.WriteTable(cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print one JSON document instead of a table")
+	flags.StringVar(&o.Device, "device", "", "only what is about the disk `DEV`")
+	flags.DurationVar(&o.Interval, "interval", time.Second, "how long to watch which cgroups are active; 0 for not at all")
+	cli.RootFlag(cmd, &o.Root)
+	_ = cmd.RegisterFlagCompletionFunc("device", completeDisks(&o.Root)) // the flag is there
+	return cmd
+}

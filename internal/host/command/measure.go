@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/cli"
+	"isolio/internal/failure"
+	"isolio/internal/host/block"
+	"isolio/internal/host/capacity"
+	"isolio/internal/host/lock"
+	"isolio/internal/host/survey"
+	"isolio/internal/plan"
+)
+
+// measureFlags are the flags of `isolio measure`.
+type measureFlags struct {
+	options              survey.Options
+	asJSON, dryRun, show bool
+}
+
+func newMeasureCommand() *cobra.Command {
+	var f measureFlags
+	cmd := &cobra.Command{
+		Use:   "measure DEV",
+		Short: "Measure what a disk can do for long, and keep it as its profile",
+		Long: `Measure what a disk can do for long: random and sequential requests of several
+sizes at growing depth, each until its rate is steady, and all of it twice. What a
+cache or erased blocks answer first is told from what lasts. The knee of a load is
+the depth from which on more requests only wait longer.
+
+Nothing is written to the disk without --allow-writes, which overwrites it and is
+refused for a disk that anything uses. Reads are sent to a disk that is in use as
+well, and the profile says how much others moved meanwhile.
+
+The profile is kept in /var/lib/isolio/profiles by the disk's own number, so that
+it is found again whatever the disk is called; 'isolio sla plan' promises no more
+than it has. It is about the disk as its scheduler lets it be: --scheduler none
+measures the disk alone.`,
+		Example: `  isolio measure nvme0n1 --scheduler none
+  isolio measure nvme0n1 --show
+  isolio measure sdb --allow-writes --time 5s
+  isolio measure sdb --loads randread-4k,read-128k --dry-run`,
+		Args:              cli.Exactly(1),
+		ValidArgsFunction: f.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.options.Device = args[0]
+			return f.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.options.AllowWrites, "allow-writes", false, "measure writes as well: everything on the disk is lost")
+	flags.StringSliceVar(&f.options.Loads, "loads", nil, "measure only these (`LIST`: a,b,c): "+strings.Join(survey.Names(), ", "))
+	flags.IntSliceVar(&f.options.Depths, "depths", nil, "measure at these numbers of requests outstanding (`LIST`: 1,8,64)")
+	flags.DurationVar(&f.options.Time, "time", time.Second, "how long a rate must be steady; one that is not has ten times as long, and 10 s at least")
+	flags.StringVar(&f.options.Scheduler, "scheduler", "", "give the disk the scheduler `NAME` meanwhile")
+	flags.BoolVar(&f.show, "show", false, "measure nothing, and show the profile that is kept")
+	flags.BoolVar(&f.asJSON, "json", false, "print the profile as JSON, not as a table")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done; send no request")
+	cli.RootFlag(cmd, &f.options.Root)
+	_ = cmd.RegisterFlagCompletionFunc("loads", cobra.FixedCompletions(survey.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func (f *measureFlags) run(cmd *cobra.Command) (err error) {
+	if f.options.Root, err = cli.RootDir(f.options.Root); err != nil {
+		return err
+	}
+	if f.show {
+		for _, other := range []string{"allow-writes", "loads", "depths", "time", "scheduler", "dry-run"} {
+			if cmd.Flags().Changed(other) {
+				return failure.Usagef("--show: measures nothing; leave out --%s", other)
+			}
+		}
+		return f.showKept(cmd)
+	}
+	if f.dryRun && f.asJSON {
+		return failure.Usagef("--dry-run: prints what would be done, and --json a profile; leave one out")
+	}
+	f.options.Version = cli.Version
+	s, err := survey.Decide(f.options)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return s.Describe(cmd.OutOrStdout())
+	}
+	ctx := cmd.Context()
+	if len(s.Steps) > 0 {
+		release, err := lock.Take(ctx, f.options.Root, lock.Disks, lockWait)
+		if err != nil {
+			return fmt.Errorf("device %s: %w: another isolio changes a disk's scheduler", f.options.Device, err)
+		}
+		defer release()
+	}
+	// A terminal that goes away must not leave the disk with another scheduler.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	p, err := s.Run(ctx, func(line string) { fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", line) })
+	if err != nil {
+		return err
+	}
+	keep, err := p.Keep(block.System{Root: f.options.Root})
+	if err != nil {
+		return err
+	}
+	// Minutes of measuring are shown even where they cannot be kept.
+	return errors.Join(f.print(cmd.OutOrStdout(), p), plan.On(plan.OS{}).Apply([]plan.Step{keep}))
+}
+
+func (f *measureFlags) showKept(cmd *cobra.Command) error {
+	sys := block.System{Root: f.options.Root}
+	d, err := sys.Find(f.options.Device)
+	if err != nil {
+		return err
+	}
+	p, err := capacity.Read(sys, d)
+	if err != nil {
+		return err
+	}
+	return f.print(cmd.OutOrStdout(), p)
+}
+
+func (f *measureFlags) print(w io.Writer, p *capacity.Profile) error {
+	if !f.asJSON {
+		return p.WriteTable(w)
+	}
+	text, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// complete lets a shell complete the disk.
+func (f *measureFlags) complete(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completeDisks(&f.options.Root)(cmd, args, begin)
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+
+	"isolio/internal/host/cgroup"
+	"isolio/internal/plan"
+)
+
+// logged has the daemon's log in a buffer.
+func (h *host) logged() *bytes.Buffer {
+	var log bytes.Buffer
+	h.Log = slog.New(slog.NewTextHandler(&log, nil))
+	return &log
+}
+
+// What is wrong with one cgroup or one container costs that one only.
+func TestOneFaultCostsOneCgroup(t *testing.T) {
+	h := newHost(t, "")
+	log := h.logged()
+	h.group("system.slice/bad.service", 300)
+	h.put("sys/fs/cgroup/system.slice/bad.service/io.weight", "no weight at all\n")
+	h.group("system.slice/worse.service", 300)
+	file := filepath.Join(h.Root, "sys/fs/cgroup/system.slice/worse.service/io.kyber.weight")
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(h.Root, "var/lib/docker/containers/"+strings.Repeat("3", 64)+"/config.v2.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := h.Once(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "2 of 9 cgroups keep the weights that they have; the first: system.slice/bad.service: ") {
+			t.Errorf("Once = %v", err)
+		}
+		if got := h.weights(everybody...); got != "200 100 250 100" {
+			t.Errorf("weights %s", got)
+		}
+	}
+	for _, once := range []string{"bad.service", "worse.service", "config.v2.json"} {
+		if nr := strings.Count(log.String(), "of="+filepath.Join("system.slice", once)) + strings.Count(log.String(), once+" warning="); nr != 1 {
+			t.Errorf("%s is logged %d times in\n%s", once, nr, log)
+		}
+	}
+	h.put("sys/fs/cgroup/system.slice/bad.service/io.weight", "default 300\n")
+	if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte("default 100\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if h.once(); h.weights("system.slice/bad.service", "system.slice/worse.service") != "300 300" || len(h.with(cannotRead)) != 0 {
+		t.Errorf("mended: weights %s, told %v", h.weights("system.slice/bad.service", "system.slice/worse.service"), h.told)
+	}
+}
+
+// full is a machine that takes no weight.
+type full struct{ plan.OS }
+
+func (full) Write(string, string) error { return syscall.ENOSPC }
+
+// A weight that the kernel refuses is an error of `isolio daemon --once`.
+func TestOnceTellsOfAWeightThatWasNotWritten(t *testing.T) {
+	h := newHost(t, "")
+	h.kernel = full{}
+	nr, err := h.Once(context.Background())
+	if nr != 0 || err == nil || !strings.Contains(err.Error(), "2 of 6 cgroups keep the weights that they have") {
+		t.Errorf("Once = %d, %v", nr, err)
+	}
+	if now := h.health.now(); now.writeErrors != 2 || now.writes != 0 || now.problems == 0 {
+		t.Errorf("health %+v", now)
+	}
+}
+
+// A file of an engine that cannot be parsed takes no weight away.
+func TestAHalfWrittenFileTakesNoWeight(t *testing.T) {
+	h := newHost(t, "[[rule]]\nname = \"db\"\nweight = 700\n")
+	id := strings.Repeat("3", 64)
+	scope := "machine.slice/libpod-" + id + ".scope"
+	const list = "var/lib/containers/storage/overlay-containers/containers.json"
+	h.group(scope, 405) // --blkio-weight 50
+	h.put(list, `[{"id":"`+id+`","names":["db"]}]`)
+	h.put("var/lib/containers/storage/overlay-containers/"+id+"/userdata/config.json", `{}`)
+	if h.once(); h.weights(scope) != "700" {
+		t.Fatalf("weight %s", h.weights(scope))
+	}
+	h.put(list, `[{"id":"`+id)
+	if h.once(); h.weights(scope) != "700" {
+		t.Errorf("weight %s with half a file", h.weights(scope))
+	}
+	// A daemon that starts just now knows nothing, and changes nothing.
+	next := &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every, Log: h.Log}
+	if err := next.Open(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.Once(context.Background()); err != nil || h.weights(scope) != "700" {
+		t.Errorf("weight %s of a daemon that never read the file, %v", h.weights(scope), err)
+	}
+	h.put(list, `[]`)
+	if _, err := next.Once(context.Background()); err != nil || h.weights(scope) != "50" {
+		t.Errorf("weight %s of one without a name, %v", h.weights(scope), err)
+	}
+}
+
+// A tenant's cgroup with the name of a neighbour's container takes nothing from it.
+func TestANestedCgroupTakesNoWeight(t *testing.T) {
+	h := newHost(t, "[[rule]]\nname = \"batch\"\nweight = 800\n")
+	h.once()
+	inner := "docker/" + idA + "/docker-" + idB + ".scope" // before docker/idB in the tree
+	h.group(inner, 100)
+	if h.once(); h.weights("docker/"+idB, inner) != "800 100" {
+		t.Errorf("weights %s", h.weights("docker/"+idB, inner))
+	}
+}
+
+// The owner of a cgroup's directory can write its attributes, and so cannot have an
+// old weight taken for an operator's.
+func TestMarksCannotBeForged(t *testing.T) {
+	h := newHost(t, "")
+	const unit = "system.slice/backup.service"
+	h.put("sys/fs/cgroup/"+unit+"/io.weight", "default 800\n")
+	h.once()
+	dir := h.tree.Path(unit)
+	if err := unix.Setxattr(dir, "user.isolio.weight", []byte(`{"default":{"weight":20,"before":1}}`), 0); errors.Is(err, unix.ENOTSUP) {
+		t.Log("the temporary directory has no attributes: files beside the weight are tried only")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	h.put("sys/fs/cgroup/"+unit+"/mark.json", `{"default":{"weight":20,"before":1}}`)
+	h.put("sys/fs/cgroup/"+unit+"/io.weight", "default 20\n")
+	if h.once(); h.weights(unit) != "20" {
+		t.Errorf("weight %s, want what was asked for last", h.weights(unit))
+	}
+}
+
+// A place for marks that is full or missing keeps no cgroup from a weight.
+func TestWithoutAPlaceForMarks(t *testing.T) {
+	h := newHost(t, "")
+	log := h.logged()
+	h.put("run/isolio", "a file")
+	if nr := h.once(); nr != 2 || h.weights(everybody...) != "200 100 250 100" {
+		t.Errorf("%d written: %s", nr, h.weights(everybody...))
+	}
+	if nr := h.once(); nr != 0 || strings.Count(log.String(), "known to this process only") != 1 {
+		t.Errorf("%d written again; log\n%s", nr, log)
+	}
+}
+
+// A tenant that makes cgroups without end does not use up memory and watches.
+func TestCgroupsOfATenantAreLimited(t *testing.T) {
+	h := newHost(t, "")
+	log := h.logged()
+	for i := range mostInside + 5 {
+		if err := os.MkdirAll(h.tree.Path("docker/"+idA, fmt.Sprintf("c%04d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.once(); h.weights(everybody...) != "200 100 250 100" || len(h.groups) != mostInside+6 {
+		t.Errorf("%d cgroups, weights %s", len(h.groups), h.weights(everybody...))
+	}
+	if !strings.Contains(log.String(), "has 1005 cgroups inside: 5 keep the weights that they have") {
+		t.Errorf("log\n%s", log)
+	}
+}
+
+// A path that is longer than the kernel takes stops no other cgroup.
+func TestADeepTree(t *testing.T) {
+	h := newHost(t, "")
+	at, err := unix.Open(h.tree.Path("docker/"+idA), unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("d", 200)
+	for range 30 {
+		err := unix.Mkdirat(at, name, 0o755)
+		next, openErr := unix.Openat(at, name, unix.O_DIRECTORY, 0)
+		if err = errors.Join(err, openErr, unix.Close(at)); err != nil {
+			t.Fatal(err)
+		}
+		at = next
+	}
+	unix.Close(at)
+	if _, err := os.Stat(h.tree.Path("docker/"+idA, strings.Repeat(name+"/", 30))); !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Fatalf("the path is not too long: %v", err)
+	}
+	if _, err := h.Once(context.Background()); err != nil || h.weights(everybody...) != "200 100 250 100" {
+		t.Errorf("%v: weights %s", err, h.weights(everybody...))
+	}
+}
+
+// Without an inotify instance the daemon looks from time to time.
+func TestRunWithoutInotify(t *testing.T) {
+	newWatcher = func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE }
+	defer func() { newWatcher = fsnotify.NewWatcher }()
+	h := newHost(t, "")
+	h.Every = 100 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	eventually(t, "weights of the cgroups that are there", func() bool { return h.weights(everybody...) == "200 100 250 100" })
+	h.group("system.slice/new.service", 600)
+	eventually(t, "the weight of a new unit", func() bool { return h.weights("system.slice/new.service") == "600" })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// One daemon keeps the weights of a machine.
+func TestLock(t *testing.T) {
+	h := newHost(t, "")
+	unlock, err := h.lock(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "another isolio daemon runs") {
+		t.Errorf("a second daemon: %v", err)
+	}
+	unlock()
+	unlock, err = h.lock(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+// scrape answers a scrape of a machine whose cgroups have done something.
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	if recorder.Code != http.StatusOK {
+		t.Errorf("status %d:\n%s", recorder.Code, recorder.Body)
+	}
+	return recorder.Body.String()
+}
+
+// Names that are no UTF-8, look the same, or act on a terminal cost no other name
+// its metrics; nor does a cgroup whose counters make no sense.
+func TestMetricsOfHostileNames(t *testing.T) {
+	h := newHost(t, "")
+	const stat = "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 throttled_usec=0 weight=200 share_ppm=0\n"
+	for _, name := range []string{"docker/" + idA, "lxc/\xff", `lxc/\xff`, "lxc/\x1b]0;x\a", "lxc/\"},\n", "lxc/" + strings.Repeat("n", 200)} {
+		h.put("sys/fs/cgroup/"+name+"/io.kyber.stat", stat)
+	}
+	h.put("sys/fs/cgroup/lxc/broken/io.kyber.stat", "8:0 rbytes=many\n")
+	h.put("sys/fs/cgroup/lxc/torn/io.kyber.stat", stat)
+	h.put("sys/fs/cgroup/lxc/torn/io.kyber.latency", "8:0 nothing=1\n")
+	m := NewMetrics(h.Root, h.tree, h.finder)
+	got := scrape(t, m)
+	for _, want := range []string{
+		`isolio_weight{cgroup="/docker/` + idA + `",container="web",device="sda"} 200`,
+		`isolio_weight{cgroup="/lxc/\\xff",container="",device="sda"} 200`,
+		`isolio_weight{cgroup="/lxc/\\x1b]0;x\\x07",container="",device="sda"} 200`,
+		`isolio_weight{cgroup="/lxc/torn",container="",device="sda"} 200`,
+		"isolio_metrics_skipped 3", // broken, torn's histogram, and one of two that look the same
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// Two servers that scrape see the same counters, and a third cannot have the
+// kernel read more often.
+func TestScrapersDoNotSpoilEachOther(t *testing.T) {
+	h := newHost(t, "")
+	file := "sys/fs/cgroup/docker/" + idA + "/io.kyber.stat"
+	h.put(file, "8:0 rbytes=1000 wbytes=0 rios=1 wios=0 throttled_usec=0 weight=200 share_ppm=0\n")
+	m := NewMetrics(h.Root, h.tree, h.finder)
+	first := scrape(t, m)
+	h.put(file, "8:0 rbytes=5000 wbytes=0 rios=2 wios=0 throttled_usec=0 weight=200 share_ppm=0\n")
+	line := func(text string) (served string) {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "isolio_served_total{") || strings.HasPrefix(line, "isolio_bytes_total{") {
+				served += line[strings.LastIndex(line, " "):]
+			}
+		}
+		return strings.Join(strings.Fields(served), " ")
+	}
+	if again := scrape(t, m); line(again) != line(first) || line(first) != "1000 0" {
+		t.Errorf("at once: %q, then %q", line(first), line(again))
+	}
+	m.at = m.at.Add(-leastInterval)
+	a, b := scrape(t, m), scrape(t, m)
+	if line(a) != line(b) || line(a) != "5000 4000" {
+		t.Errorf("%q and %q, want both 5000 4000", line(a), line(b))
+	}
+	// A unit that was started again counts from 0, and has not read 2^64 bytes.
+	h.put(file, "8:0 rbytes=100 wbytes=0 rios=20 wios=0 throttled_usec=0 weight=200 share_ppm=0\n")
+	m.at = m.at.Add(-leastInterval)
+	if got := line(scrape(t, m)); got != "5100 4100" {
+		t.Errorf("after a restart %q, want 5100 4100", got)
+	}
+}
+
+// A server of metrics that ended is started again.
+func TestMetricsComeBack(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	h := newHost(t, "metrics = \""+address+"\"\n")
+	h.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	defer h.stopServing()
+	h.serve(context.Background())
+	if h.server == nil {
+		t.Skipf("another program took %s", address)
+	}
+	first := h.server
+	first.server.Close()
+	<-first.ended
+	h.serve(context.Background())
+	if h.server == nil || h.server == first {
+		t.Fatalf("the server is %v", h.server)
+	}
+	response, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if first.server.WriteTimeout == 0 || first.server.IdleTimeout == 0 || first.server.ReadTimeout == 0 {
+		t.Error("a client that does nothing keeps its connection")
+	}
+}
+
+// The tree's own root is the one directory that must be there.
+func TestNoTree(t *testing.T) {
+	h := newHost(t, "")
+	h.tree = cgroup.Tree{Root: filepath.Join(h.Root, "absent")}
+	if _, err := h.Once(context.Background()); err == nil {
+		t.Error("no error without a tree")
+	}
+}
+
+// Marks of cgroups that are gone are removed, also those of a daemon before.
+func TestMarksGoWithTheirCgroups(t *testing.T) {
+	h := newHost(t, "")
+	marks := func() int {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(h.Root, "run/isolio/marks/*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	h.put("run/isolio/marks/1.json", `{"cgroup":"of/a/daemon/before"}`)
+	if h.once(); marks() != 3 {
+		t.Errorf("%d marks, want those of two containers and a unit", marks())
+	}
+	if err := os.RemoveAll(h.tree.Path(everybody[0])); err != nil {
+		t.Fatal(err)
+	}
+	if h.once(); marks() != 2 {
+		t.Errorf("%d marks after a container went, want 2", marks())
+	}
+}
+
+// A thousand containers with labels that no rule names, and their metrics, fit in
+// the memory that the unit gives, several times over.
+func TestAThousandContainers(t *testing.T) {
+	h := newHost(t, "")
+	label := strings.Repeat("x", 10<<10)
+	for i := range 1000 {
+		group := h.container(i)
+		id := filepath.Base(group)
+		h.put("var/lib/docker/containers/"+id+"/config.v2.json", `{"ID":"`+id+`","Name":"/c`+id[:4]+`","Config":{"Labels":{"note":"`+label+`"}}}`)
+	}
+	h.once()
+	m := NewMetrics(h.Root, h.tree, h.finder)
+	if text := scrape(t, m); strings.Count(text, "\nisolio_weight{") != 1000 {
+		t.Errorf("metrics of %d containers", strings.Count(text, "\nisolio_weight{"))
+	}
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	if memory.HeapAlloc > 24<<20 {
+		t.Errorf("%d KB are kept", memory.HeapAlloc>>10)
+	}
+	t.Logf("%d KB are kept", memory.HeapAlloc>>10)
+	runtime.KeepAlive(m)
+	runtime.KeepAlive(h)
+}

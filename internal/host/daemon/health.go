@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+
+package daemon
+
+import (
+	"sync"
+	"time"
+)
+
+// health is what the daemon tells of itself. It is written by the daemon and read
+// by scrapes.
+type health struct {
+	mu sync.Mutex
+	healthNow
+}
+
+// healthNow is health at one moment.
+type healthNow struct {
+	passes, writes, writeErrors           uint64
+	groups, containers, problems, refused int
+	lastPass, lastReload                  time.Time
+	reloadOK, hearing                     bool
+}
+
+func (h *health) now() healthNow {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.healthNow
+}
+
+func (h *health) wrote() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.writes++
+}
+
+func (h *health) wroteNot() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.writeErrors++
+}
+
+// looked is the end of a look that was a success.
+func (h *health) looked(groups, containers, problems, refused int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.passes++
+	h.groups, h.containers, h.problems, h.refused, h.lastPass = groups, containers, problems, refused, time.Now()
+}
+
+func (h *health) hears(pods bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hearing = pods
+}
+
+func (h *health) reloaded(ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reloadOK = ok; ok {
+		h.lastReload = time.Now()
+	}
+}

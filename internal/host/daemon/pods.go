@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"isolio/internal/host/container"
+	"isolio/internal/host/nri"
+	"isolio/internal/host/rule"
+)
+
+// pods are what a runtime tells of them.
+type pods struct {
+	source *nri.Source
+	stop   func()
+	// socket is what the rules say of it.
+	socket string
+	// silent is true while the runtime does not tell, and connected while it does; at
+	// the beginning neither.
+	silent, connected bool
+}
+
+// hear listens to the runtime that the rules name, or to none.
+func (d *Daemon) hear(ctx context.Context) {
+	socket := d.config.NRI
+	if d.NoNRI {
+		socket = rule.NoNRI
+	}
+	if d.pods.source != nil && d.pods.socket == socket {
+		d.pods.source.Keep(d.config.Keeps)
+		return
+	}
+	d.deaf()
+	if socket == rule.NoNRI {
+		// What a runtime told an earlier daemon must not hold for ever.
+		d.finder.Tell(nil)
+		if err := os.Remove(filepath.Join("/", d.Root, container.ReportFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.fail(noPods, container.ReportFile, err)
+		}
+		return
+	}
+	at := socket
+	if at == "" {
+		at = nri.Socket
+	}
+	listening, stop := context.WithCancel(ctx)
+	source := nri.New(d.Root, at, d.config.Keeps)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		source.Run(listening)
+	}()
+	d.pods = pods{source: source, socket: socket, stop: func() { stop(); <-ended }}
+}
+
+// deaf listens to no runtime any more. What it told holds.
+func (d *Daemon) deaf() {
+	if d.pods.source != nil {
+		d.pods.stop()
+	}
+	d.pods = pods{}
+	d.settle(noPods, nil)
+	d.health.hears(false)
+}
+
+// podsChanged is ready when the runtime told something.
+func (d *Daemon) podsChanged() <-chan struct{} {
+	if d.pods.source == nil {
+		return nil
+	}
+	return d.pods.source.Changed()
+}
+
+// takeReport has what the runtime told count from the next look on.
+func (d *Daemon) takeReport(ctx context.Context) {
+	report, err := d.pods.source.Report()
+	d.health.hears(err == nil)
+	// Without a runtime that was there before, or that the rules name, files are all
+	// that there is to be.
+	quiet := report == nil && d.pods.socket == ""
+	faults := map[string]string{}
+	switch {
+	case err == nil && !d.pods.connected:
+		d.Log.InfoContext(ctx, "nri", "socket", d.pods.source.Socket, "runtime", report.Engine, "pods", len(report.Pods))
+	case err != nil && quiet && !d.pods.silent:
+		d.Log.InfoContext(ctx, "nri", "socket", d.pods.source.Socket, "state", err.Error()+"; pods are known from the runtime's files")
+	case err != nil && !quiet:
+		faults[d.pods.source.Socket] = err.Error() + "; what is known of pods holds, and the runtime's files tell of new ones"
+	}
+	d.pods.connected, d.pods.silent = err == nil, err != nil
+	if report != nil {
+		d.finder.Tell(report)
+		if err := report.Write(d.Root); err != nil {
+			faults[container.ReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; the other commands do not know of pods' annotations"
+		}
+	}
+	d.settle(noPods, faults)
+}

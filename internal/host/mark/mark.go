@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+
+// Package mark remembers which weights the daemon wrote. It tells them from
+// those that an operator wrote, also after the daemon was killed.
+package mark
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/weight"
+)
+
+// Mark is what the daemon last wrote to a cgroup's io.kyber.weight, and what
+// stood there before, by disk. A value that is neither was written by another program.
+type Mark map[string]Written
+
+// Written is one weight.
+type Written struct {
+	Weight weight.Value `json:"weight"` // 0: taken back
+	Before weight.Value `json:"before"` // 0: there was none
+}
+
+// Store is where marks are: a file for each cgroup, in a directory that only root
+// can write. The owner of a cgroup can write its extended attributes, so a mark is
+// not kept there. The kernel gives a cgroup's number to no other one until the
+// next boot, and that empties the directory.
+type Store struct {
+	dir  string
+	tree cgroup.Tree
+
+	mu sync.Mutex
+	// memory has the marks that could not be written.
+	memory map[string]Mark
+	// read has those that were read, as long as their files are the same. Each is
+	// replaced by another file, so its number changes.
+	read map[string]known
+}
+
+// known is a mark that was read from a file.
+type known struct {
+	inode    uint64
+	modified syscall.Timespec
+	mark     Mark
+}
+
+// Open is the store of the machine below root, "" for /.
+func Open(root string, tree cgroup.Tree) *Store {
+	return &Store{dir: filepath.Join("/", root, "run/isolio/marks"), tree: tree, memory: map[string]Mark{}, read: map[string]known{}}
+}
+
+// file is what is kept of a cgroup.
+type file struct {
+	Cgroup  string `json:"cgroup"`
+	Weights Mark   `json:"weights"`
+}
+
+// path is the file of a cgroup.
+func (s *Store) path(group string) (string, error) {
+	number, err := s.number(group)
+	return filepath.Join(s.dir, number+".json"), err
+}
+
+func (s *Store) number(group string) (string, error) {
+	var stat syscall.Stat_t
+	if err := syscall.Stat(s.tree.Path(group), &stat); err != nil {
+		return "", &fs.PathError{Op: "stat", Path: s.tree.Path(group), Err: err}
+	}
+	return strconv.FormatUint(stat.Ino, 10), nil
+}
+
+// Get is a cgroup's mark, nil for none.
+func (s *Store) Get(group string) Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if mark, ok := s.memory[group]; ok {
+		return maps.Clone(mark)
+	}
+	name, err := s.path(group)
+	if err != nil {
+		return nil // it is gone, and its mark with it
+	}
+	var stat syscall.Stat_t
+	if syscall.Stat(name, &stat) != nil {
+		delete(s.read, group)
+		return nil
+	}
+	if k := s.read[group]; k.inode == stat.Ino && k.modified == stat.Mtim {
+		return maps.Clone(k.mark)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	var found file
+	if json.Unmarshal(text, &found) != nil || found.Cgroup != group {
+		return nil // of a file system that gives a number twice
+	}
+	s.read[group] = known{stat.Ino, stat.Mtim, maps.Clone(found.Weights)}
+	return found.Weights
+}
+
+// Set keeps a mark, before what it tells of is done. With an error, it is kept for
+// as long as this process runs.
+func (s *Store) Set(group string, to Mark) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, err := s.path(group)
+	if err != nil {
+		return err
+	}
+	if len(to) == 0 {
+		delete(s.memory, group)
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := s.write(name, file{group, to}); err != nil {
+		s.memory[group] = maps.Clone(to)
+		return fmt.Errorf("%w; the weights that it writes are known to this process only", err)
+	}
+	delete(s.memory, group)
+	return nil
+}
+
+// write replaces a file at once. It need not outlast the machine, so it is not
+// written to a disk.
+func (s *Store) write(name string, what file) error {
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(what); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	half := strings.TrimSuffix(name, ".json") + ".new"
+	if err := os.WriteFile(half, text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	// Any user may read them, whatever the daemon's umask: `isolio explain` does.
+	if err := errors.Join(os.Chmod(s.dir, 0o755), os.Chmod(half, 0o644)); err != nil {
+		return err
+	}
+	return os.Rename(half, name)
+}
+
+// Sweep removes the marks of all but these cgroups: the others are gone.
+func (s *Store) Sweep(groups []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && len(s.memory) == 0 {
+		return // there are none
+	}
+	there, numbers := map[string]bool{}, map[string]bool{}
+	for _, group := range groups {
+		there[group] = true
+		if number, err := s.number(group); err == nil {
+			numbers[number+".json"] = true
+		}
+	}
+	maps.DeleteFunc(s.memory, func(group string, _ Mark) bool { return !there[group] })
+	maps.DeleteFunc(s.read, func(group string, _ known) bool { return !there[group] })
+	for _, entry := range entries {
+		if !numbers[entry.Name()] {
+			_ = os.Remove(filepath.Join(s.dir, entry.Name())) // the next sweep tries again
+		}
+	}
+}

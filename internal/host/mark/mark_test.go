@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+
+package mark
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"syscall"
+	"testing"
+
+	"isolio/internal/host/cgroup"
+)
+
+func machine(t *testing.T, groups ...string) (root string, tree cgroup.Tree) {
+	t.Helper()
+	root = t.TempDir()
+	tree = cgroup.Tree{Root: filepath.Join(root, "sys/fs/cgroup")}
+	for _, group := range groups {
+		if err := os.MkdirAll(tree.Path(group), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root, tree
+}
+
+// A mark outlives the process, and goes with its cgroup.
+func TestStore(t *testing.T) {
+	root, tree := machine(t, "a", "b")
+	defer syscall.Umask(syscall.Umask(0o077))
+	s := Open(root, tree)
+	want := Mark{"default": {Weight: 700, Before: 100}}
+	for _, group := range []string{"a", "b"} {
+		if err := s.Set(group, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(filepath.Join(root, "run/isolio/marks"))
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v: not everybody may read marks", info, err)
+	}
+	again := Open(root, tree)
+	if got := again.Get("a"); !reflect.DeepEqual(got, want) {
+		t.Errorf("Get = %v, want %v", got, want)
+	}
+	if err := again.Set("b", nil); err != nil || again.Get("b") != nil {
+		t.Errorf("taken back: %v, %v", again.Get("b"), err)
+	}
+	if err := os.Remove(tree.Path("a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Get("a"); got != nil {
+		t.Errorf("of a cgroup that is gone: %v", got)
+	}
+	again.Sweep([]string{"b"})
+	if left, err := os.ReadDir(filepath.Join(root, "run/isolio/marks")); err != nil || len(left) != 0 {
+		t.Errorf("left after the sweep: %v, %v", left, err)
+	}
+}
+
+// Without a place to write, a mark holds for the process.
+func TestStoreWithoutAPlace(t *testing.T) {
+	root, tree := machine(t, "a")
+	if err := os.WriteFile(filepath.Join(root, "run"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := Open(root, tree)
+	want := Mark{"default": {Weight: 700, Before: 100}}
+	if err := s.Set("a", want); err == nil {
+		t.Error("no error")
+	}
+	if got := s.Get("a"); !reflect.DeepEqual(got, want) {
+		t.Errorf("Get = %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+
+// Package ruling decides which weight a cgroup is to have in io.kyber.weight, and
+// on what grounds. It is the one source of truth: the daemon writes what it says,
+// and status, weight and explain show it.
+package ruling
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"isolio/internal/host/block"
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/container"
+	"isolio/internal/host/meter"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/share"
+	"isolio/internal/host/weight"
+)
+
+// EveryDisk is the key of the weight on all disks that have none of their own;
+// others are "MAJ:MIN".
+const EveryDisk = "default"
+
+// Want is a weight that a cgroup is to have, and who decided it.
+type Want struct {
+	Weight weight.Value `json:"weight"`
+	By     weight.By    `json:"by"`
+	// Rule is the rule's number in the file, from 1; 0 for none.
+	Rule int    `json:"rule,omitempty"`
+	Why  string `json:"why"`
+	// Limit is the most that could be had where more was asked for, 0 if that is not so.
+	Limit int `json:"limit,omitempty"`
+}
+
+// Decided reports whether a rule or a pod decided, and not what a runtime or systemd
+// was asked for.
+func (w Want) Decided() bool {
+	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.Limit != 0
+}
+
+// Source is what decided, for a reader.
+func (w Want) Source() string {
+	if w.Rule != 0 {
+		return w.Why + " of " + rule.File
+	}
+	return w.Why
+}
+
+// MostOfAPod is the most that a pod may ask for in an annotation where no rule says
+// another: its author need not be the machine's owner.
+const MostOfAPod = 1000
+
+// Machine is what is known of the machine besides its cgroups.
+type Machine struct {
+	rules []rule.Rule
+	// disks are those that have the scheduler, by name: "MAJ:MIN".
+	disks map[string]string
+	// containers are by the cgroup that competes for them; pods by theirs.
+	containers, pods map[string]container.Container
+}
+
+// New is a machine with these rules, disks that have the scheduler, by name, and
+// containers.
+func New(rules []rule.Rule, disks map[string]string, all []container.Container) *Machine {
+	m := &Machine{rules: rules, disks: disks, containers: map[string]container.Container{}, pods: map[string]container.Container{}}
+	for _, c := range all {
+		m.containers[c.Cgroup] = c
+		// The pod's own container stands for the pod: its annotations are the pod's.
+		if group := c.PodGroup(); group != "" && (c.Sandbox || m.pods[group].Pod == "") {
+			m.pods[group] = c
+		}
+	}
+	return m
+}
+
+// Unsure reports whether too little is known of a cgroup's container to decide:
+// then the weight that it has stays.
+func (m *Machine) Unsure(group string) bool {
+	return m.containers[group].Unsure || m.pods[group].Unsure
+}
+
+// Name is the name of the container whose cgroup it is, "" for none.
+func (m *Machine) Name(group string) string {
+	if c, ok := m.containers[group]; ok {
+		return c.DisplayName()
+	}
+	return ""
+}
+
+// Reader reads a weight file of a cgroup; there is false if it has none.
+type Reader func(group, file string) (v weight.Values, there bool, err error)
+
+// Wants are the weights that a cgroup is to have, by disk, and what was asked for
+// in the files that runtimes and systemd write. None: no weight is asked for.
+func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Asked, error) {
+	asked, err := m.Asked(group, read)
+	if err != nil {
+		return nil, asked, err
+	}
+	wants := map[string]Want{}
+	if m.IsInner(group) {
+		return wants, asked, nil
+	}
+	// A claim on a share of the disk, once pods have them, comes before both.
+	if want, ok := m.ofPod(group); ok {
+		wants[EveryDisk] = want
+	} else if asked.File != "" {
+		wants[EveryDisk] = m.limited(group, Want{Weight: weight.Value(asked.Weight), By: asked.By, Why: asked.How}, weight.Max)
+	}
+	_, said := wants[EveryDisk]
+	// The first rule for a disk wins; so it is the last one that is set. A weight wins
+	// over what is asked for, and over defaults wherever they stand.
+	for _, kind := range []struct {
+		by     weight.By
+		why    string
+		weight func(r *rule.Rule) weight.Value
+	}{
+		{weight.ByDefault, "default of rule %d", func(r *rule.Rule) weight.Value { return weight.Value(r.Default) }},
+		{weight.ByRule, "rule %d", func(r *rule.Rule) weight.Value { return r.Weight }},
+	} {
+		if said && kind.by == weight.ByDefault {
+			continue
+		}
+		for i := len(m.rules) - 1; i >= 0; i-- {
+			r := &m.rules[i]
+			n := kind.weight(r)
+			if n == 0 {
+				continue
+			}
+			disk := EveryDisk
+			if r.Device != "" {
+				if disk = m.disks[r.Device]; disk == "" {
+					continue
+				}
+			}
+			if m.isFor(r, group) {
+				wants[disk] = Want{Weight: n, By: kind.by, Rule: i + 1, Why: fmt.Sprintf(kind.why, i+1)}
+			}
+		}
+	}
+	return wants, asked, nil
+}
+
+// Annotation is the weight that a pod's author asks for, for the pod or for one of
+// its containers, in the annotation key: 0 for none. The error says what is allowed.
+func (m *Machine) Annotation(group string) (n int, key string, err error) {
+	if c, ok := m.containers[group]; ok {
+		if c.Sandbox {
+			return 0, "", nil
+		}
+		return rule.ContainerWeight(c)
+	}
+	if c, ok := m.pods[group]; ok {
+		return rule.PodWeight(c)
+	}
+	return 0, "", nil
+}
+
+// ofPod is what comes of an annotation.
+func (m *Machine) ofPod(group string) (Want, bool) {
+	n, key, err := m.Annotation(group)
+	if err != nil || n == 0 {
+		return Want{}, false
+	}
+	return m.limited(group, Want{Weight: weight.Value(n), By: weight.ByPod, Why: fmt.Sprintf("annotation %s: %d", key, n)}, MostOfAPod), true
+}
+
+// limited is what may be had of what is asked for: the first rule with a limit
+// tells, or most is the limit.
+func (m *Machine) limited(group string, want Want, most int) Want {
+	by := "the most without a rule"
+	for i := range m.rules {
+		if r := &m.rules[i]; r.Most != 0 && m.isFor(r, group) {
+			most, by = r.Most, fmt.Sprintf("the most by rule %d", i+1)
+			break
+		}
+	}
+	if want.Weight > weight.Value(most) {
+		want.Weight, want.Limit = weight.Value(most), most
+		want.Why += fmt.Sprintf("; %d is %s", most, by)
+	}
+	return want
+}
+
+// Refused says what is wrong with the annotations of pods and containers, by
+// cgroup: those that are no weight, and those that ask for more than they may have.
+func (m *Machine) Refused() map[string]string {
+	all := map[string]string{}
+	for _, from := range []map[string]container.Container{m.containers, m.pods} {
+		for group := range from {
+			if text := m.RefusedOf(group); text != "" {
+				all[group] = text
+			}
+		}
+	}
+	return all
+}
+
+// RefusedOf says what is wrong with the annotation of one cgroup's pod or
+// container, "" for nothing.
+func (m *Machine) RefusedOf(group string) string {
+	_, key, err := m.Annotation(group)
+	if err != nil {
+		return fmt.Sprintf("%s: annotation %s: %v", m.podName(group), key, err)
+	}
+	if want, ok := m.ofPod(group); ok && want.Limit != 0 {
+		return fmt.Sprintf("%s: %s", m.podName(group), want.Why)
+	}
+	return ""
+}
+
+// podName is the name of the container or the pod whose cgroup it is.
+func (m *Machine) podName(group string) string {
+	if name := m.Name(group); name != "" {
+		return name
+	}
+	return m.pods[group].Namespace + "/" + m.pods[group].Pod
+}
+
+// IsInner reports whether a group is the one that crun makes inside a container's
+// scope, alone there, and writes the weight to as well, on runc's scale.
+func (m *Machine) IsInner(group string) bool {
+	scope := container.ScopeOf(group)
+	return scope != "" && m.containers[scope].ByCrun
+}
+
+func (m *Machine) isFor(r *rule.Rule, group string) bool {
+	if c, ok := m.containers[group]; ok {
+		return r.ForContainer(c)
+	}
+	if c, ok := m.pods[group]; ok && r.ForPod(c) {
+		return true
+	}
+	return r.ForUnit(path.Base(group))
+}
+
+// Asked is what runtimes or systemd were asked for.
+func (m *Machine) Asked(group string, read Reader) (weight.Asked, error) {
+	c, isContainer := m.containers[group]
+	e := weight.Evidence{Container: isContainer, ByCrun: c.ByCrun, SpecRead: c.SpecRead, OCI: c.Weight}
+	inner := c.InnerGroup()
+	for _, from := range []struct {
+		group, file string
+		to          *int
+	}{
+		{group, weight.BFQ.File(), &e.BFQ}, {group, weight.IOCost.File(), &e.IO},
+		{inner, weight.BFQ.File(), &e.InnerBFQ}, {inner, weight.IOCost.File(), &e.InnerIO},
+	} {
+		if from.group == "" {
+			continue
+		}
+		v, there, err := read(from.group, from.file)
+		if err != nil {
+			return weight.Asked{}, err
+		}
+		if there {
+			*from.to = int(v.Default)
+		}
+	}
+	asked := e.Decode()
+	if asked.File == "" && c.SpecRead && c.Weight > 0 {
+		// systemd has taken back what a runtime wrote behind its back, as it does
+		// when it is reloaded. The user asked all the same.
+		asked = weight.Asked{
+			Weight: c.Weight, File: "config.json", By: weight.BySpec,
+			How: fmt.Sprintf("--blkio-weight %d, which is in its specification alone", c.Weight),
+		}
+	}
+	return asked, nil
+}
+
+// Among tells in which cgroup a group's weight is compared with those of other children,
+// and whether there are any. That is its parent. Where the parent has no other child and
+// weighs what its children do, the weight is compared where the parent's is. The root's
+// own tasks compete with its children.
+func Among(groups []string, group string, by weight.Mechanism, read Reader) (in string, others bool) {
+	in = path.Dir(group)
+	if in == share.Root || slices.ContainsFunc(groups, func(other string) bool { return other != group && path.Dir(other) == in }) {
+		return in, true
+	}
+	if by != weight.Kyber {
+		return in, false
+	}
+	if v, there, err := read(in, by.File()); err != nil || !there || !v.Sums() {
+		return in, false
+	}
+	return Among(groups, in, by, read)
+}
+
+// Disks are the disks that have the scheduler, by name: "MAJ:MIN".
+func Disks(sys block.System) (map[string]string, error) {
+	names, err := sys.List()
+	if err != nil {
+		return nil, err
+	}
+	disks := map[string]string{}
+	for _, name := range names {
+		d, err := sys.Find(name)
+		if err != nil {
+			continue // gone since it was listed
+		}
+		if active, _, err := d.Schedulers(); err == nil && active == meter.Scheduler {
+			disks[name] = d.MajMin
+		}
+	}
+	return disks, nil
+}
+
+// Read reads weight files of a tree.
+func Read(tree cgroup.Tree) Reader {
+	return tree.Weights
+}
