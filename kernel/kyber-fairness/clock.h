@@ -132,6 +132,24 @@ static inline u64 kf_clock_grace_ns(u64 alone_ns)
 /* To find the clock takes a walk over the active cgroups: no more than one part in so many. */
 #define KF_CLOCK_WALK_PART	16
 
+/* A walk that was not interrupted takes so long, at least. */
+#define KF_CLOCK_WALK_NS	512ULL
+
+/**
+ * kf_clock_walk_ns - how long a walk takes
+ * @walk_ns: so far
+ * @took_ns: what the last one took, by the clock on the wall
+ *
+ * Completions interrupt a walk, and a host may take the CPU away for milliseconds. Were
+ * that counted, the clock would not be set for sixteen times as long, many times over, and
+ * the device would run empty each time. So one walk counts for no more than twice what is
+ * known: what most of them take is found, and what some take is not.
+ */
+static inline u64 kf_clock_walk_ns(u64 walk_ns, u64 took_ns)
+{
+	return walk_ns - walk_ns / 8 + min(took_ns, 2 * max(walk_ns, KF_CLOCK_WALK_NS)) / 8;
+}
+
 static inline u64 kf_clock_step_ns(u64 alone_ns, u64 walk_ns)
 {
 	return max(alone_ns / KF_CLOCK_STEPS, KF_CLOCK_WALK_PART * walk_ns);
@@ -471,7 +489,20 @@ static inline void kf_band_probe_soon(struct kf_band *kb)
 					    kb->probe_took_ns * KF_PROBE_PART);
 
 	kb->probe_ns = min(kb->probe_ns, soon_ns);
-	kb->fill_ns = 0;
+}
+
+/* A kind that no probe has seen is an eighth of the load or more. */
+static inline bool kf_band_is_unknown(const struct kf_band *kb)
+{
+	u64 sum = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		sum += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		if (kb->kind[id].rate * 8 > sum && !kb->kind[id].alone_ns)
+			return true;
+	return false;
 }
 
 /* The rate is another than after the last probe: the next one is due soon. */
@@ -486,8 +517,10 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 	}
 	/* Not at one look: collection stalls a disk for a moment. */
 	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
-	if (kb->nr_other == KF_PROBE_LOOKS)
+	if (kb->nr_other == KF_PROBE_LOOKS) {
 		kf_band_probe_soon(kb);
+		kb->fill_ns = 0;
+	}
 }
 
 /**
@@ -500,8 +533,10 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
  */
 static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u32 nr_all)
 {
-	if (must_fill && !kb->must_fill)
+	if (must_fill && !kb->must_fill) {
 		kf_band_probe_soon(kb);
+		kb->fill_ns = 0;
+	}
 	kb->must_fill = must_fill;
 	kb->nr_all = nr_all;
 }
@@ -530,20 +565,26 @@ static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rat
 	}
 }
 
+/* A kind that no probe has seen is taken to be as the others. */
 static inline void kf_band_set(struct kf_band *kb)
 {
-	u64 bdp_milli = 0, rate = 0;
+	u64 bdp_milli = 0, known = 0, rate = 0;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++) {
 		const struct kf_band_kind *kind = &kb->kind[id];
 
 		rate += kind->rate;
+		if (!kind->alone_ns)
+			continue;
+		known += kind->rate;
 		bdp_milli += mul_u64_u64_div_u64(kind->rate, kind->alone_ns,
 						 NSEC_PER_SEC / 1000);
 	}
+	if (known)
+		kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), known);
+	bdp_milli = mul_u64_u64_div_u64(rate, kb->alone_ns, NSEC_PER_SEC / 1000);
 	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
-	kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), max_t(u64, rate, 1));
 	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
 }
 
@@ -603,6 +644,8 @@ static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
 		kb->phase = KF_BAND_FILL;
 	else
 		kf_band_end_probe(kb, now_ns);
+	if (kf_band_is_unknown(kb))
+		kf_band_probe_soon(kb);
 	if (may_probe && kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
 		kf_band_begin_probe(kb, now_ns);
 	kf_band_next_look(kb, now_ns);

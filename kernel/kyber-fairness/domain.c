@@ -9,12 +9,12 @@
  * and domains that miss it more: as many as the domain has tokens.
  *
  * Three things differ from Kyber. A request takes a token only while its domain has fewer
- * than all. What bounds the requests in flight otherwise is their places, as many as the
- * band's ceiling (clock.h), for all domains together. A request's total latency counts
- * from the moment its cgroup could send it, not from its submission: otherwise a cgroup
- * that is throttled, which is what weights are for, would look like a device that is slow,
- * and its domain would get tokens for it. And a target that the device cannot meet
- * is taken for one that it can: see kf_attainable_ns().
+ * than there are places. What bounds the requests in flight otherwise is their places, as
+ * many as the band's ceiling (clock.h), for all domains together. A request's total latency
+ * counts from the moment its cgroup could send it, not from its submission: otherwise a
+ * cgroup that is throttled, which is what weights are for, would look like a device that
+ * is slow, and its domain would get tokens for it. And a target that the device cannot meet
+ * is taken for one that it can: see kf_domain_aim().
  *
  * Shares come before targets. A cgroup whose reads wait for its share has them
  * answered at the rate of that share, so fewer writes for the reads' sake make the
@@ -138,12 +138,28 @@ static void kf_domain_add(struct kf_domain *kd, const struct kf_cpu_sample *samp
 			kd->nr[type][bucket] += sample->nr[id][type][bucket];
 }
 
-static void kf_domain_set_depth(struct kf_domain *kd, unsigned int depth)
+/* Tokens limit what places do not. */
+static void kf_domain_find_limited(struct kf_queue *kq, struct kf_domain *kd)
 {
+	unsigned int depth = kd->tokens.sb.depth;
+	bool is_limited = depth < kd->depth_max && depth < READ_ONCE(kq->places.sb.depth);
+
+	if (kd->is_limited != is_limited)
+		WRITE_ONCE(kd->is_limited, is_limited);
+}
+
+static void kf_domain_set_depth(struct kf_queue *kq, int id, int p99_bucket, bool congested,
+				unsigned int depth)
+{
+	struct kf_domain *kd = &kq->domain[id];
+
+	if (depth == kd->tokens.sb.depth)
+		return;
 	sbitmap_queue_resize(&kd->tokens, depth);
-	WRITE_ONCE(kd->is_limited, depth < kd->depth_max);
+	kf_domain_find_limited(kq, kd);
 	/* There may be more than before, and those that wait are not told. */
 	sbitmap_queue_wake_all(&kd->tokens);
+	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket, congested, depth);
 }
 
 /*
@@ -154,17 +170,12 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 			     bool congested)
 {
 	struct kf_domain *kd = &kq->domain[id];
-	unsigned int was = kd->tokens.sb.depth, depth;
+	unsigned int depth;
 
 	/* More tokens than places stand for nothing. */
-	depth = min(was, max(READ_ONCE(kq->places.sb.depth), KF_DEPTH_LEAST));
+	depth = min(kd->tokens.sb.depth, max(READ_ONCE(kq->places.sb.depth), KF_DEPTH_LEAST));
 	depth = clamp((depth * (p99_bucket + 1)) >> KF_BUCKET_SHIFT, 1U, kd->depth_max);
-	if (depth == was)
-		return;
-
-	kf_domain_set_depth(kd, depth);
-	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket,
-			      congested, depth);
+	kf_domain_set_depth(kq, id, p99_bucket, congested, depth);
 }
 
 /* As many requests are in flight as keep the device reasonably busy. */
@@ -203,12 +214,9 @@ static void kf_give_back(struct kf_queue *kq)
 
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
-		unsigned int depth = min(2 * kd->tokens.sb.depth, kd->depth_max);
 
-		if (!kd->is_limited)
-			continue;
-		kf_domain_set_depth(kd, depth);
-		trace_kf_domain_depth(kq->dev, kf_domain_names[id], -1, false, depth);
+		kf_domain_set_depth(kq, id, -1, false,
+				    min(2 * kd->tokens.sb.depth, kd->depth_max));
 	}
 }
 
@@ -232,6 +240,38 @@ static void kf_hctxs_look(struct kf_queue *kq, u64 now_ns)
 	}
 }
 
+/* What is aimed at stays while what can be had changes by less than one part in so many. */
+#define KF_AIM_PART		4
+
+/*
+ * What a domain is kept to: its target, or what can be had. On a device whose reads take
+ * 2 ms each a target of 2 ms is missed whatever else is in flight, and to let in fewer
+ * writes for it until one is left helps no cgroup. Under Kyber reads have the device then.
+ * Here they have no more than their share next to those writes.
+ *
+ * What was measured against another aim says nothing of this one, nor do the tokens that
+ * came of it.
+ */
+static void kf_domain_aim(struct kf_queue *kq, enum kf_domain_id id)
+{
+	struct kf_domain *kd = &kq->domain[id];
+	u64 aim_ns = READ_ONCE(kd->target_ns), alone_ns;
+
+	if (id < KF_NR_DIRS) {
+		/* No probe has seen such requests: what others take. */
+		alone_ns = READ_ONCE(kq->band.kind[kf_kind(id == KF_WRITE, 0)].alone_ns) ?:
+			   READ_ONCE(kq->band.alone_ns);
+		aim_ns = max(aim_ns, KF_TARGET_LEAST * alone_ns);
+	}
+	if (max(aim_ns, kd->aim_ns) - min(aim_ns, kd->aim_ns) <= kd->aim_ns / KF_AIM_PART)
+		return;
+	WRITE_ONCE(kd->aim_ns, aim_ns);
+	memset(kd->nr, 0, sizeof(kd->nr));
+	memset(kd->sample_end_jiffies, 0, sizeof(kd->sample_end_jiffies));
+	kd->last_p99_bucket = -1;
+	kf_domain_set_depth(kq, id, -1, false, kd->depth_max);
+}
+
 static void kf_latency_work(struct work_struct *work)
 {
 	struct kf_queue *kq = container_of(to_delayed_work(work),
@@ -251,6 +291,10 @@ static void kf_latency_work(struct work_struct *work)
 	kf_gate_look(kq, &sample, was_idle);
 	kf_groups_look(kq);
 	kf_hctxs_look(kq, now_ns);
+	for (id = 0; id < KF_NR_TARGETS; id++) {
+		kf_domain_aim(kq, id);
+		kf_domain_find_limited(kq, &kq->domain[id]);
+	}
 
 	/* The p90, not the p99: a few outliers do not make a congestion. */
 	for (id = 0; id < KF_NR_TARGETS; id++) {
@@ -292,21 +336,6 @@ static void kf_latency_work(struct work_struct *work)
 		kf_look_soon(kq);
 }
 
-/*
- * What a domain is kept to: its target, or what can be had. On a device whose reads take
- * 2 ms each a target of 2 ms is missed whatever else is in flight, and to let in fewer
- * writes for it until one is left helps no cgroup. Under Kyber reads have the device then.
- * Here they have no more than their share next to those writes.
- */
-static u64 kf_attainable_ns(struct kf_queue *kq, enum kf_domain_id id)
-{
-	u64 alone_ns = 0;
-
-	if (id < KF_NR_DIRS)
-		alone_ns = READ_ONCE(kq->band.kind[kf_kind(id == KF_WRITE, 0)].alone_ns);
-	return max(READ_ONCE(kq->domain[id].target_ns), KF_TARGET_LEAST * alone_ns);
-}
-
 /* Have latency_work run within a period; any context. */
 void kf_look_soon(struct kf_queue *kq)
 {
@@ -335,7 +364,7 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		[KF_LATENCY_TOTAL] = total_ns > throttled_ns ? total_ns - throttled_ns : 0,
 		[KF_LATENCY_IO] = io_ns,
 	};
-	u64 width_ns = max_t(u64, kf_attainable_ns(kq, id) >> KF_BUCKET_SHIFT, 1);
+	u64 width_ns = max_t(u64, READ_ONCE(kq->domain[id].aim_ns) >> KF_BUCKET_SHIFT, 1);
 	struct kf_cpu_sample __percpu *cs = kq->cpu_sample;
 	int type;
 
@@ -519,6 +548,7 @@ int kf_domains_init(struct kf_queue *kq)
 			goto err;
 		kd->last_p99_bucket = -1;
 		kd->target_ns = kf_domain_target_ns[id];
+		kd->aim_ns = kd->target_ns;
 	}
 
 	return 0;

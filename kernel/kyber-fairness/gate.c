@@ -135,8 +135,7 @@ bool kf_gate_find(struct kf_queue *kq)
 	limit = kq->gate.vtime + lead;
 	WRITE_ONCE(kq->gate.limit, limit);
 	WRITE_ONCE(kq->gate.clock_ns, now_ns);
-	kq->walk_ns -= kq->walk_ns / 8;
-	kq->walk_ns += (ktime_get_ns() - now_ns) / 8;
+	kq->walk_ns = kf_clock_walk_ns(kq->walk_ns, ktime_get_ns() - now_ns);
 	WRITE_ONCE(kq->gate.step_ns,
 		   kf_clock_step_ns(READ_ONCE(kq->gate.alone_ns), kq->walk_ns));
 	trace_kf_clock(kq, kg, limit);

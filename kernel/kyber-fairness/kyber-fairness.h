@@ -78,11 +78,11 @@ enum kf_unit {
 	KF_NR_UNITS,
 };
 
-/* One domain of one device. All but tokens and target_ns: latency_work only. */
+/* One domain of one device. All but tokens: set by latency_work, or as it says. */
 struct kf_domain {
 	/* A request holds one from dispatch to completion, while is_limited. */
 	struct sbitmap_queue tokens;
-	/* There are fewer tokens than depth_max; read anywhere. */
+	/* There are fewer tokens than places; read anywhere. */
 	bool is_limited;
 	unsigned int depth_max;
 	/* Histogram being filled. */
@@ -100,6 +100,8 @@ struct kf_domain {
 	u64 sects_done;
 	/* Set through sysfs, read without a lock. */
 	u64 target_ns;
+	/* What it is kept to, and the histogram is of: kf_domain_aim(); read anywhere. */
+	u64 aim_ns;
 };
 
 /*

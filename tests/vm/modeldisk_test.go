@@ -344,15 +344,15 @@ func TestSharesWithManyTags(t *testing.T) {
 	expectSharesByWeight(t, "none", "16", time.Second, 0.999, 0.80)
 }
 
-// A disk that is faster than the CPU is never full, and requests hardly wait for it: who
-// has had its share is held back for those whose submitters are behind. (On 6.12 the
-// CPU does more, kyber fills the disk, and exact shares cost what they do there.)
+// A disk that is faster than the CPU is never full, and requests hardly wait for it: a
+// cgroup that has had its share is held back for those whose submitters are behind.
 //
-// How exact shares are here depends on the least change of timing: in ten runs the index was
-// 0.988 to 1.000 on 6.1 and 6.12, with 0.70 to 0.96 of kyber's total, and 0.81 to 0.996 on
-// 7.2. So the bounds are what tells sharing from kyber, whose index is 0.60.
+// The heaviest one's submitter then does most of the work, a request at a time. What kyber
+// does depends on the least change of timing: 42,000 requests a second, or 62,000 where its
+// submitters come to find many completions at once. Of kyber-fairness it is 36,000, so the
+// bound of the total is only what tells that from a disk that is left idle.
 func TestSharesWhereCPULimits(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
-	expectSharesByWeight(t, "kyber", "8", 3*time.Second, 0.70, 0.60)
+	expectSharesByWeight(t, "kyber", "8", 3*time.Second, 0.98, 0.50)
 }

@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -235,33 +236,51 @@ func TestOwnReadsAndWrites(t *testing.T) {
 }
 
 // A disk whose requests take as long as the target for reads does not come to rest
-// for it: a reader and a writer of the same weight have half of it each.
+// for it: a reader and a writer of the same weight have half of it each. What requests
+// take is measured while cgroups share the disk: from the start, or once writes are known
+// and the first reads come.
 func TestTargetOutOfReach(t *testing.T) {
 	comparesRates(t)
 	loaded(t)
-	d := newDisk(t, []string{"irqmode=2", "completion_nsec=2000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
-	d.use(t, elevator)
-	write(t, d.queue("nr_requests"), "256")
-	if got := strings.TrimSpace(read(t, d.tunable("read_lat_nsec"))); got != "2000000" {
-		t.Fatalf("reads aim at %s ns, want what the disk takes", got)
-	}
-	reader, writer := newGroup(t, "reader"), newGroup(t, "writer")
-	startFio(t, d, reader, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=64").untilBusy(t)
-	startFio(t, d, writer, "--time_based", "--runtime=60", "--rw=randwrite", "--iodepth=64")
-	time.Sleep(3 * time.Second) // ten looks a second; it was at 0.27 after two
-	ios := func() (reads, writes int) {
-		return keyed(t, reader, statFile, d)["rios"], keyed(t, writer, statFile, d)["wios"]
-	}
-	r, w := ios()
-	time.Sleep(time.Second)
-	reads, writes := ios()
-	reads, writes = reads-r, writes-w
-	t.Logf("%d reads and %d writes in a second of 4000", reads, writes)
-	if reads+writes < 3600 {
-		t.Errorf("%d requests in a second, want 4000", reads+writes)
-	}
-	if share := float64(reads) / float64(reads+writes); share < 0.47 || share > 0.53 {
-		t.Errorf("the reader has %.2f of them, want half", share)
+	for _, readsLater := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reads_later=%t", readsLater), func(t *testing.T) {
+			d := newDisk(t, []string{"irqmode=2", "completion_nsec=2000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
+			d.use(t, elevator)
+			write(t, d.queue("nr_requests"), "256")
+			if got := strings.TrimSpace(read(t, d.tunable("read_lat_nsec"))); got != "2000000" {
+				t.Fatalf("reads aim at %s ns, want what the disk takes", got)
+			}
+			start := func(group, rw string) *load {
+				return startFio(t, d, group, "--time_based", "--runtime=60", "--rw="+rw, "--iodepth=64")
+			}
+			reader, writer := newGroup(t, "reader"), newGroup(t, "writer")
+			if readsLater {
+				start(writer, "randwrite")
+				other := start(newGroup(t, "other"), "randwrite")
+				time.Sleep(1500 * time.Millisecond)
+				other.stop(t)
+				start(reader, "randread")
+			} else {
+				start(reader, "randread").untilBusy(t)
+				start(writer, "randwrite")
+			}
+			time.Sleep(3 * time.Second) // thirty looks
+			ios := func() (reads, writes int) {
+				return keyed(t, reader, statFile, d)["rios"], keyed(t, writer, statFile, d)["wios"]
+			}
+			r, w := ios()
+			time.Sleep(time.Second)
+			reads, writes := ios()
+			reads, writes = reads-r, writes-w
+			t.Logf("%d reads and %d writes in a second of 4000", reads, writes)
+			if reads+writes < 3600 {
+				d.logState(t)
+				t.Errorf("%d requests in a second, want 4000", reads+writes)
+			}
+			if share := float64(reads) / float64(reads+writes); share < 0.47 || share > 0.53 {
+				t.Errorf("the reader has %.2f of them, want half", share)
+			}
+		})
 	}
 }
 

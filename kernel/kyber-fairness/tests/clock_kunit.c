@@ -375,6 +375,62 @@ static void band_probes_do_not_last(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 0ULL);
 }
 
+/* A CPU that is taken away in a walk does not keep the clock from being set. */
+static void walk_is_what_most_take(struct kunit *test)
+{
+	u64 walk_ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		walk_ns = kf_clock_walk_ns(walk_ns, 300);
+	KUNIT_EXPECT_GE(test, walk_ns, 290ULL);
+	KUNIT_EXPECT_LE(test, walk_ns, 300ULL);
+	walk_ns = kf_clock_walk_ns(walk_ns, 60 * MS);
+	KUNIT_EXPECT_LE(test, walk_ns, 400ULL);
+	/* Every third is interrupted. */
+	for (i = 0; i < 300; i++)
+		walk_ns = kf_clock_walk_ns(walk_ns, i % 3 ? 300 : 60 * MS);
+	KUNIT_EXPECT_LE(test, walk_ns, 1000ULL);
+	/* There are more cgroups, a hundred times as many. */
+	for (i = 0; i < 80; i++)
+		walk_ns = kf_clock_walk_ns(walk_ns, 30 * US);
+	KUNIT_EXPECT_GE(test, walk_ns, 29 * US);
+	KUNIT_EXPECT_LE(test, walk_ns, 30 * US);
+	for (i = 0; i < 80; i++)
+		walk_ns = kf_clock_walk_ns(walk_ns, 300);
+	KUNIT_EXPECT_LE(test, walk_ns, 310ULL);
+}
+
+/* A kind that no probe has seen takes what the others take, and the next probe is soon. */
+static void band_has_all_kinds(struct kunit *test)
+{
+	struct kf_band kb;
+	u64 now_ns = 2000 * MS;
+
+	kf_band_init(&kb);
+	kf_band_begin_probe(&kb, 1000 * MS);
+	kb.kind[0].alone_ns = 2 * MS;
+	kf_band_end_probe(&kb, 1100 * MS);
+	KUNIT_EXPECT_EQ(test, kb.probe_ns, 1100 * MS + KF_PROBE_NS);
+	kb.look_ns = now_ns - 100 * MS;
+	kf_band_count(&kb, 0, 300, 300 * 4096);
+	kf_band_count(&kb, 1, 100, 100 * 4096);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, now_ns));
+	KUNIT_EXPECT_EQ(test, kb.alone_ns, 2 * MS);
+	/* 4,000 a second of 2 ms. */
+	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 8000U);
+	KUNIT_EXPECT_LE(test, kb.probe_ns, now_ns);
+
+	/* One that hardly ever comes may stay unknown. */
+	kf_band_end_probe(&kb, now_ns);
+	kb.kind[1].rate = kb.kind[0].rate / 10;
+	KUNIT_EXPECT_FALSE(test, kf_band_is_unknown(&kb));
+	kb.kind[1].rate = kb.kind[0].rate / 5;
+	KUNIT_EXPECT_TRUE(test, kf_band_is_unknown(&kb));
+	kb.kind[1].alone_ns = 2 * MS;
+	KUNIT_EXPECT_FALSE(test, kf_band_is_unknown(&kb));
+}
+
 /* A probe whose requests do not come ends after a second, in each of its phases. */
 static void band_gives_up(struct kunit *test)
 {
@@ -599,6 +655,8 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(band_does_not_probe_for_one),
 	KUNIT_CASE(band_samples_alone_in_a_probe),
 	KUNIT_CASE(band_probes_do_not_last),
+	KUNIT_CASE(band_has_all_kinds),
+	KUNIT_CASE(walk_is_what_most_take),
 	KUNIT_CASE(band_gives_up),
 	KUNIT_CASE(band_looks_are_long),
 	KUNIT_CASE(band_takes_any_cost),
