@@ -41,6 +41,12 @@ name = "a"
 weight = 100
 `
 
+const (
+	rsdSource = "#include \"guard.h\"\n#include \"trace.h\"\n"
+	runSource = "package lab\n\nimport _ \"example.org/used/part\"\n"
+	modules   = "example.org/used v1.0.0 h1:x\n"
+)
+
 // newTree is a source tree with one experiment, and a file for each part.
 func newTree(t *testing.T) Tree {
 	t.Helper()
@@ -56,11 +62,13 @@ func newTree(t *testing.T) Tree {
 	for name, text := range map[string]string{
 		"Kbuild": "obj-m :=", "LICENSE": "", "compat/private-types.txt": "", "compat/features.txt": "", "compat/compat.h": "#include <linux/bio.h>\n#include \"isolio_private.h\"\n",
 		"common/guard.c": "#include \"guard.h\"\n", "common/guard.h": "# include <age.h>\n#include \"compat.h\"\n", "common/age.h": "", "common/text.h": "",
-		"rsd/Kbuild": "", "rsd/main.c": "#include \"guard.h\"\n#include \"trace.h\"\n", "rsd/guard.c": "#include \"../common/guard.c\"\n", "rsd/trace.h": "", "rsd/unused.h": "",
+		"rsd/Kbuild": "", "rsd/main.c": rsdSource, "rsd/guard.c": "#include \"../common/guard.c\"\n", "rsd/trace.h": "", "rsd/unused.h": "",
 		"rsd/tests/rsd_kunit.c": "", "sfq/Kbuild": "", "sfq/main.c": "#include \"text.h\"\n", "sfq/trace.h": "",
 	} {
 		put(t, filepath.Join(dir, "kernel", name), text)
 	}
+	put(t, filepath.Join(dir, "internal/lab/run.go"), runSource)
+	put(t, filepath.Join(dir, "go.sum"), modules)
 	put(t, filepath.Join(dir, "experiments/sub/one.toml"), testExperiment)
 	return Tree(dir)
 }
@@ -106,10 +114,16 @@ func TestStale(t *testing.T) {
 		{"kernel/rsd/tests/rsd_kunit.c", "other", nil},
 		{"kernel/sfq/main.c", "other", nil},
 		{"kernel/sfq/trace.h", "other", nil},
-		{"internal/lab/run.go", "other", []string{"engine changed"}},
+		{"kernel/rsd/main.c", rsdSource + "/* A comment,\n * of two lines. */ // another\n", nil},
+		{"kernel/rsd/main.c", rsdSource + "int x = '/*';\n", []string{"rsd changed"}},
+		{"kernel/rsd/Kbuild", "# a comment\n", nil},
+		{"internal/lab/run.go", runSource + "var x int\n", []string{"engine changed"}},
+		{"internal/lab/run.go", "// A comment.\n" + runSource + "/* another */\n", nil},
+		{"go.sum", modules + "example.org/other v1.0.0 h1:y\n", nil},
+		{"go.sum", strings.Replace(modules, "v1.0.0", "v1.0.1", 1), []string{"engine changed"}},
 		{"internal/lab/bench/source_test.go", "", nil},
 		{"internal/lab/report/source.go", "", nil},
-		{"internal/lab/vm/source.go", "", []string{"engine changed"}},
+		{"internal/lab/vm/source.go", "package vm", []string{"engine changed"}},
 		{"internal/lab/vm/vmtest/source.go", "", nil},
 		{"libaps/source.c", "other", nil},
 		{"README.md", "other", nil},

@@ -34,7 +34,7 @@ var parts = []part{
 		// What cmd/isolio-guest is made of, and what boots it.
 		dirs: []string{
 			"cmd/isolio-guest", "internal/lab", "internal/host/block", "internal/host/cgroup", "internal/host/weight",
-			"internal/plan", "internal/failure", "internal/tomlfile", "go.sum",
+			"internal/plan", "internal/failure", "internal/tomlfile",
 		},
 		has: func(file string) bool {
 			for _, dir := range []string{"archive/", "command/", "document/", "report/", "vm/vmtest/"} {
@@ -77,7 +77,7 @@ type source struct{ name, sum string }
 // sources are the sums of what the experiment's result depends on, in the order in which
 // they are told. A module has the name of its directory in kernel/.
 func (t Tree) sources(x *experiment.Experiment) ([]source, error) {
-	all := []source{{"experiment", sumOf(withoutComments(x.Source))}}
+	all := []source{{"experiment", sumOf(hashlessLines(x.Source))}}
 	for _, module := range x.Modules() {
 		files, err := t.moduleFiles(module)
 		if err != nil {
@@ -166,16 +166,37 @@ func (t Tree) sum(p part) (string, error) {
 // path is where a file of the tree is, whose name has slashes.
 func (t Tree) path(name string) string { return filepath.Join(string(t), filepath.FromSlash(name)) }
 
-// sumFiles is the sum of files of the tree: of their paths and what is in them.
+// sumFiles is the sum of files of the tree: of their paths and what is in them but for
+// comments, and of the versions of the modules that Go files import.
 func (t Tree) sumFiles(files []string) (string, error) {
 	slices.Sort(files)
 	var text bytes.Buffer
+	imports := map[string]bool{}
 	for _, name := range files {
 		in, err := os.ReadFile(t.path(name))
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, "%s %d\n%s", name, len(in), in)
+		code, err := withoutComments(name, in, imports)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&text, "%s %d\n%s", name, len(code), code)
+	}
+	if len(imports) > 0 {
+		versions, err := os.ReadFile(t.path("go.sum"))
+		if err != nil {
+			return "", err
+		}
+		for line := range bytes.Lines(versions) {
+			module, _, _ := strings.Cut(string(line), " ")
+			for path := range imports {
+				if path == module || strings.HasPrefix(path, module+"/") {
+					text.Write(line)
+					break
+				}
+			}
+		}
 	}
 	return sumOf(text.Bytes()), nil
 }
@@ -183,15 +204,4 @@ func (t Tree) sumFiles(files []string) (string, error) {
 func sumOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
-}
-
-// withoutComments leaves lines out that say nothing to the lab.
-func withoutComments(text []byte) []byte {
-	var left []byte
-	for line := range bytes.Lines(text) {
-		if t := bytes.TrimSpace(line); len(t) > 0 && t[0] != '#' {
-			left = append(left, line...)
-		}
-	}
-	return left
 }
