@@ -72,7 +72,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	for _, file := range append(slices.Concat(files, results), "../../README.md", "../../packaging/isolio.service") {
+	for _, file := range append(slices.Concat(files, results), "../../README.md", "../../README.ko.md", "../../CONTRIBUTING.md", "../../packaging/isolio.service") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -469,10 +469,10 @@ func All(t archive.Tree) (map[string][]byte, error) {
 	return all, nil
 }
 
-// documents are those of the tree that may have markers: README.md and those in docs.
+// documents are those of the tree that may have markers: on top, and those in docs.
 func documents(t archive.Tree) ([]string, error) {
-	files := []string{"README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
 		more, err := filepath.Glob(filepath.Join(string(t), filepath.FromSlash(pattern)))
 		if err != nil {
 			return nil, fmt.Errorf("documents: %w", err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,6 +227,25 @@ func TestIndexes(t *testing.T) {
 	}
 }
 
+// facts are what a document says in any language: commands and what they print, without
+// their comments, and rows of tables with figures.
+func facts(t *testing.T, tree archive.Tree, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(string(tree), name))
+	must(t, err)
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, " #")
+		if line = strings.TrimRight(line, " \n"); strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "| ") && strings.Contains(line, " | 0.") {
+			found = append(found, line)
+		}
+	}
+	if len(found) < 15 {
+		t.Errorf("%s has %d lines of commands and figures, and should have more", name, len(found))
+	}
+	return found
+}
+
 // The documents of this tree are what their results have them be. Results that are older
 // than their sources are listed, and do not fail: hours of measuring may follow a change.
 func TestDocumentsOfThisTree(t *testing.T) {
@@ -236,6 +256,9 @@ func TestDocumentsOfThisTree(t *testing.T) {
 		if have, err := os.ReadFile(filepath.Join(string(tree), name)); err != nil || !bytes.Equal(have, want) {
 			t.Errorf("%s differs from the results or the experiments that it is made of: `make docs` makes it", name)
 		}
+	}
+	if english, korean := facts(t, tree, "README.md"), facts(t, tree, "README.ko.md"); !slices.Equal(english, korean) {
+		t.Errorf("README.ko.md has other commands or figures than README.md:\n%q\n%q", korean, english)
 	}
 	all, err := tree.Experiments()
 	must(t, err)
