@@ -61,15 +61,18 @@ func (s System) List() ([]string, error) {
 	return names, nil
 }
 
-// Find returns the disk that name means: "sdb", "/dev/sdb", or a link such as
-// /dev/disk/by-id/... to it.
+// Find returns the disk that name means: "sdb", "/dev/sdb", a link such as
+// /dev/disk/by-id/... to it, or what it is, as Selected says.
 func (s System) Find(name string) (*Device, error) {
 	if name == "" {
 		return nil, failure.Usagef("device %q: it is empty; %s", name, s.allowed())
 	}
+	if _, _, ok := selector(name); ok {
+		return s.only(name)
+	}
 	node := name
 	if !strings.Contains(name, "/") {
-		node = "/dev/" + name
+		node = "/dev/" + strings.ReplaceAll(name, "!", "/")
 	}
 	if !strings.HasPrefix(node, s.Path()) || s.Path() == "/" {
 		node = s.Path(node)

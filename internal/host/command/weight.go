@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -112,7 +111,7 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if err != nil {
 		return err
 	}
-	config, noRules := rule.Load(filepath.Join("/", f.root, rule.File))
+	config, noRules := rule.Load(f.root, "")
 	world, err := target.Read(f.root, config.Keeps)
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
 	if err != nil {
 		return err
 	}
-	p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: found, Device: f.device, N: n, Runtime: f.runtime, Rules: config.Rules})
+	p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: found, Device: f.device, N: n, Runtime: f.runtime, Rules: config})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -140,7 +139,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 			return nil, err
 		}
 	}
-	config, err := rule.Load(filepath.Join("/", o.Root, rule.File))
+	config, err := rule.Load(o.Root, "")
 	if err != nil {
 		d.NoRules = err.Error()
 	}
@@ -154,11 +153,11 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	}
 	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: mark.Open(o.Root, world.Tree)}
 	d.machine = m
-	schedulers, err := ruling.Disks(sys)
+	schedulers, err := ruling.Disks(sys, config.Rules)
 	if err != nil {
 		return nil, err
 	}
-	m.rulings = ruling.New(config.Rules, schedulers, world.Containers)
+	m.rulings = ruling.New(config, schedulers, world.Containers)
 	if d.NoCgroups == "" {
 		if m.iocost, err = world.Tree.IOCost(); err != nil {
 			return nil, err
