@@ -98,7 +98,10 @@ type Disk struct {
 const Keep = "keep"
 
 // Tunable is a file of a scheduler, and what is written there.
-type Tunable struct{ Name, Value string }
+type Tunable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // Class is a weight with a name.
 type Class struct {

@@ -135,7 +135,7 @@ func isModel(text string) bool {
 		if i%2 == 1 {
 			least, most = leastIOPS, mostIOPS
 		}
-		if err != nil || math.IsNaN(n) || n < least || n > most {
+		if err != nil || n < least || n > most {
 			return false
 		}
 	}
@@ -158,4 +158,24 @@ func Now(name, text string) string {
 		}
 	}
 	return text
+}
+
+// mostOff is by how much a rate of a model may differ that the scheduler keeps as times of
+// a request and of a byte.
+const mostOff = 0.01
+
+// Same reports whether a file says what was written there.
+func Same(name, now, written string) bool {
+	a, b := model.FindStringSubmatch(now), model.FindStringSubmatch(written)
+	if name != costModel || a == nil || b == nil {
+		return now == written
+	}
+	for i := range a[1:] {
+		x, errX := strconv.ParseFloat(a[i+1], 64)
+		y, errY := strconv.ParseFloat(b[i+1], 64)
+		if errX != nil || errY != nil || math.Abs(x-y) > mostOff*y {
+			return false
+		}
+	}
+	return true
 }

@@ -123,3 +123,22 @@ func TestNow(t *testing.T) {
 		}
 	}
 }
+
+func TestSame(t *testing.T) {
+	const model = "rbps=3200000000 riops=490000 wbps=1050000000 wiops=38000"
+	for _, tt := range []struct {
+		name, now, written string
+		want               bool
+	}{
+		{"share_by", "time", "time", true},
+		{"share_by", "time", "bytes", false},
+		{"cost_model", "auto", "auto", true},
+		{"cost_model", "auto", model, false},
+		{"cost_model", "rbps=3199999998 riops=490011 wbps=1050000000 wiops=37999", model, true},
+		{"cost_model", "rbps=3200000000 riops=490000 wbps=1050000000 wiops=39000", model, false},
+	} {
+		if got := Same(tt.name, tt.now, tt.written); got != tt.want {
+			t.Errorf("%s: %s and %s: %v", tt.name, tt.now, tt.written, got)
+		}
+	}
+}
