@@ -353,7 +353,7 @@ func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
 		d.marks.Sweep(d.groups)
 		d.swept = true
 	}
-	d.health.looked(len(d.groups), len(d.containers), d.problems(), len(d.with(annotation)))
+	d.health.looked(d.disks.Count(), len(d.groups), len(d.containers), d.problems(), len(d.with(annotation)))
 	return nr, nil
 }
 

@@ -184,6 +184,9 @@ func TestRuleForDisks(t *testing.T) {
 		t.Errorf("%v, %v", disks, err)
 	}
 	wants, _, err := New(config, disks, pod(nil)).Wants(dbGroup, files(nil))
+	if disks.Count() != 2 {
+		t.Errorf("%d disks", disks.Count())
+	}
 	if err != nil || len(wants) != 2 || wants["8:0"].Weight != 8 || wants["8:16"].Weight != 7 {
 		t.Errorf("%+v, %v", wants, err)
 	}

@@ -333,6 +333,17 @@ func Among(groups []string, group string, by weight.Mechanism, read Reader) (in 
 // kernel's, and what they are, which may be more than one disk.
 type DiskNumbers map[string][]string
 
+// Count is how many disks there are.
+func (d DiskNumbers) Count() int {
+	numbers := map[string]bool{}
+	for _, of := range d {
+		for _, number := range of {
+			numbers[number] = true
+		}
+	}
+	return len(numbers)
+}
+
 // Disks are the disks that have the scheduler, by their own names and those that rules have.
 func Disks(sys block.System, rules []rule.Rule) (DiskNumbers, error) {
 	names, err := sys.List()
