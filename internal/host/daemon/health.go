@@ -16,10 +16,10 @@ type health struct {
 
 // healthNow is health at one moment.
 type healthNow struct {
-	passes, writes, writeErrors           uint64
+	passes, writes, writeErrors                  uint64
 	disks, groups, containers, problems, refused int
-	lastPass, lastReload                  time.Time
-	reloadOK, hearing                     bool
+	lastPass, lastReload                         time.Time
+	reloadOK, hearing                            bool
 }
 
 func (h *health) now() healthNow {
