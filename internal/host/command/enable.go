@@ -103,7 +103,7 @@ Weights in systemd's units and in files of the kernel's own stay.`,
   isolio disable nvme0n1 --dry-run
   isolio disable --all`,
 		Args:              cli.Between(0, 1),
-		ValidArgsFunction: f.complete,
+		ValidArgsFunction: completeEnabled(&f.request.Root),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.all && len(args) > 0:
@@ -120,6 +120,7 @@ Weights in systemd's units and in files of the kernel's own stay.`,
 	cmd.Flags().BoolVar(&f.all, "all", false, "every disk that enable gave a scheduler")
 	cmd.Flags().StringVar(&f.request.Scheduler, "scheduler", "", "go back to the scheduler `NAME` instead of that of before")
 	f.addFlags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.request.Root)) // the flag is there
 	return cmd
 }
 
