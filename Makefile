@@ -140,6 +140,10 @@ test-containers: ## test weights of real containers, of crun and runc, on a boot
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
 
+test-prometheus: ## test the dashboard and the rules of packaging/ against Debian 13's Prometheus, which it gets; needs root to get it, half a minute
+	scripts/prometheus
+	PROMETHEUS=$(CURDIR)/build/prometheus go test -count=1 -v ./tests/prometheus
+
 test-nri: build ## test the daemon against Debian 13's containerd in a chroot: pods before and after it, restarts of both; needs root, 15 s
 	scripts/containerd
 	cd tests/nri && go vet . ./pause && go test -count=1 -v .
@@ -212,4 +216,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean
+.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean

@@ -6,12 +6,14 @@ package packaging
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/command"
 )
 
 // setting are the values that the unit gives a key, in order.
@@ -78,5 +80,45 @@ func TestTheUnitMayWrite(t *testing.T) {
 	}
 	if got := setting(t, "RuntimeDirectoryPreserve"); len(got) != 1 || got[0] != "yes" {
 		t.Errorf("RuntimeDirectoryPreserve=%s", got)
+	}
+}
+
+// The unit of disks is one that systemd takes, and calls what there is. The rule of udev
+// names it.
+func TestTheUnitOfDisks(t *testing.T) {
+	text, err := os.ReadFile("isolio-disk@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("isolio-disk.rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(rules), `ENV{SYSTEMD_WANTS}+="isolio-disk@.service"`) {
+		t.Errorf("the rule wants another unit:\n%s", rules)
+	}
+	call := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/isolio enable --([a-z]+) %f$`).FindStringSubmatch(string(text))
+	if call == nil {
+		t.Fatalf("the unit calls something else:\n%s", text)
+	}
+	enable, _, err := command.Root().Find([]string{"enable"})
+	if err != nil || enable.Flags().Lookup(call[1]) == nil {
+		t.Errorf("enable has no --%s: %v", call[1], err)
+	}
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not here")
+	}
+	// The program need not be installed where this runs, and the disk not be there.
+	dir := t.TempDir()
+	unit := filepath.Join(dir, "isolio-disk@sys-block-sda.service")
+	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/bin/isolio", "/bin/true")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit).CombinedOutput()
+	if strings.Contains(string(said), "unrecognized option") {
+		t.Skip("a systemd before 250")
+	}
+	if err != nil || strings.Contains(string(said), filepath.Base(unit)+":") {
+		t.Errorf("%v:\n%s", err, said)
 	}
 }

@@ -112,7 +112,16 @@ func noCommand(root *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return failure.Usagef("unknown command %q; allowed: %s", args[0], strings.Join(names, ", "))
+	meant := ""
+	// Two letters that changed places are a distance of 2, and so is much of a short word.
+	root.SuggestionsMinimumDistance = 1
+	if len(args[0]) > 4 {
+		root.SuggestionsMinimumDistance = 2
+	}
+	if like := root.SuggestionsFor(args[0]); len(like) > 0 {
+		meant = "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return failure.Usagef("unknown command %q%s; allowed: %s", args[0], meant, strings.Join(names, ", "))
 }
 
 // Subcommand is for a command that only has subcommands: a word that names

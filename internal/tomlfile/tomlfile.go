@@ -71,14 +71,22 @@ func keyPath(key toml.Key) string { return strings.Join(key, ".") }
 // structAt follows key through the file's shape to the last table on its way,
 // and returns how many parts of key lead there.
 func structAt(t reflect.Type, key toml.Key) (reflect.Type, int) {
+	last, depth := t, 0 // a table of tables has keys of the reader's own
 	for i, part := range key {
-		next := memberType(t, part)
-		if next == nil || next.Kind() != reflect.Struct {
-			return t, i
+		var next reflect.Type
+		if t.Kind() == reflect.Map {
+			next = t.Elem()
+		} else {
+			next = memberType(t, part)
 		}
-		t = next
+		if next == nil || next.Kind() != reflect.Struct && (next.Kind() != reflect.Map || next.Elem().Kind() != reflect.Struct) {
+			break
+		}
+		if t = next; t.Kind() == reflect.Struct {
+			last, depth = t, i+1
+		}
 	}
-	return t, len(key)
+	return last, depth
 }
 
 // memberType is the type of t's member named key, without pointer and slice.
@@ -132,8 +140,11 @@ func describe(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Slice {
+		switch t.Elem().Kind() {
+		case reflect.Slice:
 			return "a list of pairs of numbers"
+		case reflect.Map, reflect.Struct:
+			return "a list of tables"
 		}
 		return "a list of strings"
 	default:

@@ -14,15 +14,22 @@ func TestDecode(t *testing.T) {
 		Weight *int64  `toml:"weight"`
 	}
 	type file struct {
-		Listen *string `toml:"listen"`
-		Rule   []rule  `toml:"rule"`
+		Listen *string          `toml:"listen"`
+		Rule   []rule           `toml:"rule"`
+		Class  map[string]rule  `toml:"class"`
+		Disk   []map[string]any `toml:"disk"`
 	}
 	for text, want := range map[string]string{
 		"listen = 'x'\n[[rule]]\nweight = 5\n": "",
-		"\nlissen = 'x'\n":                     "f.toml:2: lissen: unknown key; allowed: listen, rule",
+		"\nlissen = 'x'\n":                     "f.toml:2: lissen: unknown key; allowed: listen, rule, class, disk",
 		"[[rule]]\n\nwheight = 5\n":            "f.toml:3: rule.wheight: unknown key; allowed: name, weight",
 		"[[rule]]\nweight = 'five'\n":          "f.toml:2: rule.weight: has the wrong type; allowed: an integer",
 		"listen = \n":                          "f.toml:1: ",
+		"[class.gold]\nweight = 5\n":           "",
+		"[class.gold]\nwheight = 5\n":          "f.toml:2: class.gold.wheight: unknown key; allowed: name, weight",
+		"[class.gold]\nweight = 'five'\n":      "f.toml:2: class.gold.weight: has the wrong type; allowed: an integer",
+		"class = 5\n":                          "f.toml:1: class: has the wrong type; allowed: a table",
+		"disk = 5\n":                           "f.toml:1: disk: has the wrong type; allowed: a list of tables",
 	} {
 		var f file
 		err := Decode("f.toml", []byte(text), &f)

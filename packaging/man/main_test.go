@@ -41,7 +41,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("isolio-bench.1 is not that of isolio-lab's command:\n%s", page)
 	}
 	page := read("man5/isolio.toml.5")
-	for table, shown := range map[string]string{"": "%s", "[[rule]]\n": `\fB%s\fR`, "[[promise]]\n": `\fB%s\fR`, "[sla]\n": `\fB%s\fR`} {
+	for table, shown := range map[string]string{"": "%s", "[[rule]]\n": `\fB%s\fR`, "[[promise]]\n": `\fB%s\fR`, "[sla]\n": `\fB%s\fR`, "[class.x]\n": `\fB%s\fR`, "[[disk]]\ndevice = \"x\"\n": `\fB%s\fR`} {
 		_, err := rule.Parse("", []byte(table+"unheard = 1\n"))
 		_, keys, there := strings.Cut(err.Error(), "; allowed: ")
 		if !there {

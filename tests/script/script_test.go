@@ -12,8 +12,10 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -27,7 +29,10 @@ var update = flag.Bool("update", false, "rewrite the output that scripts expect"
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"isolio": func() {
-			os.Exit(host.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+			// As the program's own main has it.
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			context.AfterFunc(ctx, stop)
+			os.Exit(host.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 		"isolio-lab": func() {
 			os.Exit(lab.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -16,13 +16,15 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/tunable"
 	"isolio/internal/host/weight"
 	"isolio/internal/kmod"
 	"isolio/internal/plan"
 )
 
 // Schedulers are those that can be chosen.
-var Schedulers = []string{"kyber-fairness", "bfq", "rsd", "sfq"}
+var Schedulers = tunable.Schedulers
 
 // Default is the scheduler if none is named.
 const Default = "kyber-fairness"
@@ -33,9 +35,11 @@ type Request struct {
 	Root string
 	// Device is a disk's name or node.
 	Device string
-	// Scheduler is the one to have; of Disable, the one to go back to, "" for
-	// that of before.
+	// Scheduler is the one to have, "" for what Table says, or Default; of Disable,
+	// the one to go back to, "" for that of before.
 	Scheduler string
+	// Table is what the disk is to have by the rules, nil for nothing.
+	Table *rule.Disk
 	// Module is a module's file to load, "" for the one that is installed.
 	Module string
 	// Persist has the scheduler come back with every boot.
@@ -52,6 +56,8 @@ type Plan struct {
 	// Report is the state of things when it is done.
 	Report Report
 	device *block.Device
+	// tunables are what the scheduler's files are to hold.
+	tunables []rule.Tunable
 }
 
 // Report is what `isolio enable` and `disable` print.
@@ -63,6 +69,9 @@ type Report struct {
 	Before string `json:"before"`
 	// Rule is the udev rule that was written or removed, "" for none.
 	Rule string `json:"rule,omitempty"`
+	// Table is where the tunables come from, "" for nowhere.
+	Table    string         `json:"table,omitempty"`
+	Tunables []rule.Tunable `json:"tunables,omitempty"`
 	// Changed is false if everything was so already.
 	Changed bool `json:"changed"`
 }
@@ -135,6 +144,15 @@ func Enabled(sys block.System) ([]string, error) {
 
 // Enable decides how a disk gets its scheduler. Nothing is changed.
 func Enable(r Request) (*Plan, error) {
+	table := r.Table
+	switch {
+	case r.Scheduler == "" && table != nil && table.Scheduler == rule.Keep:
+		return nil, failure.Usagef("device %s: is to keep its scheduler by %s; change that, or name one with --scheduler", r.Device, tableName(table))
+	case r.Scheduler == "" && table != nil:
+		r.Scheduler = table.Scheduler
+	case r.Scheduler == "":
+		r.Scheduler = Default
+	}
 	if !slices.Contains(Schedulers, r.Scheduler) {
 		return nil, failure.Usagef("scheduler %q: allowed: %s", r.Scheduler, strings.Join(Schedulers, ", "))
 	}
@@ -179,6 +197,9 @@ func Enable(r Request) (*Plan, error) {
 		p.Steps = append(p.Steps, switching...)
 		p.Steps = append(p.Steps, plan.Step{Create: true, Path: recordFile(sys, info.Name), Value: string(text) + "\n", Undo: old})
 	}
+	if err := p.tune(table, r.Scheduler, len(switching) > 0); err != nil {
+		return nil, err
+	}
 	if r.Persist {
 		if err := p.persist(sys, info, rec); err != nil {
 			return nil, err
@@ -186,6 +207,56 @@ func Enable(r Request) (*Plan, error) {
 	}
 	p.Report.Changed = len(p.Steps) > 0
 	return p, nil
+}
+
+// tableName is a table of a disk, with its place.
+func tableName(d *rule.Disk) string {
+	return fmt.Sprintf("[[disk]] in line %d of %s", d.At.Line, d.At.File)
+}
+
+// tune plans the tunables that a table has for a scheduler. Those of one that is chosen
+// now have their defaults then, and are all written.
+func (p *Plan) tune(table *rule.Disk, scheduler string, switched bool) error {
+	if table == nil || table.Scheduler != scheduler {
+		return nil
+	}
+	p.Report.Table, p.Report.Tunables, p.tunables = tableName(table), table.Tunables, table.Tunables
+	for _, t := range table.Tunables {
+		if now, err := p.device.Tunable(t.Name); !switched && err == nil && tunable.Same(t.Name, now, t.Value) {
+			continue
+		}
+		step, err := p.device.SetTunable(scheduler, t.Name, t.Value)
+		if err != nil {
+			return err
+		}
+		p.Steps = append(p.Steps, step)
+	}
+	return nil
+}
+
+// Candidates are the disks that Enable gives a scheduler where none is named: those with a
+// table only, or all that can have one. Left out are loop devices and disks of memory, and
+// disks that keep what they have by a table; left tells of disks with a table that cannot
+// have a scheduler.
+func Candidates(sys block.System, config rule.Config, configured bool) (names, left []string, err error) {
+	all, err := sys.All()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, info := range all {
+		table, err := config.DiskFor(sys, info.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch unfit := suits(sys, info, Default); {
+		case table == nil && (configured || info.Kind == block.Loop || info.Kind == block.Memory || info.SizeBytes == 0), table != nil && table.Scheduler == rule.Keep:
+		case unfit == nil:
+			names = append(names, info.Name)
+		case table != nil:
+			left = append(left, unfit.Error())
+		}
+	}
+	return names, left, nil
 }
 
 func find(sys block.System, name string) (*block.Device, block.Info, error) {
@@ -324,6 +395,9 @@ func Disable(r Request) (*Plan, error) {
 			return nil, err
 		}
 	}
+	if r.Table != nil && r.Table.Scheduler != rule.Keep {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s comes back with the next boot, by %s: remove that, or write scheduler = %q", info.Name, tableName(r.Table), rule.Keep))
+	}
 	if text != "" {
 		p.Steps = append(p.Steps, plan.Step{Remove: true, Path: recordFile(sys, info.Name), Undo: text})
 	}
@@ -417,6 +491,15 @@ func (p *Plan) Verify() error {
 		return fmt.Errorf("device %s: has scheduler %s after %s was written: does a udev rule or tuned change it? `isolio doctor` looks",
 			p.Report.Disk, active, p.Report.Scheduler)
 	}
+	for _, t := range p.tunables {
+		now, err := p.device.Tunable(t.Name)
+		if err != nil {
+			return err
+		}
+		if !tunable.Same(t.Name, now, t.Value) {
+			return fmt.Errorf("device %s: %s is %s after %s was written", p.Report.Disk, t.Name, now, t.Value)
+		}
+	}
 	return nil
 }
 
@@ -428,6 +511,12 @@ func (r Report) String() string {
 		text += ", as before"
 	case r.Before != r.Scheduler:
 		text += ", was " + r.Before
+	}
+	if len(r.Tunables) > 0 {
+		for _, t := range r.Tunables {
+			text += fmt.Sprintf(", %s %s", t.Name, t.Value)
+		}
+		text += ", by " + r.Table
 	}
 	if r.Rule != "" {
 		text += "; " + r.Rule

@@ -14,6 +14,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/rule"
 	"isolio/internal/plan"
 )
 
@@ -223,6 +224,101 @@ func TestEnabled(t *testing.T) {
 	}
 	if all, err := Enabled(sys); err != nil || !slices.Equal(all, []string{"sda"}) {
 		t.Errorf("after a boot: %v, %v", all, err)
+	}
+}
+
+// A disk has the scheduler and the tunables of its table, and loses them together.
+func TestTable(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "none [kyber-fairness]", map[string]string{
+		"sys/block/sda/queue/iosched/share_by": "[bytes] iops time\n", "sys/block/sda/queue/iosched/lead_us": "0\n",
+		"sys/block/sdb/queue/iosched/share_by": "[bytes] iops time\n", "sys/block/sdb/queue/iosched/lead_us": "5000\n",
+		"sys/block/sdb/queue/iosched/cost_model": "user rbps=3199999998 riops=490001 wbps=1050000000 wiops=38000\n",
+	})
+	before := tree(t, root)
+	table := &rule.Disk{Device: "model:*", Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "share_by", Value: "time"}, {Name: "lead_us", Value: "5000"}}, At: rule.Place{File: "/etc/isolio.toml", Line: 3}}
+	k := &kernel{}
+	p := do(t, k, Enable, Request{Root: root, Device: "sda", Table: table})
+	if got := p.Report.String(); got != "sda: scheduler kyber-fairness, was none, share_by time, lead_us 5000, by [[disk]] in line 3 of /etc/isolio.toml" {
+		t.Errorf("%s", got)
+	}
+	for file, want := range map[string]string{"share_by": "time", "lead_us": "5000"} {
+		if text, err := os.ReadFile(filepath.Join(root, "sys/block/sda/queue/iosched", file)); err != nil || strings.TrimSpace(string(text)) != want {
+			t.Errorf("%s: %q, %v", file, text, err)
+		}
+	}
+	// A disk that has the scheduler is written what differs, and gets its own back.
+	model := *table
+	model.Tunables = append(slices.Clone(table.Tunables), rule.Tunable{Name: "cost_model", Value: "rbps=3200000000 riops=490000 wbps=1050000000 wiops=38000"})
+	q, err := Enable(Request{Root: root, Device: "sdb", Table: &model})
+	if err != nil || len(q.Steps) != 1 || q.Steps[0].Name != "queue/iosched/share_by" || q.Steps[0].Undo != "bytes" {
+		t.Errorf("%+v, %v", q, err)
+	}
+	// Another scheduler than the table's has none of its tunables.
+	if q, err := Enable(Request{Root: root, Device: "sdb", Scheduler: "kyber-fairness", Table: &rule.Disk{Scheduler: "sfq", Tunables: []rule.Tunable{{Name: "unit_kib", Value: "4"}}}}); err != nil || len(q.Steps) != 0 {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if d := do(t, k, Disable, Request{Root: root, Device: "sda", Table: table}); len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "comes back with the next boot") {
+		t.Errorf("%q", d.Notes)
+	}
+	after := tree(t, root)
+	for _, file := range []string{"share_by", "lead_us"} { // the kernel's go with the scheduler
+		delete(after, filepath.Join(root, "sys/block/sda/queue/iosched", file))
+		delete(before, filepath.Join(root, "sys/block/sda/queue/iosched", file))
+	}
+	if !maps.Equal(before, after) {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
+
+// A tunable that the kernel refuses takes all of it back.
+func TestTableIsAllOrNothing(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"sys/block/sda/queue/iosched/lead_us": "0\n"})
+	before := tree(t, root)
+	p, err := Enable(Request{Root: root, Device: "sda", Table: &rule.Disk{Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "lead_us", Value: "7"}, {Name: "unheard", Value: "7"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := plan.On(&kernel{})
+	if err := applied.Apply(p.Steps); err == nil || !strings.Contains(err.Error(), "scheduler kyber-fairness has no tunable unheard; allowed: lead_us") {
+		t.Errorf("%v", err)
+	}
+	if err := applied.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	after := tree(t, root)
+	lead := filepath.Join(root, "sys/block/sda/queue/iosched/lead_us")
+	delete(before, lead)
+	delete(after, lead)
+	if !maps.Equal(before, after) {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
+
+// Disks are enabled together where they can be: not loop devices, not those that are to be
+// left alone.
+func TestCandidates(t *testing.T) {
+	root := machine(t, "[none]", "[none]", map[string]string{
+		"sys/block/loop0/dev": "7:0", "sys/block/loop0/size": "8", "sys/block/loop0/queue/scheduler": "[none]",
+		"sys/block/sdc/dev": "8:32", "sys/block/sdc/size": "0", "sys/block/sdc/queue/scheduler": "[none]",
+		"sys/block/sdd/dev": "8:48", "sys/block/sdd/size": "8", "sys/block/sdd/queue/scheduler": "[none]", "sys/block/sdd/queue/zoned": "host-managed",
+	})
+	sys := block.System{Root: root}
+	config := rule.Config{Disks: []rule.Disk{{Device: "sdb", Scheduler: rule.Keep}, {Device: "loop0", Scheduler: "bfq"}, {Device: "sdd", Scheduler: "bfq"}}}
+	for _, tt := range []struct {
+		config     rule.Config
+		configured bool
+		names      []string
+		left       int
+	}{
+		{rule.Config{}, false, []string{"sda", "sdb"}, 0},
+		{rule.Config{}, true, nil, 0},
+		{config, false, []string{"loop0", "sda"}, 1},
+		{config, true, []string{"loop0"}, 1},
+	} {
+		names, left, err := Candidates(sys, tt.config, tt.configured)
+		if err != nil || !slices.Equal(names, tt.names) || len(left) != tt.left {
+			t.Errorf("%v: %q, %q, %v", tt.configured, names, left, err)
+		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"isolio/internal/host/block"
-	ids "isolio/internal/host/identity"
 	"isolio/internal/plan"
 )
 
@@ -27,7 +26,7 @@ var identities = []string{"DM_UUID", "ID_WWN", "ID_SERIAL", "ID_PATH"}
 // identity is a property that no other disk has, and its value; the kernel's
 // name if udev knows none.
 func identity(sys block.System, info block.Info) (key, value string, err error) {
-	mine, err := ids.Udev(sys, info.MajMin)
+	mine, err := sys.Udev(info.MajMin)
 	if err != nil {
 		return "", "", err
 	}
@@ -38,7 +37,7 @@ func identity(sys block.System, info block.Info) (key, value string, err error) 
 	for _, key := range identities {
 		unique := mine[key] != ""
 		for _, other := range all {
-			theirs, err := ids.Udev(sys, other.MajMin)
+			theirs, err := sys.Udev(other.MajMin)
 			if err != nil {
 				return "", "", err
 			}

@@ -35,8 +35,8 @@ type Request struct {
 	N weight.Value
 	// Runtime has systemd forget it with the next boot.
 	Runtime bool
-	// Rules are those that the daemon follows.
-	Rules []rule.Rule
+	// Rules are what the daemon follows.
+	Rules rule.Config
 }
 
 // Plan is what is done.
@@ -162,7 +162,7 @@ func (p *Plan) taking(acting []weight.Mechanism) ([]weight.Mechanism, error) {
 // the weight overrides. What systemd is told is asked for from then on.
 func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	r := p.request
-	disks, err := ruling.Disks(block.System{Root: r.Root})
+	disks, err := ruling.Disks(block.System{Root: r.Root}, r.Rules.Rules)
 	if err != nil {
 		return err
 	}

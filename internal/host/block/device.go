@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/tunable"
 	"isolio/internal/plan"
 )
 
@@ -61,15 +62,21 @@ func (s System) List() ([]string, error) {
 	return names, nil
 }
 
-// Find returns the disk that name means: "sdb", "/dev/sdb", or a link such as
-// /dev/disk/by-id/... to it.
+// Find returns the disk that name means: "sdb", "/dev/sdb", a link such as
+// /dev/disk/by-id/... to it, its directory in /sys, or what it is, as Selected says.
 func (s System) Find(name string) (*Device, error) {
 	if name == "" {
 		return nil, failure.Usagef("device %q: it is empty; %s", name, s.allowed())
 	}
+	if _, _, ok := selector(name); ok {
+		return s.only(name)
+	}
+	if strings.HasPrefix(name, "/sys/") { // as systemd has it
+		name = filepath.Base(name)
+	}
 	node := name
 	if !strings.Contains(name, "/") {
-		node = "/dev/" + name
+		node = "/dev/" + strings.ReplaceAll(name, "!", "/")
 	}
 	if !strings.HasPrefix(node, s.Path()) || s.Path() == "/" {
 		node = s.Path(node)
@@ -230,11 +237,17 @@ func (d *Device) SetTunable(scheduler, name, value string) (plan.Step, error) {
 		return plan.Step{}, err
 	}
 	if active == scheduler {
-		if s.Undo, err = d.read(file); err != nil {
+		if s.Undo, err = d.Tunable(name); err != nil {
 			err = explain(err)
 		}
 	}
 	return s, err
+}
+
+// Tunable is what a file of the active scheduler has in force.
+func (d *Device) Tunable(name string) (string, error) {
+	text, err := d.read(tunables, name)
+	return tunable.Now(name, text), err
 }
 
 // tunables is the directory of the active scheduler's tunables.

@@ -16,6 +16,9 @@ type Info struct {
 	MajMin string `json:"maj_min"`
 	Kind   Kind   `json:"kind"`
 	Model  string `json:"model,omitempty"`
+	// WWN and Serial are the best of those that the disk has.
+	WWN    string `json:"wwn,omitempty"`
+	Serial string `json:"serial,omitempty"`
 	// SizeBytes is 0 for a drive without a medium and an unused loop device.
 	SizeBytes int64 `json:"size_bytes"`
 	// Scheduler is the active one; Available are those that are loaded.
@@ -66,7 +69,8 @@ func (d *Device) Info() (Info, error) {
 	// The kernel puts brackets around the active one only where there is a choice.
 	text, _ := d.read("queue/scheduler")
 	i.TakesScheduler = strings.Contains(text, "[")
-	i.Model, _ = d.read("device/model") // not every driver tells
+	// Not every driver tells.
+	i.Model, i.WWN, i.Serial = first(d.models()), first(d.WWNs()), first(d.Serials())
 	i.NrRequests, _ = d.NrRequests()
 	i.Queues = len(d.entries("mq"))
 	rotational, err := d.read("queue/rotational")
@@ -75,6 +79,14 @@ func (d *Device) Info() (Info, error) {
 	i.Zoned = err == nil && zoned != "none"
 	i.Below, i.Above = d.entries("slaves"), d.entries("holders")
 	return i, nil
+}
+
+// first is the first of all, "" for none.
+func first(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
 }
 
 // kind tells by what the driver has in sysfs.
@@ -116,7 +128,7 @@ func (s System) All() ([]Info, error) {
 	}
 	var all []Info
 	for _, name := range names {
-		d, err := s.Find(strings.ReplaceAll(name, "!", "/"))
+		d, err := s.Find(name)
 		if err != nil {
 			continue
 		}

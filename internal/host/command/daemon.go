@@ -35,7 +35,7 @@ func newDaemonCommand() *cobra.Command {
 		Use:   "daemon",
 		Short: "Keep io.kyber.weight as containers and units ask for it",
 		Long: `Keep io.kyber.weight of every cgroup in step with what is asked for: by a rule in
-` + rule.File + `, or by what container runtimes and systemd write to io.bfq.weight and
+` + rule.File + ` or ` + rule.Dir(rule.File) + `, or by what container runtimes and systemd write to io.bfq.weight and
 io.weight, translated so that weights are to each other what was asked.
 
 It is made to be run by systemd, and can be killed at any moment: all that it
@@ -56,7 +56,7 @@ again; with --once or --check it is 2, as everywhere.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, etc and what runtimes keep are looked for there")
-	flags.StringVar(&f.config, "config", "", "read rules from `FILE`, not "+rule.File)
+	flags.StringVar(&f.config, "config", "", "read rules from `FILE`, not "+rule.File+"; and from FILE's directory, as that from "+rule.Dir(rule.File))
 	flags.DurationVar(&f.every, "every", time.Minute, "look at everything again after this `TIME`; what inotify tells is seen at once, other disks within five seconds")
 	flags.BoolVar(&f.check, "check", false, "read the rules, say how many there are, and end")
 	flags.BoolVar(&f.once, "once", false, "set all weights once and end")
@@ -113,11 +113,16 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 // checkRules tells whether a daemon would take the rules, and which of them are
 // for a disk that is not there now: it may come.
 func checkRules(w io.Writer, sys block.System, file string) error {
-	config, err := rule.Load(file)
+	config, err := rule.Load(sys.Root, file)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s: %d rules\n", file, len(config.Rules))
+	if len(config.Files) == 0 {
+		fmt.Fprintf(w, "%s: 0 rules\n", file)
+	}
+	for _, from := range config.Files {
+		fmt.Fprintf(w, "%s: %d rules\n", from.Name, from.Rules)
+	}
 	for _, idle := range config.Idle(sys) {
 		fmt.Fprintln(w, idle)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
 	"isolio/internal/host/lock"
+	"isolio/internal/host/rule"
 	"isolio/internal/plan"
 )
 
@@ -25,34 +27,59 @@ import (
 type enableFlags struct {
 	request        activation.Request
 	asJSON, dryRun bool
-	all            bool // of disable
+	all            bool
+	configured     bool // of enable
+	disables       bool
 }
 
 func newEnableCommand() *cobra.Command {
 	var f enableFlags
 	cmd := &cobra.Command{
-		Use:   "enable DEV",
+		Use:   "enable DEV | --all | --configured [DEV]",
 		Short: "Share a disk among containers by weight",
 		Long: `Give a disk a scheduler that shares it by weight: load the module if it was
 built for a kernel whose structures are those of the running one, make it the
 disk's scheduler, and read back that it is. What the disk had before is noted, for
 'isolio disable'.
 
-It lasts until the next boot; with --persist, a udev rule for this disk only
-brings it back. Partitions, LVM, RAID and paths of a multipath device are
-refused with the name of the device where a scheduler works.`,
+A [[disk]] table of ` + rule.File + ` says which scheduler a disk has and what its
+tunables are: then the disk gets these, and they come back with every boot.
+Otherwise it lasts until the next boot; with --persist, a udev rule for this disk
+only brings it back. Partitions, LVM, RAID and paths of a multipath device are
+refused with the name of the device where a scheduler works.
+
+--all is for every disk that can have a scheduler, but loop devices and disks of
+memory. --configured is for those with a table, or for DEV if it has one: the
+service isolio-disk@ calls it when a disk appears.`,
 		Example: `  isolio enable nvme0n1
   isolio enable /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8 --persist
-  isolio enable sda --scheduler bfq
-  isolio enable sda --dry-run`,
-		Args:              cli.Exactly(1),
+  isolio enable serial:PHLJ0001 --scheduler bfq
+  isolio enable sda --dry-run
+  isolio enable --all
+  isolio enable --configured --dry-run`,
+		Args:              cli.Between(0, 1),
 		ValidArgsFunction: f.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.all && f.configured:
+				return failure.Usagef("--all: stands beside --configured; leave one out")
+			case f.all && len(args) > 0:
+				return failure.Usagef("--all: stands beside %s; leave one out", args[0])
+			case f.configured && (f.request.Scheduler != "" || f.request.Persist || f.request.Module != ""):
+				return failure.Usagef("--configured: stands beside --scheduler, --persist or --module; leave that out: the tables say what disks have, at every boot")
+			case f.all || f.configured:
+				return f.enableSeveral(cmd, args)
+			}
+			if err := cli.Exactly(1)(cmd, args); err != nil {
+				return err
+			}
 			return f.run(cmd, args[0], activation.Enable)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.request.Scheduler, "scheduler", activation.Default, "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", "))
+	flags.BoolVar(&f.all, "all", false, "every disk that can have a scheduler")
+	flags.BoolVar(&f.configured, "configured", false, "every disk that has a [[disk]] table, or DEV if it has one")
+	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", ")+"; left out, that of the disk's table, or "+activation.Default)
 	flags.BoolVar(&f.request.Persist, "persist", false, "bring it back with every boot, by a udev rule")
 	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one")
 	f.addFlags(cmd)
@@ -61,13 +88,14 @@ refused with the name of the device where a scheduler works.`,
 }
 
 func newDisableCommand() *cobra.Command {
-	var f enableFlags
+	f := enableFlags{disables: true}
 	cmd := &cobra.Command{
 		Use:   "disable DEV | --all",
 		Short: "Take back what enable did to a disk",
 		Long: `Give a disk the scheduler back that it had before 'isolio enable', with the
 number of requests that it held; remove the udev rule; unload the module if
 enable had loaded it and no other disk uses it. Nothing that is queued is lost.
+A [[disk]] table of ` + rule.File + ` brings it back with the next boot.
 
 Weights in systemd's units and in files of the kernel's own stay.`,
 		Example: `  isolio disable nvme0n1
@@ -75,7 +103,7 @@ Weights in systemd's units and in files of the kernel's own stay.`,
   isolio disable nvme0n1 --dry-run
   isolio disable --all`,
 		Args:              cli.Between(0, 1),
-		ValidArgsFunction: f.complete,
+		ValidArgsFunction: completeEnabled(&f.request.Root),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.all && len(args) > 0:
@@ -92,6 +120,7 @@ Weights in systemd's units and in files of the kernel's own stay.`,
 	cmd.Flags().BoolVar(&f.all, "all", false, "every disk that enable gave a scheduler")
 	cmd.Flags().StringVar(&f.request.Scheduler, "scheduler", "", "go back to the scheduler `NAME` instead of that of before")
 	f.addFlags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.request.Root)) // the flag is there
 	return cmd
 }
 
@@ -108,6 +137,9 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	}
 	f.request.Device = device
 	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
+		return err
+	}
+	if err := f.table(); err != nil {
 		return err
 	}
 	if f.request.Module, err = cli.Absolute(f.request.Module); err != nil {
@@ -147,6 +179,22 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	return nil
 }
 
+// table finds what the disk is to have by the rules. A mistake in them is no reason to
+// keep a disk from going back to what it was.
+func (f *enableFlags) table() error {
+	config, err := rule.Load(f.request.Root, "")
+	if err != nil && !f.disables {
+		return err
+	}
+	sys := block.System{Root: f.request.Root}
+	d, err := sys.Find(f.request.Device)
+	if err != nil {
+		return err
+	}
+	f.request.Table, err = config.DiskFor(sys, d.Name)
+	return err
+}
+
 // lockWait is how long another change of a scheduler may take: the kernel waits
 // for requests in flight.
 const lockWait = time.Minute
@@ -161,12 +209,62 @@ func (f *enableFlags) disableAll(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, disk := range disks {
-		one := *f
-		errs = append(errs, one.run(cmd, disk, activation.Disable))
+	return f.each(cmd, disks, activation.Disable)
+}
+
+// enableSeveral gives schedulers to all disks, or to those with a table. It goes on after
+// an error.
+func (f *enableFlags) enableSeveral(cmd *cobra.Command, only []string) error {
+	root, err := cli.RootDir(f.request.Root)
+	if err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
+		return err
+	}
+	config, err := rule.Load(root, "")
+	if err != nil {
+		return err
+	}
+	sys := block.System{Root: root}
+	names, left, err := activation.Candidates(sys, config, f.configured)
+	if err != nil {
+		return err
+	}
+	if len(only) > 0 {
+		d, err := sys.Find(only[0])
+		if err != nil {
+			return err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name != d.Name })
+		left = nil
+	}
+	for _, why := range left {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", why)
+	}
+	if len(names) == 0 && f.all {
+		return failure.Unsupportedf("--all: no disk of this machine can have a scheduler; `isolio status` says why")
+	}
+	return f.each(cmd, names, activation.Enable)
+}
+
+// each changes disks one by one. It goes on after an error, and names the disk of each.
+func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activation.Request) (*activation.Plan, error)) error {
+	var failed error
+	for _, name := range names {
+		one := *f
+		err := one.run(cmd, name, decide)
+		if err != nil && !strings.HasPrefix(err.Error(), "device "+name+":") {
+			err = fmt.Errorf("device %s: %w", name, err)
+		}
+		switch {
+		case failed == nil:
+			failed = err
+		case err != nil:
+			failed = fmt.Errorf("%w; %w", failed, err)
+		}
+	}
+	return failed
 }
 
 // oneOutput refuses two kinds of output at a time.

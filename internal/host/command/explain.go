@@ -29,7 +29,7 @@ as .reasons[].code, and what 'isolio status' tells of the target as .status.`,
   isolio explain nginx.service --device nvme0n1
   isolio explain web --json | jq -r '.reasons[].code'`,
 		Args:              cli.Exactly(1),
-		ValidArgsFunction: completeTargets(&o.Root),
+		ValidArgsFunction: completeTargets(&o.Root, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Interval < 0 {
 				return failure.Usagef("--interval: %s is negative; allowed: 0 and more", o.Interval)
@@ -43,7 +43,7 @@ as .reasons[].code, and what 'isolio status' tells of the target as .status.`,
 			if o.Root, err = cli.RootDir(o.Root); err != nil {
 				return err
 			}
-			o.Only = args[0]
+			o.Only = args
 			why, err := status.Explain(cmd.Context(), o)
 			if err != nil {
 				return err

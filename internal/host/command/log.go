@@ -44,8 +44,9 @@ that was written in another way, such as with echo, is not in it.`,
   isolio log web
   isolio log nginx.service --since '-2h'
   isolio log --json | jq 'select(.by == "operator")'`,
-		Args: cli.Between(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		Args:              cli.Between(0, 1),
+		ValidArgsFunction: completeTargets(&f.root, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.since, "since", "", "only what happened after this `TIME`, as journalctl takes it: '2026-11-01', '-2h', 'today'")

@@ -67,6 +67,7 @@ measures the disk alone.`,
 	flags.BoolVar(&f.asJSON, "json", false, "print the profile as JSON, not as a table")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done; send no request")
 	cli.RootFlag(cmd, &f.options.Root)
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.options.Root))                                    // the flag is there
 	_ = cmd.RegisterFlagCompletionFunc("loads", cobra.FixedCompletions(survey.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }

@@ -28,7 +28,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // Root lists every subcommand, so that one place shows them all.
 func Root() *cobra.Command {
-	return cli.Root(
+	root := cli.Root(
 		&cobra.Command{
 			Use:   "isolio",
 			Short: "Give every container its share of a disk",
@@ -53,4 +53,6 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		newForwarder("lab", "Run an experiment in virtual machines with exact results"),
 		newForwarder("report", "Show a result that was kept, as a table or a page"),
 	)
+	offerNoFiles(root)
+	return root
 }

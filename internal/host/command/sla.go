@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -61,7 +60,7 @@ fits, exit code 2. --what-if adds a promise that is not in the file.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "file", "", "read promises from `FILE` instead of "+rule.File)
+	flags.StringVar(&f.file, "file", "", "read promises from `FILE` instead of "+rule.File+", and from FILE's directory")
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "add a promise, its keys as in the file (`KEY=VALUE,...`); may be given again")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of tables")
 	cli.RootFlag(cmd, &f.root)
@@ -102,15 +101,9 @@ func (f *slaFlags) run(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// from is a promise and the file that it is in.
-type from struct {
-	rule.Promise
-	file string
-}
-
 // sold are all promises, and the settings.
 type sold struct {
-	promises []from
+	promises []rule.Promise
 	sla      rule.SLA
 }
 
@@ -120,25 +113,23 @@ func (f *slaFlags) promises(disks *slaDisks) (sold, error) {
 	if file == "" {
 		file = block.System{Root: f.root}.Path(rule.File)
 	}
-	text, err := os.ReadFile(file)
-	missing := errors.Is(err, fs.ErrNotExist)
-	if err != nil && (!missing || f.file != "") {
-		return sold{}, failure.Usagef("read promises: %w", err)
+	if f.file != "" {
+		if _, err := os.Stat(f.file); err != nil {
+			return sold{}, failure.Usagef("--file: %w", err)
+		}
 	}
-	config, err := rule.ParseWith(file, text, disks.room)
+	config, err := rule.LoadWith(f.root, file, disks.room)
 	if err != nil {
 		return sold{}, err
 	}
 	all := sold{sla: config.SLA}
-	for _, p := range config.Promises {
-		all.promises = append(all.promises, from{p, file})
-	}
+	all.promises = append(all.promises, config.Promises...)
 	for _, words := range f.whatIf {
 		p, err := whatIf(words, disks.room)
 		if err != nil {
 			return sold{}, err
 		}
-		all.promises = append(all.promises, from{p, whatIfName})
+		all.promises = append(all.promises, p)
 	}
 	if len(all.promises) == 0 {
 		return sold{}, failure.Usagef("%s: there is no promise; allowed: [[promise]] tables, or --what-if", file)
@@ -215,7 +206,7 @@ func (s *slaDisks) room(sla rule.SLA, device string, write, sequential bool, blo
 
 // plan makes a plan for each disk, in the order of their names.
 func (s *slaDisks) plan(all sold) ([]*promise.Plan, error) {
-	on := map[string][]from{}
+	on := map[string][]rule.Promise{}
 	disks := map[string]promise.Disk{}
 	for _, p := range all.promises {
 		d, err := s.find(p.Device)
@@ -231,13 +222,9 @@ func (s *slaDisks) plan(all sold) ([]*promise.Plan, error) {
 	slices.Sort(names)
 	var plans []*promise.Plan
 	for _, name := range names {
-		var promises []rule.Promise
-		for _, p := range on[name] {
-			promises = append(promises, p.Promise)
-		}
-		plan, err := promise.Make(disks[name], promises, all.sla)
+		plan, err := promise.Make(disks[name], on[name], all.sla)
 		if wrong, ok := errors.AsType[*promise.Error](err); ok {
-			return nil, in(on[name], wrong)
+			return nil, in(wrong)
 		}
 		if err != nil {
 			return nil, err
@@ -248,18 +235,14 @@ func (s *slaDisks) plan(all sold) ([]*promise.Plan, error) {
 }
 
 // in is a promise that a disk cannot keep, with its place.
-func in(promises []from, wrong *promise.Error) error {
-	file := whatIfName
-	if wrong.Promise.Line > 0 {
-		file = promises[0].file // those of --what-if come last
-	}
-	return tomlfile.Problem{Line: lineOf(wrong.Promise, wrong.Key), Key: "promise." + wrong.Key, What: wrong.What, Allowed: wrong.Allowed}.In(file)
+func in(wrong *promise.Error) error {
+	return tomlfile.Problem{Line: lineOf(wrong.Promise, wrong.Key), Key: "promise." + wrong.Key, What: wrong.What, Allowed: wrong.Allowed}.In(wrong.Promise.File)
 }
 
 // at is what is wrong with a promise's disk, with its place.
-func at(p from, key string, err error) error {
-	place := p.file
-	if line := lineOf(p.Promise, key); line > 0 {
+func at(p rule.Promise, key string, err error) error {
+	place := p.File
+	if line := lineOf(p, key); line > 0 {
 		place = fmt.Sprintf("%s:%d", place, line)
 	}
 	return failure.WithCode(fmt.Errorf("%s: promise.%s: %w", place, key, err), failure.Usage)

@@ -3,6 +3,9 @@
 package command
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,47 +13,126 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/status"
+	"isolio/internal/printable"
 )
 
+// statusFlags are the flags of `isolio status`.
+type statusFlags struct {
+	options       status.Options
+	asJSON, watch bool
+	output        string
+}
+
+// outputs are what -o takes. The first is the default.
+var outputs = []string{"table", "wide", "json", "name"}
+
 func newStatusCommand() *cobra.Command {
-	var o status.Options
-	var asJSON bool
+	var f statusFlags
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [TARGET...]",
 		Short: "Show disks, weights, what comes of them, and why some do nothing",
 		Long: `Show every disk and whether weights act on it, and every cgroup that has a
 weight or is active: the file and the number in it, what was meant by it, its
 share of each disk among the cgroups that are active now, and of a weight that
-does nothing, why, and what to do.
+does nothing, why, and what to do. With TARGETs, only these cgroups, also if they
+have no weight: paths, units, containers or pods, as for 'isolio weight'.
 
 A share is what a cgroup is entitled to by its weight and those of its active
 siblings, and what it got. Containers are called by their names, other cgroups
-by their systemd unit or path. Weights that are the default are not shown.`,
+by their systemd unit or path. Weights that are the default are not shown.
+
+-o wide has world wide names, serial numbers and models of disks, and whole names
+and paths of cgroups. -o name has a name a line, for other commands to read.`,
 		Example: `  isolio status
+  isolio status web nginx.service
   isolio status --interval 10s
+  isolio status --watch
+  isolio status --all -o name | xargs -d '\n' isolio weight
   isolio status --json | jq '.cgroups[] | select(.weights[].inert)'`,
-		Args: cli.Exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Interval < 0 {
-				return failure.Usagef("--interval: %s is negative; allowed: 0 and more", o.Interval)
-			}
-			if o.Root, err = cli.RootDir(o.Root); err != nil {
-				return err
-			}
-			doc, err := status.Read(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return doc.WriteJSON(cmd.OutOrStdout())
-			}
-			return doc.WriteTable(cmd.OutOrStdout())
+		Args:              cli.AtLeast(0),
+		ValidArgsFunction: completeTargets(&f.options.Root, 0),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			f.options.Only = args
+			return f.run(cmd)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&asJSON, "json", false, "print one JSON document instead of tables")
-	flags.BoolVar(&o.All, "all", false, "show cgroups without a weight as well")
-	flags.DurationVar(&o.Interval, "interval", time.Second, "how long to watch which cgroups are active; 0 for not at all")
-	cli.RootFlag(cmd, &o.Root)
+	flags.StringVarP(&f.output, "output", "o", outputs[0], "what to print, `FORMAT`: "+strings.Join(outputs, ", "))
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of tables: -o json")
+	flags.BoolVar(&f.watch, "watch", false, "show it again after every interval, until it is interrupted")
+	flags.BoolVar(&f.options.All, "all", false, "show cgroups without a weight as well")
+	flags.DurationVar(&f.options.Interval, "interval", time.Second, "how long to watch which cgroups are active; 0 for not at all")
+	cli.RootFlag(cmd, &f.options.Root)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
+}
+
+// shortestWatch is the shortest interval that --watch takes: each takes a look at all cgroups.
+const shortestWatch = 100 * time.Millisecond
+
+func (f *statusFlags) run(cmd *cobra.Command) (err error) {
+	switch {
+	case !slices.Contains(outputs, f.output):
+		return failure.Usagef("--output: %q is none; allowed: %s", f.output, strings.Join(outputs, ", "))
+	case f.asJSON && cmd.Flags().Changed("output") && f.output != "json":
+		return failure.Usagef("--json: stands beside --output %s; leave one out", f.output)
+	case f.options.Interval < 0:
+		return failure.Usagef("--interval: %s is negative; allowed: 0 and more", f.options.Interval)
+	case f.watch && f.options.Interval < shortestWatch:
+		return failure.Usagef("--interval: %s is too short for --watch; allowed: %s or more", f.options.Interval, shortestWatch)
+	case slices.Contains(f.options.Only, ""):
+		return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", "")
+	}
+	if f.asJSON {
+		f.output = "json"
+	}
+	if f.options.Root, err = cli.RootDir(f.options.Root); err != nil {
+		return err
+	}
+	if !f.watch {
+		return f.show(cmd, "")
+	}
+	between := "\n"
+	if f.output == "json" {
+		between = ""
+	}
+	if out := printable.Under(cmd.OutOrStdout()); f.output != "json" && isTerminal(out) {
+		between = clearScreen
+	}
+	for before := ""; ; before = between {
+		if between == clearScreen {
+			before = between
+		}
+		if err := f.show(cmd, before); err != nil || cmd.Context().Err() != nil {
+			if cmd.Context().Err() != nil {
+				return nil // as it was asked to
+			}
+			return err
+		}
+	}
+}
+
+// clearScreen puts the cursor at the top of a terminal and clears what is below.
+const clearScreen = "\x1b[H\x1b[J"
+
+// show looks for an interval, and prints what it saw after before.
+func (f *statusFlags) show(cmd *cobra.Command, before string) error {
+	doc, err := status.Read(cmd.Context(), f.options)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	// An escape is not for the writer that makes names printable.
+	if _, err := fmt.Fprint(printable.Under(out), before); err != nil {
+		return err
+	}
+	switch f.output {
+	case "json":
+		return doc.WriteJSON(out)
+	case "name":
+		return doc.WriteNames(out)
+	case "wide":
+		return doc.WriteWide(out)
+	}
+	return doc.WriteTable(out)
 }

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,14 +37,15 @@ type weightFlags struct {
 func newWeightCommand() *cobra.Command {
 	var f weightFlags
 	cmd := &cobra.Command{
-		Use:   "weight TARGET [N]",
+		Use:   "weight TARGET... [N]",
 		Short: "Show or set the weight of a container, unit, pod or cgroup",
-		Long: `Show a target's weight, or set it to N. A target is a cgroup's path, a systemd
+		Long: `Show the weights of targets, or set them to N: of all targets or, where one
+cannot have it, of none. A target is a cgroup's path, a systemd
 unit, the name or ID of a container of Docker, podman, containerd or CRI-O, or
 a pod (NAME, NAMESPACE/NAME or ID). Podman's pods, and containers that are
 rootless, have just their IDs.
 
-N is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
+N, the last word if it is a number, is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
 disk in proportion to its weight among its active siblings: 200 is twice 100.
 'sum' is what the active children of a slice or a pod weigh together: they share
 with its siblings as if they were siblings themselves. It takes kyber-fairness.
@@ -56,18 +57,20 @@ its restart and, without --runtime, the machine's.
 Without a disk that shares by weight, this exits 3: the weight would do nothing.`,
 		Example: `  isolio weight web
   isolio weight web 500
+  isolio weight web db cache 300
   isolio weight nginx.service 200 --device /dev/nvme0n1
   isolio weight machine.slice/libpod-0a1b2c.scope default
   isolio weight shop/cart-7d9f 300 --dry-run
   isolio weight machine.slice sum`,
-		Args:              cli.Between(1, 2),
-		ValidArgsFunction: completeTargets(&f.root),
+		Args:              cli.AtLeast(1),
+		ValidArgsFunction: completeWeight(&f.root),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.root, err = cli.RootDir(f.root); err != nil {
 				return err
 			}
-			if args[0] == "" {
-				return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", args[0])
+			targets, number := splitWeight(args)
+			if slices.Contains(targets, "") {
+				return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", "")
 			}
 			if f.device == "" && cmd.Flags().Changed("device") {
 				return failure.Usagef("--device: is empty; leave it out for all disks")
@@ -75,13 +78,13 @@ Without a disk that shares by weight, this exits 3: the weight would do nothing.
 			if err := oneOutput(f.dryRun, f.asJSON); err != nil {
 				return err
 			}
-			if len(args) == 2 {
-				return f.set(cmd, args[0], args[1])
+			if number != "" {
+				return f.set(cmd, targets, number)
 			}
 			if f.dryRun || f.runtime {
 				return failure.Usagef("--dry-run, --runtime: stand without a weight; add N")
 			}
-			return f.show(cmd, args[0])
+			return f.show(cmd, targets)
 		},
 	}
 	flags := cmd.Flags()
@@ -107,40 +110,71 @@ func numberError(cmd *cobra.Command, err error) error {
 	return cli.FlagError(cmd, err)
 }
 
-func (f *weightFlags) set(cmd *cobra.Command, name, number string) error {
+// splitWeight takes the weight off the targets: the last word, if it is one. A single word
+// is a target.
+func splitWeight(args []string) (targets []string, number string) {
+	last := len(args) - 1
+	if last > 0 && weight.Meant(args[last]) {
+		return args[:last], args[last]
+	}
+	return args, ""
+}
+
+// set gives a weight to all targets, or to none.
+func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) error {
 	n, err := weightNumber(number)
 	if err != nil {
 		return err
 	}
-	config, noRules := rule.Load(filepath.Join("/", f.root, rule.File))
+	config, noRules := rule.Load(f.root, "")
 	world, err := target.Read(f.root, config.Keeps)
 	if err != nil {
 		return err
 	}
-	found, err := world.Find(name)
-	if err != nil {
-		return err
-	}
-	p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: found, Device: f.device, N: n, Runtime: f.runtime, Rules: config.Rules})
-	if err != nil {
-		return err
-	}
-	if noRules != nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", noRules, found))
-	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+	var found []target.Target
+	var plans []*assignment.Plan
+	var steps []plan.Step
+	var paths []string
+	for _, name := range names {
+		one, err := world.Find(name)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(found, func(other target.Target) bool { return other.Group == one.Group }) {
+			continue
+		}
+		p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: one, Device: f.device, N: n, Runtime: f.runtime, Rules: config})
+		if err != nil {
+			return err
+		}
+		if noRules != nil {
+			p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", noRules, one))
+		}
+		for _, note := range p.Notes {
+			fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+		}
+		found, plans, steps, paths = append(found, one), append(plans, p), append(steps, p.Steps...), append(paths, "/"+one.Group)
 	}
 	if f.dryRun {
-		return plan.Print(cmd.OutOrStdout(), p.Steps)
+		return plan.Print(cmd.OutOrStdout(), steps)
 	}
-	if err := apply(p.Steps, p.Verify); err != nil {
+	verify := func() error {
+		for _, p := range plans {
+			if err := p.Verify(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := apply(steps, verify); err != nil {
 		return err
 	}
-	if f.root == "" {
-		tellJournal(found, p.Steps)
+	for i := range found {
+		if f.root == "" {
+			tellJournal(found[i], plans[i].Steps)
+		}
 	}
-	return f.show(cmd, "/"+found.Group)
+	return f.show(cmd, paths)
 }
 
 // apply applies steps, all or none: what does not look afterwards as it should
@@ -185,6 +219,8 @@ func tellJournal(of target.Target, steps []plan.Step) {
 	}
 }
 
+const allowedWeights = "1..10000, sum, or default"
+
 // weightNumber reads N; 0 stands for "default".
 func weightNumber(text string) (weight.Value, error) {
 	if text == "default" {
@@ -192,13 +228,16 @@ func weightNumber(text string) (weight.Value, error) {
 	}
 	n, err := weight.ParseValue(text)
 	if err != nil || weight.Kyber.Check(n) != nil {
-		return 0, failure.Usagef("weight %q: allowed: 1..10000, sum, or default", text)
+		return 0, failure.Usagef("weight %q: allowed: %s", text, allowedWeights)
 	}
 	return n, nil
 }
 
-func (f *weightFlags) show(cmd *cobra.Command, name string) error {
-	doc, err := status.Read(cmd.Context(), status.Options{Root: f.root, Only: name, Device: f.device})
+func (f *weightFlags) show(cmd *cobra.Command, names []string) error {
+	doc, err := status.Read(cmd.Context(), status.Options{Root: f.root, Only: names, Device: f.device})
+	if failure.Code(err) == failure.Usage && len(names) > 1 {
+		return fmt.Errorf("%w; or, for a weight, the last word is one of: %s", err, allowedWeights)
+	}
 	if err != nil {
 		return err
 	}
@@ -211,21 +250,45 @@ func (f *weightFlags) show(cmd *cobra.Command, name string) error {
 	return doc.WriteGroups(cmd.OutOrStdout())
 }
 
-// completeTargets lets a shell complete one target.
-func completeTargets(dir *string) cobra.CompletionFunc {
+// targets are the names of all cgroups, for a shell to complete.
+func targets(dir string) []string {
+	root, err := cli.Absolute(dir)
+	if err != nil {
+		return nil
+	}
+	world, err := target.Read(root, nil)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, group := range world.Groups {
+		names = append(names, world.Of(group).Name)
+	}
+	return names
+}
+
+// completeTargets lets a shell complete so many targets, 0 for any number. One that is
+// there is not offered again.
+func completeTargets(dir *string, most int) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		root, err := cli.Absolute(*dir)
-		if err != nil || len(args) > 0 {
+		if most > 0 && len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		world, err := target.Read(root, nil)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, group := range world.Groups {
-			names = append(names, world.Of(group).Name)
-		}
+		names := slices.DeleteFunc(targets(*dir), func(name string) bool { return slices.Contains(args, name) })
 		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeWeight lets a shell complete targets, and the words for weights after one.
+func completeWeight(dir *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+		if _, number := splitWeight(args); number != "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, directive := completeTargets(dir, 0)(cmd, args, begin)
+		if len(args) > 0 {
+			names = append(names, "default", weight.Sum.String())
+		}
+		return names, directive
 	}
 }

@@ -42,7 +42,7 @@ import (
 type Daemon struct {
 	// Root is the machine's root directory, "" for /.
 	Root string
-	// RuleFile is where the rules are.
+	// RuleFile is where the rules are; more are in the directory beside it.
 	RuleFile string
 	// Every is how often everything is looked at again. What happens between is
 	// noticed by inotify, and disks are looked at on their own; this is for the
@@ -58,7 +58,7 @@ type Daemon struct {
 	watcher *fsnotify.Watcher // nil for a daemon that looks once, or cannot have one
 	groups  []string          // of the last look
 	finder  *container.Finder
-	disks   map[string]string // with the scheduler
+	disks   ruling.DiskNumbers // with the scheduler
 	// containers are those that run.
 	containers []container.Container
 	server     *metricsServer // nil for none
@@ -122,7 +122,7 @@ func (d *Daemon) Open() error {
 	d.marks = mark.Open(d.Root, tree)
 	d.told = map[fault]string{}
 	d.kernel = plan.OS{}
-	config, err := rule.Load(d.RuleFile)
+	config, err := rule.Load(d.Root, d.RuleFile)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (d *Daemon) use(config rule.Config) {
 // Reload reads the rules again. If something is wrong with them, those in force
 // stay.
 func (d *Daemon) Reload() error {
-	config, err := rule.Load(d.RuleFile)
+	config, err := rule.Load(d.Root, d.RuleFile)
 	if err != nil {
 		d.health.reloaded(false)
 		return fmt.Errorf("%w; the rules in force stay", err)
@@ -184,9 +184,9 @@ func (d *Daemon) machine(at *scope) (*ruling.Machine, error) {
 			return nil, err
 		}
 	}
-	disks, err := ruling.Disks(block.System{Root: d.Root})
+	disks, err := ruling.Disks(block.System{Root: d.Root}, d.config.Rules)
 	d.disks = disks
-	m := ruling.New(d.config.Rules, disks, d.containers)
+	m := ruling.New(d.config, disks, d.containers)
 	d.settle(annotation, m.Refused())
 	return m, err
 }
@@ -353,7 +353,7 @@ func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
 		d.marks.Sweep(d.groups)
 		d.swept = true
 	}
-	d.health.looked(len(d.groups), len(d.containers), d.problems(), len(d.with(annotation)))
+	d.health.looked(d.disks.Count(), len(d.groups), len(d.containers), d.problems(), len(d.with(annotation)))
 	return nr, nil
 }
 

@@ -16,10 +16,10 @@ type health struct {
 
 // healthNow is health at one moment.
 type healthNow struct {
-	passes, writes, writeErrors           uint64
-	groups, containers, problems, refused int
-	lastPass, lastReload                  time.Time
-	reloadOK, hearing                     bool
+	passes, writes, writeErrors                  uint64
+	disks, groups, containers, problems, refused int
+	lastPass, lastReload                         time.Time
+	reloadOK, hearing                            bool
 }
 
 func (h *health) now() healthNow {
@@ -41,11 +41,11 @@ func (h *health) wroteNot() {
 }
 
 // looked is the end of a look that was a success.
-func (h *health) looked(groups, containers, problems, refused int) {
+func (h *health) looked(disks, groups, containers, problems, refused int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.passes++
-	h.groups, h.containers, h.problems, h.refused, h.lastPass = groups, containers, problems, refused, time.Now()
+	h.disks, h.groups, h.containers, h.problems, h.refused, h.lastPass = disks, groups, containers, problems, refused, time.Now()
 }
 
 func (h *health) hears(pods bool) {

@@ -92,6 +92,7 @@ var (
 	latency   = describe("request_duration_seconds", "What requests took in the scheduler and the disk. The sum is made of the buckets, to within an eighth.", byDir)
 
 	buildInfo   = describe("build_info", "1, with the version of isolio and of Go.", []string{"version", "goversion"})
+	sharedDisks = describe("shared_disks", "Disks at the last pass on which io.kyber.weight acts.", nil)
 	cgroups     = describe("cgroups", "Cgroups at the last pass.", nil)
 	containers  = describe("containers", "Containers at the last pass.", nil)
 	problems    = describe("problems", "What the log calls wrong now: cgroups, rules and files of engines.", nil)
@@ -110,7 +111,7 @@ var (
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		weightIs, entitled, served, bytesMade, requests, throttled, latency,
-		buildInfo, cgroups, containers, problems, refused, hearing, passes, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
+		buildInfo, sharedDisks, cgroups, containers, problems, refused, hearing, passes, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
 	} {
 		to <- d
 	}
@@ -144,6 +145,7 @@ func (m *Metrics) self(to chan<- prometheus.Metric) {
 		kind  prometheus.ValueType
 		value float64
 	}{
+		{sharedDisks, prometheus.GaugeValue, float64(h.disks)},
 		{cgroups, prometheus.GaugeValue, float64(h.groups)},
 		{containers, prometheus.GaugeValue, float64(h.containers)},
 		{problems, prometheus.GaugeValue, float64(h.problems)},

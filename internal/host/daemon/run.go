@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -200,8 +201,8 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 
 // otherDisks reports whether other disks have the scheduler than before.
 func (d *Daemon) otherDisks() bool {
-	disks, err := ruling.Disks(block.System{Root: d.Root})
-	return err == nil && !maps.Equal(disks, d.disks)
+	disks, err := ruling.Disks(block.System{Root: d.Root}, d.config.Rules)
+	return err == nil && !maps.EqualFunc(disks, d.disks, slices.Equal)
 }
 
 // pass looks at what is in the scope, and writes what is to be written.
@@ -249,7 +250,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	if err := d.Reload(); err != nil {
 		d.Log.ErrorContext(ctx, "reload", "error", err.Error())
 	} else {
-		d.Log.InfoContext(ctx, "reload", "rules", len(d.config.Rules), "file", d.RuleFile)
+		d.Log.InfoContext(ctx, "reload", "rules", len(d.config.Rules), "file", d.RuleFile, "files", len(d.config.Files))
 		d.serve(ctx)
 		d.hear(ctx)
 	}

@@ -200,15 +200,15 @@ func (m *machine) daemon() []Check {
 // none starts.
 func (m *machine) weightRules() []Check {
 	const name = "weight rules"
-	if !m.exists(rule.File) {
-		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
-	}
-	config, err := rule.Load(m.sys.Path(rule.File))
+	config, err := rule.Load(m.sys.Root, "")
 	if errors.Is(err, fs.ErrPermission) {
 		return warning(name, rule.File+" cannot be read without root", "sudo isolio doctor")
 	}
 	if err != nil {
-		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path(rule.File), rule.File), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
+		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path("etc/isolio."), "/etc/isolio."), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
+	}
+	if len(config.Files) == 0 {
+		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
 	}
 	var checks []Check
 	for _, idle := range config.Idle(m.sys) {
@@ -220,5 +220,8 @@ func (m *machine) weightRules() []Check {
 	if len(checks) > 0 {
 		return checks
 	}
-	return ok(name, "%s has %d", rule.File, len(config.Rules))
+	if one := config.Files[0]; len(config.Files) == 1 {
+		return ok(name, "%s has %d", one.Name, one.Rules)
+	}
+	return ok(name, "%d files have %d: %s and %s", len(config.Files), len(config.Rules), rule.File, rule.Dir(rule.File))
 }

@@ -45,7 +45,7 @@ func Of(sys block.System, d *block.Device) (string, error) {
 		if name == d.Name {
 			continue
 		}
-		other, err := sys.Find(strings.ReplaceAll(name, "!", "/"))
+		other, err := sys.Find(name)
 		if err != nil {
 			continue // it went meanwhile
 		}
@@ -64,7 +64,7 @@ func of(sys block.System, d *block.Device) (string, error) {
 			return fileName(filepath.Base(file) + "-" + number), nil
 		}
 	}
-	properties, err := Udev(sys, d.MajMin)
+	properties, err := sys.Udev(d.MajMin)
 	if err != nil {
 		return "", err
 	}
@@ -130,23 +130,4 @@ func ofModelDisk(sys block.System, d *block.Device) (string, error) {
 		}
 	}
 	return fileName(fmt.Sprintf("modeldisk-%s-%x", preset, made.Sum(nil)[:6])), nil
-}
-
-// Udev is what udev's database has of a device, nothing where it knows none.
-func Udev(sys block.System, majMin string) (map[string]string, error) {
-	text, err := os.ReadFile(sys.Path("run/udev/data/b" + majMin))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if property, ok := strings.CutPrefix(strings.TrimSpace(line), "E:"); ok {
-			key, value, _ := strings.Cut(property, "=")
-			all[key] = value
-		}
-	}
-	return all, nil
 }

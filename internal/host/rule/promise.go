@@ -19,6 +19,8 @@ type Promise struct {
 	// Line is where the promise begins in its file, and Lines where its keys are.
 	Line  int
 	Lines map[string]int
+	// File is the file's name in messages.
+	File string
 	// Device is a disk, by its name or a path below /dev.
 	Device      string
 	Read, Write Amount
@@ -109,17 +111,20 @@ type fileSLA struct {
 // promiseTable is what the i-th promise is called among the lines.
 func promiseTable(i int) string { return fmt.Sprintf("promise[%d]", i) }
 
-func (c *checker) sla(f *fileSLA) SLA {
-	s := DefaultSLA
+// sla reads the settings that a file has.
+func (c *checker) sla(f *fileSLA) {
 	if f == nil {
-		return s
+		return
 	}
+	s := &c.settings
 	if f.ReservePct != nil {
+		c.alone("sla", "reserve_pct")
 		if s.ReservePct = *f.ReservePct; !(s.ReservePct >= 0 && s.ReservePct <= 90) {
 			c.fail("sla", "reserve_pct", fmt.Sprintf("%g is out of range", s.ReservePct), "0 to 90")
 		}
 	}
 	if f.BestEffort != nil {
+		c.alone("sla", "best_effort")
 		if *f.BestEffort < 0 || *f.BestEffort > 10000 {
 			c.fail("sla", "best_effort", fmt.Sprintf("%d is out of range", *f.BestEffort), "0 to 10000")
 		} else {
@@ -127,13 +132,13 @@ func (c *checker) sla(f *fileSLA) SLA {
 		}
 	}
 	if f.ShareBy != nil {
+		c.alone("sla", "share_by")
 		switch s.ShareBy = *f.ShareBy; s.ShareBy {
 		case "bytes", "iops", "time":
 		default:
 			c.fail("sla", "share_by", fmt.Sprintf("%q is none", s.ShareBy), "bytes, iops, time")
 		}
 	}
-	return s
 }
 
 // Sizes of requests where a promise does not say.
@@ -144,7 +149,7 @@ const (
 )
 
 func (c *checker) promise(table string, f *filePromise) Promise {
-	p := Promise{Count: 1, Line: c.lines[table], Lines: map[string]int{}}
+	p := Promise{Count: 1, Line: c.lines[table], Lines: map[string]int{}, File: c.name}
 	for _, key := range []string{"read", "write", "p99", "device", "block"} {
 		if p.Lines[key] = c.lines[table+"."+key]; p.Lines[key] == 0 {
 			p.Lines[key] = p.Line
@@ -196,8 +201,7 @@ func (r Rule) several() bool {
 
 // promises reads all of them.
 func (c *checker) promises(all []filePromise) []Promise {
-	if _, there := c.lines[promiseTable(0)]; len(all) > 0 && !there {
-		c.fail("promise", "", "is one table", "[[promise]], of which there may be more")
+	if !c.isList("promise", len(all)) {
 		return nil
 	}
 	var promises []Promise
@@ -208,20 +212,18 @@ func (c *checker) promises(all []filePromise) []Promise {
 	return promises
 }
 
+// promised is who a promise is to, and of which disk.
+type promised struct {
+	rule   Rule
+	device string
+}
+
 // eachPromise refuses what is promised twice.
 func (c *checker) eachPromise(promises []Promise) {
-	type to struct {
-		rule   Rule
-		device string
-	}
-	first := map[to]int{}
 	for i, p := range promises {
-		at := to{p.For, strings.TrimPrefix(p.Device, "/dev/")}
-		if before, ok := first[at]; ok {
-			c.fail(promiseTable(i), "", fmt.Sprintf("is for the same as that in line %d, on the same disk", promises[before].Line), "one promise for each, with read and write in it")
-			continue
+		if before := c.once(promised{p.For, strings.TrimPrefix(p.Device, "/dev/")}, p.Line); before != "" {
+			c.fail(promiseTable(i), "", "is for the same as that in "+before+", on the same disk", "one promise for each, with read and write in it")
 		}
-		first[at] = i
 	}
 }
 

@@ -36,11 +36,11 @@ read = "1 GiB/s"
 	}
 	want := []Promise{
 		{
-			For: Rule{Name: "db"}, Line: 7, Lines: map[string]int{"read": 10, "write": 11, "p99": 13, "device": 9, "block": 12},
+			File: "r.toml", For: Rule{Name: "db"}, Line: 7, Lines: map[string]int{"read": 10, "write": 11, "p99": 13, "device": 9, "block": 12},
 			Device: "nvme0n1", Read: Amount{IOPS: 20000}, Write: Amount{BytesPS: 2.5 * (1 << 20)}, BlockBytes: 16 << 10, P99: 2500 * time.Microsecond, Count: 1,
 		},
 		{
-			For: Rule{Class: "gold"}, Line: 15, Lines: map[string]int{"read": 20, "write": 15, "p99": 15, "device": 18, "block": 15},
+			File: "r.toml", For: Rule{Class: "gold"}, Line: 15, Lines: map[string]int{"read": 20, "write": 15, "p99": 15, "device": 18, "block": 15},
 			Device: "/dev/disk/by-id/x", Read: Amount{BytesPS: 1 << 30}, BlockBytes: 128 << 10, Sequential: true, Count: 3,
 		},
 	}

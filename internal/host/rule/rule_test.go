@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
 	"isolio/internal/host/container"
 	"isolio/internal/host/weight"
 )
@@ -41,12 +42,13 @@ pod = "team-*/*"
 default = 50
 most = 200
 `))
-	want := Config{Metrics: "127.0.0.1:9188", NRI: "/run/nri.sock", Rules: []Rule{
-		{Name: "db-*", Device: "nvme0n1", Weight: 800},
-		{Name: "db-*", Weight: 700},
-		{Unit: "backup.service", Weight: 20},
-		{Unit: "machine.slice", Weight: weight.Sum},
-		{Pod: "team-*/*", Default: 50, Most: 200},
+	at := func(nr, line int) Place { return Place{File: "r.toml", Nr: nr, Line: line, Own: true} }
+	want := Config{Files: []ReadFile{{"r.toml", 5}}, Metrics: "127.0.0.1:9188", NRI: "/run/nri.sock", Rules: []Rule{
+		{Name: "db-*", Device: "nvme0n1", Weight: 800, At: at(1, 5)},
+		{Name: "db-*", Weight: 700, At: at(2, 10)},
+		{Unit: "backup.service", Weight: 20, At: at(3, 14)},
+		{Unit: "machine.slice", Weight: weight.Sum, At: at(4, 18)},
+		{Pod: "team-*/*", Default: 50, Most: 200, At: at(5, 22)},
 	}, SLA: DefaultSLA}
 	if err != nil || !reflect.DeepEqual(config, want) {
 		t.Errorf("Parse = %+v, %v, want %+v", config, err, want)
@@ -73,7 +75,7 @@ func TestParseRefuses(t *testing.T) {
 		"[[rule]]\nweight = 5\n":                              "r.toml:1: rule: says nothing of who it is for; allowed: " + who,
 		"[[rule]]\nname = \"[\"\nweight = 5\n":                "r.toml:2: rule.name: \"[\" is no pattern; allowed: a name, in which * stands for any text, ? for a character, [a-z] for one of these",
 		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":              "r.toml:2: rule.label: \"=x\" is no key and pattern; allowed: KEY=PATTERN, or KEY for any value",
-		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":  "r.toml:3: rule.device: \"a/b\" is no disk; allowed: a name as in /sys/block, such as \"nvme0n1\"",
+		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":  "r.toml:3: rule.device: \"a/b\" is no disk; allowed: a name as in /sys/block, such as \"nvme0n1\"; or " + block.Selected,
 		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":      "r.toml:3: rule.unit: stands beside what containers have; allowed: unit alone, or one or more of name, label, annotation, class, pod",
 		"[[rule]]\nname=\"a\"\nwheight = 5\n":                 "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, most",
 		"[[rule]]\nname=\"a\"\nweight=1\ndefault=1\n":         "r.toml:4: rule.default: stands beside weight, which decides whatever is asked for; allowed: one of them",
@@ -91,17 +93,17 @@ func TestParseRefuses(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	if c, err := Load(filepath.Join(dir, "absent.toml")); err != nil || c.Rules != nil {
+	if c, err := Load("", filepath.Join(dir, "absent.toml")); err != nil || c.Rules != nil {
 		t.Errorf("a file that is not there: %+v, %v", c, err)
 	}
-	if _, err := Load(dir); failure.Code(err) != failure.Usage {
+	if _, err := Load("", dir); failure.Code(err) != failure.Usage {
 		t.Errorf("a directory: %v", err)
 	}
 	file := filepath.Join(dir, "isolio.toml")
 	if err := os.WriteFile(file, []byte("[[rule]]\nname = \"a\"\nweight = 7\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := Load(file); err != nil || len(c.Rules) != 1 || c.Rules[0].Weight != 7 {
+	if c, err := Load("", file); err != nil || len(c.Rules) != 1 || c.Rules[0].Weight != 7 {
 		t.Errorf("Load = %+v, %v", c, err)
 	}
 }
@@ -155,7 +157,7 @@ func TestMatch(t *testing.T) {
 
 // podman's labels are in no file; Docker's are.
 func TestBlind(t *testing.T) {
-	c := Config{Rules: []Rule{{Name: "web"}, {Label: "tier=gold"}, {Label: "tier", Name: "db-*"}}}
+	c := Config{Rules: []Rule{{Name: "web"}, {Label: "tier=gold", At: Place{Nr: 2}}, {Label: "tier", Name: "db-*", At: Place{Nr: 3}}}}
 	for engine, want := range map[string]int{"docker": 0, "cri-o": 0, "podman": 1, "containerd": 1} {
 		got := c.Blind([]container.Container{{Name: "web", Engine: engine}, {Name: "batch", Engine: engine}})
 		if len(got) != want || want > 0 && !strings.HasPrefix(got[0], "rule 2 does nothing for containers of "+engine+",") {
@@ -173,19 +175,19 @@ func TestBlind(t *testing.T) {
 func TestClass(t *testing.T) {
 	const prefix = "blockio.resources.beta.kubernetes.io/"
 	c := container.Container{Name: "cart", Annotations: map[string]string{prefix + "pod": "low"}}
-	if got := Class(c); got != "low" {
+	if got := ClassOf(c); got != "low" {
 		t.Errorf("pod's: %q", got)
 	}
 	c.Annotations[prefix+"container.cart"] = "high"
-	if got := Class(c); got != "high" {
+	if got := ClassOf(c); got != "high" {
 		t.Errorf("pod's for the container: %q", got)
 	}
 	c.Annotations["io.kubernetes.cri.blockio-class"] = "own"
-	if got := Class(c); got != "own" {
+	if got := ClassOf(c); got != "own" {
 		t.Errorf("its own: %q", got)
 	}
 	c.Annotations["isolio.dev/class"] = "gold"
-	if got := Class(c); got != "gold" {
+	if got := ClassOf(c); got != "gold" {
 		t.Errorf("isolio's: %q", got)
 	}
 }

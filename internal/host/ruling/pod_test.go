@@ -3,10 +3,15 @@
 package ruling
 
 import (
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"isolio/internal/host/block"
 	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/weight"
@@ -77,7 +82,7 @@ func TestWhatDecidesOfAPod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := New(config.Rules, nil, pod(tt.annotations))
+			m := New(config, nil, pod(tt.annotations))
 			read := files(map[string]int{dbGroup + "/io.bfq.weight": max(tt.asked, 100), podGroup + "/io.bfq.weight": 100})
 			for group, want := range map[string]string{podGroup: tt.pod, dbGroup: tt.db, podGroup + "/cri-containerd-pause.scope": ""} {
 				wants, _, err := m.Wants(group, read)
@@ -98,9 +103,98 @@ func TestWhatDecidesOfAPod(t *testing.T) {
 
 func weightAndWhy(w Want) string { return weight.Values{Default: w.Weight}.String() + " " + w.Why }
 
+// A class that a label or an annotation names has its weight, where the class allows that:
+// after what was asked for in numbers, and before a rule's default. A rule limits it.
+func TestClassByLabel(t *testing.T) {
+	const classes = "[class.gold]\nweight = 5000\nlabels = true\n[class.private]\nweight = 9000\n"
+	alone := container.Container{ID: "db", Name: "db", Engine: "docker", Cgroup: "system.slice/docker-db.scope"}
+	for _, tt := range []struct {
+		name, rules, label, annotation string
+		asked                          int
+		want, ofPod                    string
+	}{
+		{name: "a label", label: "gold", want: "5000 class gold: 5000, by its label isolio.class", ofPod: "5000 class gold: 5000, by its label isolio.class"},
+		{name: "an annotation", annotation: "gold", want: "5000 class gold: 5000, by its annotation isolio.dev/class", ofPod: "5000 class gold: 5000, by its annotation isolio.dev/class"},
+		{name: "the annotation first", annotation: "gold", label: "private", want: "5000 class gold: 5000, by its annotation isolio.dev/class", ofPod: "5000 class gold: 5000, by its annotation isolio.dev/class"},
+		{name: "a class that is not open", label: "private"},
+		{name: "no class", label: "platinum"},
+		{name: "what was asked first", label: "gold", asked: 200, want: "200 --blkio-weight 200", ofPod: "5000 class gold: 5000, by its label isolio.class"},
+		{name: "before a default", label: "gold", rules: "name = 'd*'\ndefault = 30\n[[rule]]\npod = '*'\ndefault = 40\n", want: "5000 class gold: 5000, by its label isolio.class", ofPod: "5000 class gold: 5000, by its label isolio.class"},
+		{name: "a rule over it", label: "gold", rules: "name = 'd*'\nweight = 30\n[[rule]]\npod = '*'\nweight = 'private'\n", want: "30 rule 1", ofPod: "9000 rule 2, class private"},
+		{name: "limited", label: "gold", rules: "name = 'd*'\nmost = 50\n[[rule]]\npod = '*'\nmost = 60\n", want: "50 class gold: 5000, by its label isolio.class; 50 is the most by rule 1", ofPod: "60 class gold: 5000, by its label isolio.class; 60 is the most by rule 2"},
+		{name: "a rule by class", label: "gold", rules: "class = 'g*'\nweight = 70\n", want: "70 rule 1", ofPod: "5000 class gold: 5000, by its label isolio.class"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := classes
+			if tt.rules != "" {
+				text += "[[rule]]\n" + tt.rules
+			}
+			config, err := rule.Parse("r.toml", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := alone
+			all := pod(nil)
+			for _, c := range []*container.Container{&one, &all[0], &all[1]} {
+				c.Labels, c.Annotations = map[string]string{"isolio.class": tt.label}, map[string]string{"isolio.dev/class": tt.annotation}
+			}
+			read := files(map[string]int{one.Cgroup + "/io.bfq.weight": max(tt.asked, 100), podGroup + "/io.bfq.weight": 100})
+			for group, want := range map[string]string{one.Cgroup: tt.want, podGroup: tt.ofPod} {
+				wants, _, err := New(config, nil, append(all, one)).Wants(group, read)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := ""
+				if w, ok := wants[EveryDisk]; ok {
+					got = weightAndWhy(w)
+				}
+				if got != want {
+					t.Errorf("%s: %q, want %q", group, got, want)
+				}
+			}
+			// Inside its pod, a container has no weight by the pod's class.
+			if wants, _, err := New(config, nil, all).Wants(dbGroup, read); err != nil || wants[EveryDisk].By == weight.ByClass {
+				t.Errorf("%+v, %v", wants, err)
+			}
+		})
+	}
+}
+
+// A rule for disks by what they are is for each that has the scheduler.
+func TestRuleForDisks(t *testing.T) {
+	config, err := rule.Parse("r.toml", []byte("[[rule]]\nname = 'db'\ndevice = 'sdb'\nweight = 7\n[[rule]]\nname = 'db'\ndevice = 'model:ST*'\nweight = 8\n[[rule]]\nname = 'db'\ndevice = 'wwn:0x3'\nweight = 9\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := block.System{Root: t.TempDir()}
+	for file, text := range map[string]string{
+		"sda/dev": "8:0", "sda/device/model": "ST4000", "sda/queue/scheduler": "[kyber-fairness]",
+		"sdb/dev": "8:16", "sdb/device/model": "ST4000", "sdb/queue/scheduler": "[kyber-fairness]",
+		"sdc/dev": "8:32", "sdc/device/model": "ST4000", "sdc/queue/scheduler": "[none] kyber-fairness", "sdc/device/wwid": "naa.3",
+	} {
+		for file, text := range map[string]string{file: text, file[:3] + "/size": "8"} {
+			file = sys.Path("sys/block", file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text+"\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	disks, err := Disks(sys, config.Rules)
+	if want := (DiskNumbers{"sda": {"8:0"}, "sdb": {"8:16"}, "model:ST*": {"8:0", "8:16"}}); err != nil || !reflect.DeepEqual(disks, want) {
+		t.Errorf("%v, %v", disks, err)
+	}
+	wants, _, err := New(config, disks, pod(nil)).Wants(dbGroup, files(nil))
+	if disks.Count() != 2 {
+		t.Errorf("%d disks", disks.Count())
+	}
+	if err != nil || len(wants) != 2 || wants["8:0"].Weight != 8 || wants["8:16"].Weight != 7 {
+		t.Errorf("%+v, %v", wants, err)
+	}
+}
+
 // What is wrong with annotations is told, with what is allowed.
 func TestRefused(t *testing.T) {
-	m := New(nil, nil, pod(map[string]string{"isolio.dev/weight": "lots", "isolio.dev/weight.db": "2000"}))
+	m := New(rule.Config{}, nil, pod(map[string]string{"isolio.dev/weight": "lots", "isolio.dev/weight.db": "2000"}))
 	want := map[string]string{
 		podGroup: `shop/cart: annotation isolio.dev/weight: "lots" is no weight; allowed: an integer 1..10000`,
 		dbGroup:  `shop/cart/db: annotation isolio.dev/weight.db: 2000; 1000 is the most without a rule`,
@@ -108,10 +202,10 @@ func TestRefused(t *testing.T) {
 	if got := m.Refused(); !maps.Equal(got, want) {
 		t.Errorf("Refused = %v, want %v", got, want)
 	}
-	if got := New(nil, nil, pod(map[string]string{"isolio.dev/weight": "300"})).Refused(); len(got) != 0 {
+	if got := New(rule.Config{}, nil, pod(map[string]string{"isolio.dev/weight": "300"})).Refused(); len(got) != 0 {
 		t.Errorf("Refused = %v", got)
 	}
-	if got := New(nil, nil, pod(map[string]string{"isolio.dev/weight": "\x1b[31m"})).Refused()[podGroup]; strings.Contains(got, "\x1b") {
+	if got := New(rule.Config{}, nil, pod(map[string]string{"isolio.dev/weight": "\x1b[31m"})).Refused()[podGroup]; strings.Contains(got, "\x1b") {
 		t.Errorf("Refused = %q", got)
 	}
 }

@@ -27,9 +27,13 @@ const EveryDisk = "default"
 type Want struct {
 	Weight weight.Value `json:"weight"`
 	By     weight.By    `json:"by"`
-	// Rule is the rule's number in the file, from 1; 0 for none.
-	Rule int    `json:"rule,omitempty"`
-	Why  string `json:"why"`
+	// Rule is the rule's number in its file, from 1; 0 for none.
+	Rule int `json:"rule,omitempty"`
+	// File is that file, "" for none.
+	File string `json:"file,omitempty"`
+	// Class is the class whose weight it is, "" for none.
+	Class string `json:"class,omitempty"`
+	Why   string `json:"why"`
 	// Limit is the most that could be had where more was asked for, 0 if that is not so.
 	Limit int `json:"limit,omitempty"`
 }
@@ -37,16 +41,22 @@ type Want struct {
 // Decided reports whether a rule or a pod decided, and not what a runtime or systemd
 // was asked for.
 func (w Want) Decided() bool {
-	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.Limit != 0
+	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.Limit != 0
 }
 
 // Source is what decided, for a reader.
 func (w Want) Source() string {
-	if w.Rule != 0 {
-		return w.Why + " of " + rule.File
+	switch {
+	case w.Rule == 0:
+		return w.Why
+	case w.By == weight.ByDefault:
+		return "default of " + w.RuleName()
 	}
-	return w.Why
+	return w.RuleName()
 }
+
+// RuleName is the rule that decided, with its file.
+func (w Want) RuleName() string { return rule.Place{Nr: w.Rule, File: w.File}.FullRule() }
 
 // MostOfAPod is the most that a pod may ask for in an annotation where no rule says
 // another: its author need not be the machine's owner.
@@ -54,17 +64,18 @@ const MostOfAPod = 1000
 
 // Machine is what is known of the machine besides its cgroups.
 type Machine struct {
-	rules []rule.Rule
-	// disks are those that have the scheduler, by name: "MAJ:MIN".
-	disks map[string]string
+	rules   []rule.Rule
+	classes map[string]rule.Class
+	// disks are those that have the scheduler.
+	disks DiskNumbers
 	// containers are by the cgroup that competes for them; pods by theirs.
 	containers, pods map[string]container.Container
 }
 
-// New is a machine with these rules, disks that have the scheduler, by name, and
+// New is a machine with these rules and classes, disks that have the scheduler, and
 // containers.
-func New(rules []rule.Rule, disks map[string]string, all []container.Container) *Machine {
-	m := &Machine{rules: rules, disks: disks, containers: map[string]container.Container{}, pods: map[string]container.Container{}}
+func New(config rule.Config, disks DiskNumbers, all []container.Container) *Machine {
+	m := &Machine{rules: config.Rules, classes: config.Classes, disks: disks, containers: map[string]container.Container{}, pods: map[string]container.Container{}}
 	for _, c := range all {
 		m.containers[c.Cgroup] = c
 		// The pod's own container stands for the pod: its annotations are the pod's.
@@ -110,6 +121,9 @@ func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Aske
 		wants[EveryDisk] = m.limited(group, Want{Weight: weight.Value(asked.Weight), By: asked.By, Why: asked.How}, weight.Max)
 	}
 	_, said := wants[EveryDisk]
+	if want, ok := m.ofClass(group); ok && !said {
+		wants[EveryDisk], said = want, true
+	}
 	// The first rule for a disk wins; so it is the last one that is set. A weight wins
 	// over what is asked for, and over defaults wherever they stand.
 	for _, kind := range []struct {
@@ -117,8 +131,8 @@ func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Aske
 		why    string
 		weight func(r *rule.Rule) weight.Value
 	}{
-		{weight.ByDefault, "default of rule %d", func(r *rule.Rule) weight.Value { return weight.Value(r.Default) }},
-		{weight.ByRule, "rule %d", func(r *rule.Rule) weight.Value { return r.Weight }},
+		{weight.ByDefault, "default of ", func(r *rule.Rule) weight.Value { return weight.Value(r.Default) }},
+		{weight.ByRule, "", func(r *rule.Rule) weight.Value { return r.Weight }},
 	} {
 		if said && kind.by == weight.ByDefault {
 			continue
@@ -129,14 +143,19 @@ func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Aske
 			if n == 0 {
 				continue
 			}
-			disk := EveryDisk
+			disks := []string{EveryDisk}
 			if r.Device != "" {
-				if disk = m.disks[r.Device]; disk == "" {
-					continue
-				}
+				disks = m.disks[r.Device]
 			}
-			if m.isFor(r, group) {
-				wants[disk] = Want{Weight: n, By: kind.by, Rule: i + 1, Why: fmt.Sprintf(kind.why, i+1)}
+			if len(disks) == 0 || !m.isFor(r, group) {
+				continue
+			}
+			want := Want{Weight: n, By: kind.by, Rule: r.At.Nr, File: r.At.File, Class: r.From, Why: kind.why + r.At.Rule()}
+			if r.From != "" {
+				want.Why += ", class " + r.From
+			}
+			for _, disk := range disks {
+				wants[disk] = want
 			}
 		}
 	}
@@ -167,13 +186,34 @@ func (m *Machine) ofPod(group string) (Want, bool) {
 	return m.limited(group, Want{Weight: weight.Value(n), By: weight.ByPod, Why: fmt.Sprintf("annotation %s: %d", key, n)}, MostOfAPod), true
 }
 
+// ofClass is what comes of the class that the label of a container, or an annotation of a
+// pod, names. It is the pod's where there is one: its containers share what it has.
+func (m *Machine) ofClass(group string) (Want, bool) {
+	c, ok := m.containers[group]
+	switch {
+	case ok && (c.Pod != "" || c.Sandbox):
+		return Want{}, false
+	case !ok:
+		if c, ok = m.pods[group]; !ok {
+			return Want{}, false
+		}
+	}
+	name, by := rule.Named(c)
+	class, there := m.classes[name]
+	if !there || !class.Labels {
+		return Want{}, false
+	}
+	want := Want{Weight: weight.Value(class.Weight), By: weight.ByClass, Class: name, Why: fmt.Sprintf("class %s: %d, by its %s", name, class.Weight, by)}
+	return m.limited(group, want, weight.Max), true
+}
+
 // limited is what may be had of what is asked for: the first rule with a limit
 // tells, or most is the limit.
 func (m *Machine) limited(group string, want Want, most int) Want {
 	by := "the most without a rule"
 	for i := range m.rules {
 		if r := &m.rules[i]; r.Most != 0 && m.isFor(r, group) {
-			most, by = r.Most, fmt.Sprintf("the most by rule %d", i+1)
+			most, by = r.Most, "the most by "+r.At.Rule()
 			break
 		}
 	}
@@ -289,20 +329,50 @@ func Among(groups []string, group string, by weight.Mechanism, read Reader) (in 
 	return Among(groups, in, by, read)
 }
 
-// Disks are the disks that have the scheduler, by name: "MAJ:MIN".
-func Disks(sys block.System) (map[string]string, error) {
+// DiskNumbers are "MAJ:MIN" of disks, by each name that rules have for them: the
+// kernel's, and what they are, which may be more than one disk.
+type DiskNumbers map[string][]string
+
+// Count is how many disks there are.
+func (d DiskNumbers) Count() int {
+	numbers := map[string]bool{}
+	for _, of := range d {
+		for _, number := range of {
+			numbers[number] = true
+		}
+	}
+	return len(numbers)
+}
+
+// Disks are the disks that have the scheduler, by their own names and those that rules have.
+func Disks(sys block.System, rules []rule.Rule) (DiskNumbers, error) {
 	names, err := sys.List()
 	if err != nil {
 		return nil, err
 	}
-	disks := map[string]string{}
+	disks := DiskNumbers{}
 	for _, name := range names {
 		d, err := sys.Find(name)
 		if err != nil {
 			continue // gone since it was listed
 		}
 		if active, _, err := d.Schedulers(); err == nil && active == meter.Scheduler {
-			disks[name] = d.MajMin
+			disks[name] = []string{d.MajMin}
+		}
+	}
+	for i := range rules {
+		text := rules[i].Device
+		if text == "" || disks[text] != nil {
+			continue
+		}
+		found, err := sys.Match(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			if disks[d.Name] != nil {
+				disks[text] = append(disks[text], d.MajMin)
+			}
 		}
 	}
 	return disks, nil

@@ -32,6 +32,7 @@ const (
 	NotAsked       Code = "not-asked"       // none of these
 	DecidedByRule  Code = "decided-rule"    // a rule decides
 	DecidedDefault Code = "decided-default" // a rule's default decides, as no weight was asked for
+	DecidedByClass Code = "decided-class"   // a class decides, which a label or the pod's annotation names
 	DecidedByPod   Code = "decided-pod"     // an annotation of the pod decides
 	DecidedByAsked Code = "decided-asked"   // what was asked decides
 	BadAnnotation  Code = "bad-annotation"  // an annotation of the pod is no weight, or is more than it may have
@@ -162,11 +163,13 @@ func (x *explainer) decided() {
 			x.add(Reason{Code: Undecided, Text: "no rule of " + rule.File + " is for it"})
 		case want == nil:
 		case want.By == weight.ByDefault:
-			x.add(Reason{Code: DecidedDefault, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: the default in rule %d of %s%s", want.Weight, want.Rule, rule.File, x.matches(want.Rule))})
+			x.add(Reason{Code: DecidedDefault, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: the default in %s%s", want.Weight, want.RuleName(), x.matches(want))})
 		case want.By == weight.ByPod:
 			x.add(Reason{Code: DecidedByPod, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
+		case want.By == weight.ByClass:
+			x.add(Reason{Code: DecidedByClass, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByRule:
-			x.add(Reason{Code: DecidedByRule, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: rule %d of %s%s", want.Weight, want.Rule, rule.File, x.matches(want.Rule))})
+			x.add(Reason{Code: DecidedByRule, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s%s", want.Weight, want.RuleName(), x.matches(want))})
 		case want.Limit != 0:
 			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s of %s", want.Weight, want.Why, rule.File)})
 		default:
@@ -176,9 +179,13 @@ func (x *explainer) decided() {
 	}
 }
 
-// matches is what a rule says of the containers and units that it is for.
-func (x *explainer) matches(nr int) string {
-	r := x.m.rules[nr-1]
+// matches is what a rule says of the containers and units that it is for, and of its weight.
+func (x *explainer) matches(want *ruling.Want) string {
+	i := slices.IndexFunc(x.m.rules, func(r rule.Rule) bool { return r.At.Nr == want.Rule && r.At.File == want.File })
+	if i < 0 {
+		return ""
+	}
+	r := x.m.rules[i]
 	var words []string
 	for _, one := range []struct{ key, value string }{
 		{"name", r.Name}, {"pod", r.Pod}, {"unit", r.Unit}, {"class", r.Class}, {"label", r.Label}, {"annotation", r.Annotation}, {"device", r.Device},
@@ -186,6 +193,9 @@ func (x *explainer) matches(nr int) string {
 		if one.value != "" {
 			words = append(words, fmt.Sprintf("%s = %q", one.key, one.value))
 		}
+	}
+	if r.From != "" {
+		words = append(words, "class "+r.From)
 	}
 	return ", " + strings.Join(words, ", ")
 }
@@ -300,7 +310,7 @@ func (x *explainer) shown(majMin string) bool {
 
 // steps are what codes are about, for a reader.
 var steps = map[Code]string{
-	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByAsked: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
+	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByAsked: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
 	Acts: "acts on", ActsNot: "acts not on", NoSiblings: "acts on", InertWeight: "acts not on", Entitled: "entitled", Idle: "entitled",
 	LimitParent: "limited", LimitMax: "limited", LimitBudget: "limited",
 }

@@ -5,6 +5,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,29 @@ import (
 
 // WriteTable writes the document for a reader: disks, cgroups, and at the end
 // every weight that does nothing, with the reason and the remedy.
-func (d *Document) WriteTable(w io.Writer) error {
+func (d *Document) WriteTable(w io.Writer) error { return d.write(w, false) }
+
+// WriteWide writes more of it: what disks are, and whole names and paths.
+func (d *Document) WriteWide(w io.Writer) error { return d.write(w, true) }
+
+// WriteNames writes the cgroups' names, a line each, as commands take them. A name that a
+// command would take for a flag or for a weight, as a tenant may choose one, is given as
+// its path.
+func (d *Document) WriteNames(w io.Writer) error {
+	for _, g := range d.Groups {
+		name := g.Name
+		if strings.HasPrefix(name, "-") || weight.Meant(name) {
+			name = "/" + g.Group
+		}
+		if _, err := fmt.Fprintln(w, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Document) write(w io.Writer, wide bool) error {
+	d.wide = wide
 	if err := d.writeDisks(w); err != nil {
 		return err
 	}
@@ -59,19 +82,35 @@ func (d *Document) writeDisks(w io.Writer) error {
 			}
 			acts = strings.Join(by, ", ") + "; shared: " + disk.ShareBy
 		}
-		rows = append(rows, []string{
+		row := []string{
 			disk.Name, disk.MajMin, string(disk.Kind), Size(disk.SizeBytes), counted(disk.Queues), counted(disk.NrRequests),
-			map[bool]string{true: "yes", false: "no"}[disk.Rotational], disk.Scheduler, acts,
-		})
+			map[bool]string{true: "yes", false: "no"}[disk.Rotational], disk.Scheduler,
+		}
+		if d.wide {
+			row = append(row, known(disk.WWN), known(disk.Serial), known(disk.Model))
+		}
+		rows = append(rows, append(row, acts))
 	}
-	err := table.Write(w, []table.Column{
+	columns := []table.Column{
 		{Head: "disk"}, {Head: "number"}, {Head: "kind"}, {Head: "size", Right: true}, {Head: "queues", Right: true},
-		{Head: "requests/queue", Right: true}, {Head: "rotates"}, {Head: "scheduler"}, {Head: "weights act through"},
-	}, rows)
+		{Head: "requests/queue", Right: true}, {Head: "rotates"}, {Head: "scheduler"},
+	}
+	if d.wide {
+		columns = append(columns, table.Column{Head: "wwn"}, table.Column{Head: "serial"}, table.Column{Head: "model"})
+	}
+	err := table.Write(w, append(columns, table.Column{Head: "weights act through"}), rows)
 	if err == nil && unused > 0 {
 		_, err = fmt.Fprintf(w, "and %d loop devices that nothing uses\n", unused)
 	}
 	return err
+}
+
+// known is a text, "-" for none.
+func known(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 // counted is a number, "-" for none.
@@ -103,9 +142,9 @@ func (d *Document) writeRows(w io.Writer) error {
 	for _, g := range d.Groups {
 		lines := max(1, len(g.Weights), len(g.Shares))
 		for i := range lines {
-			row := make([]string, len(groupColumns))
+			row := make([]string, len(groupColumns), len(groupColumns)+1)
 			if i == 0 {
-				row[0], row[1] = shown(g.Name), string(g.Kind)
+				row[0], row[1] = d.shown(g.Name), string(g.Kind)
 			}
 			if i < len(g.Weights) {
 				x := g.Weights[i]
@@ -129,10 +168,17 @@ func (d *Document) writeRows(w io.Writer) error {
 					row[8], row[9], row[10] = fmt.Sprintf("%.2f", 100*s.Actual), fmt.Sprintf("%.1f", s.BytesPS/(1<<20)), fmt.Sprintf("%.0f", s.IOPS)
 				}
 			}
+			if d.wide {
+				row = append(row, map[bool]string{true: "/" + g.Group}[i == 0])
+			}
 			rows = append(rows, row)
 		}
 	}
-	return table.Write(w, groupColumns, rows)
+	columns := groupColumns
+	if d.wide {
+		columns = append(slices.Clip(columns), table.Column{Head: "path"})
+	}
+	return table.Write(w, columns, rows)
 }
 
 var groupColumns = []table.Column{
@@ -145,7 +191,15 @@ func values(w Weight) string {
 	return weight.Values{Default: w.Default, Devices: w.Devices}.String()
 }
 
-// shown is a name that a table has room for: of long IDs, the first digits.
+// shown is a name that a table has room for.
+func (d *Document) shown(name string) string {
+	if d.wide {
+		return name
+	}
+	return shown(name)
+}
+
+// shown has of long IDs the first digits.
 func shown(name string) string {
 	var b strings.Builder
 	run := 0
@@ -176,7 +230,7 @@ func (d *Document) writeInert(w io.Writer) error {
 				if inert.On != "" {
 					on = " on " + inert.On
 				}
-				fmt.Fprintf(w, "inert[%d] %s: %s%s: %s; remedy: %s\n", note, shown(g.Name), x.File, on, inert.Why, inert.Remedy)
+				fmt.Fprintf(w, "inert[%d] %s: %s%s: %s; remedy: %s\n", note, d.shown(g.Name), x.File, on, inert.Why, inert.Remedy)
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +47,8 @@ type Document struct {
 	Daemon string `json:"daemon"`
 
 	machine *machine
+	// wide has tables with more of it.
+	wide bool
 }
 
 // Disk is one disk, and what makes weights act on it.
@@ -118,8 +119,8 @@ type Options struct {
 	Interval time.Duration
 	// All has cgroups in the document that have no weight and do nothing.
 	All bool
-	// Only is a target to which cgroups are limited, "" for no limit.
-	Only string
+	// Only are targets to which cgroups are limited, none for no limit.
+	Only []string
 	// Device is a disk to which what is told is limited, "" for no limit.
 	Device string
 	// wait is what passes the interval, nil for the clock.
@@ -140,7 +141,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 			return nil, err
 		}
 	}
-	config, err := rule.Load(filepath.Join("/", o.Root, rule.File))
+	config, err := rule.Load(o.Root, "")
 	if err != nil {
 		d.NoRules = err.Error()
 	}
@@ -154,11 +155,11 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	}
 	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: mark.Open(o.Root, world.Tree)}
 	d.machine = m
-	schedulers, err := ruling.Disks(sys)
+	schedulers, err := ruling.Disks(sys, config.Rules)
 	if err != nil {
 		return nil, err
 	}
-	m.rulings = ruling.New(config.Rules, schedulers, world.Containers)
+	m.rulings = ruling.New(config, schedulers, world.Containers)
 	if d.NoCgroups == "" {
 		if m.iocost, err = world.Tree.IOCost(); err != nil {
 			return nil, err
@@ -172,12 +173,17 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 		return d, nil
 	}
 	groups := world.Groups
-	if o.Only != "" {
-		only, err := world.Find(o.Only)
-		if err != nil {
-			return nil, err
+	if len(o.Only) > 0 {
+		groups, o.All = nil, true
+		for _, name := range o.Only {
+			only, err := world.Find(name)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(groups, only.Group) {
+				groups = append(groups, only.Group)
+			}
 		}
-		groups, o.All = []string{only.Group}, true
 	}
 	if o.wait == nil {
 		o.wait = sleep
@@ -186,7 +192,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 		return nil, err
 	}
 	for _, group := range groups {
-		g, err := m.group(group, o.Only != "")
+		g, err := m.group(group, len(o.Only) > 0)
 		if err != nil {
 			return nil, err
 		}

@@ -166,10 +166,10 @@ func TestSums(t *testing.T) {
 		}
 	}
 	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.stat": "8:0 rbytes=0 weight=450 share_ppm=0\n"})
-	if got := read(Options{Only: "burstable"}).Groups[0].Shares[0].Weight; got != 450 {
+	if got := read(Options{Only: []string{"burstable"}}).Groups[0].Shares[0].Weight; got != 450 {
 		t.Errorf("the scheduler says 450, shown is %d", got)
 	}
-	x, err := Explain(context.Background(), Options{Root: root, Only: "burstable/web"})
+	x, err := Explain(context.Background(), Options{Root: root, Only: []string{"burstable/web"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestSums(t *testing.T) {
 	}
 	// With a number for its parent, web is compared with no other.
 	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.weight": "default 300\n"})
-	if x, err = Explain(context.Background(), Options{Root: root, Only: "burstable/web"}); err != nil ||
+	if x, err = Explain(context.Background(), Options{Root: root, Only: []string{"burstable/web"}}); err != nil ||
 		!slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == NoSiblings && r.On == "burstable" }) {
 		t.Errorf("%+v, %v", x, err)
 	}

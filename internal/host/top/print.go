@@ -80,7 +80,8 @@ func spark(history []float64) string {
 // Schema is the version of the lines that WriteJSON writes.
 const Schema = 1
 
-type jsonRow struct {
+// Line is one of them: a cgroup, a disk and an interval.
+type Line struct {
 	Schema        int         `json:"schema"`
 	Time          string      `json:"time"`
 	IntervalS     float64     `json:"interval_s"`
@@ -121,7 +122,7 @@ func WriteJSON(w io.Writer, sample usage.Sample, rows []Row) error {
 	encoder := json.NewEncoder(w)
 	for i := range rows {
 		r := &rows[i]
-		err := encoder.Encode(jsonRow{
+		err := encoder.Encode(Line{
 			Schema: Schema, Time: sample.At.UTC().Format(time.RFC3339Nano), IntervalS: sample.Over.Seconds(),
 			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight,
 			EntitledShare: r.Entitled, Share: r.Actual, BytesPS: r.BytesPS(), IOPS: r.IOPS(),

@@ -90,7 +90,7 @@ func TestWriteJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	var first jsonRow
+	var first Line
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 2 {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}

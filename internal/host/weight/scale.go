@@ -67,6 +67,8 @@ const (
 	ByRule By = "rule"
 	// ByDefault is a rule for those that ask for no weight.
 	ByDefault By = "rule-default"
+	// ByClass is a class that a label or a pod's annotation names.
+	ByClass By = "class"
 	// ByPod is a pod's annotation.
 	ByPod     By = "pod-annotation"
 	ByRuntime By = "container-runtime"

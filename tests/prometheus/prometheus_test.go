@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: MIT
+
+// Package prometheus_test tests the dashboard and the rules of packaging/ against the
+// metrics of the daemon. `make test-prometheus` has a real Prometheus scrape a real daemon,
+// whose machine is a tree of files, and ask every question of the dashboard. Without that
+// Prometheus only what takes none is tested.
+package prometheus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"isolio/internal/host/daemon"
+)
+
+const packaging = "../../packaging/"
+
+// dashboard is what is looked at of a dashboard.
+type dashboard struct {
+	UID    string  `json:"uid"`
+	Panels []panel `json:"panels"`
+	Vars   struct {
+		List []struct {
+			Name  string `json:"name"`
+			Query any    `json:"query"`
+		} `json:"list"`
+	} `json:"templating"`
+}
+
+type panel struct {
+	ID      int    `json:"id"`
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	GridPos struct{ H, W, X, Y int }
+	Targets []struct{ Expr, LegendFormat string }
+}
+
+func readDashboard(t *testing.T) (d dashboard, text string) {
+	t.Helper()
+	raw, err := os.ReadFile(packaging + "grafana/isolio.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d, string(raw)
+}
+
+// ofTheDaemon matches names of its metrics, with what a histogram adds.
+var ofTheDaemon = regexp.MustCompile(`\b(isolio|process)_[a-z_]+`)
+
+// The dashboard and the rules ask for metrics that the daemon has, and each metric of
+// the daemon is in one of the two.
+func TestMetricsAreThere(t *testing.T) {
+	served := serve(t, nil)
+	has := map[string]bool{}
+	for _, name := range ofTheDaemon.FindAllString(scrape(t, served), -1) {
+		has[name] = true
+	}
+	_, dash := readDashboard(t)
+	rules, err := os.ReadFile(packaging + "prometheus/isolio.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]bool{}
+	for _, name := range ofTheDaemon.FindAllString(dash+string(rules), -1) {
+		asked[name] = true
+		if !has[name] {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+	for name := range has {
+		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+		if strings.HasPrefix(name, "isolio_") && !asked[base] && !asked[base+"_bucket"] && !asked[name] && !slices.Contains(notShown, name) {
+			t.Errorf("%s is in neither", name)
+		}
+	}
+	if len(asked) < 20 {
+		t.Errorf("only %d metrics are asked for: %v", len(asked), asked)
+	}
+}
+
+// notShown are metrics that say what another one does.
+var notShown = []string{"isolio_passes_total", "isolio_config_last_reload_success_timestamp_seconds"}
+
+// docs/monitoring.md has each alert and each recorded series, and none that there is not.
+func TestRulesAreDocumented(t *testing.T) {
+	rules, err := os.ReadFile(packaging + "prometheus/isolio.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var are, named []string
+	for _, found := range regexp.MustCompile(`(?m)^ +- (?:alert|record): (\S+)$`).FindAllStringSubmatch(string(rules), -1) {
+		are = append(are, found[1])
+	}
+	for _, found := range regexp.MustCompile("`(Isolio[A-Za-z]+|isolio:[a-z0-9_:]+)`").FindAllStringSubmatch(string(page), -1) {
+		named = append(named, found[1])
+	}
+	slices.Sort(are)
+	slices.Sort(named)
+	if named = slices.Compact(named); !slices.Equal(are, named) {
+		t.Errorf("there are %q, and the page has %q", are, named)
+	}
+}
+
+// Panels do not overlap, and have a title, a place and a query that uses the variables.
+func TestPanels(t *testing.T) {
+	d, _ := readDashboard(t)
+	cells, ids := map[[2]int]string{}, map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] {
+			t.Errorf("%s: its number is another's", p.Title)
+		}
+		ids[p.ID] = true
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := cells[[2]int{x, y}]; other != "" {
+					t.Fatalf("%s lies over %s", p.Title, other)
+				}
+				cells[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Title == "" || p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 || p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("%+v", p)
+		}
+		for _, q := range p.Targets {
+			if !strings.Contains(q.Expr, `job=~"$job",instance=~"$instance"`) {
+				t.Errorf("%s is of all hosts: %s", p.Title, q.Expr)
+			}
+		}
+	}
+	if len(d.Panels) < 20 || d.UID == "" {
+		t.Errorf("%d panels of %q", len(d.Panels), d.UID)
+	}
+}
+
+// program is Prometheus or promtool as scripts/prometheus has got it.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv("PROMETHEUS")
+	if dir == "" {
+		t.Skip("there is no Prometheus: make test-prometheus gets it")
+	}
+	file := filepath.Join(dir, name)
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The rules are what Prometheus takes, and recorded series raise the alerts that they are
+// to raise.
+func TestRules(t *testing.T) {
+	promtool := program(t, "promtool")
+	for _, args := range [][]string{
+		{"check", "rules", "--lint=all", "--lint-fatal", packaging + "prometheus/isolio.yml"},
+		{"test", "rules", packaging + "prometheus/isolio_test.yml"},
+	} {
+		if said, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", args[0], err, said)
+		}
+	}
+	// A test that tests no alert could not fail.
+	rules, err := os.ReadFile(packaging + "prometheus/isolio.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile(packaging + "prometheus/isolio_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, alert := range regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(string(rules), -1) {
+		if !regexp.MustCompile(`(?m)^ +alertname: ` + alert[1] + `\n +exp_alerts:\n`).Match(tests) {
+			t.Errorf("%s is never raised", alert[1])
+		}
+	}
+}
+
+// A machine of two containers on a disk, as files, that the daemon takes for a host.
+func machine(t *testing.T) (root string, put func(name, text string)) {
+	t.Helper()
+	root = t.TempDir()
+	put = func(name, text string) {
+		t.Helper()
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file+".new", []byte(text), 0o644), os.Rename(file+".new", file)); err != nil {
+			t.Error(err)
+		}
+	}
+	put("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n")
+	put("sys/fs/cgroup/cgroup.subtree_control", "cpu io memory\n")
+	put("sys/block/sda/dev", "8:0\n")
+	put("sys/block/sda/size", "8388608\n")
+	put("sys/block/sda/queue/scheduler", "none [kyber-fairness]\n")
+	put("sys/block/sda/queue/iosched/share_by", "[bytes] iops time\n")
+	for id, name := range containers {
+		put("sys/fs/cgroup/docker/"+id+"/io.kyber.weight", "default 100\n")
+		put("var/lib/docker/containers/"+id+"/config.v2.json", `{"ID":"`+id+`","Name":"/`+name+`"}`)
+	}
+	work(put, 1)
+	return root, put
+}
+
+var containers = map[string]string{strings.Repeat("1", 64): "web", strings.Repeat("2", 64): "batch"}
+
+// work has the containers do so much since they began: web twice as much as batch.
+func work(put func(name, text string), n int) {
+	for id, name := range containers {
+		times := map[string]int{"web": 2 * n, "batch": n}[name]
+		put("sys/fs/cgroup/docker/"+id+"/io.kyber.stat", fmt.Sprintf(
+			"8:0 rbytes=%d wbytes=%d rios=%d wios=%d throttled_usec=%d weight=100 share_ppm=%d\n", times*1048576, times*4096, times*256, times, n*300000, times*333333/n))
+		put("sys/fs/cgroup/docker/"+id+"/io.kyber.latency", fmt.Sprintf("8:0 r20480=%d r1048576=%d w2048=%d\n", times*250, times*6, times))
+	}
+}
+
+// serve runs a daemon on a machine of files, whose containers work if working is not nil,
+// and returns its address.
+func serve(t *testing.T, working func(put func(name, text string), n int)) string {
+	t.Helper()
+	root, put := machine(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	put("etc/isolio.toml", "nri = \"off\"\nmetrics = \""+address+"\"\n[[rule]]\nname = \"web\"\nweight = 200\n")
+	d := &daemon.Daemon{Root: root, RuleFile: filepath.Join(root, "etc/isolio.toml"), Every: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if err := d.Open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- d.Run(ctx) }()
+	go func() {
+		for n := 2; ctx.Err() == nil && working != nil; n++ {
+			working(put, n)
+			time.Sleep(time.Second / 2)
+		}
+		ended <- nil
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "metrics", 10*time.Second, func() error {
+		response, err := http.Get("http://" + address + "/metrics")
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	})
+	return address
+}
+
+func scrape(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func eventually(t *testing.T, what string, within time.Duration, try func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("no %s after %s: %v", what, within, err)
+}
+
+// answer is what Prometheus' API says.
+type answer struct {
+	Status, Error string
+	Data          struct {
+		Result []series
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError, State string }
+		}
+		ActiveTargets []struct{ Health, LastError string }
+	}
+}
+
+type series struct {
+	Metric map[string]string
+	Value  [2]any
+}
+
+// prometheus has a real one scrape the daemon, and returns how it is asked.
+func prometheus(t *testing.T, daemonAddress string) func(path string, query url.Values) (answer, error) {
+	t.Helper()
+	binary := program(t, "prometheus")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	rules, err := filepath.Abs(packaging + "prometheus/isolio.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n  - job_name: isolio\n    static_configs: [{targets: [%q]}]\n", rules, daemonAddress)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it ends by the signal
+		log.Close()
+		if said, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
+			t.Logf("prometheus says:\n%s", said)
+		}
+	})
+	return func(path string, query url.Values) (a answer, err error) {
+		response, err := http.Get("http://" + address + "/api/v1/" + path + "?" + query.Encode())
+		if err != nil {
+			return a, err
+		}
+		defer response.Body.Close()
+		if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+			return a, err
+		}
+		if a.Status != "success" {
+			return a, errors.New(a.Error)
+		}
+		return a, nil
+	}
+}
+
+// variables are what Grafana puts in place of its variables. The daemon reads the kernel
+// once in five seconds.
+var variables = strings.NewReplacer("$job", ".*", "$instance", ".*", "$device", ".*", "$__rate_interval", "15s")
+
+// label is a label in the text of a legend.
+var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
+
+// Every question of the dashboard has an answer with the labels of its legend, every rule
+// is evaluated, and a host on which all is well raises no alert.
+func TestARealPrometheus(t *testing.T) {
+	program(t, "prometheus")
+	ask := prometheus(t, serve(t, work))
+	eventually(t, "scrape", 30*time.Second, func() error {
+		a, err := ask("targets", nil)
+		if err == nil && (len(a.Data.ActiveTargets) != 1 || a.Data.ActiveTargets[0].Health != "up") {
+			err = fmt.Errorf("%+v", a.Data.ActiveTargets)
+		}
+		return err
+	})
+	d, _ := readDashboard(t)
+	questions := 0
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			questions++
+			query := variables.Replace(target.Expr)
+			eventually(t, fmt.Sprintf("answer of %s (%s)", p.Title, query), 40*time.Second, func() error {
+				a, err := ask("query", url.Values{"query": {query}})
+				if err == nil && len(a.Data.Result) == 0 {
+					err = errors.New("nothing")
+				}
+				if err != nil {
+					return err
+				}
+				for _, name := range label.FindAllStringSubmatch(target.LegendFormat, -1) {
+					if !slices.ContainsFunc(a.Data.Result, func(r series) bool { return r.Metric[name[1]] != "" }) {
+						return fmt.Errorf("no label %s in %v", name[1], a.Data.Result)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if questions < 20 {
+		t.Errorf("%d questions", questions)
+	}
+	// web does twice what batch does.
+	eventually(t, "shares", 20*time.Second, func() error {
+		a, err := ask("query", url.Values{"query": {`round(isolio:share:ratio5m, 0.1)`}})
+		if err != nil {
+			return err
+		}
+		got := map[string]any{}
+		for _, r := range a.Data.Result {
+			got[r.Metric["container"]] = r.Value[1]
+		}
+		if got["web"] != "0.7" || got["batch"] != "0.3" {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+	rules, err := ask("rules", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nr := 0
+	for _, group := range rules.Data.Groups {
+		for _, r := range group.Rules {
+			nr++
+			if r.Health != "ok" || r.State != "" && r.State != "inactive" {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	if nr < 15 {
+		t.Errorf("%d rules: %+v", nr, rules)
+	}
+	for _, variable := range d.Vars.List {
+		query, ok := variable.Query.(map[string]any)
+		if !ok {
+			continue // the datasource's
+		}
+		text := variables.Replace(fmt.Sprint(query["query"]))
+		found := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`).FindStringSubmatch(text)
+		if found == nil {
+			t.Errorf("%s: %s", variable.Name, text)
+			continue
+		}
+		if a, err := ask("query", url.Values{"query": {"count by (" + found[2] + ") (" + found[1] + ")"}}); err != nil || len(a.Data.Result) == 0 || a.Data.Result[0].Metric[found[2]] == "" {
+			t.Errorf("%s: %+v, %v", variable.Name, a, err)
+		}
+	}
+}
