@@ -328,7 +328,7 @@ func (j *Judge) byTime(s *cgroup.IOStat, seconds float64) float64 {
 	if promised <= 0 {
 		return 0
 	}
-	return diskTime(j.terms.Profile, *s, func(l, _ float64) float64 { return l }, !j.terms.Sequential) / seconds / promised
+	return diskTime(j.terms.Profile, *s, !j.terms.Sequential) / seconds / promised
 }
 
 // promisedTime is the part of the disk's time that the promise takes, 0 without a profile.
@@ -342,7 +342,7 @@ func (j *Judge) promisedTime() float64 {
 		if rate == 0 {
 			continue
 		}
-		t, ok := j.terms.Profile.RequestTime(!j.terms.Sequential, 100*(1-dir), j.terms.BlockBytes)
+		t, ok := j.terms.Profile.LikelyTime(!j.terms.Sequential, 100*(1-dir), j.terms.BlockBytes)
 		if !ok {
 			return 0
 		}
@@ -351,24 +351,16 @@ func (j *Judge) promisedTime() float64 {
 	return total
 }
 
-// diskTime is the disk's time for requests by its profile. Their order is not counted:
-// pick chooses between the time of the order that is given and of the other one.
-func diskTime(p *capacity.Profile, s cgroup.IOStat, pick func(this, other float64) float64, random bool) float64 {
+// diskTime is the disk's time for requests by its profile. Counters do not tell their order:
+// random is the likely one.
+func diskTime(p *capacity.Profile, s cgroup.IOStat, random bool) float64 {
 	total := 0.0
 	for dir, n := range [2][2]uint64{{s.ReadIOs, s.ReadBytes}, {s.WriteIOs, s.WriteBytes}} {
 		if n[0] == 0 {
 			continue
 		}
-		size := int(n[1] / n[0])
-		this, ok := p.RequestTime(random, 100*(1-dir), size)
-		other, okOther := p.RequestTime(!random, 100*(1-dir), size)
-		if !ok {
-			this = other
-		}
-		if !okOther {
-			other = this
-		}
-		total += pick(this, other) * float64(n[0])
+		t, _ := p.LikelyTime(random, 100*(1-dir), int(n[1]/n[0]))
+		total += t * float64(n[0])
 	}
 	return total
 }
@@ -440,8 +432,8 @@ func (j *Judge) factors(i *interval) factors {
 }
 
 // diskFactor is what the disk served, of what it serves by its profile with as many
-// requests in flight. Whether others' requests are random is not counted: the order counts
-// that takes longer, so that a disk is not called slow because of it.
+// requests in flight. All are taken for random ones: those take longer, so that a
+// disk is not called slow because of their order.
 func (j *Judge) diskFactor(i *interval) float64 {
 	p := j.terms.Profile
 	if p == nil || i.inFlight < 1 {
@@ -449,8 +441,7 @@ func (j *Judge) diskFactor(i *interval) float64 {
 	}
 	reads, writes := i.disk, i.disk
 	reads.WriteIOs, reads.WriteBytes, writes.ReadIOs, writes.ReadBytes = 0, 0, 0, 0
-	longer := func(a, b float64) float64 { return max(a, b) }
-	readTime, writeTime := diskTime(p, reads, longer, true), diskTime(p, writes, longer, true)
+	readTime, writeTime := diskTime(p, reads, true), diskTime(p, writes, true)
 	used := (readTime + writeTime) / i.seconds
 	if readTime > 0 && writeTime > 0 {
 		used *= p.Interference()

@@ -64,6 +64,7 @@ type Daemon struct {
 	server     *metricsServer // nil for none
 	pods       pods
 	health     health
+	ledger     *ledger // nil for a daemon that looks once
 	// swept is true if no cgroup went since marks of those that had gone were removed.
 	swept bool
 	// kernel is what weights are written to.
@@ -86,6 +87,9 @@ const (
 	notWatched  = "inotify"
 	noMetrics   = "metrics"
 	noPods      = "nri"
+	// notPlanned and tooManyTenants are of promises.
+	notPlanned     = "promise"
+	tooManyTenants = "promise to several"
 	// annotation is what a pod's author did, and no problem of the machine.
 	annotation = "annotation"
 )
@@ -349,6 +353,7 @@ func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
 	for i := range all {
 		nr += d.apply(ctx, &all[i])
 	}
+	d.keepAccount(at)
 	if at.all && !d.swept {
 		d.marks.Sweep(d.groups)
 		d.swept = true
