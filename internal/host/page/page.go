@@ -74,12 +74,14 @@ type Chart struct {
 	FromZero bool
 }
 
+// Colours is how many curves have one of their own.
+const Colours = 8
+
 // Sizes of a chart, in pixels of CSS.
 const (
 	width, height            = 560, 320
 	left, right, top, bottom = 70, 12, 12, 44
 	plotWidth, plotHeight    = width - left - right, height - top - bottom
-	nrColours                = 8
 	radius, markRadius       = 3, 7
 )
 
@@ -115,7 +117,7 @@ func (c Chart) SVG() template.HTML {
 	fmt.Fprintf(&b, `<text class="axis" text-anchor="middle" x="%d" y="%d">%s</text>`, left+plotWidth/2, height-6, text(c.X))
 	fmt.Fprintf(&b, `<text class="axis" text-anchor="middle" transform="translate(14 %d) rotate(-90)">%s</text>`, top+plotHeight/2, text(c.Y))
 	for i, curve := range c.Curves {
-		b.WriteString(curveSVG(curve, i%nrColours, xs, ys))
+		b.WriteString(curveSVG(curve, i%Colours, xs, ys))
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) //nolint:gosec // every text in it was escaped
