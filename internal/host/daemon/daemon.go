@@ -5,8 +5,10 @@
 // systemd write. What they ask for gets through there in several scales; the
 // daemon restores what weights were meant to be to each other.
 //
-// All that it knows is in the kernel and in /run: weights, and marks that tell
+// All that it knows of weights is in the kernel and in /run: weights, and marks that tell
 // which were its own. It can be killed and started at any moment.
+//
+// Once a second it has promises judged, in a goroutine of its own: see ledger.
 //
 // Tenants choose names of cgroups and containers, and make cgroups where they may.
 // So what is wrong with one cgroup, container or file costs that one only.

@@ -238,3 +238,36 @@ func TestPromiseFaults(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// BenchmarkJudge is an interval of 20 promises: a daemon does this each second.
+func BenchmarkJudge(b *testing.B) {
+	h := newHost(b, "")
+	var rules strings.Builder
+	for i := range 20 {
+		group := fmt.Sprintf("system.slice/s%d.service", i)
+		fmt.Fprintf(&rules, "[[promise]]\nunit = \"s%d.service\"\ndevice = \"sda\"\nread = \"100 IOPS\"\n", i)
+		h.group(group, 100)
+		h.put("sys/fs/cgroup/"+group+"/io.stat", "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n")
+		h.put("sys/fs/cgroup/"+group+"/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+		h.put("sys/fs/cgroup/"+group+"/io.kyber.stat", "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 throttled_usec=0 weight=200 share_ppm=0 rlat_ios=1 rlat_p50_usec=20 rlat_p90_usec=20 rlat_p99_usec=20 rlat_p999_usec=20\n")
+		line := "8:0"
+		for ns := 1 << 14; ns < 1<<24; ns += ns / 4 {
+			line += fmt.Sprintf(" r%d=%d", ns, ns%97+1)
+		}
+		h.put("sys/fs/cgroup/"+group+"/io.kyber.latency", line+"\n")
+	}
+	h.put("sys/block/sda/stat", "1 0 8 0 0 0 0 0 9 1 0\n")
+	h.put("sys/block/sda/inflight", "0 0\n")
+	h.put("etc/isolio.toml", rules.String())
+	if err := h.Reload(); err != nil {
+		b.Fatal(err)
+	}
+	h.ledger = newLedger(h.Root, h.tree, h.Log)
+	h.once()
+	for b.Loop() {
+		h.ledger.judge()
+	}
+	if got := h.ledger.sold[19].total.Judged; got == 0 && b.N > 1 {
+		b.Error("nothing was judged")
+	}
+}
