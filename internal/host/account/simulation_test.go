@@ -132,10 +132,10 @@ func (h *host) send(t *tenant) {
 
 // clock is the least virtual time of those that have requests.
 func (h *host) clock() float64 {
-	least, any := 0.0, false
+	least, found := 0.0, false
 	for _, t := range h.tenants {
-		if t.outstanding > 0 && (!any || t.vtime < least) {
-			least, any = t.vtime, true
+		if t.outstanding > 0 && (!found || t.vtime < least) {
+			least, found = t.vtime, true
 		}
 	}
 	return least

@@ -63,7 +63,7 @@ func (p *Profile) WriteHTML(w io.Writer) error {
 		large      bool
 		scale      float64
 	}{{"Small requests", "requests a second", false, 1}, {"Large requests", "MiB a second", true, 1 << 20}} {
-		if section, any := p.section(s.head, s.unit, s.large, s.scale); any {
+		if section, some := p.section(s.head, s.unit, s.large, s.scale); some {
 			doc.Sections = append(doc.Sections, section)
 		}
 	}
@@ -72,7 +72,7 @@ func (p *Profile) WriteHTML(w io.Writer) error {
 
 // section draws the loads of one unit: rate by depth, and p99 by rate, in which the knee shows as
 // a corner.
-func (p *Profile) section(head, unit string, large bool, scale float64) (s htmlSection, any bool) {
+func (p *Profile) section(head, unit string, large bool, scale float64) (s htmlSection, some bool) {
 	s = htmlSection{Head: head, Says: "A ring is the knee of a load: with more requests outstanding the rate is hardly higher, and each takes longer."}
 	rate := page.Chart{Label: head + ": rate by requests outstanding", X: "requests outstanding", Y: unit, FromZero: true}
 	wait := page.Chart{Label: head + ": p99 by rate", X: unit, Y: "p99, us"}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -463,11 +464,11 @@ func (l *ledger) Collect(to chan<- prometheus.Metric) {
 	for _, s := range l.sold {
 		of := []string{printable.Text(s.meta.Promise), s.meta.Disk}
 		// Two names may look the same once they are valid: the second has no metrics.
-		if key := [2]string{of[0], of[1]}; shown[key] || s.isGone(l.plans) {
+		key := [2]string{of[0], of[1]}
+		if shown[key] || s.isGone(l.plans) {
 			continue
-		} else {
-			shown[key] = true
 		}
+		shown[key] = true
 		number := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, of ...string) {
 			if metric, err := prometheus.NewConstMetric(d, kind, v, of...); err == nil {
 				to <- metric
@@ -482,7 +483,7 @@ func (l *ledger) Collect(to chan<- prometheus.Metric) {
 		for cause := range account.NrCauses {
 			count(missed, s.total.Missed[cause], append(slices.Clip(of), cause.String())...)
 		}
-		number(objective, prometheus.GaugeValue, s.meta.ObjectivePct/100, of...)
+		number(objective, prometheus.GaugeValue, math.Round(s.meta.ObjectivePct*1e6)/1e8, of...) // 99.9 / 100 is not 0.999
 	}
 }
 

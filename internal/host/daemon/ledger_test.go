@@ -19,7 +19,7 @@ import (
 
 const promised = `
 [sla]
-objective_pct = 99.0
+objective_pct = 99.9
 [[promise]]
 unit = "shop.service"
 device = "sda"
@@ -171,7 +171,7 @@ func TestPromiseMetrics(t *testing.T) {
 		`isolio_promise_kept_intervals_total{device="sda",promise="unit shop.service"} 1`,
 		`isolio_promise_missed_intervals_total{cause="disk",device="sda",promise="unit shop.service"} 1`,
 		`isolio_promise_missed_intervals_total{cause="oversold",device="sda",promise="unit shop.service"} 0`,
-		`isolio_promise_objective_ratio{device="sda",promise="name w*"} 0.99`,
+		`isolio_promise_objective_ratio{device="sda",promise="name w*"} 0.999`,
 	} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)
@@ -200,7 +200,7 @@ func TestLedgerKeeps(t *testing.T) {
 			t.Fatalf("%+v, %v, %v", past, faults, err)
 		}
 		for _, p := range past {
-			if p.Promise == "unit shop.service" && (p.Identity != "serial-S1" || p.Terms != "1000 IOPS of reads" || p.ObjectivePct != 99 || p.Buckets[0].Kept != uint32(3*(i+1))) {
+			if p.Promise == "unit shop.service" && (p.Identity != "serial-S1" || p.Terms != "1000 IOPS of reads" || p.ObjectivePct != 99.9 || p.Buckets[0].Kept != uint32(3*(i+1))) {
 				t.Errorf("%+v", p)
 			}
 		}
