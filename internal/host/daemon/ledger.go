@@ -211,6 +211,10 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 				who = &member{group: group, judge: account.NewJudge(p.terms)}
 			}
 			who.groups = below(groups, group)
+			if more := len(who.groups) - mostCounted; more > 0 {
+				who.groups = who.groups[:mostCounted]
+				faults[group] = fmt.Sprintf("has %d cgroups inside: what %d of them are served is not counted; limit them with cgroup.max.descendants", mostCounted+more-1, more)
+			}
 			one.members = append(one.members, who)
 		}
 		l.sold = append(l.sold, one)
@@ -223,6 +227,10 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 	}
 	return faults
 }
+
+// mostCounted is how many cgroups of a tenant are read each second. A tenant makes as many as it
+// likes, and each costs the time to read two files.
+const mostCounted = 100
 
 // below are a group and those below it.
 func below(groups []string, group string) []string {

@@ -239,6 +239,24 @@ func TestPromiseFaults(t *testing.T) {
 	}
 }
 
+// Cgroups that a tenant makes without end cost the daemon no more than so much each second, and
+// the name of a unit makes none of them a tenant.
+func TestCgroupsOfAPromisedTenantAreLimited(t *testing.T) {
+	h := newPromisedHost(t)
+	log := h.logged()
+	for i := range 150 {
+		h.group(fmt.Sprintf("%s/%d/shop.service", shop, i), 100)
+	}
+	h.once()
+	s := h.ledger.sold[0]
+	if len(s.members) != 1 || s.members[0].group != shop || len(s.members[0].groups) != mostCounted {
+		t.Errorf("%d members, of which the first has %d cgroups", len(s.members), len(s.members[0].groups))
+	}
+	if want := `of=` + shop + ` warning="has 301 cgroups inside: what 202 of them are served is not counted`; strings.Count(log.String(), want) != 1 {
+		t.Errorf("not once: %s\n%s", want, log)
+	}
+}
+
 // BenchmarkJudge is an interval of 20 promises: a daemon does this each second.
 func BenchmarkJudge(b *testing.B) {
 	h := newHost(b, "")
