@@ -14,6 +14,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/command"
+	"isolio/internal/host/history"
 )
 
 // setting are the values that the unit gives a key, in order.
@@ -70,13 +71,16 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// What the daemon needs, it may do: it writes to cgroups and to /run/isolio.
+// What the daemon needs, it may do: it writes to cgroups, to /run/isolio and to /var/lib/isolio.
 func TestTheUnitMayWrite(t *testing.T) {
 	if got := setting(t, "ReadWritePaths"); len(got) != 1 || got[0] != "/sys/fs/cgroup" {
 		t.Errorf("ReadWritePaths=%s", got)
 	}
 	if got := setting(t, "RuntimeDirectory"); len(got) != 1 || got[0] != "isolio" {
 		t.Errorf("RuntimeDirectory=%s", got)
+	}
+	if got := setting(t, "StateDirectory"); len(got) != 1 || got[0] != "isolio" || !strings.HasPrefix(history.Dir, "var/lib/isolio/") {
+		t.Errorf("StateDirectory=%s", got)
 	}
 	if got := setting(t, "RuntimeDirectoryPreserve"); len(got) != 1 || got[0] != "yes" {
 		t.Errorf("RuntimeDirectoryPreserve=%s", got)

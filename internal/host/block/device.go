@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/tunable"
@@ -282,22 +283,61 @@ func (d *Device) explainScheduler(name string, cause error) error {
 // MovedBytes reads how much was read from the disk and written to it since it is
 // there, whatever asked for it.
 func (d *Device) MovedBytes() (uint64, error) {
-	text, err := d.read("stat")
+	// Reads, merged ones, sectors, milliseconds; writes, merged ones, sectors, ...
+	numbers, err := d.numbers("stat", 7)
 	if err != nil {
 		return 0, err
 	}
-	// Reads, merged ones, sectors, milliseconds; writes, merged ones, sectors, ...
-	var sectors uint64
-	words := strings.Fields(text)
-	for _, i := range []int{2, 6} {
-		if i >= len(words) {
-			return 0, fmt.Errorf("%s: %d numbers, want 7 or more", d.path("stat"), len(words))
-		}
-		n, err := strconv.ParseUint(words[i], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %q is not a number", d.path("stat"), words[i])
-		}
-		sectors += n
+	return (numbers[2] + numbers[6]) * sectorBytes, nil
+}
+
+// Statistics are what a disk completed since it is there, whatever asked for it.
+type Statistics struct {
+	Reads, ReadBytes, Writes, WrittenBytes uint64
+	// Busy is how long it had a request.
+	Busy time.Duration
+}
+
+// Statistics reads them.
+func (d *Device) Statistics() (s Statistics, err error) {
+	// Reads, merged ones, sectors, milliseconds; the same of writes; in flight, milliseconds busy, ...
+	numbers, err := d.numbers("stat", 10)
+	if err != nil {
+		return s, err
 	}
-	return sectors * sectorBytes, nil
+	return Statistics{
+		Reads: numbers[0], ReadBytes: numbers[2] * sectorBytes, Writes: numbers[4], WrittenBytes: numbers[6] * sectorBytes,
+		Busy: time.Duration(numbers[9]) * time.Millisecond,
+	}, nil
+}
+
+// InFlight reads how many requests the disk itself has now, without those that its scheduler
+// has queued. (The number in stat counts these as well, on some kernels.)
+func (d *Device) InFlight() (int, error) {
+	numbers, err := d.numbers("inflight", 2) // reads, writes
+	if err != nil {
+		return 0, err
+	}
+	return int(numbers[0] + numbers[1]), nil
+}
+
+// numbers reads a file of so many numbers or more.
+func (d *Device) numbers(file string, least int) ([]uint64, error) {
+	text, err := d.read(file)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(text)
+	if len(words) < least {
+		return nil, fmt.Errorf("%s: %d numbers, want %d or more", d.path(file), len(words), least)
+	}
+	var numbers []uint64
+	for _, word := range words[:least] {
+		n, err := strconv.ParseUint(word, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is not a number", d.path(file), word)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }

@@ -289,6 +289,23 @@ func (p *Profile) RequestTime(random bool, readPct, blockBytes int) (seconds flo
 	return timeOf(a) + part*(timeOf(b)-timeOf(a)), true
 }
 
+// LikelyTime is RequestTime where the order of the requests is not sure: that of the order
+// that is likely, if requests of the size were measured in it, or else that of the other one. A
+// size that was measured in neither takes the lesser of both.
+func (p *Profile) LikelyTime(random bool, readPct, blockBytes int) (seconds float64, ok bool) {
+	for _, order := range []bool{random, !random} {
+		all := p.sizes(order, readPct)
+		if len(all) > 0 && blockBytes >= all[0].BlockBytes && blockBytes <= all[len(all)-1].BlockBytes {
+			return p.RequestTime(order, readPct, blockBytes)
+		}
+	}
+	seconds, ok = p.RequestTime(random, readPct, blockBytes)
+	if other, okOther := p.RequestTime(!random, readPct, blockBytes); okOther && (!ok || other < seconds) {
+		return other, true
+	}
+	return seconds, ok
+}
+
 // Interference is by how much reads and writes together take longer than each for
 // itself: the largest of the mixes that were measured, and 1 if none does.
 func (p *Profile) Interference() float64 {

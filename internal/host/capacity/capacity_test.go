@@ -99,3 +99,38 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
+
+// The time of the order in which a size was measured, the likely one first.
+func TestLikelyTime(t *testing.T) {
+	load := func(random bool, block int, iops float64) Load {
+		return Load{Kind: Kind{Random: random, ReadPct: 100, BlockBytes: block}, Points: []Point{{Depth: 8, IOPS: iops, LowIOPS: iops}}}
+	}
+	p := &Profile{Loads: []Load{load(true, 4096, 1000), load(true, 16384, 500), load(false, 16384, 800), load(false, 131072, 100)}}
+	for _, c := range []struct {
+		random bool
+		block  int
+		want   float64
+	}{
+		{true, 4096, 1e-3},      // as measured
+		{false, 4096, 1e-3},     // measured in random order alone
+		{true, 16384, 2e-3},     // both: the likely one
+		{false, 16384, 1.25e-3}, //
+		{true, 131072, 1e-2},    // in sequence alone; random ones would be guessed at 16 ms
+		{true, 262144, 2e-2},    // neither: the lesser
+		{false, 512, 1e-3},      //
+		{true, 512, 1e-3},       //
+		{false, 65536, 0},       // between 16 and 128 KiB
+	} {
+		got, ok := p.LikelyTime(c.random, 100, c.block)
+		if c.block == 65536 {
+			c.want, _ = p.RequestTime(false, 100, 65536)
+		}
+		if !ok {
+			t.Fatalf("%+v: none", c)
+		}
+		near(t, "time", got, c.want)
+	}
+	if _, ok := p.LikelyTime(true, 0, 4096); ok {
+		t.Error("writes were not measured")
+	}
+}

@@ -12,15 +12,28 @@ import (
 
 // WriteTable prints the profile: a line for each point, the knee marked.
 func (p *Profile) WriteTable(w io.Writer) error {
-	name := p.Disk.Name
-	if p.Disk.Model != "" {
-		name += " (" + p.Disk.Model + ")"
-	}
-	fmt.Fprintf(w, "%s, %s, measured %s under %s in %.0f s\n\n", name, p.Disk.Identity, p.MeasuredAt.Format("2006-01-02 15:04 MST"), p.Scheduler, p.TookS)
+	fmt.Fprintf(w, "%s, %s, measured %s under %s in %.0f s\n\n", p.title(), p.Disk.Identity, p.MeasuredAt.Format("2006-01-02 15:04 MST"), p.Scheduler, p.TookS)
 	columns := []table.Column{
 		{Head: "load"}, {Head: "depth", Right: true}, {Head: "IOPS", Right: true}, {Head: "MiB/s", Right: true},
 		{Head: "mean us", Right: true}, {Head: "p99 us", Right: true}, {Head: "p99.9 us", Right: true}, {Head: "runs apart", Right: true}, {Head: ""},
 	}
+	if err := table.Write(w, columns, p.rows()); err != nil {
+		return err
+	}
+	notes := p.notes()
+	if len(notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, n := range notes {
+		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows are the points as text, a load's name beside its first one.
+func (p *Profile) rows() [][]string {
 	var rows [][]string
 	for _, l := range p.Loads {
 		for i, at := range l.Points {
@@ -31,22 +44,30 @@ func (p *Profile) WriteTable(w io.Writer) error {
 			if at.Depth == l.KneeDepth {
 				word = "knee"
 			}
-			lat := at.Read
-			if lat == nil || at.Write != nil && at.Write.P99 > lat.P99 { // of both, the slower
-				lat = at.Write
-			}
-			if lat == nil {
-				lat = &Latency{}
-			}
+			lat := at.slower()
 			rows = append(rows, []string{
 				label, fmt.Sprint(at.Depth), fmt.Sprintf("%.0f", at.IOPS), fmt.Sprintf("%.1f", at.BytesPS/(1<<20)),
 				fmt.Sprintf("%.0f", lat.Mean), fmt.Sprintf("%.0f", lat.P99), fmt.Sprintf("%.0f", lat.P999), fmt.Sprintf("%.1f %%", at.DifferPct), word,
 			})
 		}
 	}
-	if err := table.Write(w, columns, rows); err != nil {
-		return err
+	return rows
+}
+
+// slower is the latency of the direction that takes longer.
+func (p *Point) slower() Latency {
+	lat := p.Read
+	if lat == nil || p.Write != nil && p.Write.P99 > lat.P99 {
+		lat = p.Write
 	}
+	if lat == nil {
+		return Latency{}
+	}
+	return *lat
+}
+
+// notes are those of the profile, and why runs differ.
+func (p *Profile) notes() []string {
 	notes := slices.Clone(p.Notes)
 	for _, l := range p.Loads {
 		for _, at := range l.Points {
@@ -55,13 +76,5 @@ func (p *Profile) WriteTable(w io.Writer) error {
 			}
 		}
 	}
-	if len(notes) > 0 {
-		fmt.Fprintln(w)
-	}
-	for _, n := range notes {
-		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return notes
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
@@ -168,5 +169,33 @@ func TestOpenWantsADirectory(t *testing.T) {
 	if f, err := tree.Open("x/cgroup.procs"); err == nil {
 		f.Close()
 		t.Error("Open took a file")
+	}
+}
+
+// The stall of some task, in microseconds; below 0 where the kernel does not count it.
+func TestStalled(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"some avg10=0.00 avg60=0.11 avg300=0.22 total=1234567\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n": 1234567 * time.Microsecond,
+		"full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n":                                                       -1,
+		"":             -1,
+		"some avg=1\n": -1,
+	} {
+		tree := Tree{Root: t.TempDir()}
+		if err := os.WriteFile(tree.Path("io.pressure"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tree.Stalled(""); err != nil || got != want {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	tree := Tree{Root: t.TempDir()}
+	if got, err := tree.Stalled(""); err != nil || got != -1 {
+		t.Errorf("no file: %s, %v", got, err)
+	}
+	if err := os.WriteFile(tree.Path("io.pressure"), []byte("some total=x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tree.Stalled(""); err == nil {
+		t.Errorf("no number: %s", got)
 	}
 }

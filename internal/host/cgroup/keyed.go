@@ -3,10 +3,12 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -101,4 +103,32 @@ func (t Tree) IOStats(group string) (map[string]IOStat, error) {
 		stats[majMin] = IOStat{ReadBytes: n["rbytes"], WriteBytes: n["wbytes"], ReadIOs: n["rios"], WriteIOs: n["wios"]}
 	}
 	return stats, nil
+}
+
+// Stalled is how long some task of a group, or of those below it, has waited for I/O: the
+// total of "some" in io.pressure. It is below 0 where the kernel does not count that.
+func (t Tree) Stalled(group string) (time.Duration, error) {
+	text, err := os.ReadFile(t.Path(group, "io.pressure"))
+	if gone(err) || errors.Is(err, syscall.EOPNOTSUPP) {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] != "some" {
+			continue
+		}
+		for _, word := range words[1:] {
+			if value, ok := strings.CutPrefix(word, "total="); ok {
+				us, err := strconv.ParseInt(value, 10, 64)
+				if err != nil {
+					return 0, fmt.Errorf("%s: %q is not a number", t.Path(group, "io.pressure"), word)
+				}
+				return time.Duration(us) * time.Microsecond, nil
+			}
+		}
+	}
+	return -1, nil
 }

@@ -38,8 +38,11 @@ func newDaemonCommand() *cobra.Command {
 ` + rule.File + ` or ` + rule.Dir(rule.File) + `, or by what container runtimes and systemd write to io.bfq.weight and
 io.weight, translated so that weights are to each other what was asked.
 
+It judges each [[promise]] in the rules once a second, demanded or not, kept or not;
+'isolio sla report' shows that.
+
 It is made to be run by systemd, and can be killed at any moment: all that it
-knows is in the kernel and in /run/isolio. SIGHUP has it read the rules again; a file with a mistake
+knows is in the kernel, in /run/isolio and in /var/lib/isolio/promises. SIGHUP has it read the rules again; a file with a mistake
 changes nothing. With metrics = "HOST:PORT" in the rules it serves Prometheus
 metrics on /metrics. A weight that somebody else writes to io.kyber.weight stays,
 until something else is asked for. In Kubernetes it takes pods' annotations from containerd

@@ -24,8 +24,8 @@ import (
 
 // measureFlags are the flags of `isolio measure`.
 type measureFlags struct {
-	options              survey.Options
-	asJSON, dryRun, show bool
+	options                      survey.Options
+	asJSON, asHTML, dryRun, show bool
 }
 
 func newMeasureCommand() *cobra.Command {
@@ -48,6 +48,7 @@ than it has. It is about the disk as its scheduler lets it be: --scheduler none
 measures the disk alone.`,
 		Example: `  isolio measure nvme0n1 --scheduler none
   isolio measure nvme0n1 --show
+  isolio measure nvme0n1 --show --html > nvme0n1.html
   isolio measure sdb --allow-writes --time 5s
   isolio measure sdb --loads randread-4k,read-128k --dry-run`,
 		Args:              cli.Exactly(1),
@@ -65,6 +66,7 @@ measures the disk alone.`,
 	flags.StringVar(&f.options.Scheduler, "scheduler", "", "give the disk the scheduler `NAME` meanwhile")
 	flags.BoolVar(&f.show, "show", false, "measure nothing, and show the profile that is kept")
 	flags.BoolVar(&f.asJSON, "json", false, "print the profile as JSON, not as a table")
+	flags.BoolVar(&f.asHTML, "html", false, "print the profile as a page with its curves")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done; send no request")
 	cli.RootFlag(cmd, &f.options.Root)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.options.Root))                                    // the flag is there
@@ -76,6 +78,9 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 	if f.options.Root, err = cli.RootDir(f.options.Root); err != nil {
 		return err
 	}
+	if f.asJSON && f.asHTML {
+		return failure.Usagef("--html: stands beside --json; leave one out")
+	}
 	if f.show {
 		for _, other := range []string{"allow-writes", "loads", "depths", "time", "scheduler", "dry-run"} {
 			if cmd.Flags().Changed(other) {
@@ -84,8 +89,8 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 		}
 		return f.showKept(cmd)
 	}
-	if f.dryRun && f.asJSON {
-		return failure.Usagef("--dry-run: prints what would be done, and --json a profile; leave one out")
+	if f.dryRun && (f.asJSON || f.asHTML) {
+		return failure.Usagef("--dry-run: prints what would be done, and --json or --html a profile; leave one out")
 	}
 	f.options.Version = cli.Version
 	s, err := survey.Decide(f.options)
@@ -132,6 +137,9 @@ func (f *measureFlags) showKept(cmd *cobra.Command) error {
 }
 
 func (f *measureFlags) print(w io.Writer, p *capacity.Profile) error {
+	if f.asHTML {
+		return p.WriteHTML(w)
+	}
 	if !f.asJSON {
 		return p.WriteTable(w)
 	}

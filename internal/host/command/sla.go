@@ -28,7 +28,7 @@ func newSLACommand() *cobra.Command {
 		Args:  cli.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSLAPlanCommand())
+	cmd.AddCommand(newSLAPlanCommand(), newSLAReportCommand())
 	return cmd
 }
 

@@ -5,8 +5,10 @@
 // systemd write. What they ask for gets through there in several scales; the
 // daemon restores what weights were meant to be to each other.
 //
-// All that it knows is in the kernel and in /run: weights, and marks that tell
+// All that it knows of weights is in the kernel and in /run: weights, and marks that tell
 // which were its own. It can be killed and started at any moment.
+//
+// Once a second it has promises judged, in a goroutine of its own: see ledger.
 //
 // Tenants choose names of cgroups and containers, and make cgroups where they may.
 // So what is wrong with one cgroup, container or file costs that one only.
@@ -64,6 +66,7 @@ type Daemon struct {
 	server     *metricsServer // nil for none
 	pods       pods
 	health     health
+	ledger     *ledger // nil for a daemon that looks once
 	// swept is true if no cgroup went since marks of those that had gone were removed.
 	swept bool
 	// kernel is what weights are written to.
@@ -86,6 +89,9 @@ const (
 	notWatched  = "inotify"
 	noMetrics   = "metrics"
 	noPods      = "nri"
+	// notPlanned and tooManyTenants are of promises.
+	notPlanned     = "promise"
+	tooManyTenants = "promise to several"
 	// annotation is what a pod's author did, and no problem of the machine.
 	annotation = "annotation"
 )
@@ -349,6 +355,7 @@ func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
 	for i := range all {
 		nr += d.apply(ctx, &all[i])
 	}
+	d.keepAccount(at)
 	if at.all && !d.swept {
 		d.marks.Sweep(d.groups)
 		d.swept = true

@@ -31,6 +31,8 @@ import (
 type Metrics struct {
 	tree   cgroup.Tree
 	health func() healthNow
+	// more are collected beside.
+	more []prometheus.Collector
 
 	mu      sync.Mutex
 	sampler *usage.Sampler
@@ -73,6 +75,7 @@ const mostScrapes = 4
 // Handler answers scrapes.
 func (m *Metrics) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.more...)
 	registry.MustRegister(m, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, ErrorHandling: promhttp.ContinueOnError})
 }
@@ -350,6 +353,9 @@ func (d *Daemon) serve(ctx context.Context) {
 	d.settle(noMetrics, nil)
 	metrics := NewMetrics(d.Root, d.tree, d.finder)
 	metrics.health = d.health.now
+	if d.ledger != nil {
+		metrics.more = append(metrics.more, d.ledger)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.Handler())
 	one := &metricsServer{address: address, ended: make(chan struct{}), server: &http.Server{

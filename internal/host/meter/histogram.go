@@ -108,6 +108,18 @@ func (b Bucket) Middle() time.Duration {
 	return b.Under - octave/8
 }
 
+// Begin is the least that a request of the bucket took.
+func (b Bucket) Begin() time.Duration {
+	switch {
+	case b.Under == NoBound:
+		return lastBegin
+	case b.Under <= firstUnder:
+		return 0
+	}
+	octave := time.Duration(1) << (bits.Len64(uint64(b.Under-1)) - 1)
+	return b.Under - octave/4
+}
+
 // lastBegin is where the bucket without a bound begins: the kernel has 96 of
 // them, four to an octave, from 1024 ns on.
 const lastBegin = 7 << 31 * time.Nanosecond

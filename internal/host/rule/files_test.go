@@ -49,7 +49,7 @@ func TestLoadOfSeveralFiles(t *testing.T) {
 	if want := []Rule{{Name: "db", Weight: 800, From: "gold", At: own}, {Name: "d*", Weight: 10, At: a}, {Name: "*", Weight: 20, At: b}}; !reflect.DeepEqual(config.Rules, want) {
 		t.Errorf("%+v", config.Rules)
 	}
-	if want := (SLA{ReservePct: 20, BestEffort: 3, ShareBy: "time"}); config.SLA != want || config.Metrics == "" || config.NRI != "" {
+	if want := (SLA{ReservePct: 20, BestEffort: 3, ShareBy: "time", ObjectivePct: 99.9}); config.SLA != want || config.Metrics == "" || config.NRI != "" {
 		t.Errorf("%+v", config)
 	}
 	if want := []ReadFile{{"/etc/isolio.toml", 1}, {"/etc/isolio.d/10-a.toml", 1}, {"/etc/isolio.d/20-b.toml", 1}, {"/etc/isolio.d/40-nothing.toml", 0}}; !reflect.DeepEqual(config.Files, want) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,11 +76,14 @@ type SLA struct {
 	BestEffort int
 	// ShareBy is what the scheduler shares.
 	ShareBy string
+	// ObjectivePct is the part of the intervals in which a promise was demanded that it is to
+	// be kept in.
+	ObjectivePct float64
 }
 
 // DefaultSLA is what holds where the file says nothing. A tenth covers what two runs of
 // `isolio measure` may be apart, and as much again.
-var DefaultSLA = SLA{ReservePct: 10, BestEffort: 10, ShareBy: "time"}
+var DefaultSLA = SLA{ReservePct: 10, BestEffort: 10, ShareBy: "time", ObjectivePct: 99.9}
 
 // Room says what a disk has to promise in requests of a size, an order and a direction,
 // with these settings; "" where that is not known.
@@ -106,6 +110,8 @@ type fileSLA struct {
 	ReservePct *float64 `toml:"reserve_pct"`
 	BestEffort *int64   `toml:"best_effort"`
 	ShareBy    *string  `toml:"share_by"`
+
+	ObjectivePct *float64 `toml:"objective_pct"`
 }
 
 // promiseTable is what the i-th promise is called among the lines.
@@ -129,6 +135,11 @@ func (c *checker) sla(f *fileSLA) {
 			c.fail("sla", "best_effort", fmt.Sprintf("%d is out of range", *f.BestEffort), "0 to 10000")
 		} else {
 			s.BestEffort = int(*f.BestEffort)
+		}
+	}
+	if f.ObjectivePct != nil {
+		if s.ObjectivePct = *f.ObjectivePct; !(s.ObjectivePct >= 50 && s.ObjectivePct <= 99.999) {
+			c.fail("sla", "objective_pct", fmt.Sprintf("%g is out of range", s.ObjectivePct), "50 to 99.999")
 		}
 	}
 	if f.ShareBy != nil {
@@ -342,6 +353,33 @@ func (p Promise) Selector() string {
 		if x.value != "" {
 			parts = append(parts, x.key+" "+x.value)
 		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// selectors are all rules, and those that select who promises are for.
+func (c Config) selectors() []Rule {
+	all := slices.Clone(c.Rules)
+	for _, p := range c.Promises {
+		all = append(all, p.For)
+	}
+	return all
+}
+
+// Terms is what is promised, in words.
+func (p Promise) Terms() string {
+	var parts []string
+	if p.Read != (Amount{}) {
+		parts = append(parts, p.Read.String()+" of reads")
+	}
+	if p.Write != (Amount{}) {
+		parts = append(parts, p.Write.String()+" of writes")
+	}
+	if p.P99 > 0 {
+		parts = append(parts, "p99 "+p.P99.String())
+	}
+	if p.Count > 1 {
+		parts = append(parts, fmt.Sprintf("to each of %d", p.Count))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -15,6 +15,7 @@ func TestParsePromises(t *testing.T) {
 reserve_pct = 15
 best_effort = 4
 share_by = "iops"
+objective_pct = 99
 
 [[promise]]
 name = "db"
@@ -36,18 +37,18 @@ read = "1 GiB/s"
 	}
 	want := []Promise{
 		{
-			File: "r.toml", For: Rule{Name: "db"}, Line: 7, Lines: map[string]int{"read": 10, "write": 11, "p99": 13, "device": 9, "block": 12},
+			File: "r.toml", For: Rule{Name: "db"}, Line: 8, Lines: map[string]int{"read": 11, "write": 12, "p99": 14, "device": 10, "block": 13},
 			Device: "nvme0n1", Read: Amount{IOPS: 20000}, Write: Amount{BytesPS: 2.5 * (1 << 20)}, BlockBytes: 16 << 10, P99: 2500 * time.Microsecond, Count: 1,
 		},
 		{
-			File: "r.toml", For: Rule{Class: "gold"}, Line: 15, Lines: map[string]int{"read": 20, "write": 15, "p99": 15, "device": 18, "block": 15},
+			File: "r.toml", For: Rule{Class: "gold"}, Line: 16, Lines: map[string]int{"read": 21, "write": 16, "p99": 16, "device": 19, "block": 16},
 			Device: "/dev/disk/by-id/x", Read: Amount{BytesPS: 1 << 30}, BlockBytes: 128 << 10, Sequential: true, Count: 3,
 		},
 	}
 	if !reflect.DeepEqual(config.Promises, want) {
 		t.Errorf("%+v\nwant %+v", config.Promises, want)
 	}
-	if config.SLA != (SLA{ReservePct: 15, BestEffort: 4, ShareBy: "iops"}) {
+	if config.SLA != (SLA{ReservePct: 15, BestEffort: 4, ShareBy: "iops", ObjectivePct: 99}) {
 		t.Errorf("%+v", config.SLA)
 	}
 	if got := want[0].Write.RequestsPS(16 << 10); got != 160 {
@@ -55,6 +56,21 @@ read = "1 GiB/s"
 	}
 	if a, b := want[0].Read.String(), want[0].Write.String(); a != "20000 IOPS" || b != "2.5 MiB/s" {
 		t.Errorf("%q, %q", a, b)
+	}
+}
+
+func TestTerms(t *testing.T) {
+	p := Promise{Read: Amount{IOPS: 20000}, Write: Amount{BytesPS: 2 << 20}, P99: 2500 * time.Microsecond, Count: 3}
+	if got, want := p.Terms(), "20000 IOPS of reads, 2 MiB/s of writes, p99 2.5ms, to each of 3"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Labels and annotations are kept that promises ask for.
+func TestKeepsForPromises(t *testing.T) {
+	c := Config{Promises: []Promise{{For: Rule{Label: "tier=gold"}}, {For: Rule{Class: "gold"}}}}
+	if !c.Keeps("tier") || !c.Keeps(criClass) || c.Keeps("other") || (Config{}).Keeps("tier") {
+		t.Error("not what the promises ask for")
 	}
 }
 
@@ -82,6 +98,7 @@ func TestParsePromisesRefuses(t *testing.T) {
 		{"[promise]\nname = \"db\"", `r.toml:1: promise: is one table; allowed: [[promise]], of which there may be more`},
 		{"[sla]\nreserve_pct = 95.0", `r.toml:2: sla.reserve_pct: 95 is out of range; allowed: 0 to 90`},
 		{"[sla]\nbest_effort = -1", `r.toml:2: sla.best_effort: -1 is out of range; allowed: 0 to 10000`},
+		{"[sla]\nobjective_pct = 100.0", `r.toml:2: sla.objective_pct: 100 is out of range; allowed: 50 to 99.999`},
 		{"[sla]\nshare_by = \"x\"", `r.toml:2: sla.share_by: "x" is none; allowed: bytes, iops, time`},
 	} {
 		room := func(sla SLA, device string, _, sequential bool, block int) string {

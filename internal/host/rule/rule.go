@@ -214,7 +214,7 @@ func (c Config) Keeps(key string) bool {
 			return true
 		}
 	}
-	return key != "" && slices.ContainsFunc(c.Rules, func(r Rule) bool {
+	return key != "" && slices.ContainsFunc(c.selectors(), func(r Rule) bool {
 		label, _, _ := strings.Cut(r.Label, "=")
 		annotation, _, _ := strings.Cut(r.Annotation, "=")
 		return key == label || key == annotation || r.Class != "" && (key == labelClass || key == criClass || key == podClass+"pod" || strings.HasPrefix(key, podClass+containerClass))

@@ -266,6 +266,21 @@ func (m *Machine) IsInner(group string) bool {
 	return scope != "" && m.containers[scope].ByCrun
 }
 
+// IsTenantOf reports whether a group is one of those that a promise is for: a container,
+// a pod, or a unit of the host's systemd. A cgroup that a tenant made inside its own is none, whatever
+// it is called.
+func (m *Machine) IsTenantOf(p *rule.Promise, group string) bool {
+	if m.IsInner(group) {
+		return false
+	}
+	if _, isContainer := m.containers[group]; !isContainer {
+		if outer := container.Tenant(group); outer != "" && outer != group {
+			return false
+		}
+	}
+	return m.isFor(&p.For, group)
+}
+
 func (m *Machine) isFor(r *rule.Rule, group string) bool {
 	if c, ok := m.containers[group]; ok {
 		return r.ForContainer(c)

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+
+// Package page makes pages of HTML that need no other file: they have no script, load
+// nothing, and show names that tenants chose as text.
+package page
+
+import (
+	_ "embed"
+	"fmt"
+	"html"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"isolio/internal/printable"
+)
+
+//go:embed page.css
+var css string
+
+// frame is around the body of any page. Its policy has a browser load nothing and run nothing,
+// whatever is in the page.
+const frame = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<title>{{template "title" .}}</title>
+<style>
+{{css}}</style>
+</head>
+<body>
+<main>
+{{template "body" .}}</main>
+</body>
+</html>
+`
+
+// New is a page whose templates "title" and "body" are defined by text. The function show makes
+// a name printable.
+func New(text string) *template.Template {
+	functions := template.FuncMap{
+		"css":  func() template.CSS { return template.CSS(css) }, //nolint:gosec // our own file
+		"show": printable.Text,
+	}
+	return template.Must(template.Must(template.New("page").Funcs(functions).Parse(frame)).Parse(text))
+}
+
+// Write prints a page.
+func Write(w io.Writer, page *template.Template, data any) error { return page.Execute(w, data) }
+
+// Curve is points of a chart, by growing x.
+type Curve struct {
+	Name   string
+	Points []Point
+}
+
+// Point is one of a curve; Mark draws a ring around it.
+type Point struct {
+	X, Y float64
+	Mark bool
+}
+
+// Chart is curves over logarithmic axes: depths and latencies are orders of magnitude
+// apart.
+type Chart struct {
+	Label  string // for readers who cannot see it
+	X, Y   string // names of the axes, with units
+	Curves []Curve
+	// FromZero has a linear y axis that begins at 0.
+	FromZero bool
+}
+
+// Colours is how many curves have one of their own.
+const Colours = 8
+
+// Sizes of a chart, in pixels of CSS.
+const (
+	width, height            = 560, 320
+	left, right, top, bottom = 70, 12, 12, 44
+	plotWidth, plotHeight    = width - left - right, height - top - bottom
+	radius, markRadius       = 3, 7
+)
+
+// SVG draws the chart. What it cannot draw, such as a latency of 0, it leaves out.
+func (c Chart) SVG() template.HTML {
+	xs, ys := newAxis(plotWidth, true), newAxis(plotHeight, !c.FromZero)
+	for _, curve := range c.Curves {
+		for _, p := range curve.Points {
+			if xs.has(p.X) && ys.has(p.Y) {
+				xs.add(p.X)
+				ys.add(p.Y)
+			}
+		}
+	}
+	if xs.least > xs.most || ys.least > ys.most {
+		return ""
+	}
+	if c.FromZero {
+		ys.least = 0
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg role="img" aria-label="%s" viewBox="0 0 %d %d" width="%d" height="%d">`, text(c.Label), width, height, width, height)
+	for _, tick := range ys.ticks() {
+		y := top + plotHeight - ys.at(tick)
+		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text class="tick" text-anchor="end" x="%d" y="%.1f">%s</text>`,
+			left, width-right, y, y, left-6, y+4, short(tick))
+	}
+	for _, tick := range xs.ticks() {
+		x := left + xs.at(tick)
+		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="tick" text-anchor="middle" x="%.1f" y="%d">%s</text>`,
+			x, x, top, top+plotHeight, x, top+plotHeight+16, short(tick))
+	}
+	fmt.Fprintf(&b, `<text class="axis" text-anchor="middle" x="%d" y="%d">%s</text>`, left+plotWidth/2, height-6, text(c.X))
+	fmt.Fprintf(&b, `<text class="axis" text-anchor="middle" transform="translate(14 %d) rotate(-90)">%s</text>`, top+plotHeight/2, text(c.Y))
+	for i, curve := range c.Curves {
+		b.WriteString(curveSVG(curve, i%Colours, xs, ys))
+	}
+	b.WriteString("</svg>")
+	return template.HTML(b.String()) //nolint:gosec // every text in it was escaped
+}
+
+func curveSVG(curve Curve, colour int, xs, ys axis) string {
+	var line, dots strings.Builder
+	for _, p := range curve.Points {
+		if !xs.has(p.X) || !ys.has(p.Y) {
+			continue
+		}
+		x, y := left+xs.at(p.X), top+plotHeight-ys.at(p.Y)
+		fmt.Fprintf(&line, "%.1f,%.1f ", x, y)
+		fmt.Fprintf(&dots, `<circle class="f%d" cx="%.1f" cy="%.1f" r="%d"><title>%s: %s, %s</title></circle>`, colour, x, y, radius, text(curve.Name), short(p.X), short(p.Y))
+		if p.Mark {
+			fmt.Fprintf(&dots, `<circle class="s%d" cx="%.1f" cy="%.1f" r="%d"/>`, colour, x, y, markRadius)
+		}
+	}
+	return fmt.Sprintf(`<polyline class="s%d" points="%s"/>`, colour, strings.TrimSpace(line.String())) + dots.String()
+}
+
+// text is safe in an element and in an attribute.
+func text(name string) string { return html.EscapeString(printable.Text(name)) }
+
+// axis maps values to pixels.
+type axis struct {
+	least, most, length float64
+	log                 bool
+}
+
+func newAxis(length float64, log bool) axis {
+	return axis{least: math.Inf(1), most: math.Inf(-1), length: length, log: log}
+}
+
+// has reports whether a value can be shown.
+func (a axis) has(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !a.log && v == 0)
+}
+
+func (a *axis) add(v float64) { a.least, a.most = min(a.least, v), max(a.most, v) }
+
+func (a axis) at(v float64) float64 {
+	if a.least == a.most {
+		return a.length / 2
+	}
+	if a.log {
+		return a.length * math.Log(v/a.least) / math.Log(a.most/a.least)
+	}
+	return a.length * (v - a.least) / (a.most - a.least)
+}
+
+// mostTicks is how many there are about.
+const mostTicks = 8
+
+// ticks are values to name: powers of two or ten, or round numbers.
+func (a axis) ticks() (all []float64) {
+	if !a.log {
+		step := math.Pow(10, math.Floor(math.Log10(max(a.most, math.SmallestNonzeroFloat32))))
+		for a.most/step < 4 {
+			step /= 2
+		}
+		for v := 0.0; v <= a.most*1.0001; v += step {
+			all = append(all, v)
+		}
+		return all
+	}
+	base := 2.0
+	if a.most/a.least > 2048 {
+		base = 10
+	}
+	for v := math.Pow(base, math.Ceil(math.Log(a.least)/math.Log(base)-1e-9)); v <= a.most*1.0001 && len(all) < 64; v *= base {
+		all = append(all, v)
+	}
+	for len(all) > mostTicks+4 { // every other one
+		half := all[:0]
+		for i := 0; i < len(all); i += 2 {
+			half = append(half, all[i])
+		}
+		all = half
+	}
+	return all
+}
+
+// short is a number with three digits, and k or M.
+func short(v float64) string {
+	unit := ""
+	switch {
+	case v >= 1e6:
+		v, unit = v/1e6, "M"
+	case v >= 1e4:
+		v, unit = v/1e3, "k"
+	}
+	if v == 0 {
+		return "0"
+	}
+	text := strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(v)))), 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + unit
+}
