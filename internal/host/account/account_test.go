@@ -29,17 +29,17 @@ func disk() *capacity.Profile {
 
 // second is what happens in one second: the tenant's reads and writes, and what they took.
 type second struct {
-	reads, writes  uint64
-	took           time.Duration // of each
-	sentMore       uint64        // reads, beyond those that were served
-	stalled        float64       // -1: PSI does not say
-	throttled      float64
-	share          float64
-	disk           uint64 // other reads
-	inFlight       int    // of the tenant, at the end
-	off            bool   // another scheduler
-	diskInFlight   int
-	tookLong, slow uint64 // reads of 100 ms beside
+	reads, writes uint64
+	took          time.Duration // of each
+	sentMore      uint64        // reads, beyond those that were served
+	stalled       float64       // -1: PSI does not say
+	throttled     float64
+	share         float64
+	disk          uint64 // other reads
+	inFlight      int    // of the tenant, at the end
+	off           bool   // another scheduler
+	diskInFlight  int
+	slow          uint64 // reads of 100 ms beside
 }
 
 // series are readings of such seconds, and one before them.

@@ -262,10 +262,8 @@ func (s Store) names() ([]string, error) {
 
 // Series is the history of one promise, to be added to.
 type Series struct {
-	meta  Meta
-	file  *os.File
-	open  record
-	slots map[uint32]record // that are closed
+	file *os.File
+	open record
 }
 
 // Open opens the history of a promise, or begins it. Where there are too many, those go that
