@@ -7,8 +7,12 @@ package prose
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -36,7 +40,10 @@ type term struct {
 	instead string
 }
 
+// word is a term in words: what a letter, figure or underscore touches is another word, and
+// between two words of it there may be the end of a line, with what begins a comment's next.
 func word(pattern, instead string) term {
+	pattern = strings.ReplaceAll(pattern, " ", `[\s*#/]+`)
 	return term{regexp.MustCompile(`(?i)\b(` + pattern + `)\b`), instead}
 }
 
@@ -62,16 +69,22 @@ func (f Finding) String() string {
 	return fmt.Sprintf("line %d: %q: write %s", f.Line, f.Found, f.Instead)
 }
 
-// Terms finds what is not to be written in text, of which line is the first line.
+// codeSpan is a name in a comment that is not a word of it: that of a file, or of a member.
+var codeSpan = regexp.MustCompile("`[^`\n]*`")
+
+// Terms finds what is not to be written in text, of which line is the first line. What
+// stands in backticks is a name, and no term.
 func Terms(line int, text string) []Finding {
+	text = codeSpan.ReplaceAllStringFunc(text, func(code string) string {
+		return strings.Repeat("`", len(code))
+	})
 	var found []Finding
-	for i, l := range strings.Split(text, "\n") {
-		for _, t := range terms {
-			for _, match := range t.pattern.FindAllString(l, -1) {
-				found = append(found, Finding{line + i, match, t.instead})
-			}
+	for _, t := range terms {
+		for _, at := range t.pattern.FindAllStringIndex(text, -1) {
+			found = append(found, Finding{line + strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], t.instead})
 		}
 	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return found
 }
 
@@ -154,22 +167,43 @@ func split(paragraph string) []string {
 	return sentences
 }
 
+// cToken is what of C may hide where a comment begins: a string, a character, a comment.
+var cToken = regexp.MustCompile(`(?s)"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\\n])*'|//[^\n]*|/\*.*?(?:\*/|$)`)
+
 // Comments returns the text of C comments in source, with newlines kept, so that line
 // numbers are those of source.
 func Comments(source string) string {
 	var b strings.Builder
-	for source != "" {
-		from := strings.Index(source, "/*")
-		if from < 0 {
-			break
+	from := 0
+	for _, at := range cToken.FindAllStringIndex(source, -1) {
+		b.WriteString(strings.Repeat("\n", strings.Count(source[from:at[0]], "\n")))
+		from = at[1]
+		token := source[at[0]:at[1]]
+		if token[0] != '/' {
+			token = strings.Repeat("\n", strings.Count(token, "\n"))
 		}
-		to := strings.Index(source[from:], "*/")
-		if to < 0 {
-			to = len(source) - from
-		}
-		b.WriteString(strings.Repeat("\n", strings.Count(source[:from], "\n")))
-		b.WriteString(source[from : from+to])
-		source = source[from+to:]
+		b.WriteString(token)
 	}
 	return b.String()
+}
+
+// GoComments returns the text of the comments of a Go file, with newlines kept, so that
+// line numbers are those of source.
+func GoComments(name string, source []byte) (string, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	line := 1
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			from := files.PositionFor(c.Pos(), false).Line
+			b.WriteString(strings.Repeat("\n", from-line))
+			b.WriteString(c.Text)
+			line = from + strings.Count(c.Text, "\n")
+		}
+	}
+	return b.String(), nil
 }

@@ -59,13 +59,12 @@ func documents(t *testing.T) []string {
 // Documents of this tree name the actor, and a reader takes their sentences in at once.
 func TestDocumentsOfThisTree(t *testing.T) {
 	for _, file := range documents(t) {
-		source := read(t, file)
-		for _, f := range Terms(1, source) {
-			t.Errorf("%s: %s", file, f)
-		}
-		sentences := Markdown([]byte(source))
+		sentences := Markdown([]byte(read(t, file)))
 		var long []Sentence
 		for _, s := range sentences {
+			for _, f := range Terms(s.Line, s.Text) {
+				t.Errorf("%s: %s", file, f)
+			}
 			if s.Words() >= LongWords {
 				long = append(long, s)
 			}
@@ -87,6 +86,26 @@ func TestCommentsOfThisTree(t *testing.T) {
 	}
 	for _, file := range found {
 		for _, f := range Terms(1, Comments(read(t, file))) {
+			t.Errorf("%s: %s", file, f)
+		}
+	}
+}
+
+func TestCommentsOfGoInThisTree(t *testing.T) {
+	found := files(t, []string{".go"}, "internal", "cmd", "tests", "packaging")
+	if len(found) < 200 {
+		t.Fatalf("%d files: where are the others?", len(found))
+	}
+	for _, file := range found {
+		// These name the terms.
+		if filepath.Base(filepath.Dir(file)) == "prose" {
+			continue
+		}
+		comments, err := GoComments(file, []byte(read(t, file)))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range Terms(1, comments) {
 			t.Errorf("%s: %s", file, f)
 		}
 	}
