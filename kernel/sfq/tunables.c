@@ -80,7 +80,7 @@ static const struct sfq_tunable {
 	[SFQ_TUNABLE_WRITES_INSIDE_PCT] = {
 		offsetof(struct sfq_device, writes_inside_pct), false, 1, 1, 100
 	},
-	/* So long after a read nobody reads, and writes have the whole device. */
+	/* So long after the last read, writes get the whole device. */
 	[SFQ_TUNABLE_QUIET_MS] = {
 		offsetof(struct sfq_device, quiet_ns), true, NSEC_PER_MSEC, 0, 600000
 	},
@@ -88,12 +88,12 @@ static const struct sfq_tunable {
 	[SFQ_TUNABLE_UNIT_KIB] = {
 		offsetof(struct sfq_device, unit_bytes), false, 1024, 0, 1024
 	},
-	/* Longer: slower readers are waited for, as far as they gain; 0: nobody is. */
+	/* Longer: sfq waits for slower readers, as far as they gain; 0: for none. */
 	[SFQ_TUNABLE_PATIENCE_US] = {
 		offsetof(struct sfq_device, patience_ns),
 		true, NSEC_PER_USEC, 0, USEC_PER_SEC
 	},
-	/* Who has waited so long is next of its direction. */
+	/* A request that waited so long is the next of its direction. */
 	[SFQ_TUNABLE_READ_EXPIRE_MS] = {
 		offsetof(struct sfq_device, expire_ns[SFQ_READ]),
 		true, NSEC_PER_MSEC, 1, 600000

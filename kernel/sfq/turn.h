@@ -192,7 +192,7 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
 	}
 	if (!is_at_stake)
 		return;
-	/* Where nobody is waited for, there are no others. */
+	/* Without patience all reads are of this kind. */
 	nr = READ_ONCE(reads->nr_since_none) + 1;
 	if (nr >= SFQ_READS_OLD_NR) {
 		if (is_most_known)
@@ -271,11 +271,11 @@ static inline enum sfq_pick sfq_pick(const struct sfq_limits *limits,
 }
 
 /**
- * sfq_writes_inside_max - how many writes the device may have inside
- * @depth: requests that it takes at all
- * @pct: of them, while somebody reads
- * @idle_ns: since the last read
- * @quiet_ns: after which nobody reads
+ * sfq_writes_inside_max - how many writes may be in flight
+ * @depth: requests that the device takes
+ * @pct: part of them that is for writes while a process reads
+ * @idle_ns: time since the last read
+ * @quiet_ns: time without a read after which no process reads
  */
 static inline u32 sfq_writes_inside_max(u32 depth, u32 pct, u64 idle_ns,
 					u64 quiet_ns)
