@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	goast "go/ast"
 	"go/parser"
 	"go/token"
 	"regexp"
@@ -188,20 +189,45 @@ func Comments(source string) string {
 }
 
 // GoComments returns the text of the comments of a Go file, with newlines kept, so that
-// line numbers are those of source.
+// line numbers are those of source. The name that a comment begins with, because it is
+// declared below, is left out.
 func GoComments(name string, source []byte) (string, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return "", err
 	}
+	declared := map[string]bool{}
+	goast.Inspect(file, func(n goast.Node) bool {
+		switch n := n.(type) {
+		case *goast.FuncDecl:
+			declared[n.Name.Name] = true
+		case *goast.TypeSpec:
+			declared[n.Name.Name] = true
+		case *goast.ValueSpec:
+			for _, name := range n.Names {
+				declared[name.Name] = true
+			}
+		case *goast.Field:
+			for _, name := range n.Names {
+				declared[name.Name] = true
+			}
+		}
+		return true
+	})
 	var b strings.Builder
 	line := 1
 	for _, group := range file.Comments {
-		for _, c := range group.List {
+		for i, c := range group.List {
+			text := c.Text
+			if i == 0 {
+				if first, rest, _ := strings.Cut(strings.TrimPrefix(text, "// "), " "); declared[first] {
+					text = "// " + rest
+				}
+			}
 			from := files.PositionFor(c.Pos(), false).Line
 			b.WriteString(strings.Repeat("\n", from-line))
-			b.WriteString(c.Text)
+			b.WriteString(text)
 			line = from + strings.Count(c.Text, "\n")
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"isolio/internal/lab/result"
 )
 
-// reordering is two contenders on a disk that reorders: the second one is never
-// overtaken more than 40 times.
+// reordering is two contenders on a disk that reorders: the second one's delay counts
+// are at most 40.
 func reordering() *result.Document {
 	doc := document()
 	doc.Critical = "w1000"
