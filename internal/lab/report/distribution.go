@@ -60,7 +60,7 @@ func (b *builder) distributions() (*distributionSection, error) {
 		name, label string
 		of          *distribution
 	}{
-		{"Times overtaken", "times overtaken, at most", delays},
+		{"Delay count", "delay count, at most", delays},
 		{"Reads of " + b.doc.Critical, "latency, at most (" + b.lat.unit + ")", latencies},
 	} {
 		if len(one.of.lines) == 0 {
