@@ -36,9 +36,8 @@ func newTopCommand() *cobra.Command {
 		Short: "Watch which container uses which disk, and what it is entitled to",
 		Long: `Watch which container uses which disk, as a live table: its weight, the share
 of the disk that it is entitled to and the one that it has, bandwidth, requests a
-second, latencies of the last seconds, and how much of the time it was held back
-because it had had its share (the sum over hardware queues: more than 100 %
-is possible).
+second, latencies of the last seconds, and how much of the time it was throttled at
+its share (the sum over hardware queues: more than 100 % is possible).
 
 Keys: s and S choose the column to sort by, r reverses, / filters and escape no
 more, t shows the tree of cgroups with sums, i hides who is idle, arrows and page

@@ -239,7 +239,7 @@ func (w window) delays() (*result.Delays, error) {
 	for least, n := range w.told.overtaken {
 		times, err := strconv.ParseUint(least, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("overtaken: %q is not a count", least)
+			return nil, fmt.Errorf("the model disk's file `overtaken`: %q is not a count", least)
 		}
 		counts[times] = n - w.openTold.overtaken[least]
 	}
