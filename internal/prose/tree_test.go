@@ -111,6 +111,25 @@ func TestCommentsOfGoInThisTree(t *testing.T) {
 	}
 }
 
+// Comments of scripts are lines that begin with #.
+func TestCommentsOfScripts(t *testing.T) {
+	found := append(files(t, []string{"", ".sh"}, "scripts"), files(t, []string{".txtar"}, "tests")...)
+	if len(found) < 40 {
+		t.Fatalf("%d files: where are the others?", len(found))
+	}
+	for _, file := range append(found, "../../Makefile") {
+		lines := strings.Split(read(t, file), "\n")
+		for i, line := range lines {
+			if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				lines[i] = ""
+			}
+		}
+		for _, f := range Terms(1, strings.Join(lines, "\n")) {
+			t.Errorf("%s: %s", file, f)
+		}
+	}
+}
+
 // What programs print, and experiments say.
 func TestTextsOfThisTree(t *testing.T) {
 	found := append(files(t, []string{".toml"}, "experiments", "packaging"), files(t, []string{".golden"}, "cmd", "internal")...)
