@@ -37,7 +37,7 @@ struct sfq_turn {
  * @has_writes: it has a write, and that may go
  *
  * Reads come first, then writes. A write that waits is left room: with
- * turn_requests <= turn_reads the document's algorithm would dispatch none.
+ * turn_requests <= turn_reads the SFQ paper's algorithm would dispatch none.
  *
  * Return: SFQ_NEITHER if that was all: the turn is over.
  */
@@ -72,7 +72,7 @@ struct sfq_cycle {
 };
 
 /**
- * sfq_units - how many requests of the document a request counts for
+ * sfq_units - how many requests of the SFQ paper a request counts for
  * @nr_bytes: of data
  * @unit_bytes: size of one; 0: each request is one
  */

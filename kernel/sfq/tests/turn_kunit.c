@@ -7,7 +7,7 @@
 
 #include "../turn.h"
 
-/* The document's. */
+/* The SFQ paper's. */
 static const struct sfq_limits defaults = {
 	.sync_selections = 3, .turn_requests = 3, .turn_reads = 2, .turn_writes = 1,
 };
