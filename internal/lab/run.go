@@ -181,7 +181,7 @@ func (o Options) machine(x *experiment.Experiment) (vm.VM, error) {
 	return m, err
 }
 
-// Users that the guest knows by name: some programs want one. Commands run as nobody.
+// Users that the guest knows by name: some programs want one. Commands run as `nobody`.
 const (
 	guestUsers  = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"
 	guestGroups = "root:x:0:\nnogroup:x:65534:\n"

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ages of the requests that a device has: who was overtaken, and how often.
- * Pure functions of their arguments; guard.c is what uses them.
+ * Ages of the requests in flight: how often each was bypassed.
+ * Pure functions of their arguments; guard.c uses them.
  *
- * The RSD paper (table 2) has a counter for each tag. It begins at
- * minus the number of requests inside, since those may well complete first, and
- * is raised for every request inside whenever one completes: O(depth) for each.
+ * The RSD paper (table 2) keeps a counter for each tag. A request's counter begins
+ * at minus the number of requests in flight, since those may well complete first.
+ * Each completion raises the counter of every request in flight: O(depth) a
+ * completion.
  *
- * The same value in closed form. Number dispatches 0, 1, 2, ...; let E of them
- * have ended. When the request with the number i came in, i had been before it
- * and E0 of these had ended, so i - E0 were inside: the paper's counter begins
- * at E0 - i. Each request that ends adds one to it and to E. So at any time
+ * The same value in closed form. Number dispatches 0, 1, 2, ...; let E of the
+ * requests have completed. When request i was dispatched, i had been dispatched
+ * before it and E0 of those had completed. So i - E0 were in flight, and the
+ * paper's counter begins at E0 - i. Each completion adds one to the counter and
+ * one to E. So at any time
  *
  *   age(i) = E - i
  *
- * which nobody has to keep. It is the largest for the least i, so a request
- * starves, which is age > age_th, exactly if the oldest one inside does.
+ * and no counter is needed for each request. The age is largest for the least i.
+ * A request starves when age > age_th, so one starves exactly if the oldest one
+ * in flight does.
  *
- * The age is the least that the delay count may be (how many later ones ended
- * before it): of all that ended, those that came before it do not count, and of
- * the i that did, those still inside have not ended. So, with B of these,
+ * The age is a lower bound of the delay count, which is the number of later
+ * requests that completed before this one. Of the E completions, those of earlier
+ * requests do not count. Of the i earlier requests, those still in flight have not
+ * completed; let B be their number. So
  *
  *   delay(i) = E - (i - B) = age(i) + B
  *
- * The bound. Let the device have room for D requests. The gate closes when one
- * ends, with an age of age_th + 1, and at most D - 1 inside: the starving one, B
- * earlier and L later ones, B + L <= D - 2. The L are all that may still
- * overtake it, so
+ * Bound on the delay count. Let the device have room for D requests. The gate
+ * closes on a completion, with an age of age_th + 1 and at most D - 1 requests in
+ * flight: the starving one, B earlier and L later ones, B + L <= D - 2. Only the L
+ * later ones can still bypass it, so
  *
  *   delay <= age_th + 1 + B + L <= age_th + D - 1
  *
- * And in time: age_th + 1 + (requests inside when it came, D - 1 at most) ended
- * while it was inside and the gate was open, D - 2 at most after that, and then
- * itself: age_th + 2 D - 1 services. service.h says how long those are.
+ * Bound on the time. While the request was in flight and the gate open, age_th + 1
+ * requests completed, plus as many as were in flight when it was dispatched, D - 1
+ * at most. D - 2 at most complete after that, and then the request itself:
+ * age_th + 2 D - 1 services. service.h says how long those take.
  *
- * Worked: depth 31 and age_th 50. A request that comes to 30 others has the age
- * -30; 81 completions later it is 51, and the gate closes. Its delay count is 80
- * at most, and it took 111 services: at 122 a second, 0.91 s.
+ * Worked: depth 31 and age_th 50. A request is dispatched to 30 others, so its age
+ * is -30. After 81 completions its age is 51, and the gate closes. Its delay count
+ * is at most 80. It took at most 111 services: at 122 a second, 0.91 s.
  *
- * tests/age_kunit.c has the paper's algorithm and compares, as KUnit and as a
+ * tests/age_kunit.c compares this with the paper's algorithm, as KUnit and as a
  * userspace program.
  */
 #ifndef _ISOLIO_AGE_H
@@ -51,24 +56,21 @@
 
 #define AGE_TH_MAX	65536U
 /*
- * Numbers from the oldest request inside to the next one: a power of two. While
- * nobody starves they are at most age_th and the requests inside.
+ * Numbers from the oldest request in flight to the next one: a power of two. While
+ * no request starves, they are at most age_th plus the requests in flight.
  */
 #define AGE_WINDOW	(2 * AGE_TH_MAX)
 #define AGE_NR_WORDS	(AGE_WINDOW / 64)
 
-/*
- * Delay counts are counted in buckets of an eighth of an octave, those below
- * 16 each for itself.
- */
+/* Histogram of delay counts: below 16 a bucket each, then eight to an octave. */
 #define AGE_NR_BUCKETS	128
 
-/* The requests inside; the words may be anywhere. */
+/* The requests in flight; the caller provides the words. */
 struct ages {
 	u64 nr_begun;		/* number of the next one */
 	u64 nr_ended;
 	u64 oldest;		/* its number; nr_begun: there is none */
-	u64 *inside;		/* AGE_NR_WORDS; bit i % AGE_WINDOW: i is inside */
+	u64 *inside;		/* AGE_NR_WORDS; bit i % AGE_WINDOW: i is in flight */
 };
 
 static inline u64 ages_inside(const struct ages *a)
@@ -76,13 +78,13 @@ static inline u64 ages_inside(const struct ages *a)
 	return a->nr_begun - a->nr_ended;
 }
 
-/* No room for another number: to be held until the oldest one ends. */
+/* No number is free until the oldest request completes. */
 static inline bool ages_full(const struct ages *a)
 {
 	return a->nr_begun - a->oldest >= AGE_WINDOW;
 }
 
-/* Of the oldest one. There is one. */
+/* The age of the oldest request; the caller knows that there is one. */
 static inline s64 ages_oldest(const struct ages *a)
 {
 	return a->nr_ended - a->oldest;
@@ -98,7 +100,7 @@ static inline u64 *ages_word(const struct ages *a, u64 number)
 	return &a->inside[number / 64 % AGE_NR_WORDS];
 }
 
-/* A request goes to the device. Returns its number. */
+/* Count a dispatched request. Returns its number. */
 static inline u64 ages_begin(struct ages *a)
 {
 	u64 number = a->nr_begun++;
@@ -107,7 +109,7 @@ static inline u64 ages_begin(struct ages *a)
 	return number;
 }
 
-/* How many are inside of those with numbers from @first to before @end. */
+/* Requests in flight with numbers from @first to @end - 1. */
 static inline u64 ages_count(const struct ages *a, u64 first, u64 end)
 {
 	u64 nr = 0;
@@ -122,7 +124,7 @@ static inline u64 ages_count(const struct ages *a, u64 first, u64 end)
 	return nr;
 }
 
-/* Of those that came before; counted from the end that is nearer. */
+/* Requests in flight that were dispatched earlier; counts from the nearer end. */
 static inline u64 ages_earlier(const struct ages *a, u64 number)
 {
 	if (number - a->oldest < a->nr_begun - number)
@@ -130,7 +132,7 @@ static inline u64 ages_earlier(const struct ages *a, u64 number)
 	return ages_inside(a) - ages_count(a, number, a->nr_begun);
 }
 
-/* Go on to the oldest one inside; each number is passed once. */
+/* Advance to the oldest request in flight; each number is passed once. */
 static inline void ages_find_oldest(struct ages *a)
 {
 	while (a->oldest < a->nr_begun) {
@@ -145,7 +147,7 @@ static inline void ages_find_oldest(struct ages *a)
 	a->oldest = a->nr_begun;
 }
 
-/* A request comes back from the device. Returns its delay count. */
+/* Count a completed request. Returns its delay count. */
 static inline u64 ages_end(struct ages *a, u64 number)
 {
 	u64 delay = a->nr_ended - number + ages_earlier(a, number);

@@ -1,70 +1,71 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The starvation guard: no request is overtaken without end by others that came
- * to the device after it (the RSD paper). A part of each scheduler that has it,
- * included by a file of that scheduler's; see guard.h.
+ * The starvation guard bounds how often later requests bypass one in the device
+ * (the RSD paper). A scheduler that has the guard includes this file in a file of
+ * its own; see guard.h.
  *
  * Problem
  *
- * A device that has many requests serves them in the order that suits it. That is
- * where its throughput comes from, and it is no business of a scheduler's, but
- * some request always suits it badly: a disk with a queue of 31 leaves some of
- * them for 1.5 seconds. What came before the device, priorities and deadlines,
- * ends where the device begins.
+ * A device with many requests in flight serves them in the order that suits it.
+ * Its throughput comes from that order, so a scheduler leaves it alone. But some
+ * request always suits the device badly: a disk with a queue of 31 delays some
+ * requests for 1.5 seconds. Priorities and deadlines act before the device and
+ * cannot help.
  *
  * Control law
  *
- * A request starves when it was certainly overtaken more than age_th times. While
- * one that starves is inside, nothing else is sent in (the gate is closed): those
- * inside complete, it among them, and then the gate opens. No request is
- * overtaken more than age_th + depth - 1 times, nor inside for more than
- * age_th + 2 depth - 1 completions; age.h shows why, and how ages are known
- * without a counter for each request.
+ * A request starves when it was certainly bypassed more than age_th times. While a
+ * starving request is in flight, the guard closes the gate: it dispatches nothing.
+ * The requests in flight complete, the starving one among them, and the gate opens.
+ * So the delay count of a request is at most age_th + depth - 1, and it is in
+ * flight for at most age_th + 2 depth - 1 completions. age.h proves both bounds,
+ * and finds ages without a counter for each request.
  *
- * Whoever thinks in time gives max_wait_ms. Then age_th is found from the
- * bound, the measured times of services with their spread (service.h) and the
- * depth that was reached, and follows them. Until the first GUARD_PERIOD_NR
- * completions it is the largest.
+ * An administrator who prefers a time sets max_wait_ms. The guard then computes
+ * age_th from the bound, the depth reached, and the mean and spread of measured
+ * services (service.h), and updates it as they change. Until the first
+ * GUARD_PERIOD_NR completions age_th is the largest.
  *
- * That cannot be exact. The bound is one on completions; how long those take is
- * up to the device, and a spread of the past says how seldom it will be longer,
- * not that it will not: a stall of the device is nobody's overtaking. And it is
- * about the time inside: a request that comes to a closed gate waits there as
- * well, for up to depth - 1 completions. To have those in the bound would take as
- * many off age_th, and for little: who waited at the gate is seldom overtaken to
- * the last afterwards (docs/rsd.md has figures).
+ * max_wait_ms is not a guarantee, for two reasons. The bound counts completions,
+ * and the device decides how long those take: the past spread says how rarely they
+ * take longer, and a stall of the device bypasses no request. And the bound covers
+ * the time in flight: a request that arrives at a closed gate waits there too, for
+ * up to depth - 1 completions. Counting those would lower age_th by as many and
+ * gain little: a request that waited at the gate is rarely bypassed up to the
+ * bound afterwards (docs/rsd.md has figures).
  *
- * What is inside
+ * Requests in flight
  *
- * What guard_dispatch() let go and has not been freed or given back. A hardware
- * context has no more in flight than the device has tags for it, or for all if they
- * share tags: a request that waits for a tag would be counted as one that the device
- * passes over.
- * A request that is given back (requeue) counts as completed, as in the paper: it
- * leaves, and is a new one when it comes again. But one that its driver has
- * prepared does not come again: the block layer sends it as soon as it can, so
- * it stays inside, and is as old as it was. Errors and timeouts count as
- * completed, whichever way they end. What never comes to a scheduler (flushes,
- * passthrough) is neither held nor counted; a closed gate does not stop it.
+ * A request is in flight from guard_dispatch() until it is freed or requeued. The
+ * guard dispatches no more requests to a hardware context than the device has tags
+ * for it, or for all contexts if they share tags. Otherwise a request that waits
+ * for a tag would count as one that the device bypasses.
  *
- * The gate never closes for good: it is closed while a certain request is
- * inside, and the driver has to complete each of these, give it back, or time
- * out. The queue of a scheduler that is removed is frozen first, which waits for
- * all requests, so the gate has opened by then.
+ * A requeue counts as a completion, as in the paper, and the request is a new one
+ * when it is dispatched again. The exception is a request that its driver has
+ * prepared: the block layer sends it again without the scheduler, so it stays in
+ * flight and keeps its age. Errors and timeouts count as completions. Requests
+ * that bypass the scheduler (flushes, passthrough) are neither throttled nor
+ * counted, and pass a closed gate.
  *
- * Who is run when
+ * The gate always opens again. It is closed while one certain request is in
+ * flight, and the driver completes that request, requeues it, or times it out.
+ * Removing a scheduler freezes the queue first, which waits for all requests; so
+ * the gate is open by then.
  *
- * A closed gate is found by guard_holds() or guard_dispatch() under the lock,
- * and that it was found is written under the lock. The one who opens it sees
- * that, and runs all hardware queues. Who waits for a tag marks his hardware
- * context to be restarted by the block layer when a request is freed.
+ * Running the queues
  *
- * What it costs
+ * guard_holds() or guard_dispatch() finds the gate closed under the lock, and
+ * records under the lock that a context waits. The completion that opens the gate
+ * sees the record and runs all hardware queues. A context that waits for a tag
+ * marks itself, and the block layer restarts it when a request is freed.
  *
- * Off: one load of age_th for a dispatch, one test of a pointer for a completion.
- * On: a lock for the device at dispatch and completion, for all CPUs; counting
- * the delay looks at a word for each 64 numbers to the nearer end of those
- * inside.
+ * Cost
+ *
+ * Off: one load of age_th a dispatch, one test of a pointer a completion.
+ * On: one lock for the device, at each dispatch and completion, shared by all
+ * CPUs. Computing the delay count reads one word for each 64 numbers between the
+ * request and the nearer end of those in flight.
  */
 #include "guard.h"
 #include "text.h"
@@ -113,7 +114,7 @@ static void guard_await_tag(struct guard *guard, struct blk_mq_hw_ctx *hctx)
 		blk_mq_sched_mark_restart_hctx(hctx);
 }
 
-/* Close the gate, or open it. Returns whether somebody waits for that. */
+/* Close or open the gate. Returns whether a hardware context waits for it to open. */
 static bool guard_set_gate(struct guard *guard)
 {
 	bool is_closed = guard->age_th &&

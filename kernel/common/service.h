@@ -71,17 +71,17 @@ static inline u64 services_worst_ns(const struct services *s, u32 nr)
 	return nr * s->mean_ns + (4 * s->deviation_ns * root >> 8);
 }
 
-/* How long a request is inside at worst, by the bound of age.h. */
+/* The longest that a request is in flight, by the bound of age.h. */
 static inline u64 age_wait_ns(u32 age_th, const struct services *s, u32 depth)
 {
 	return services_worst_ns(s, age_th + 2 * max_t(u32, depth, 1) - 1);
 }
 
 /**
- * age_th_of_wait - how often a request may be overtaken if none is to be long inside
- * @wait_ns: so long at most
- * @s: what is known of the device's services
- * @depth: requests that the device has at most
+ * age_th_of_wait - the threshold that bounds the time in flight
+ * @wait_ns: the bound
+ * @s: the measured services of the device
+ * @depth: most requests that the device has in flight
  *
  * Return: the largest threshold for which age_wait_ns() is not above that; 1 if
  * there is none.

@@ -884,9 +884,9 @@ static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
 		return ret;
 	}
 
-	/* What it would throttle is not seen here, and not shared. */
+	/* kyber-fairness neither sees nor shares what writeback throttling delays. */
 	isolio_wbt_disable(q);
-	/* io_start_time_ns is only kept while somebody asks for it. */
+	/* The block layer keeps io_start_time_ns only on request. */
 	blk_stat_enable_accounting(q);
 	return 0;
 }

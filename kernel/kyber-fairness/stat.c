@@ -88,8 +88,8 @@ static void kf_latency_rotate(struct kf_group *kg, struct kf_latency *kl, u64 no
 }
 
 /*
- * The first request of a period. Of its own, so that counting saves no
- * registers. Whoever has the lock may move the counts as well: never wait.
+ * Begin a period with its first request. A function of its own, so that counting
+ * saves no registers. It never waits for the lock: its holder may move the counts too.
  */
 static noinline void kf_latency_begin_period(struct kf_group *kg,
 					     struct kf_latency *kl, u64 now_ns,

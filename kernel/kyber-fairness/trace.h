@@ -2,8 +2,8 @@
 /*
  * One tracepoint for each decision: the clock set, a cgroup throttled, a cgroup awaited
  * or no longer, a hardware context that waits, a probe, a domain's depth changed by its
- * latency, no place or token free, the model of the device taught. They are given
- * structures: what is shown of those is found only while somebody traces.
+ * latency, no place or token free, the model of the device updated. They take structures,
+ * so that their members are read only while the tracepoint is on.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kyber_fairness

@@ -296,7 +296,7 @@ int md_ftl_init(struct md_ftl *ftl, const struct md_ftl_config *config,
 		ftl->dies[i].open = MD_FTL_NONE;
 		ftl->dies[i].free = MD_FTL_NONE;
 	}
-	/* Blocks of a die are not neighbours: that is nothing to anybody. */
+	/* The blocks of a die are not neighbours; nothing depends on that. */
 	for (i = nr_blocks; i--; ) {
 		ftl->blocks[i].die = i % config->nr_dies;
 		md_ftl_put_free(ftl, i);

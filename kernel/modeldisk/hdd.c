@@ -71,11 +71,11 @@
  * table's. The age limit explains the largest response times at depth 31, and
  * both have it.
  *
- * The document does not name its disk. Tracks, zones, switch time, link and
+ * The RSD paper does not name its disk. Tracks, zones, switch time, link and
  * capacity are those of a desktop disk with NCQ, from its manufacturer's
  * specification (Hitachi, Deskstar 7K500, "Data transfer speed": zone 0 of 30
  * reads 76.3 MB/s, 64.8 sustained; SATA 300 MB/s). It gives 55.5 s for 4,096
- * random reads of one sector, 74 a second; the document's disk does 76 of 4 KiB.
+ * random reads of one sector, 74 a second; the RSD paper's disk does 76 of 4 KiB.
  *
  * 6. What it does not do
  *

@@ -20,26 +20,25 @@
  *
  * A disk is a struct md_model: a machine in its own time that takes commands
  * and completes them (model.h). Each kind of disk is a file: fixed.c, hdd.c,
- * flash.c, nvme.c, ull.c. This file makes a blk-mq device of it. Device time is
- * the kernel's monotonic clock since power on, divided by `scale`: with a
- * scale of 16 everything inside the disk takes 16 times as long, latencies,
- * bandwidth, garbage collection, and nothing outside. That is for a machine
- * whose CPUs are 16 times too slow for the disk. `scale` can change while the disk
- * runs (pace.h): a disk that is not as fast as it was.
+ * flash.c, nvme.c, ull.c. This file makes a blk-mq device of a model. Device time is
+ * the kernel's monotonic clock since power on, divided by `scale`. A scale of 16
+ * slows the disk down by a factor of 16 (latencies, bandwidth, garbage collection)
+ * and nothing else; it suits a host whose CPUs are too slow for the disk by that
+ * factor. `scale` can change while the disk runs (pace.h), as a disk may slow down.
  *
  * Worked: `fixed` with read_ns = 1 ms and scale 2. A read submitted at 10.0 ms
  * arrives at 5.0 ms of device time, is done at 6.0 ms, which is 12.0 ms of the
  * clock, and a timer at that time completes it.
  *
- * The driver's loop: whenever somebody submits, polls, or the timer fires, the
- * model advances to now, what it completed is taken from it, and the timer is
- * set to the model's next event. A timer that is late completes requests
- * late (trace: late_ns), but the model's times stay right: events happen in it
- * at their own times, and a disk that chooses what to serve next has chosen
- * before the host hears of the completion, as a real one.
+ * The driver's loop runs on each submission, on each poll and when the timer fires.
+ * It advances the model to now, takes the completed requests from it, and sets the
+ * timer to the model's next event. A late timer completes requests late (trace:
+ * late_ns), but the model's times stay right: its events happen at their own times.
+ * As in a real disk, the model chooses the next request before the host hears of a
+ * completion.
  *
- * Requests of polled queues set no timer: like a real device's they complete
- * when somebody looks (md_poll()).
+ * Requests of polled queues set no timer. As on a real device, they complete when
+ * the submitter polls (md_poll()).
  *
  * Faults
  *
@@ -64,10 +63,9 @@
  *
  * What it costs
  *
- * For each request, the lock at submission and at the timer, one 64-bit
- * division each, what the model does, and a timer's interrupt. A request that
- * overtakes others walks over those that are older, for the statistics: at
- * most as many as are inside.
+ * For each request: the lock at submission and at the timer, a 64-bit division
+ * each, the model's work, and a timer interrupt. For the statistics, a request that
+ * bypasses older ones walks over them: at most over all requests in flight.
  *
  * What it does not do
  *
@@ -554,9 +552,9 @@ static bool md_give_up(struct md_disk *md, struct md_rq *mr)
 }
 
 /*
- * Called when a request took longer than the block layer's limit. But for a
- * fault it is not lost: a large scale makes long times, and a polled one may have
- * nobody left who polls, so look once for him.
+ * Called when a request took longer than the block layer's limit. Without a fault it
+ * is not lost: a large scale makes long times. The submitter of a polled request may
+ * have stopped polling, so poll once in its place.
  */
 static enum blk_eh_timer_return md_timeout(struct request *rq)
 {
@@ -920,8 +918,8 @@ ssize_t md_stat_show(struct md_disk *md, char *page)
 }
 
 /*
- * The text of the file `overtaken`: for each bucket with requests, the least
- * times that they were overtaken, and how many they are.
+ * The text of the file `overtaken`: for each bucket with requests, its lowest delay
+ * count and the number of requests.
  */
 ssize_t md_overtaken_show(struct md_disk *md, char *page)
 {

@@ -39,7 +39,7 @@ enum md_op {
 
 /* One command in a disk. */
 struct md_cmd {
-	/* Set by whoever submits. */
+	/* Set by the submitter. */
 	enum md_op op;
 	u64 sect;		/* first sector, 512 bytes */
 	u32 nr_sects;		/* 0 for a flush */

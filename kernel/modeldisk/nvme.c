@@ -504,8 +504,8 @@ static void md_nvme_submit(struct md_model *model, struct md_cmd *cmd, u64 now_n
 }
 
 /*
- * When something can complete at the earliest, which is later than when
- * something happens: what happens inside until then need not wake anyone.
+ * The earliest time of a completion. Events inside the disk come earlier, but need no
+ * timer of the driver.
  */
 static u64 md_nvme_next_ns(struct md_model *model)
 {

@@ -84,10 +84,10 @@ static struct md_ull *md_ull_of(struct md_model *model)
 }
 
 /*
- * Stalls: device time is divided into windows of stall_every_ns, and in each
- * begins one stall, of which everything is a hash of the window's number. So
- * there is nothing to be kept up to date, and no stall depends on when, or how
- * often, anyone asks.
+ * Stalls: device time is divided into windows of stall_every_ns, and one stall
+ * begins in each. A hash of the window's number gives all of it. So the
+ * model keeps no state for stalls, and a stall does not depend on when, or how often,
+ * the driver advances the model.
  */
 
 static u64 md_ull_draw(const struct md_ull *ull, u64 window, enum md_ull_draw what,

@@ -4,58 +4,57 @@
  *
  * Problem
  *
- * A disk with a command queue (NCQ) serves what is near its head first. With 31
- * requests inside it does half as much again as with one, and the median
- * request is done in less than half of the time. But one in a thousand takes a
- * second and a half, because it lies badly and is passed over 150 times
- * (the RSD paper, figures 1 and 2). No scheduler prevents that: they order what
- * goes to the device, and this happens behind them.
+ * A disk with a command queue (NCQ) serves the requests near its head first. With
+ * 31 requests in flight its throughput is half as much again as with one, and the
+ * median request completes in less than half of the time. But one request in a
+ * thousand takes a second and a half: it lies badly and is bypassed 150 times (the
+ * RSD paper, figures 1 and 2). No scheduler prevents that: schedulers order
+ * requests before the device, and this happens inside it.
  *
  * Why simpler ways fail
  *
- * A smaller queue bounds the wait and gives up the throughput it was for: by the
- * document's table 1, depth 16 has two thirds of depth 31's longest response
- * times and loses 7 %, depth 8 half of them and 16 %. Sending less when a
- * request has been inside for some time needs a timer, and a time that suits
- * the disk. NCQ's own priorities are for few requests, and few disks have them.
+ * A smaller queue bounds the wait and gives up throughput. By the RSD paper's
+ * table 1, depth 16 has two thirds of depth 31's longest response times and loses
+ * 7 %; depth 8 has half of them and loses 16 %. Dispatching less when a request has
+ * been in flight for long needs a timer, and a limit that suits the disk. NCQ's own
+ * priorities cover few requests, and few disks have them.
  *
  * Model
  *
- * How long a request is passed over is counted in requests: its delay count is
- * how many that came after it to the device were done before it. The least that it
- * can be is known at any time from two counters; see ../common/age.h.
+ * Starvation is counted in requests, not in time. The delay count of a request is
+ * the number of requests that were dispatched after it and completed before it.
+ * Two counters give a lower bound of it at any time; see ../common/age.h.
  *
  * Control law
  *
- * Requests go to the device in the order in which they came. When one is inside
- * that was certainly overtaken more than age_th times, no other goes there until
- * it is done; see ../common/guard.c. So none is overtaken more than age_th +
- * depth - 1 times. A small age_th stops the device often and lets it run low; a
- * large one bounds little. 0 is off, and this is a FIFO.
+ * Requests go to the device in the order in which they arrived. While a request in
+ * flight was certainly bypassed more than age_th times, no other is dispatched; see
+ * ../common/guard.c. So no delay count exceeds age_th + depth - 1. A small age_th
+ * stops the device often and lets its queue run low; a large one bounds little.
+ * With age_th = 0 the guard is off, and rsd is a FIFO.
  *
- * Worked: 32 processes read at random from a disk with a queue of 31, and age_th
- * is 50. A request comes to 30 others. 81 completions later at least 51 of those
- * that came after it are done: the gate closes. What is inside now, 30 requests
- * with this one, completes in some order, it at the latest as the last one;
- * then all 30 places are filled at once, and the device has its choice again.
+ * Worked: 32 processes read at random from a disk with a queue of 31, and age_th is
+ * 50. A request joins 30 others in flight. After 81 completions at least 51 of them
+ * were of later requests, so the gate closes. 30 requests are in flight, this one
+ * among them; they complete in some order, this one last at worst. Then all 30
+ * places are filled at once, and the device has its choice again.
  *
  * Locking
  *
- * rsd_hctx.lock covers the queue of a hardware context, and is taken once for an
- * insertion of a batch and once for a dispatch. Inside of it the guard's lock,
- * one for the device, while the guard is on.
+ * rsd_hctx.lock covers the queue of a hardware context. It is taken once to insert
+ * a batch and once a dispatch. The guard's lock, one for the device, nests inside
+ * it while the guard is on.
  *
- * What it costs
+ * Cost
  *
- * The lock at insertion and at dispatch, and what guard.c says. experiments/
- * rsd-cost.toml measures it.
+ * The lock at insertion and at dispatch, and the guard's cost (guard.c).
+ * experiments/rsd/rsd-cost.toml measures it.
  *
- * What it does not do
+ * Limits
  *
- * It knows no processes, cgroups, priorities or directions. The order is that of
- * each hardware queue; between those of a device with several there is none.
- * Nor is there a bound on the time in this queue: it has what the device has no
- * room for.
+ * rsd knows no processes, cgroups, priorities or directions. It keeps the order of
+ * each hardware queue; between the queues of one device there is none. The time in
+ * rsd's own queue, for which the device has no room, has no bound.
  */
 #include "guard.h"
 

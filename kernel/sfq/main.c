@@ -1,158 +1,163 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sfq: on flash, reads stay quick while others write.
+ * sfq: on flash, reads stay quick while other programs write.
  *
  * Problem
  *
- * A write to cheap flash takes ten times as long as a read, and now and then,
- * when garbage has to be collected, a thousand times. Programs wait for reads;
- * writes are mostly in nobody's way until they come in bursts: a file is saved,
- * an update installed, dirty pages written back. Then each read of a program that
- * starts, and it needs hundreds, one after the other, waits for a run of them.
+ * On cheap flash a write takes ten times as long as a read, and a thousand times
+ * while garbage is collected. Programs wait for reads. Writes rarely disturb them
+ * until they come in bursts: a program saves a file, an update is installed, the
+ * kernel writes back dirty pages. A starting program issues hundreds of reads, each
+ * after the last, and then every one waits for a run of writes.
  *
  * Why simpler ways fail
  *
- * In order of arrival a read waits for all writes before it. Reads first without
- * a bound starve writes; so everybody who does that lets writes through in
- * batches, 8 (kyber) or 16 (mq-deadline), and a batch is what a read waits
- * for. Time slices (CFQ, bfq) are longer still. Per-process queues alone, in turn,
- * have a reader wait for one write of each process that writes.
+ * In order of arrival a read waits for all earlier writes. Reads first without a
+ * bound starve writes. So schedulers that put reads first dispatch writes in
+ * batches, 8 (kyber) or 16 (mq-deadline), and a read waits for a batch. Time slices
+ * (CFQ, bfq) are longer still. Per-process queues in turn make a read wait for one
+ * write of each process that writes.
  *
  * Model (the SFQ paper)
  *
- * Synchronous requests have a queue for each process, asynchronous ones have
- * one together (algorithm 1). Processes take turns; after sync_selections of
- * their turns the async queue has one, if it has anything (algorithm 2). A turn
- * is of turn_requests: at most turn_reads reads, then at most turn_writes writes
- * (algorithm 3). By default 3, 3, 2 and 1. Who has nothing left gives up the rest
- * of its turn.
+ * Each process has a queue for its synchronous requests; all asynchronous requests
+ * share one (algorithm 1). Processes take turns. After sync_selections of their
+ * turns the async queue has one, if it is backlogged (algorithm 2). A turn has
+ * turn_requests: at most turn_reads reads, then at most turn_writes writes
+ * (algorithm 3). The defaults are 3, 3, 2 and 1. A process without requests gives
+ * up the rest of its turn.
  *
- * Worked, for an eMMC with reads of 0.2 ms and writes of 1.4: eight processes
+ * Worked, for an eMMC with reads of 0.2 ms and writes of 1.4 ms: eight processes
  * write, each 16 requests at a time, and a ninth reads. In order of arrival the
- * read waits for up to 128 writes, 180 ms; in turn, for one of each, 11 ms; here,
- * as below, for the one that is in the device.
+ * read waits for up to 128 writes, 180 ms. In turn it waits for one write of each,
+ * 11 ms. With the rules below it waits for the one write in the device.
  *
- * What the document leaves open, and what was decided by measurement
+ * What the paper leaves open, decided by measurement
  *
- * On the model of an eMMC, experiment sfq-choices: "bursts" are eight
- * processes that read with 20 ms of thought and eight that write 16 requests at a
- * time, "start" 100 dependent reads while a file is copied. With sfq a read of the
- * bursts takes 2.9 ms, the longest 17.6, 2.54 MB/s are written, and a start takes 72 ms
- * and what is left of the write that the device has begun, up to 83.
+ * Experiment sfq-choices, on the model of an eMMC. In "bursts" eight processes
+ * read with a think time of 20 ms and eight write 16 requests at a time; "start"
+ * is 100 dependent reads while a file is copied. With sfq a read of the bursts
+ * takes 2.9 ms, at most 17.6, and 2.54 MB/s are written. A start takes 72 ms plus
+ * the rest of the write that the device has begun: up to 83 ms.
  *
- * Its turns alone let a read wait for a write of each other process. So 2 : 1
- * is kept by the device as a whole as well: while a process waits for a read, a
- * write, whoever's, goes only after turn_reads reads (turn.h: the cycle). A process
- * whose write is not due keeps its turn, and others that read go before it
- * meanwhile. The document alone (reads_first = 0 and none of what follows): 13.9 ms,
- * 30.5, and 2.61 MB/s, as a third fewer reads are served; 7530 ms to start.
+ * The cycle. With turns alone a read waits for a write of each other process. So
+ * sfq also keeps 2 : 1 for the device as a whole (turn.h). While a process waits
+ * for a read, a write of any process is dispatched only after turn_reads reads. A
+ * process whose write is not due keeps its turn, and readers go before it. The
+ * paper alone (reads_first = 0 and none of the rules below) takes 13.9 ms a read,
+ * at most 30.5; 7530 ms a start; and writes 2.61 MB/s, as it serves a third fewer
+ * reads.
  *
- * Those readers' turns are not counted as turns before the async queue's: else, where
- * large requests are written back, so many readers go between two of them that the
- * async queue always comes first, and a process that waits for a write never has a
- * turn. Next to eight readers with 20 ms of thought and a copy, a synchronous write
- * took 4 s, near its deadline; now it takes 107 ms, and 152 at most.
+ * A reader that goes before such a process does not count as a turn before the
+ * async queue's. If it did, many readers would go between two large writes of
+ * writeback, the async queue would always be next, and a process that waits for a
+ * write would never have a turn. Beside eight readers with a think time of 20 ms
+ * and a copy, a synchronous write took 4 s that way, near its deadline; it takes
+ * 107 ms, at most 152, this way.
  *
- * Algorithm 3 as printed never ends for a queue of writes alone, while its text
- * has a turn always be of three requests. Here such a queue has its one write;
+ * A queue of writes alone. Algorithm 3 as printed never ends for it, while the
+ * paper's text gives every turn three requests. sfq dispatches one write;
  * turn_writes = 3 is the text's way.
  *
- * Devices with more than one tag: what is in the device no scheduler orders. So
- * while somebody reads (within quiet_ms) only writes_inside_pct percent of its
- * tags are given to writes, and one at least. With 8 tags that makes 3.1 ms a read and
- * 19.0 at most; with all of them for writes as well 9.7 and 26.8, and 0.2 % more
- * written. A SATA SSD (experiment sfq-sata) keeps writes, and their tags, while
- * it collects garbage: there the longest read is 10 ms, 0.9 s with all tags for writes,
- * and as many are written. And the device is never given more than it has tags for: the
- * block layer would take one request more, often a write, and keep it for the next free
- * tag, before any read that comes later.
+ * Devices with more than one tag. No scheduler orders requests inside the device.
+ * So until quiet_ms after the last read, writes get only writes_inside_pct percent
+ * of its tags, and at least one. With 8 tags a read takes 3.1 ms, at most 19.0;
+ * with all tags open to writes 9.7 ms, at most 26.8, and 0.2 % more is written. A
+ * SATA SSD (experiment sfq-sata) keeps writes, and their tags, while it collects
+ * garbage: the longest read takes 10 ms, or 0.9 s with all tags open to writes, and
+ * as much is written. sfq also never dispatches more requests than the device has
+ * tags. The block layer would take one more, often a write, and give it the next
+ * free tag before any later read.
  *
- * Requests larger than unit_kib count for as many of that size in the device's 2 : 1
- * (the document's are all of 4 KiB): a write of 1 MiB, 83 ms on an eMMC, for 256. If
- * each counts for one, a start takes 4260 ms.
+ * Large requests. A request larger than unit_kib counts in the cycle as several of
+ * that size (all of the paper's are 4 KiB): a write of 1 MiB, 83 ms on an eMMC, as
+ * 256. If each request counted as one, a start would take 4260 ms.
  *
- * An application that starts has one read at a time, each after the last one. When
- * one completes there is none to go before the writes, and each would wait for a write.
- * So for a process that has been quick with its next read, writes that are
- * not due wait a moment (patience_us) for that. It costs the device at most that
- * much each time a process stops reading: 12.36 MB/s are copied with it, 12.32
- * without; and without it a start takes 7570 ms.
+ * Patience. A starting application issues one read at a time. When one completes,
+ * no read is there to go before the writes, so each next read would wait for a
+ * write. For a process that recently read again quickly, sfq withholds writes that
+ * are not due for up to patience_us. That costs the device at most as much time
+ * each time a process stops reading: a copy reaches 12.36 MB/s with patience and
+ * 12.32 without, where a start takes 7570 ms.
  *
- * A read gains by that what it would take longer among writes, and it is not waited
- * for longer than that: sfq compares what the device takes for reads that came there
- * when no write was inside and when as many were as may be. As long as it does not know
- * both it waits, as on a device of one command, in which a read never comes among
- * writes. On a SATA SSD, at 1/32 of its speed, they take 27 ms and 36: readers that
- * think for 20 are not waited for. Waiting for them cost 11 % of the writes and gained 3
- * of 40 ms. Who does not wait sees no reads without writes; so after 512 of the others
- * no write goes with them, nor when one is expected, until it has seen 16, or 64 others.
- * And who always waits may see none among writes; so as long as it has not, it does not
- * wait for 64 of 576, where there are tags for both. No write is kept out for that while
- * no read has completed for quiet_ms, or past its deadline: a read may take seconds, or be
- * lost.
+ * sfq withholds writes for no longer than the read gains. It compares the service
+ * time of reads that found no write in flight with that of reads that found as many
+ * as may be. Until it knows both it stays patient; so it does on a device of one
+ * command, where no read ever finds a write. On a SATA SSD at 1/32 of its speed the
+ * two are 27 ms and 36 ms, so sfq does not wait for readers with a think time of
+ * 20 ms. Waiting for them cost 11 % of the writes and gained 3 ms of 40.
  *
- * Deadlines: each request is also in a queue of its direction, by arrival. One
- * that is past read_expire_ms or write_expire_ms is the next of its direction,
- * whoever's turn it is. It does not change how many of each direction go: after a
- * second of garbage collection everything is late, and nothing would be gained by
- * serving that in order of arrival. The document looks for late requests from time
- * to time; here it is at each dispatch, which costs a comparison. When they are is of no
- * matter: a tenth of both times makes 17.6 ms of 17.6, and 2.54 MB/s of 2.54.
+ * Both figures age, so sfq measures them again. Without patience no read is alone:
+ * after 512 reads sfq dispatches no write beside a read, nor when a read is
+ * expected, until it has seen 16 reads alone, or 64 others. With patience no read
+ * may find writes: until one has, sfq drops patience for 64 of 576 reads, where the
+ * device has tags for both. Neither withholds a write past its deadline, nor after
+ * quiet_ms without a completed read: a read may take seconds, or be lost.
  *
- * Who owns a request: the io_context of the task that submits it, which it keeps
- * (rq->elv.icq), not whoever happens to run the queue. Threads have their own, so
- * a process here is what the document's PID is in the kernel, a task. Dirty pages
- * that the kernel writes back are asynchronous and nobody's; those that a task
- * writes itself because it calls fsync() are synchronous and that task's. Were they
- * the writing thread's, which would have turns as often as the application, a start
- * would take as long (a build that did so: 73 to 140 ms with both, for five that began
- * 17 ms apart), as it is the device's 2 : 1 that holds a write of 1 MiB back. So it is
- * as the document has it.
+ * Deadlines. Each request is also in a queue of its direction, by arrival. A
+ * request past read_expire_ms or write_expire_ms is the next of its direction,
+ * whichever process has the turn. Deadlines do not change how many requests of each
+ * direction are dispatched: after a second of garbage collection all requests are
+ * late, and serving them in order of arrival would gain nothing. The paper looks
+ * for late requests from time to time; sfq does at each dispatch, at the cost of a
+ * comparison. The values hardly matter: at a tenth of both, reads take at most
+ * 17.6 ms and 2.54 MB/s are written, as with the defaults.
  *
- * Writeback throttling, which bfq and kyber-fairness turn off, comes before sfq and
- * is left to whoever set it: next to eight readers, a copy and a process that waits for
- * its writes all get the same with it and without, as it lets in 48 of the 64 requests
- * while the copy is held back for its dirty pages. Nor does a start take longer without
- * it, but for the write that is inside when it begins.
+ * The owner of a request is the io_context of the task that submits it
+ * (rq->elv.icq), whichever task runs the queue. Threads have io_contexts of their
+ * own, so a process here is a task: the kernel's meaning of the paper's PID. Dirty
+ * pages that the kernel writes back are asynchronous and have no owner. Those that
+ * a task writes back in fsync() are synchronous and belong to that task. Giving
+ * writeback to the writing thread, with turns as frequent as the application's,
+ * would not shorten a start (73 to 140 ms either way, five of them 17 ms apart): the
+ * cycle is what delays a write of 1 MiB. So sfq does as the paper does.
  *
- * Orphans: when a task ends, what it leaves joins the async queue at once, with its
- * deadlines, and the task's queue is gone. It cannot be dropped, as the document
- * has it: others may wait for it, such as for a page that was read ahead.
+ * Writeback throttling. bfq and kyber-fairness turn it off; sfq leaves it as the
+ * administrator set it. Beside eight readers, a copy and a process that waits for
+ * its writes, every program gets the same with it and without: it admits 48 of the
+ * 64 requests, while the copy is throttled for its dirty pages. A start does not
+ * take longer without it either, except for the write in flight when it begins.
  *
- * Several hardware queues: sfq dispatches for the whole device from any of them,
- * as mq-deadline and bfq do: turns and 2 : 1 are the device's. On four CPUs four queues
- * of 8 tags do as one of 32 does (experiment sfq-queues): the longest read takes
- * 77 ms and 76, with the best other scheduler 88 and 95, and as many are written. With four
- * of 32 tags, more than the device works on, 87 ms and 106.
+ * Orphans. When a task ends, its requests join the async queue at once and keep
+ * their deadlines, and its queue is freed. The paper drops them. sfq cannot: other
+ * tasks may wait for them, for example for a page that was read ahead.
  *
- * The starvation guard of the RSD paper (common/guard.c) has the last word about
- * what goes into the device; age_th = 0, the default, is without it.
+ * Several hardware queues. sfq dispatches for the whole device from any of them, as
+ * mq-deadline and bfq do; turns and the cycle are the device's. On four CPUs four
+ * queues of 8 tags do as well as one of 32 (experiment sfq-queues): the longest
+ * read takes 77 ms and 76 ms, with the best other scheduler 88 and 95, and as much
+ * is written. With four queues of 32 tags, more than the device works on, it takes
+ * 87 ms and 106.
+ *
+ * The starvation guard of the RSD paper (common/guard.c) has the last word on each
+ * dispatch; age_th = 0, the default, turns it off.
  *
  * Locking
  *
- * sfq_device.lock covers all queues. It is taken with interrupts off: a task's
- * end takes it inside its io_context's lock, and that one is taken where requests
- * complete. What is in the device is counted in atomics. When something is held
- * back that waits for a completion, sfq_take_back() runs the queue; barriers there
- * and in sfq_has_work() keep each from missing the other.
+ * sfq_device.lock covers all queues. It is taken with interrupts off: the end of a
+ * task takes it inside its io_context's lock, which completions take too. Requests
+ * in flight are counted in atomics. When sfq withholds requests until a completion,
+ * sfq_take_back() runs the queue; barriers there and in sfq_has_work() keep each
+ * from missing the other.
  *
  * A task's sfq_queue is in its icq. A request holds a reference to its io_context,
- * so the icq outlives it; a scheduler goes only after all requests and all icqs.
+ * so the icq outlives the request. A scheduler is freed only after all requests and
+ * icqs.
  *
- * What it costs
+ * Cost
  *
- * For each request: the device's lock twice, two list insertions, one into a tree
- * and one into a hash for merging, an atomic operation each way; for a read a division
- * as well. Nothing loops over processes. One lock for all CPUs is right for flash that
- * makes 100,000 requests a second, and wrong for a fast NVMe drive; kyber-fairness is
+ * For each request: the device's lock twice, two list insertions, one insertion
+ * into a tree and one into a hash for merging, an atomic operation each way, and a
+ * division for a read. Nothing loops over processes. One lock for all CPUs suits
+ * flash of 100,000 requests a second, but not a fast NVMe drive; kyber-fairness is
  * for that.
  *
- * What it does not do
+ * Limits
  *
- * Know garbage collection, or prevent it: a stall of the device is a stall for
- * the reads that come into it. Weights, I/O priorities, cgroups: each process is
- * like any other, and who starts more of them gets more. Sort by place: flash
- * does not need it, a disk does.
+ * sfq neither predicts nor prevents garbage collection: a stall of the device
+ * stalls the reads in it. It knows no weights, I/O priorities or cgroups: processes
+ * are equal, so a program that starts more of them gets more. It does not sort by
+ * position: flash does not need that, a disk does.
  */
 #include "sfq.h"
 
@@ -281,9 +286,9 @@ static void sfq_exit_icq(struct io_cq *icq)
 
 /*
  * Called by the block layer before it merges a bio into a request, in the task
- * that submits the bio. Whoever's: the request has its turn already, and flash
- * takes little longer for both than for one. What a process waits for does not go
- * into what may wait longer.
+ * that submits the bio. The two may be of different processes: the request has its
+ * turn already, and flash takes little longer for both than for one. A synchronous
+ * bio does not join an asynchronous request, which may wait longer.
  */
 static bool sfq_allow_merge(struct request_queue *q, struct request *rq,
 			    struct bio *bio)
@@ -456,8 +461,8 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 
 /*
  * Called by the block layer to see whether to call sfq_dispatch_request(), in
- * any context. Whatever is held back here waits for a request inside, and
- * sfq_take_back() has it looked at again.
+ * any context. Requests withheld here wait for one in flight to complete;
+ * sfq_take_back() then runs the queue again.
  */
 static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 {
@@ -646,9 +651,9 @@ static int sfq_init_sched(struct request_queue *q, isolio_init_sched_arg)
 	/* Not in sfq_alloc(): some kernels call that before the queues are new. */
 	sd->nr_tags = sfq_nr_tags(q);
 
-	/* Whoever dispatches serves the whole device. */
+	/* Each hardware context dispatches for the whole device. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
-	/* io_start_time_ns is only kept while somebody asks for it. */
+	/* The block layer keeps io_start_time_ns only on request. */
 	blk_stat_enable_accounting(q);
 	return 0;
 }

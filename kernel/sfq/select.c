@@ -21,7 +21,7 @@ void sfq_queue_init(struct sfq_queue *sq, pid_t pid)
 		INIT_LIST_HEAD(&sq->rqs[dir]);
 	INIT_LIST_HEAD(&sq->turn_node);
 	INIT_LIST_HEAD(&sq->reader_node);
-	/* Somebody new is expected to read on: his first reads matter as well. */
+	/* A new process is expected to read on: its first reads matter as well. */
 	sq->think_ns = 0;
 	sq->pid = pid;
 }
@@ -153,8 +153,9 @@ void sfq_queue_del(struct sfq_device *sd, struct request *rq)
 }
 
 /*
- * The process has ended. Nobody waits for what it left, so that joins the async
- * queue, in which it keeps its deadlines; the queue itself may go at any time.
+ * The process has ended. It no longer waits for its requests, so they join the
+ * async queue and keep their deadlines. The process's queue may be freed at any
+ * time after that.
  */
 void sfq_queue_orphan(struct sfq_device *sd, struct sfq_queue *sq)
 {
@@ -291,8 +292,8 @@ static void sfq_count_expired(struct sfq_device *sd, struct request *rq, u64 now
 }
 
 /*
- * Writes wait though the device has room, as a read is expected. Whoever asks
- * first after that may have them.
+ * Withhold writes though the device has room, as a read is expected. The first
+ * dispatch after @until_ns takes them.
  */
 static void sfq_hold(struct sfq_device *sd, u64 until_ns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One tracepoint for each decision: whose turn begins, a request past its
- * deadline that goes first, requests held back though the device has room, a
- * process that ended with requests waiting.
+ * One tracepoint for each decision: a turn of a process begins, a request past its
+ * deadline is dispatched first, writes are withheld though the device has room, a
+ * process ends with requests queued.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM sfq

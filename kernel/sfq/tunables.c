@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Tunables: the files in /sys/block/DEV/queue/iosched/, their ranges and their
- * defaults. Those of turns are the document's.
+ * defaults. Those of turns are the SFQ paper's.
  */
 #include "sfq.h"
 #include "text.h"
 
-/* The document names none; mq-deadline's, which people know. */
+/* The SFQ paper names none; mq-deadline's, which people know. */
 #define SFQ_READ_EXPIRE_NS_DFL	(500 * NSEC_PER_MSEC)
 #define SFQ_WRITE_EXPIRE_NS_DFL	(5 * NSEC_PER_SEC)
 #define SFQ_WRITES_INSIDE_PCT_DFL	25
 /* A process that reads again within this time, such as a person's, is reading. */
 #define SFQ_QUIET_NS_DFL	(100 * NSEC_PER_MSEC)
 
-/* Of the document's requests. */
+/* Of the SFQ paper's requests. */
 #define SFQ_UNIT_KIB_DFL	4
 /*
  * More than a program that starts computes between two reads, less than a person
@@ -72,7 +72,7 @@ static const struct sfq_tunable {
 	[SFQ_TUNABLE_TURN_WRITES] = {
 		offsetof(struct sfq_device, limits.turn_writes), false, 1, 1, 1000
 	},
-	/* 0: strictly in turn, as in the document. */
+	/* 0: strictly in turn, as in the SFQ paper. */
 	[SFQ_TUNABLE_READS_FIRST] = {
 		offsetof(struct sfq_device, reads_first), false, 1, 0, 1
 	},
@@ -80,7 +80,7 @@ static const struct sfq_tunable {
 	[SFQ_TUNABLE_WRITES_INSIDE_PCT] = {
 		offsetof(struct sfq_device, writes_inside_pct), false, 1, 1, 100
 	},
-	/* So long after a read nobody reads, and writes have the whole device. */
+	/* So long after the last read, writes get the whole device. */
 	[SFQ_TUNABLE_QUIET_MS] = {
 		offsetof(struct sfq_device, quiet_ns), true, NSEC_PER_MSEC, 0, 600000
 	},
@@ -88,12 +88,12 @@ static const struct sfq_tunable {
 	[SFQ_TUNABLE_UNIT_KIB] = {
 		offsetof(struct sfq_device, unit_bytes), false, 1024, 0, 1024
 	},
-	/* Longer: slower readers are waited for, as far as they gain; 0: nobody is. */
+	/* Longer: sfq waits for slower readers, as far as they gain; 0: for none. */
 	[SFQ_TUNABLE_PATIENCE_US] = {
 		offsetof(struct sfq_device, patience_ns),
 		true, NSEC_PER_USEC, 0, USEC_PER_SEC
 	},
-	/* Who has waited so long is next of its direction. */
+	/* A request that waited so long is the next of its direction. */
 	[SFQ_TUNABLE_READ_EXPIRE_MS] = {
 		offsetof(struct sfq_device, expire_ns[SFQ_READ]),
 		true, NSEC_PER_MSEC, 1, 600000

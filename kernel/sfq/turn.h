@@ -37,7 +37,7 @@ struct sfq_turn {
  * @has_writes: it has a write, and that may go
  *
  * Reads come first, then writes. A write that waits is left room: with
- * turn_requests <= turn_reads the document's algorithm would dispatch none.
+ * turn_requests <= turn_reads the SFQ paper's algorithm would dispatch none.
  *
  * Return: SFQ_NEITHER if that was all: the turn is over.
  */
@@ -72,7 +72,7 @@ struct sfq_cycle {
 };
 
 /**
- * sfq_units - how many requests of the document a request counts for
+ * sfq_units - how many requests of the SFQ paper a request counts for
  * @nr_bytes: of data
  * @unit_bytes: size of one; 0: each request is one
  */
@@ -192,7 +192,7 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
 	}
 	if (!is_at_stake)
 		return;
-	/* Where nobody is waited for, there are no others. */
+	/* Without patience all reads are of this kind. */
 	nr = READ_ONCE(reads->nr_since_none) + 1;
 	if (nr >= SFQ_READS_OLD_NR) {
 		if (is_most_known)
@@ -271,11 +271,11 @@ static inline enum sfq_pick sfq_pick(const struct sfq_limits *limits,
 }
 
 /**
- * sfq_writes_inside_max - how many writes the device may have inside
- * @depth: requests that it takes at all
- * @pct: of them, while somebody reads
- * @idle_ns: since the last read
- * @quiet_ns: after which nobody reads
+ * sfq_writes_inside_max - how many writes may be in flight
+ * @depth: requests that the device takes
+ * @pct: part of them that is for writes while a process reads
+ * @idle_ns: time since the last read
+ * @quiet_ns: time without a read after which no process reads
  */
 static inline u32 sfq_writes_inside_max(u32 depth, u32 pct, u64 idle_ns,
 					u64 quiet_ns)

@@ -2,8 +2,8 @@
 /*
  * fio's engine for a program that computes and reads:
  * ioengine=external:PATH/fio-compute.so. Each I/O is a pread() or pwrite(), and
- * after it come `work` thousands of steps of a generator of random numbers. It is
- * work, not time: whoever gets less of a CPU does less of it. fio's own think
+ * after it the job takes `work` thousands of steps of a random number generator. That
+ * is work, not time: a job that gets less of a CPU does less of it. fio's own think
  * times are times.
  */
 #include "fio.h"

@@ -146,7 +146,7 @@ static void those_who_only_wait_count(void)
 	machine("0", (unsigned int[]){ 0, 0, 0, 0 });
 	opened(&cpu);
 	reads(&cpu, 0, 0);
-	/* We spin at a priority that lets nobody else run on CPU 0. */
+	/* We spin at a priority that lets no other task run on CPU 0. */
 	waits(SEC, 0);
 	reads(&cpu, SEC, SEC);
 	EXPECT_EQ(cpu.load.util_ppm, 500000); /* the other half waited for CPU 3 */
@@ -426,7 +426,7 @@ static void what_is_missing_is_an_error(void)
 	EXPECT_EQ(aps_cpu_open(&cpu, root), -EINVAL);
 	machine("3-1", (unsigned int[]){ 0, 0, 0, 0 });
 	EXPECT_EQ(aps_cpu_open(&cpu, root), -EINVAL);
-	/* Without schedstat nobody is seen to wait. */
+	/* Without schedstat aps sees no task wait. */
 	machine("0-3", (unsigned int[]){ 0, 0, 0, 0 });
 	no("/proc/schedstat");
 	opened(&cpu);

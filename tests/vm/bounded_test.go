@@ -222,7 +222,7 @@ func TestGuardWithSharedTags(t *testing.T) {
 	}
 }
 
-// A request is held back for its cgroup's share for as long as hold_most_ms says.
+// A request of a throttled cgroup waits for at most hold_most_ms.
 func TestHeldBackAtMost(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=20000000", "hw_queue_depth=2", "submit_queues=1", "size=256"})

@@ -148,7 +148,7 @@ func TestNoMemoryToChoose(t *testing.T) {
 	})
 }
 
-// A cgroup is made or not. While it is not, its weight is nobody's.
+// A cgroup is made or not. While it is not, no cgroup has its weight.
 func TestNoMemoryForGroup(t *testing.T) {
 	withFailslab(t)
 	withModelDisk(t)
@@ -170,8 +170,8 @@ func TestNoMemoryForGroup(t *testing.T) {
 }
 
 // The first request of a cgroup to a disk makes what the scheduler keeps of the
-// two. Without the memory for it the request goes out all the same and somebody
-// above is charged; the next one is the cgroup's own.
+// two. Without the memory for it the request is dispatched all the same, and the kernel
+// charges an ancestor. The next request is charged to the cgroup.
 func TestNoMemoryForFirstRequest(t *testing.T) {
 	withFailslab(t)
 	withModelDisk(t)

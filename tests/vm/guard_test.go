@@ -61,8 +61,8 @@ func (d *disk) guardStat(t *testing.T, name string) int {
 	return 0
 }
 
-// No request is overtaken more often than the tunable allows, by the disk's own
-// count, which is the guard's.
+// No delay count exceeds what the tunable allows, by the disk's own count, which is the
+// guard's too.
 func TestGuardBounds(t *testing.T) {
 	const requests, depth, watch = 800, 31, 65536
 	for _, scheduler := range guarded {
@@ -200,9 +200,9 @@ func closedByLost(t *testing.T, d *disk) {
 }
 
 // A disk that refuses requests, gives them back, ends them with errors and loses
-// them stops no guard: all come to their end, nobody starves, the gate is open
-// at last and the accounts are right. Nor does it matter if the scheduler goes,
-// or the disk, while a lost one keeps the gate closed.
+// them does not stop the guard: all requests end, none starves, the gate is open at
+// last, and the accounts are right. The scheduler or the disk may also be removed
+// while a lost request keeps the gate closed.
 func TestGuardWithFaults(t *testing.T) {
 	const requests, depth, ageTh = 500, 31, 5
 	const goesOn, ignore = "--continue_on_error=all", "--ignore_error=5:110,5:110" // EIO, ETIMEDOUT

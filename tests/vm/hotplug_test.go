@@ -34,9 +34,9 @@ func pinnedLoads(t *testing.T, d *disk) []*load {
 	return loads
 }
 
-// A CPU goes with requests waiting on it. When it is the last one of a hardware
-// queue, the kernel waits until that is empty: nothing there may be held back
-// for ever. Every group goes on, on the CPUs that are left.
+// A CPU goes offline with requests queued on it. If it is the last one of a hardware
+// queue, the kernel waits until the queue is empty: the scheduler must not throttle
+// its requests for ever. Every group goes on, on the CPUs that are left.
 func TestCPUGoesUnderLoad(t *testing.T) {
 	severalCPUs(t)
 	onDisks(t, func(t *testing.T, d *disk) {

@@ -166,8 +166,8 @@ func throttled(t *testing.T, group string) int {
 	return 0
 }
 
-// A container's quota is its margin: who spins through it is throttled, and libaps
-// sleeps where it would; with no quota, and with nobody else there, it spins.
+// A container's quota is its margin: a program that spins through it is throttled, and
+// libaps sleeps where it would be. Without a quota or neighbours it spins.
 func TestLibapsQuota(t *testing.T) {
 	comparesRates(t)
 	withLibaps(t)

@@ -115,8 +115,8 @@ func TestDataIntegrity(t *testing.T) {
 	}
 }
 
-// Writeback throttling is off while the scheduler is on, and on again afterwards;
-// what somebody set by hand stays.
+// Writeback throttling is off while the scheduler is on, and on again afterwards. A
+// value that the administrator set stays.
 func TestWritebackThrottling(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, fast)

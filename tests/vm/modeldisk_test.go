@@ -335,17 +335,17 @@ func expectSharesByWeight(t *testing.T, other, scale string, ramp time.Duration,
 	}
 }
 
-// A disk with more tags than there are requests leaves no request to hold
-// back, unless the scheduler keeps them out. Exact shares allow 59 inside, and
-// 59 inside are 84 % of what 128 are.
+// A disk with more tags than there are requests would take all of them, and the
+// scheduler would have none to order. So the scheduler limits the requests in flight.
+// Exact shares allow 59, and the disk does 84 % of its rate with 128.
 func TestSharesWithManyTags(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
 	expectSharesByWeight(t, "none", "16", time.Second, 0.999, 0.80)
 }
 
-// A disk that is faster than the CPU is never full, and requests hardly wait for it: a
-// cgroup that has had its share is held back for those whose submitters are behind.
+// A disk that is faster than the CPU is never full, and requests hardly wait for it: the
+// scheduler throttles a cgroup at its share for those whose submitters are behind.
 //
 // The heaviest one's submitter then does most of the work, a request at a time. What kyber
 // does depends on the least change of timing: 42,000 requests a second, or 62,000 where its

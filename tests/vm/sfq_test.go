@@ -169,7 +169,7 @@ func TestSFQKeepsData(t *testing.T) {
 	}
 }
 
-// Values that would leave no turn for somebody are refused.
+// The kernel refuses values that would leave a queue without turns.
 func TestSFQTunables(t *testing.T) {
 	withSFQ(t)
 	d := newDisk(t, fast)
@@ -264,7 +264,7 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	withSFQ(t)
 	d := newDisk(t, slowFlash)
 	d.use(t, "sfq")
-	// More than all have, 32, 8 and at most 32 pieces: nobody waits for a place.
+	// More than all have, 32, 8 and at most 32 pieces: no request waits for a place.
 	write(t, d.queue("nr_requests"), "1024")
 	write(t, d.queue("wbt_lat_usec"), "0")
 	var loads []*load
@@ -304,11 +304,11 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	}
 }
 
-// sfq waits for a read as long as the read gains by it: not where writes are in
-// nobody's way, whatever patience_us allows, and up to that where they are. It finds
-// that within as many reads as it takes to try both, however reads and writes fall:
-// where one write of two ends in each thought, none comes to an idle disk by itself,
-// and none to a full one.
+// sfq waits for a read as long as the read gains by it. Where writes do not delay reads
+// it does not wait, whatever patience_us allows; where they do, it waits up to that. It
+// needs only as many reads as it takes to try both, however reads and writes fall: where
+// one write of two ends in each think time, no read finds an idle disk by itself, and
+// none a full one.
 func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
 	withModelDisk(t)
 	withSFQ(t)

@@ -363,8 +363,8 @@ func TestNoWaitForCgroupThatStopped(t *testing.T) {
 
 // A SATA SSD that writes past its buffer: a read behind one write takes longer than the
 // target, so that is missed however few writes are inside, and a reader that is held to
-// its share has less of a disk that does less. Nobody is held back for it then: it does
-// about what it does without a target. When targets came before shares it was 0.23 of that.
+// its share has less of a disk that does less. So the target throttles no cgroup then: the
+// reader does about as much as without a target. With targets before shares it did 0.23 of that.
 func TestTargetTakesNoShare(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)

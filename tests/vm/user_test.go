@@ -112,8 +112,8 @@ func sharesAsAsked(t *testing.T, when string, asked map[string]float64) {
 	}
 }
 
-// What somebody does who has got the packages and has containers: install them,
-// ask the doctor, enable a disk, start containers with --blkio-weight, look.
+// A new user with the packages and containers: installs them, asks the doctor, enables a
+// disk, starts containers with --blkio-weight, and looks at the shares.
 func TestNewUser(t *testing.T) {
 	if !exists(packages) {
 		t.Skip("no packages and no podman here: make test-user")
@@ -216,8 +216,8 @@ func weighsContainers(t *testing.T) {
 	sharesAsAsked(t, "after isolio weight of one disk", asked)
 }
 
-// Rules win over what was asked for. A file with a mistake changes nothing, and
-// whoever reloads it is told the line and the key.
+// Rules win over requested weights. A file with a mistake changes nothing, and the
+// reload prints the line and the key.
 func keepsRules(t *testing.T) {
 	const rules, good = "/etc/isolio.toml", "metrics = \"127.0.0.1:9188\"\n\n[[rule]]\nname = \"batch\"\nweight = 400\n"
 	t.Cleanup(func() { _, _ = tried(t, "rm -f "+rules+"; systemctl restart isolio") })
@@ -256,7 +256,7 @@ func keepsRules(t *testing.T) {
 	sharesAsAsked(t, "without rules", asked)
 }
 
-// What somebody sees who keeps `isolio top` open in a terminal, and the keys.
+// The user keeps `isolio top` open in a terminal, and presses its keys.
 func watchesTop(t *testing.T) {
 	twoContainers(t)
 	sharesAsAsked(t, "for top", map[string]float64{"web": 600, "batch": 200})

@@ -145,9 +145,9 @@ func (d *Device) Stat() (map[string]uint64, error) {
 	return figures(d.sys.Path(modelDiskTop, d.Name, "stat"))
 }
 
-// Overtaken reads how many requests a modeldisk completed, by how often later
-// ones overtook them; nil for another kind of disk. A line is a count of
-// times, the least of a bucket, and a number of requests.
+// Overtaken reads the delay counts of the requests that a modeldisk completed; nil
+// for another kind of disk. A line is the lowest delay count of a bucket, and the
+// number of requests in it.
 func (d *Device) Overtaken() (map[string]uint64, error) {
 	return figures(d.sys.Path(modelDiskTop, d.Name, "overtaken"))
 }

@@ -44,8 +44,8 @@ It judges each [[promise]] in the rules once a second, demanded or not, kept or 
 It is made to be run by systemd, and can be killed at any moment: all that it
 knows is in the kernel, in /run/isolio and in /var/lib/isolio/promises. SIGHUP has it read the rules again; a file with a mistake
 changes nothing. With metrics = "HOST:PORT" in the rules it serves Prometheus
-metrics on /metrics. A weight that somebody else writes to io.kyber.weight stays,
-until something else is asked for. In Kubernetes it takes pods' annotations from containerd
+metrics on /metrics. A weight that an operator or another program writes to
+io.kyber.weight stays until the requested weight changes. In Kubernetes it takes pods' annotations from containerd
 or CRI-O over NRI, where the runtime offers that. isolio.toml(5) has the keys of rules.
 
 A mistake in the rules ends it with exit code 78, so that systemd does not start it

@@ -15,13 +15,12 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out whether this machine can share its disks, with remedies",
-		Long: `Look at all that sharing by weight takes: the kernel and its BTF, the module
-and whether it fits, Secure Boot, cgroup v2 with the io controller down to
-containers, a free slot for the policy, disks that take a scheduler, udev rules
-or tuned profiles that choose another one, and the daemon and its rules. Nothing is
-changed.
+		Long: `Check what sharing by weight needs: the kernel and its BTF, the module and whether it
+fits, Secure Boot, cgroup v2 with the io controller down to containers, a free slot for
+the policy, disks that take a scheduler, udev rules or tuned profiles that choose
+another one, and the daemon and its rules. doctor changes nothing.
 
-A check that fails makes this exit 3; with warnings only, it is 0.`,
+It exits 3 if a check fails, and 0 with warnings only.`,
 		Example: `  isolio doctor
   isolio doctor --json | jq '.checks[] | select(.state != "ok")'`,
 		Args: cli.Exactly(0),

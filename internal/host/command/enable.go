@@ -37,16 +37,15 @@ func newEnableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enable DEV | --all | --configured [DEV]",
 		Short: "Share a disk among containers by weight",
-		Long: `Give a disk a scheduler that shares it by weight: load the module if it was
-built for a kernel whose structures are those of the running one, make it the
-disk's scheduler, and read back that it is. What the disk had before is noted, for
-'isolio disable'.
+		Long: `Give a disk a scheduler that shares it by weight. enable checks that the module fits
+the structures of the running kernel, loads it, sets the disk's scheduler, and reads
+it back. It notes the scheduler before, for 'isolio disable'.
 
 A [[disk]] table of ` + rule.File + ` says which scheduler a disk has and what its
-tunables are: then the disk gets these, and they come back with every boot.
-Otherwise it lasts until the next boot; with --persist, a udev rule for this disk
-only brings it back. Partitions, LVM, RAID and paths of a multipath device are
-refused with the name of the device where a scheduler works.
+tunables are: then the disk gets these, and they come back with every boot. Otherwise
+the scheduler stays until the next boot; with --persist, a udev rule sets it for this
+disk at each boot. Partitions, LVM, RAID and paths of a multipath device are refused
+with the name of the device where a scheduler works.
 
 --all is for every disk that can have a scheduler, but loop devices and disks of
 memory. --configured is for those with a table, or for DEV if it has one: the
@@ -92,12 +91,12 @@ func newDisableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disable DEV | --all",
 		Short: "Take back what enable did to a disk",
-		Long: `Give a disk the scheduler back that it had before 'isolio enable', with the
-number of requests that it held; remove the udev rule; unload the module if
-enable had loaded it and no other disk uses it. Nothing that is queued is lost.
-A [[disk]] table of ` + rule.File + ` brings it back with the next boot.
+		Long: `Give a disk back the scheduler that it had before 'isolio enable', with its number of
+requests; remove the udev rule; unload the module if enable loaded it and no other disk
+uses it. No queued request is lost. A [[disk]] table of ` + rule.File + `
+gives the scheduler back at the next boot.
 
-Weights in systemd's units and in files of the kernel's own stay.`,
+Weights in systemd's units and in the kernel's own files stay.`,
 		Example: `  isolio disable nvme0n1
   isolio disable nvme0n1 --scheduler none
   isolio disable nvme0n1 --dry-run

@@ -18,10 +18,10 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain TARGET",
 		Short: "Show why a container, unit, pod or cgroup has its weight",
-		Long: `Show the chain from what was asked to what came of it: who asked for a weight, in
-which words and on which scale; which rule decided; what io.kyber.weight holds, and
-whether the daemon or another program wrote it; on which disks it acts; what share the
-target is entitled to and gets; and what limits it.
+		Long: `Show the chain from the request for a weight to its effect: where the weight was
+requested, in which words and on which scale; which rule decided; what
+io.kyber.weight holds, and whether the daemon or another program wrote it; on which
+disks it acts; the target's entitled and measured share; and what limits it.
 
 Each reason has a code that stays the same from version to version. --json has them
 as .reasons[].code, and what 'isolio status' tells of the target as .status.`,

@@ -33,19 +33,18 @@ func newMeasureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "measure DEV",
 		Short: "Measure what a disk can do for long, and keep it as its profile",
-		Long: `Measure what a disk can do for long: random and sequential requests of several
-sizes at growing depth, each until its rate is steady, and all of it twice. What a
-cache or erased blocks answer first is told from what lasts. The knee of a load is
-the depth from which on more requests only wait longer.
+		Long: `Measure the sustained rates of a disk: random and sequential requests of several
+sizes at growing depth, each until its rate is steady, and all of it twice. So the
+first burst, from a cache or erased blocks, does not count. The knee of a load is the
+depth above which more requests only wait longer.
 
-Nothing is written to the disk without --allow-writes, which overwrites it and is
-refused for a disk that anything uses. Reads are sent to a disk that is in use as
-well, and the profile says how much others moved meanwhile.
+Without --allow-writes measure writes nothing to the disk. With it measure overwrites
+the disk, and refuses a disk in use. Reads are measured on a disk in use too; the
+profile then has how much other programs moved meanwhile.
 
-The profile is kept in /var/lib/isolio/profiles by the disk's own number, so that
-it is found again whatever the disk is called; 'isolio sla plan' promises no more
-than it has. It is about the disk as its scheduler lets it be: --scheduler none
-measures the disk alone.`,
+The profile is kept in /var/lib/isolio/profiles by the disk's own number, whatever the
+disk's name; 'isolio sla plan' promises no more than the profile has. The current
+scheduler affects it: --scheduler none measures the disk alone.`,
 		Example: `  isolio measure nvme0n1 --scheduler none
   isolio measure nvme0n1 --show
   isolio measure nvme0n1 --show --html > nvme0n1.html

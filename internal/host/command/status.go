@@ -31,15 +31,16 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [TARGET...]",
 		Short: "Show disks, weights, what comes of them, and why some do nothing",
-		Long: `Show every disk and whether weights act on it, and every cgroup that has a
-weight or is active: the file and the number in it, what was meant by it, its
-share of each disk among the cgroups that are active now, and of a weight that
-does nothing, why, and what to do. With TARGETs, only these cgroups, also if they
-have no weight: paths, units, containers or pods, as for 'isolio weight'.
+		Long: `Show every disk and whether weights act on it, and every cgroup that has a weight
+or is active. For a cgroup that is the file with its weight, the number in it and
+what was meant by it, and its shares of each disk among the cgroups that are active
+now. For a weight that does nothing it is the reason, and what to do. With TARGETs,
+only these cgroups, also if they have no weight: paths, units, containers or pods, as
+for 'isolio weight'.
 
-A share is what a cgroup is entitled to by its weight and those of its active
-siblings, and what it got. Containers are called by their names, other cgroups
-by their systemd unit or path. Weights that are the default are not shown.
+The entitled share follows from the weights of a cgroup and its active siblings; the
+measured share is what it got. Containers are called by their names, other cgroups
+by their systemd unit or path. Default weights are not shown.
 
 -o wide has world wide names, serial numbers and models of disks, and whole names
 and paths of cgroups. -o name has a name a line, for other commands to read.`,

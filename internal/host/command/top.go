@@ -34,19 +34,19 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch which container uses which disk, and what it is entitled to",
-		Long: `Watch which container uses which disk, as a live table: its weight, the share
-of the disk that it is entitled to and the one that it has, bandwidth, requests a
-second, latencies of the last seconds, and how much of the time it was held back
-because it had had its share (the sum over hardware queues: more than 100 %
-is possible).
+		Long: `Show a live table of which container uses which disk: its weight, its entitled and
+its measured share of the disk, bandwidth, requests a second, and latencies of the
+last seconds. A further column is the part of the time in which the scheduler
+throttled the container at its share. It is summed over hardware queues, so it can
+exceed 100 %.
 
-Keys: s and S choose the column to sort by, r reverses, / filters and escape no
-more, t shows the tree of cgroups with sums, i hides who is idle, arrows and page
-keys scroll, space pauses, q quits.
+Keys: s and S choose the column to sort by, r reverses the order, / filters and
+escape ends that, t shows the tree of cgroups with sums, i hides idle containers,
+arrows and page keys scroll, space pauses, q quits.
 
-Where standard input or output is no terminal, one plain table of one interval is
-printed. With --json it is a line for each container and disk and interval,
-without end unless --count says how many intervals.`,
+If standard input or output is not a terminal, top prints one plain table of one
+interval. --json prints a line for each container, disk and interval, until --count
+intervals are over or for ever.`,
 		Example: `  isolio top
   isolio top --interval 5s --filter postgres
   isolio top --json --count 60 > minute.jsonl`,

@@ -45,16 +45,18 @@ unit, the name or ID of a container of Docker, podman, containerd or CRI-O, or
 a pod (NAME, NAMESPACE/NAME or ID). Podman's pods, and containers that are
 rootless, have just their IDs.
 
-N, the last word if it is a number, is 1 to 10000, and 'default' takes back what was said: 100. A container gets a
-disk in proportion to its weight among its active siblings: 200 is twice 100.
-'sum' is what the active children of a slice or a pod weigh together: they share
-with its siblings as if they were siblings themselves. It takes kyber-fairness.
-The weight is written where the disks' schedulers read it, and lasts as long as the
-cgroup. Where that is a unit of systemd's but no container's, systemd is told as
-well, on its own scale: so it outlasts, of a service or slice that is no pod's,
-its restart and, without --runtime, the machine's.
+N, the last word if it is a number, is 1 to 10000; 'default' goes back to 100. A
+container gets a disk in proportion to its weight among its active siblings: 200 is
+twice 100. 'sum' is the sum of the weights of the active children of a slice or a pod:
+they share with its siblings as if they were siblings themselves. It takes
+kyber-fairness.
 
-Without a disk that shares by weight, this exits 3: the weight would do nothing.`,
+The command writes the weight where the disks' schedulers read it. It lasts as long as
+the cgroup. If the cgroup is a systemd unit and not a container, the command sets the
+unit's property too, on systemd's scale. So the weight of a service or slice (not a
+pod's) survives its restart and, without --runtime, a reboot.
+
+Without a disk that shares by weight the command exits 3: the weight would do nothing.`,
 		Example: `  isolio weight web
   isolio weight web 500
   isolio weight web db cache 300

@@ -406,8 +406,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// Metrics are served where the rules say, also after a reload. An address that is
-// taken keeps nobody from a weight.
+// Metrics are served where the rules say, also after a reload. The daemon sets weights
+// even if the address is taken.
 func TestServes(t *testing.T) {
 	listen := func() net.Listener {
 		t.Helper()

@@ -261,7 +261,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	tell(notify.SdNotifyReady)
 }
 
-// tell tells systemd. Without it, or with it gone, there is nobody to tell.
+// tell tells systemd. Where systemd is not there, it does nothing.
 func tell(state string) { _, _ = notify.SdNotify(false, state) }
 
 // watchdog ticks twice in the time after which systemd takes the daemon for

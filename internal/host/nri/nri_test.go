@@ -586,7 +586,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// Nobody takes reports: the runtime does not wait for that.
+// While the daemon takes no reports, the runtime does not wait for it.
 func TestNobodyTakesReports(t *testing.T) {
 	root, socket := machine(t)
 	e := start(t, socket, nil, nil)

@@ -311,7 +311,7 @@ func (x *explainer) shown(majMin string) bool {
 // steps are what codes are about, for a reader.
 var steps = map[Code]string{
 	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByAsked: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
-	Acts: "acts on", ActsNot: "acts not on", NoSiblings: "acts on", InertWeight: "acts not on", Entitled: "entitled", Idle: "entitled",
+	Acts: "acts on", ActsNot: "does not act on", NoSiblings: "acts on", InertWeight: "does not act on", Entitled: "entitled", Idle: "entitled",
 	LimitParent: "limited", LimitMax: "limited", LimitBudget: "limited",
 }
 

@@ -51,7 +51,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// An empty name is none, and not everybody's who has none; a message stays short.
+// An empty name matches no container, not all those without a name. A message stays short.
 func TestFindNotOne(t *testing.T) {
 	w := World{Tree: cgroup.Tree{Root: "/sys/fs/cgroup"}}
 	for _, n := range []string{"1", "2", "3", "4", "5"} {

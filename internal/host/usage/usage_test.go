@@ -189,8 +189,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// A unit that was started again has other counters of the same name: fewer bytes in
-// more requests are no 2^64 bytes, and spoil nobody's share.
+// A unit that was started again has other counters of the same name. Fewer bytes in
+// more requests do not count as 2^64 bytes, and do not change the shares of others.
 func TestCountersOfANewCgroup(t *testing.T) {
 	m := newMachine(t, "bytes")
 	m.stat("pod/a", 10*1024, 10, 0)

@@ -44,11 +44,11 @@ type timeTunable struct {
 	value int64
 }
 
-// tunables are what is written for a disk that is so many times slower than the
-// real one. Its schedulers wait, and expect latencies, as many times longer:
-// the disk's time is the measure of all of them. With a slow disk and fast
-// clocks kyber would take every latency for a missed target, and bfq's idling
-// would cost next to nothing. The experiment's own come last, in place of those.
+// tunables are the values to write for a disk that is slowed down by the factor
+// scale. The schedulers' waits and target latencies are multiplied by it too, since
+// all of them are relative to the disk's time. With a slow disk and fast clocks kyber
+// would take every latency for a missed target, and bfq's idling would cost next to
+// nothing. The experiment's own tunables come last and replace those.
 func (c contender) tunables(scale int) []tunable {
 	var all []tunable
 	if c.strict.name != "" {
@@ -70,7 +70,7 @@ func (c contender) tunables(scale int) []tunable {
 	return all
 }
 
-// scaled is a length of time for a disk that is so many times slower.
+// scaled is a time for a disk that is slowed down by the factor scale.
 func scaled(n int64, scale int) string {
 	return strconv.FormatInt(n*int64(max(1, scale)), 10)
 }

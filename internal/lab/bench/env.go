@@ -36,7 +36,7 @@ type Env struct {
 	Engines string
 
 	machine plan.Machine
-	// user is whom containers' commands run as, nil for whoever runs this.
+	// user runs the containers' commands; nil is this process's own user.
 	user *syscall.Credential
 	// start starts a process in a cgroup of Cgroups.
 	start func(cmd *exec.Cmd, group string) error

@@ -113,8 +113,8 @@ func TestWeightsKeepTheirProportion(t *testing.T) {
 	}
 }
 
-// On a disk that is many times slower, a scheduler's times are as many times
-// longer, and nothing else of it is changed.
+// On a disk that is slowed down, the scheduler's times are multiplied by the same
+// factor, and its other tunables stay.
 func TestTunablesOfASlowDisk(t *testing.T) {
 	for _, tt := range []struct {
 		scheduler string

@@ -23,8 +23,8 @@ import (
 )
 
 // Commands in place of fio. Each runs in a directory of its own on the case's file system, as
-// nobody: it does what the experiment's file says, and has no need of root. Its shell waits at
-// the barrier and becomes the command when it is released.
+// the user `nobody`: the experiment's file decides what it does, and it needs no root. Its
+// shell waits at the barrier and becomes the command when it is released.
 
 // nobody is the user and the group that commands run as.
 const nobody = 65534

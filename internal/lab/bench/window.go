@@ -229,8 +229,8 @@ func (w window) length() time.Duration {
 	return w.close[0][0].at.Sub(w.open[0][0].at)
 }
 
-// delays are the requests that the disk completed in the window, by how often
-// they were overtaken; nil for a disk that does not tell.
+// delays are the delay counts of the requests that the disk completed in the window;
+// nil for a disk that does not count them.
 func (w window) delays() (*result.Delays, error) {
 	if w.told.overtaken == nil {
 		return nil, nil
@@ -239,7 +239,7 @@ func (w window) delays() (*result.Delays, error) {
 	for least, n := range w.told.overtaken {
 		times, err := strconv.ParseUint(least, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("overtaken: %q is not a count", least)
+			return nil, fmt.Errorf("the model disk's file `overtaken`: %q is not a count", least)
 		}
 		counts[times] = n - w.openTold.overtaken[least]
 	}
@@ -266,7 +266,7 @@ func (e Env) holdParent(j Job, on bool) error {
 }
 
 // schedule lists what happens during the load, in order. Of what happens at
-// the same time, the window comes first: it closes before anyone is stopped.
+// the same time, the window comes first: it closes before a container is stopped.
 func (e Env) schedule(p *Plan, running []*process, w *window) []action {
 	actions := []action{
 		{p.Ramp, func() (err error) {

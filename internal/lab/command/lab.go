@@ -35,13 +35,13 @@ func newLabCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab EXPERIMENT",
 		Short: "Run an experiment in virtual machines with exact results",
-		Long: `Run an experiment in virtual machines, one for each scheduler in each of its
-cases, and print what each container got. A machine boots a stock kernel, and its clock is the number of
-instructions it executed: two runs print the same bytes, on any computer,
-however loaded it is. Neither root nor KVM is needed.
+		Long: `Run an experiment in virtual machines, one VM for each scheduler in each of its cases,
+and print what each container got. A VM boots a stock kernel, and its clock is the
+number of instructions it executed. So two runs print the same bytes, on any computer
+and under any load. The lab needs neither root nor KVM.
 
-Ctrl-C, or a failure, keeps the results of contenders that have finished: the same
-command with --resume measures the others only.
+After Ctrl-C or a failure the results of finished contenders are kept: the same command
+with --resume measures only the others.
 
 An experiment is a file, or the name of one in experiments/ (--list has them).
 Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1'.`,
@@ -69,10 +69,10 @@ Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1
 	flags.BoolVar(&f.list, "list", false, "list the experiments: their names, about how long each takes, and their questions")
 	flags.StringVar(&f.options.Line, "kernel", "", "the kernel `LINE` to boot, as given to make setup; by default the experiment's, which is "+experiment.DefaultKernel+" unless it says another")
 	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup and make modules filled")
-	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many machines run at a time, 0 for one a CPU; it does not change the result")
+	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU; it does not change the result")
 	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
 	flags.BoolVar(&f.options.Resume, "resume", false, "take the results of contenders that an interrupted run of the same experiment had finished")
-	flags.StringVar(&f.options.Keep, "keep", "", "keep initramfs, kernel log and events of each machine in `DIR`")
+	flags.StringVar(&f.options.Keep, "keep", "", "keep initramfs, kernel log and events of each VM in `DIR`")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RESULT",
 		Short: "Show a result that was kept, as a table or a page",
-		Long: `Show a result that was measured before: print its table, or write the page that
+		Long: `Show the stored result of an experiment: print its table, or write the page that
 'isolio lab --report' writes.
 
 A result is a file that --json made, - for standard input, or the name of one in

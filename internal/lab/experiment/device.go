@@ -42,7 +42,7 @@ type Model struct {
 	Name string // one of Models
 	// Preset is the disk whose figures the model has; "" is the model's first.
 	Preset string
-	// Scale is how many times slower than the real disk this one is, 1..1000.
+	// Scale is the factor by which the real disk is slowed down, 1..1000.
 	Scale int
 	// Seed is where the model's own random numbers begin.
 	Seed       int64
@@ -298,7 +298,7 @@ func (c *checker) iocostNeedsModel(e *Experiment) {
 	}
 }
 
-// Scaled is the model for a disk that is so many times slower.
+// Scaled is the model for a disk that is slowed down by the factor scale.
 func (m Iocost) Scaled(scale int) Iocost {
 	times := int64(cmp.Or(scale, 1))
 	by := func(n int64) int64 { return max(1, n/times) }

@@ -64,7 +64,7 @@ const (
 
 	// What a modeldisk counted of itself.
 	DeviceStat = "device_stat" // .NAME
-	// How often requests were overtaken inside a modeldisk.
+	// How many later requests bypassed a request in a modeldisk.
 	DelayCount = "delay_count" // .STATISTIC
 	// What the scheduler's starvation guard counted.
 	GuardStat = "guard_stat" // .NAME

@@ -16,9 +16,8 @@ import (
 // apart, by colour and by dashes.
 const distributionLines = 3 * nColours
 
-// distributionSection is, of a disk that reorders, how often requests were
-// overtaken and how long the critical container's reads took: which part of
-// them at most so often, or so long.
+// distributionSection has the cumulative distributions of delay counts, and of the
+// latency of the critical container's reads, on a disk that reorders.
 type distributionSection struct {
 	figure
 	Lines []schedulerEntry
@@ -61,7 +60,7 @@ func (b *builder) distributions() (*distributionSection, error) {
 		name, label string
 		of          *distribution
 	}{
-		{"Times overtaken", "times overtaken, at most", delays},
+		{"Delay count", "delay count, at most", delays},
 		{"Reads of " + b.doc.Critical, "latency, at most (" + b.lat.unit + ")", latencies},
 	} {
 		if len(one.of.lines) == 0 {
@@ -92,8 +91,8 @@ func (b *builder) runName(run *result.Run) string {
 	return run.Case + ", " + name
 }
 
-// delayLine has a point for each bucket: a request in it was overtaken about so
-// often, or less.
+// delayLine has a point for each bucket: the part of requests with at most its delay
+// count.
 func delayLine(run int, d *result.Delays) distributionLine {
 	line := distributionLine{run: run}
 	all, sum := float64(d.Requests()), 0.0

@@ -10,8 +10,8 @@ import (
 	"isolio/internal/lab/result"
 )
 
-// reordering is two contenders on a disk that reorders: the second one is never
-// overtaken more than 40 times.
+// reordering is two contenders on a disk that reorders: the second one's delay counts
+// are at most 40.
 func reordering() *result.Document {
 	doc := document()
 	doc.Critical = "w1000"
@@ -37,7 +37,7 @@ func TestDistributions(t *testing.T) {
 	}
 	figures := all(s, "figure")
 	if len(figures) != 2 {
-		t.Fatalf("%d plots, want times overtaken and latencies", len(figures))
+		t.Fatalf("%d plots, want delay counts and latencies", len(figures))
 	}
 	lines := map[string]shape{}
 	for _, line := range shapes(t, figures[0], stroked) {
@@ -75,7 +75,7 @@ func TestDistributionsOfLittle(t *testing.T) {
 	noQuestion := reordering()
 	noQuestion.Verdicts = nil
 	for name, doc := range map[string]*result.Document{
-		"nobody overtaken": none, "no model disk": document(), "too many": many, "of no interest": noQuestion,
+		"none bypassed": none, "no model disk": document(), "too many": many, "of no interest": noQuestion,
 	} {
 		if section(parse(t, render(t, doc)), "distributions") != nil {
 			t.Errorf("%s: the page has distributions", name)

@@ -36,7 +36,7 @@ type page struct {
 	LatUnit    string
 	HasIocost  bool
 	Across     *acrossSection       // nil for a document of one case
-	Spread     *distributionSection // nil unless a disk tells which requests were overtaken
+	Spread     *distributionSection // nil unless a disk has delay counts
 	Cases      []casePage
 	Command    string
 	JSON       string
@@ -235,8 +235,8 @@ func newPage(doc *result.Document, o options) (*page, error) {
 	return p, nil
 }
 
-// asksForDelays reports whether the experiment is about how often requests are overtaken
-// inside the disk: it expects something of that, or of the guard against it.
+// asksForDelays reports whether the experiment is about delay counts: it expects
+// something of them, or of the starvation guard.
 func asksForDelays(doc *result.Document) bool {
 	return slices.ContainsFunc(doc.Verdicts, func(v result.Verdict) bool {
 		return strings.HasPrefix(v.Metric, experiment.DelayCount) || strings.HasPrefix(v.Metric, experiment.GuardStat)

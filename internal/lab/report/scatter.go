@@ -143,8 +143,8 @@ func (b *builder) tradePanels() []tradePanel {
 	return panels
 }
 
-// reorders reports whether requests overtake others on the case's disk, so that
-// its slowest ones are of interest.
+// reorders reports whether later requests bypass others on the case's disk, so that
+// the slowest ones are of interest.
 func (b *builder) reorders() bool {
 	return slices.ContainsFunc(b.runs, func(r result.Run) bool { return r.Delays != nil && r.Delays.Max > 0 })
 }

@@ -128,7 +128,7 @@ func TestTradeOfLittle(t *testing.T) {
 	for i := range writers.Runs {
 		writers.Runs[i].Containers[0].Read = nil
 	}
-	exact := curve() // nobody is off: below the axis
+	exact := curve() // all shares are exact: below the axis
 	for i := range exact.Runs {
 		for j := range exact.Runs[i].Containers {
 			exact.Runs[i].Containers[j].Share = exact.Runs[i].Containers[j].EntitledShare

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Delays are delay counts: how often a request was overtaken inside the disk,
-// which is how many that came to it later were done before. The disk counts
-// them in buckets an eighth wide, one for each count below 16.
+// Delays are delay counts: how many requests that came to the disk later completed
+// before a request. The disk counts them in buckets an eighth wide, one for each
+// count below 16.
 type Delays struct {
 	// A percentile is the least count of its request's bucket.
 	P50  float64 `json:"p50"`
@@ -21,8 +21,7 @@ type Delays struct {
 	Buckets []DelayBucket `json:"buckets"`
 }
 
-// DelayBucket is the requests that were overtaken so often: Least times, or a
-// little more.
+// DelayBucket is the requests with a delay count of Least, or a little more.
 type DelayBucket struct {
 	Least    uint64 `json:"least"`
 	Requests uint64 `json:"requests"`

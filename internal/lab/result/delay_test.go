@@ -39,7 +39,7 @@ func TestDelaysAreToldAndJudged(t *testing.T) {
 	}}
 	var b strings.Builder
 	section{runs: d.Runs}.delays(&b)
-	for _, want := range []string{"rsd                3    3      3   80           12.3      5    17", "none               3    3      3  170              -      -     -"} {
+	for _, want := range []string{"rsd            3    3      3   80           12.3      5    17", "none           3    3      3  170              -      -     -"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

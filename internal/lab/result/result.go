@@ -120,8 +120,7 @@ type Run struct {
 	// names of guard_stat: counts are over the counted time. closed_pct is for how
 	// much of it the gate was closed.
 	GuardStat map[string]float64 `json:"guard_stat,omitempty"`
-	// Delays are how often requests were overtaken inside a modeldisk by later
-	// ones (their delay counts), over the counted time.
+	// Delays are the delay counts of requests in a modeldisk, over the counted time.
 	Delays *Delays `json:"delays,omitempty"`
 	// Seeds is how many times it was measured, each with random numbers of its own,
 	// if more than once: then figures are means, and latencies medians.

@@ -233,10 +233,10 @@ func (s section) operations(b *strings.Builder) {
 	}, nil)
 }
 
-// delays lists how often requests were overtaken inside the disk, and what the
-// starvation guard did about it, where there was any of that.
+// delays lists the delay counts of requests in the disk, and what the starvation
+// guard did about them. It lists the runs that have either.
 func (s section) delays(b *strings.Builder) {
-	rows := [][]string{{"times overtaken", "p50", "p99", "p99.9", "max", "gate closed %", "times", "held"}}
+	rows := [][]string{{"delay count", "p50", "p99", "p99.9", "max", "gate closed %", "times", "held"}}
 	for _, r := range s.runs {
 		d := r.Delays
 		if d == nil || d.Max == 0 {

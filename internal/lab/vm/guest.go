@@ -233,8 +233,7 @@ func (fd fdWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// send stamps the event and writes it. A failure has nobody to be told to but
-// the console.
+// send stamps the event and writes it. Only the console can have an error of that.
 func (c *channel) send(ev Event) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {

@@ -19,8 +19,9 @@ import (
 // containers of others run are in a tree of their own, which scripts/programs makes: of the
 // same release of Debian, with fio and the shell, so that all have the same libraries.
 
-// listsDir is the directory in that tree with lists of files, one a program: whoever
-// has one of a list's programs has all of that list. A program without a list is a file.
+// listsDir is the directory in that tree with lists of files, one a program. A guest
+// that has one of a list's programs has all files of the list. A program without a list
+// is a file.
 const listsDir = "isolio/programs"
 
 // OpenPrograms finds the tree with the programs of the kernel's line below the build directory.

@@ -37,7 +37,7 @@ static bool paper_waits(void)
 	return false;
 }
 
-/* ASSIGN_TAG(), lines 4 to 7: nobody waits. */
+/* ASSIGN_TAG(), lines 4 to 7: no request waits for a tag. */
 static void paper_assign_tag(unsigned int tag)
 {
 	paper.tag_table[tag] = true;
@@ -224,7 +224,7 @@ static void bound_is_tight(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ages_starve(&a, age_th));
 }
 
-/* One request stays inside for the whole window; the numbers do not wrap onto it. */
+/* One request stays in flight for the whole window; no later number takes its bit. */
 static void window_fills(struct kunit *test)
 {
 	struct ages a;

@@ -300,7 +300,7 @@ static void band_finds_the_product(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 4096ULL);
 	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, 300000 * 4096ULL);
 
-	/* Three times slower: a probe soon tells, and the product is the same. */
+	/* Slowed down by a factor of 3: a probe soon finds it, the product stays. */
 	dev = (struct device){ .per_ms = 100, .io_ns = 300 * US, .may_probe = true };
 	now_ns = device_looks(&kb, now_ns, &dev, 30);
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 2U);
@@ -505,11 +505,11 @@ static void band_keeps_what_a_full_device_did(struct kunit *test)
 	dev.per_ms = 100;
 	now_ns = device_looks(&kb, now_ns, &dev, 50);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 300000ULL);
-	/* Held back, and yet it did more. */
+	/* Throttled, and yet it did more. */
 	dev.per_ms = 400;
 	now_ns = device_looks(&kb, now_ns, &dev, 50);
 	KUNIT_EXPECT_GE(test, kb.kind[0].rate, 399000ULL);
-	/* Not held back: it does less. */
+	/* Not throttled: it does less. */
 	dev.was_held = false;
 	dev.per_ms = 100;
 	now_ns = device_looks(&kb, now_ns, &dev, 50);

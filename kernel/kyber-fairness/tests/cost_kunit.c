@@ -219,8 +219,8 @@ static void learns_from_mixes(struct kunit *test)
 }
 
 /*
- * One mix, always, on a disk 16 times slower than what it is taken for, and on one
- * 16 times faster: the mix is met, and what the four are to each other remains.
+ * One constant mix, on a disk slower than the model's start by a factor of 16, and on
+ * one faster by it: the model meets the mix and keeps the ratios of the four costs.
  */
 static void one_mix_keeps_ratios(struct kunit *test)
 {

@@ -188,7 +188,7 @@ static void hdd_never_has_more_than_its_depth(struct kunit *test)
 	}
 }
 
-/* The RSD paper, figure 1: some requests are overtaken by more than 150 others. */
+/* The RSD paper, figure 1: some requests have a delay count above 150. */
 static void hdd_starves_as_that_disk_does(struct kunit *test)
 {
 	const u64 nr = 10000;

@@ -200,7 +200,7 @@ static void rare_events_are_as_rare_as_said(struct kunit *test)
 	sim_end(&sim);
 }
 
-/* A stall hits its channel alone, and is where it is whoever asks, and when. */
+/* A stall hits one channel, and does not depend on which command comes, or when. */
 static void stalls_stand_still(struct kunit *test)
 {
 	struct md_model *model = sim_create(&md_ull_type, &md_ull_zssd, 1024, 9, 1);

@@ -197,7 +197,7 @@ KUNIT_ARRAY_PARAM(disks, disks, name_disk);
 
 /*
  * Observation 4: depth 31 with the guard against depth 16 without. 45 is better in
- * all; the document's 90 has a longest response time as depth 16 has, or a
+ * all; the RSD paper's 90 has a longest response time as depth 16 has, or a
  * shorter one, and a 99.9 % that is a fifth worse at least.
  */
 static void rsd_is_better_than_a_shorter_queue(struct kunit *test)

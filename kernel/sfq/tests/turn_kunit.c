@@ -7,7 +7,7 @@
 
 #include "../turn.h"
 
-/* The document's. */
+/* The SFQ paper's. */
 static const struct sfq_limits defaults = {
 	.sync_selections = 3, .turn_requests = 3, .turn_reads = 2, .turn_writes = 1,
 };
@@ -61,7 +61,7 @@ static void turn_of_a_queue(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, got, c->want);
 }
 
-/* While somebody reads, a write may go after each two reads, whoever's. */
+/* While a process reads, one write of any process is due after each two reads. */
 static void cycle_of_the_device(struct kunit *test)
 {
 	struct sfq_cycle cycle = {};
@@ -79,7 +79,7 @@ static void cycle_of_the_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_writes, 100);
 }
 
-/* Nobody reads: writes go at once, and save up nothing for later. */
+/* Without readers writes are due at once, and save up nothing for later. */
 static void cycle_without_readers(struct kunit *test)
 {
 	struct sfq_cycle cycle = {};
@@ -138,7 +138,7 @@ static void thinking(struct kunit *test)
 	KUNIT_EXPECT_GT(test, think, patience);
 	think = sfq_think_next(sfq_think_next(think, 500, patience), 500, patience);
 	KUNIT_EXPECT_LE(test, think, patience);
-	/* Somebody who always pauses never is. */
+	/* A process that always pauses never is. */
 	for (i = 0; i < 100; i++) {
 		think = sfq_think_next(think, 20000, patience);
 		KUNIT_EXPECT_GT(test, think, patience);
@@ -226,13 +226,13 @@ static void reads_alone_are_looked_for(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, sfq_reads_want_none(&reads));
 		sfq_reads_add(&reads, SFQ_AMONG_SOME, 600, true);
 	}
-	/* nor for reads that nobody would wait for. */
+	/* nor when reads gain too little from patience. */
 	reads_add(&reads, SFQ_AMONG_MOST, 600, 10 * SFQ_READS_OLD_NR);
 	KUNIT_EXPECT_FALSE(test, sfq_reads_want_none(&reads));
 	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 300ULL);
 }
 
-/* Who waits for nobody sees no read alone, and must look again. */
+/* Without patience no read is alone, so patience must be tried again. */
 static void patience_is_looked_for_again(struct kunit *test)
 {
 	struct sfq_reads reads = {};
@@ -275,7 +275,7 @@ static void async_after_three(struct kunit *test)
 
 static void pick_when_some_may_not(struct kunit *test)
 {
-	/* Nobody else: async at once. A process alone: always. */
+	/* Without processes: async at once. A process alone: always. */
 	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 0, false, true, false, false),
 			SFQ_PICK_ASYNC);
 	KUNIT_EXPECT_EQ(test, sfq_pick(&defaults, 9, false, false, true, false),
@@ -296,7 +296,7 @@ static void pick_when_some_may_not(struct kunit *test)
 
 static void writes_inside(struct kunit *test)
 {
-	/* depth 32, a quarter while somebody reads, all when nobody has for 100. */
+	/* Depth 32: a quarter while a process reads, all when none has for 100. */
 	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(32, 25, 0, 100), 8);
 	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(32, 25, 99, 100), 8);
 	KUNIT_EXPECT_EQ(test, sfq_writes_inside_max(32, 25, 100, 100), 32);

@@ -230,8 +230,8 @@ static void law_changes(struct law_cases *cases, const struct law_disk *disk)
 	for (i = 0; i < 4; i++) {
 		struct law_case *c;
 
-		snprintf(name, sizeof(name), "%s 4x%u, 3 times %s from 6 s on", disk->name,
-			 i / 2 ? 128 : 32, i % 2 ? "faster" : "slower");
+		snprintf(name, sizeof(name), "%s 4x%u, %s by 3 from 6 s on", disk->name,
+			 i / 2 ? 128 : 32, i % 2 ? "sped up" : "slowed down");
 		c = law_new(cases, name, disk);
 		c->change_ns = 6 * SEC;
 		c->scale = disk->scale * (i % 2 ? 3 : 1);

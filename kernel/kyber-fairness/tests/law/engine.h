@@ -54,7 +54,7 @@ struct law_case {
 	const char *name;
 	const struct md_model_type *type;
 	const char *preset;
-	u64 scale;		/* the disk is so many times slower */
+	u64 scale;		/* the disk is slowed down by this factor */
 	u32 tags;		/* requests that the disk takes */
 	u32 nr_hctx;
 	bool pinned;		/* each container has hardware contexts of its own */

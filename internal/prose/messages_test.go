@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+
+package prose_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	host "isolio/internal/host/command"
+	lab "isolio/internal/lab/command"
+	"isolio/internal/prose"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/messages.golden")
+
+const golden = "testdata/messages.golden"
+
+// message is a text that a program prints, and where it is from: a command, a flag of
+// it, or a source file.
+type message struct{ from, text string }
+
+// commandMessages are the texts of --help, of a command and those below it.
+func commandMessages(cmd *cobra.Command) []message {
+	name := cmd.CommandPath()
+	var texts []message
+	add := func(from, text string) {
+		if text != "" {
+			texts = append(texts, message{from, text})
+		}
+	}
+	add(name+" (usage)", cmd.Use)
+	add(name+" (short)", cmd.Short)
+	add(name+" (long)", cmd.Long)
+	add(name+" (example)", cmd.Example)
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { add(name+" --"+f.Name, f.Usage) })
+	for _, sub := range cmd.Commands() {
+		texts = append(texts, commandMessages(sub)...)
+	}
+	return texts
+}
+
+// words are two words of a text, as no name, path or format has.
+var words = regexp.MustCompile(`[A-Za-z]{2,},? [A-Za-z]{2,}`)
+
+// literal is the text of a string literal or of the sum of some, with {} for an operand
+// that is not one; false if e has no literal.
+func literal(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text, err := strconv.Unquote(e.Value)
+			return text, err == nil
+		}
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			x, isX := literal(e.X)
+			y, isY := literal(e.Y)
+			return x + y, isX || isY
+		}
+	case *ast.ParenExpr:
+		return literal(e.X)
+	}
+	return "{}", false
+}
+
+// sourceMessages are the string literals of a Go file that are words: errors, log lines,
+// findings, the heads of tables.
+func sourceMessages(name string, source []byte) ([]message, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var texts []message
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.KeyValueExpr:
+			// The commands have these.
+			if key, ok := n.Key.(*ast.Ident); ok && slices.Contains([]string{"Use", "Short", "Long", "Example"}, key.Name) {
+				return false
+			}
+		case *ast.Field:
+			n.Tag = nil
+		case ast.Expr:
+			if text, ok := literal(n); ok {
+				if words.MatchString(text) {
+					texts = append(texts, message{name, text})
+				}
+				return false
+			}
+		}
+		return true
+	})
+	return texts, nil
+}
+
+// allMessages are those of the commands, and then those of the source files, in the order
+// of their names.
+func allMessages(t *testing.T) []message {
+	t.Helper()
+	texts := append(commandMessages(host.Root()), commandMessages(lab.Root())...)
+	ofCommands := map[string]bool{}
+	for _, m := range texts {
+		ofCommands[m.text] = true
+	}
+	for _, dir := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && path == "../../internal/prose" {
+				return filepath.SkipDir // it names the terms
+			}
+			if d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			found, err := sourceMessages(strings.TrimPrefix(path, "../../"), source)
+			for _, m := range found {
+				if !ofCommands[m.text] {
+					texts = append(texts, m)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return texts
+}
+
+// Messages of both programs name the actor, and each change of one is seen in the golden
+// file: `go test ./internal/prose -run Messages -update` rewrites it.
+func TestMessages(t *testing.T) {
+	texts := allMessages(t)
+	var all strings.Builder
+	var from string
+	for _, m := range texts {
+		for _, f := range prose.Terms(1, m.text) {
+			t.Errorf("%s: %q: %s", m.from, m.text, f)
+		}
+		if m.from != from {
+			fmt.Fprintf(&all, "\n%s\n", m.from)
+			from = m.from
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(m.text, "\n"), "\n") {
+			all.WriteString(strings.TrimRight("\t"+line, "\t ") + "\n")
+		}
+	}
+	if len(texts) < 500 {
+		t.Errorf("%d messages: where are the others?", len(texts))
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(all.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	had, have := strings.Split(string(want), "\n"), strings.Split(all.String(), "\n")
+	for i, line := range have {
+		if i >= len(had) || line != had[i] {
+			t.Fatalf("%s:%d is not %q; if the new text reads well, rewrite the file: go test ./internal/prose -run Messages -update", golden, i+1, line)
+		}
+	}
+	if len(had) != len(have) {
+		t.Fatalf("%s:%d: there is no such text any more; rewrite the file: go test ./internal/prose -run Messages -update", golden, len(have)+1)
+	}
+}
+
+func TestSourceMessages(t *testing.T) {
+	const source = "package p\n\nimport \"some path/of words\"\n\n" +
+		"type s struct {\n\tA int `json:\"a b\" toml:\"some name\"`\n}\n\n" +
+		"// some comment of words\n" +
+		"func f(n string) {\n\tfail(\"cannot read \"+n+\": \"+\"no such disk\", `two\nraw lines`)\n\tfail(\"io.weight\", c{Short: \"of a command\"})\n\tfail(\"%d:%s\")\n}\n"
+	got, err := sourceMessages("p.go", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []message{{"p.go", "cannot read {}: no such disk"}, {"p.go", "two\nraw lines"}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if _, err := sourceMessages("p.go", []byte("package")); err == nil {
+		t.Error("no error of a file that is not Go")
+	}
+}
