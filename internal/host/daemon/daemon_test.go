@@ -391,6 +391,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	h := newHost(t, "")
 	descs := make(chan *prometheus.Desc, 100)
 	NewMetrics(h.Root, h.tree, h.finder).Describe(descs)
+	newLedger(h.Root, h.tree, h.Log).Describe(descs)
 	close(descs)
 	fqName := regexp.MustCompile(`fqName: "([^"]+)"`)
 	for desc := range descs {
