@@ -513,10 +513,11 @@ func (r Report) String() string {
 		text += ", was " + r.Before
 	}
 	if len(r.Tunables) > 0 {
+		var words []string
 		for _, t := range r.Tunables {
-			text += fmt.Sprintf(", %s %s", t.Name, t.Value)
+			words = append(words, t.Name+" "+t.Value)
 		}
-		text += ", by " + r.Table
+		text += ", " + strings.Join(words, ", ") + ", by " + r.Table
 	}
 	if r.Rule != "" {
 		text += "; " + r.Rule

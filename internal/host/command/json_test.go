@@ -4,6 +4,7 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -40,9 +41,7 @@ func keysOf(t reflect.Type, prefix string) map[string]string {
 		tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		inner := field.Type
 		if field.Anonymous && tag == "" {
-			for key, kind := range keysOf(inner, prefix) {
-				keys[key] = kind
-			}
+			maps.Copy(keys, keysOf(inner, prefix))
 			continue
 		}
 		if tag == "" || tag == "-" {
@@ -59,9 +58,7 @@ func keysOf(t reflect.Type, prefix string) map[string]string {
 			continue
 		}
 		delete(keys, key)
-		for key, kind := range keysOf(inner, key+".") {
-			keys[key] = kind
-		}
+		maps.Copy(keys, keysOf(inner, key+"."))
 	}
 	return keys
 }

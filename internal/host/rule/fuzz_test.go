@@ -18,6 +18,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("[[rule]]\npod = \"shop/[a-z]*\"\nweight = 10000\n[[rule]]\nunit = \"nginx\"\nweight = 5\n"), "web", "a/b", "c/d")
 	f.Add([]byte("[[rule]]\npod = \"shop/*\"\ndefault = 50\nmost = 300\n"), "web", "a", "b")
 	f.Add([]byte("[sla]\nreserve_pct = 5\nbest_effort = 3\nshare_by = \"bytes\"\n[[promise]]\nname = \"db\"\ndevice = \"sda\"\nread = \"5000 IOPS\"\nwrite = \"1.5 MiB/s\"\nblock = \"16 KiB\"\np99 = \"5 ms\"\ncount = 2\n"), "db", "a", "b")
+	f.Add([]byte("[class.gold]\nweight = 800\nlabels = true\n[[rule]]\nunit = \"x\"\nweight = \"gold\"\n[[disk]]\ndevice = \"model:I*\"\nshare_by = \"time\"\nlead_us = 5\n"), "x", "isolio.class", "gold")
+	f.Add([]byte("[class.\"a\\nb\"]\nweight = 1\n"), "", "", "")
+	f.Add([]byte("[[disk]]\ndevice = \"wwn:0x5\"\n\"a\\nb\" = 1\n"), "", "", "")
 	f.Add([]byte("rule = [{name = \"a\", weight = 0}]"), "a", "", "")
 	f.Fuzz(func(t *testing.T, text []byte, name, key, value string) {
 		fuzzlimit.Run(t, uint64(64<<20+10000*len(text)), func() {
@@ -46,6 +49,16 @@ func FuzzParse(f *testing.F) {
 			for _, p := range config.Promises {
 				if p.Read.RequestsPS(p.BlockBytes)+p.Write.RequestsPS(p.BlockBytes) <= 0 || p.Count < 1 || p.Device == "" || p.Selector() == "" || p.Line < 1 {
 					t.Errorf("a promise is %+v", p)
+				}
+			}
+			for name, class := range config.Classes {
+				if class.Weight < 1 || class.Weight > 10000 || !className.MatchString(name) {
+					t.Errorf("class %q is %+v", name, class)
+				}
+			}
+			for _, d := range config.Disks {
+				if d.Device == "" || d.Scheduler == "" || d.At.Line < 1 {
+					t.Errorf("a disk is %+v", d)
 				}
 			}
 			_ = config.Blind([]container.Container{c})

@@ -16,6 +16,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/weight"
+	"isolio/internal/printable"
 	"isolio/internal/tomlfile"
 )
 
@@ -197,11 +198,8 @@ func (c *checker) fail(table, member, what, allowed string) {
 	if !ok {
 		line = c.lineOf(table)
 	}
-	name := table
-	if i := strings.IndexByte(table, '['); i >= 0 {
-		name = table[:i]
-	}
-	p := &tomlfile.Problem{Line: line, Key: strings.Trim(name+"."+member, "."), What: what, Allowed: allowed}
+	name, _, _ := strings.Cut(table, "[")
+	p := &tomlfile.Problem{Line: line, Key: printable.Text(strings.Trim(name+"."+member, ".")), What: what, Allowed: allowed}
 	if c.worst == nil || line < c.worst.Line {
 		c.worst = p
 	}
