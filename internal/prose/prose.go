@@ -35,7 +35,8 @@ type Sentence struct {
 // Words is how many words the sentence has.
 func (s Sentence) Words() int { return len(strings.Fields(s.Text)) }
 
-// term is what is not to be written, and what is written instead.
+// term is what is not to be written, and what is written instead. What is found is the
+// pattern's first group.
 type term struct {
 	pattern *regexp.Regexp
 	instead string
@@ -56,6 +57,7 @@ var terms = []term{
 	word(`(?:earlier|former|older) code|was changed after|not run again|last session`, "nothing: history belongs in a commit's body"),
 	word(`times slower`, "slowed down by a factor of"),
 	word(`document 00\d`, "the source by its name"),
+	{regexp.MustCompile(`(?:^|[.:;]|[/*#])[\s*#/]*(Who)\s[^.?:;!]*[.:;!]`), "the actor; a question may begin so"},
 	word(`utili[sz]e|leverage|in order to|please note`, "a plain word"),
 }
 
@@ -81,8 +83,8 @@ func Terms(line int, text string) []Finding {
 	})
 	var found []Finding
 	for _, t := range terms {
-		for _, at := range t.pattern.FindAllStringIndex(text, -1) {
-			found = append(found, Finding{line + strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], t.instead})
+		for _, at := range t.pattern.FindAllStringSubmatchIndex(text, -1) {
+			found = append(found, Finding{line + strings.Count(text[:at[2]], "\n"), text[at[2]:at[3]], t.instead})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })

@@ -360,7 +360,7 @@ static void guard_unlock_changed(struct guard *guard)
 	bool is_awaited = guard_set_gate(guard);
 
 	spin_unlock_irq(&guard->lock);
-	/* Also those who waited for a tag: what is counted may be other now. */
+	/* Contexts that wait for a tag too: the guard may count other requests now. */
 	if (is_awaited || !READ_ONCE(guard->age_th))
 		blk_mq_run_hw_queues(guard->q, true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Latency histograms: pure functions of their arguments. Who counts, where the
- * counts lie and who may write them is the user's matter.
+ * Latency histograms: pure functions of their arguments. The caller keeps the counts
+ * and orders access to them.
  *
  * Buckets are a quarter of an octave wide, from 1 us to 17 s: 96 counts hold any
  * latency a disk can have to within an eighth of it, and finding the bucket takes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who goes next: the queues of processes, their turns, the async queue, the
- * deadlines. turn.h has the rules; here they meet lists.
+ * Selection of the next request: the queues of processes, their turns, the async
+ * queue, the deadlines. turn.h has the rules; this file applies them to lists.
  */
 #include "sfq.h"
 #include "trace.h"
@@ -50,8 +50,8 @@ static enum sfq_dir sfq_queue_next(struct sfq_device *sd, struct sfq_queue *sq,
 }
 
 /*
- * Its requests or its turn changed. Who is new, or has had a turn, goes to the
- * end; who has not stays where it is.
+ * The requests or the turn of a queue changed. A queue that is new, or has had its
+ * turn, goes to the end; another one stays in its place.
  */
 void sfq_queue_update(struct sfq_device *sd, struct sfq_queue *sq)
 {

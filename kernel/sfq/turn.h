@@ -237,7 +237,7 @@ static inline u64 sfq_patience_ns(const struct sfq_reads *reads, u64 patience_ns
 	return most_ns > none_ns ? min(patience_ns, most_ns - none_ns) : 0;
 }
 
-/* Of a device's queues, who is next. */
+/* Which of a device's queues is next. */
 enum sfq_pick {
 	SFQ_PICK_NOBODY,
 	SFQ_PICK_FIRST,		/* the process whose turn it is */

@@ -181,7 +181,7 @@ static void tasks_tell_what_others_want(void)
 	aps_cpu_close(&cpu);
 }
 
-/* Who started us still runs at the first reading, and is no neighbour. */
+/* Our parent process still runs at the first reading, and is no neighbour. */
 static void a_moment_at_the_start_is_little(void)
 {
 	struct aps_cpu cpu;

@@ -140,7 +140,7 @@ static void sleeps_as_much_as_the_reserve_lacks(void)
 	/* 4 needed: most of hybrid's sleep; nearly all that there are: nearly all of it. */
 	EXPECT_EQ(choose(&p, 500000, 4 * FULL / 8).sleep_ns, 675000);
 	EXPECT_EQ(choose(&p, 531000, 4 * FULL / 8).sleep_ns, 799000);
-	/* Who uses one CPU is to have half of one besides. */
+	/* Neighbours that use one CPU keep half of one in reserve. */
 	EXPECT_EQ(choose(&p, 125000, 6 * FULL / 8).kind, APS_WAIT_POLL);
 	EXPECT_EQ(choose(&p, 125000, 7 * FULL / 8).sleep_ns, 100006);
 	/* A few on many CPUs: the reserve alone counts. */

@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Who has no sibling is told so, and whose weight goes with the unit.
+// Notes say that a cgroup has no sibling, and that its weight ends with the unit.
 func TestNotes(t *testing.T) {
 	root := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n"})
 	p, err := decide(t, root, "pod/only", "", 500)

@@ -26,8 +26,8 @@ type Container struct {
 	PodUID string
 	// Sandbox is true for a pod's own container, which only holds it together.
 	Sandbox bool
-	// Labels and Annotations are those that the Finder keeps. Who makes an image or
-	// a pod chooses them: they tell what a user wants, never who a container is.
+	// Labels and Annotations are those that the Finder keeps. The author of an image or
+	// a pod chooses them: they say what a user wants, and never identify a container.
 	Labels      map[string]string
 	Annotations map[string]string
 	// Cgroup is where its weight competes with its siblings', as a path below

@@ -144,8 +144,8 @@ func (d *Daemon) loop(ctx context.Context, reload <-chan os.Signal) error {
 				d.watcher = nil
 				d.startWatching()
 			}
-			// Who makes cgroups without end makes more events than fit: that must not
-			// have everything looked at without a pause.
+			// A tenant that creates cgroups without end makes more events than fit. The
+			// daemon must not examine everything without a pause then.
 			happened.all = true
 			wait(settle, apart)
 			continue

@@ -70,8 +70,8 @@ func intended(g Group, by weight.Mechanism, v weight.Values) weight.Value {
 	return v.Default
 }
 
-// means is what a file's number says: who asked for it in which words, and what
-// it is to who said nothing; where it acts, also what it makes of that.
+// means explains a file's number: which program asked for it, in which words, and its
+// ratio to the default weight; where the number acts, also its effect.
 func means(asked weight.Asked, by weight.Mechanism, v weight.Values, acts bool) string {
 	text := multiple(v.Default)
 	if asked.File != by.File() {

@@ -47,8 +47,8 @@ func tree(t *testing.T, scheduler string) string {
 
 func stat(bytes int) string { return fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=1 wios=0\n", bytes) }
 
-// Who is active between two looks is entitled to a part by its weight, in the
-// file that the disk's scheduler reads.
+// A cgroup that is active between two samples is entitled to a share by its weight, in
+// the file that the disk's scheduler reads.
 func TestShares(t *testing.T) {
 	root := tree(t, "bfq")
 	used := func(a, b int) {

@@ -258,7 +258,7 @@ func aligned(columns []table.Column, line []rune) error {
 	return nil
 }
 
-// Who has scrolled down stays there when the next sample comes.
+// A table that is scrolled down stays there when the next sample comes.
 func TestScrolls(t *testing.T) {
 	var rows []usage.Row
 	for i := range 60 {

@@ -118,7 +118,7 @@ func TestRatesAndShares(t *testing.T) {
 	}
 }
 
-// A change of scheduler begins counters again; who is removed is forgotten.
+// A change of scheduler begins counters again. A removed cgroup is forgotten.
 func TestCountersBeginAgain(t *testing.T) {
 	m := newMachine(t, "bytes")
 	m.stat("pod/a", 1000, 100, 10)

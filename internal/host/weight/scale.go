@@ -62,7 +62,7 @@ type Evidence struct {
 // By is who asked for a weight, or decided it.
 type By string
 
-// Who asks and decides. These are stable: they are printed with --json.
+// Sources of requests and decisions. They are stable: --json prints them.
 const (
 	ByRule By = "rule"
 	// ByDefault is a rule for those that ask for no weight.
@@ -139,7 +139,7 @@ func (e Evidence) outer() Asked {
 	case bfq:
 		return e.container(BFQ.File(), e.BFQ, e.BFQ)
 	case e.ByCrun && (!e.SpecRead || e.IO == SystemdFromBFQ(BFQFromSystemd(e.IO))):
-		// Who changes a container's weight does not change its specification; a
+		// A later change of a container's weight does not change its specification. A
 		// round number, as people give to systemctl, is never one of crun's.
 		return e.container(IOCost.File(), e.IO, BFQFromSystemd(e.IO))
 	case e.ByCrun:

@@ -59,7 +59,7 @@ func TestDistributions(t *testing.T) {
 	if math.Abs(second.xs[1]-first.xs[1]) > 0.5 || math.Abs(second.ys[1]-first.ys[2]) > 0.5 {
 		t.Errorf("40 times and all of them is at %g,%g", second.xs[1], second.ys[1])
 	}
-	// Who is late there is of interest, against the total as well.
+	// The slowest requests there are of interest, against the total as well.
 	if trade := all(section(root, "trade"), "figure"); len(trade) != 4 {
 		t.Errorf("%d plots against the total, want share error, p99, p99.9 and longest", len(trade))
 	}

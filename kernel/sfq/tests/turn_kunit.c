@@ -178,7 +178,7 @@ static void patience_is_what_a_read_gains(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sfq_patience_ns(&reads, 2000), 0ULL);
 }
 
-/* Who always waits sees no read among writes, and must not wait for some. */
+/* With patience no read finds writes, so some must be dispatched without it. */
 static void patience_is_tried(struct kunit *test)
 {
 	struct sfq_reads reads = {};

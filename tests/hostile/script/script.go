@@ -32,7 +32,7 @@ type Actor struct {
 	Kinds []Kind
 }
 
-// Op is an operation. Who does it takes it to mean something that is there: A
+// Op is an operation. The program that executes it maps its arguments to what exists: A
 // modulo the number of disks, for example.
 type Op struct {
 	Pause   time.Duration
