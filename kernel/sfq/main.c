@@ -4,130 +4,108 @@
  *
  * Problem
  *
- * On cheap flash a write takes ten times as long as a read, and a thousand times
- * while garbage is collected. Programs wait for reads. Writes rarely disturb them
- * until they come in bursts: a program saves a file, an update is installed, the
- * kernel writes back dirty pages. A starting program issues hundreds of reads, each
- * after the last, and then every one waits for a run of writes.
+ * On cheap flash a write takes ten times as long as a read, and a thousand times while
+ * garbage is collected. Programs wait for reads. Writes rarely disturb them until they
+ * come in bursts: a program saves a file, an update is installed, the kernel writes
+ * back dirty pages. A starting program issues hundreds of reads, each after the last,
+ * and then every one waits for a run of writes.
  *
  * Why simpler ways fail
  *
- * In order of arrival a read waits for all earlier writes. Reads first without a
- * bound starve writes. So schedulers that put reads first dispatch writes in
- * batches, 8 (kyber) or 16 (mq-deadline), and a read waits for a batch. Time slices
- * (CFQ, bfq) are longer still. Per-process queues in turn make a read wait for one
- * write of each process that writes.
+ * In order of arrival a read waits for all earlier writes. Reads first without a bound
+ * starve writes. So schedulers that put reads first dispatch writes in batches, 8
+ * (kyber) or 16 (mq-deadline), and a read waits for a batch. Time slices (CFQ, bfq)
+ * are longer still. Per-process queues in turn make a read wait for one write of each
+ * process that writes.
  *
  * Model (the SFQ paper)
  *
  * Each process has a queue for its synchronous requests; all asynchronous requests
- * share one (algorithm 1). Processes take turns. After sync_selections of their
- * turns the async queue has one, if it is backlogged (algorithm 2). A turn has
- * turn_requests: at most turn_reads reads, then at most turn_writes writes
- * (algorithm 3). The defaults are 3, 3, 2 and 1. A process without requests gives
- * up the rest of its turn.
+ * share one (algorithm 1). Processes take turns. After sync_selections of their turns
+ * the async queue has one, if it is backlogged (algorithm 2). A turn has
+ * turn_requests: at most turn_reads reads, then at most turn_writes writes (algorithm
+ * 3). The defaults are 3, 3, 2 and 1. A process without requests gives up the rest of
+ * its turn.
  *
  * Worked, for an eMMC with reads of 0.2 ms and writes of 1.4 ms: eight processes
- * write, each 16 requests at a time, and a ninth reads. In order of arrival the
- * read waits for up to 128 writes, 180 ms. In turn it waits for one write of each,
- * 11 ms. With the rules below it waits for the one write in the device.
+ * write, each 16 requests at a time, and a ninth reads. In order of arrival the read
+ * waits for up to 128 writes, 180 ms. In turn it waits for one write of each, 11 ms.
+ * With the rules below it waits for the one write in the device.
  *
- * What the paper leaves open, decided by measurement
+ * What the paper leaves open, decided by measurement (docs/results/sfq.md)
  *
- * Experiment sfq-choices, on the model of an eMMC. In "bursts" eight processes
- * read with a think time of 20 ms and eight write 16 requests at a time; "start"
- * is 100 dependent reads while a file is copied. With sfq a read of the bursts
- * takes 2.9 ms, at most 17.6, and 2.54 MB/s are written. A start takes 72 ms plus
- * the rest of the write that the device has begun: up to 83 ms.
+ * Figures are of experiment sfq-choices on the model of an eMMC: reads in bursts, with
+ * a think time of 20 ms beside writers, and a start, 100 dependent reads beside a
+ * copy. With sfq a read of the bursts takes 2.9 ms, at most 17.6, and a start 72 ms
+ * plus the rest of the write that the device has begun. The paper alone takes 13.9 ms,
+ * at most 30.5, and 7530 ms a start, and writes 3 % more.
  *
- * The cycle. With turns alone a read waits for a write of each other process. So
- * sfq also keeps 2 : 1 for the device as a whole (turn.h). While a process waits
- * for a read, a write of any process is dispatched only after turn_reads reads. A
- * process whose write is not due keeps its turn, and readers go before it. The
- * paper alone (reads_first = 0 and none of the rules below) takes 13.9 ms a read,
- * at most 30.5; 7530 ms a start; and writes 2.61 MB/s, as it serves a third fewer
- * reads.
+ * The cycle. With turns alone a read waits for a write of each other process. So sfq
+ * also keeps 2 : 1 for the device as a whole (turn.h). While a process waits for a
+ * read, a write of any process is dispatched only after turn_reads reads. A process
+ * whose write is not due keeps its turn, and readers go before it. Such a reader does
+ * not count as a turn before the async queue's. If it did, many readers would go
+ * between two large writes of writeback, the async queue would always be next, and a
+ * process that waits for a write would never have a turn.
  *
- * A reader that goes before such a process does not count as a turn before the
- * async queue's. If it did, many readers would go between two large writes of
- * writeback, the async queue would always be next, and a process that waits for a
- * write would never have a turn. Beside eight readers with a think time of 20 ms
- * and a copy, a synchronous write took 4 s that way, near its deadline; it takes
- * 107 ms, at most 152, this way.
+ * A queue of writes alone. Algorithm 3 as printed never ends for it, while the paper's
+ * text gives every turn three requests. sfq dispatches one write; turn_writes = 3 is
+ * the text's way.
  *
- * A queue of writes alone. Algorithm 3 as printed never ends for it, while the
- * paper's text gives every turn three requests. sfq dispatches one write;
- * turn_writes = 3 is the text's way.
- *
- * Devices with more than one tag. No scheduler orders requests inside the device.
- * So until quiet_ms after the last read, writes get only writes_inside_pct percent
- * of its tags, and at least one. With 8 tags a read takes 3.1 ms, at most 19.0;
- * with all tags open to writes 9.7 ms, at most 26.8, and 0.2 % more is written. A
- * SATA SSD (experiment sfq-sata) keeps writes, and their tags, while it collects
- * garbage: the longest read takes 10 ms, or 0.9 s with all tags open to writes, and
- * as much is written. sfq also never dispatches more requests than the device has
- * tags. The block layer would take one more, often a write, and give it the next
- * free tag before any later read.
+ * Devices with more than one tag. No scheduler orders requests inside the device. So
+ * until quiet_ms after the last read, writes get only writes_inside_pct percent of its
+ * tags, and at least one. With 8 tags a read takes 3.1 ms, or 9.7 with all tags open
+ * to writes, and as much is written. A SATA SSD keeps writes, and their tags, while it
+ * collects garbage: there the longest read takes 10 ms, or 0.9 s. sfq also never
+ * dispatches more requests than the device has tags. The block layer would take one
+ * more, often a write, and give it the next free tag before any later read.
  *
  * Large requests. A request larger than unit_kib counts in the cycle as several of
  * that size (all of the paper's are 4 KiB): a write of 1 MiB, 83 ms on an eMMC, as
  * 256. If each request counted as one, a start would take 4260 ms.
  *
- * Patience. A starting application issues one read at a time. When one completes,
- * no read is there to go before the writes, so each next read would wait for a
- * write. For a process that recently read again quickly, sfq withholds writes that
- * are not due for up to patience_us. That costs the device at most as much time
- * each time a process stops reading: a copy reaches 12.36 MB/s with patience and
- * 12.32 without, where a start takes 7570 ms.
+ * Patience. A starting application issues one read at a time. When one completes, no
+ * read is there to go before the writes, so each next read would wait for a write. For
+ * a process that recently read again quickly, sfq withholds writes that are not due
+ * for up to patience_us. That costs the device at most as much time each time a
+ * process stops reading: a copy reaches 12.36 MB/s with patience and 12.32 without,
+ * where a start takes 7570 ms.
  *
- * sfq withholds writes for no longer than the read gains. It compares the service
- * time of reads that found no write in flight with that of reads that found as many
- * as may be. Until it knows both it stays patient; so it does on a device of one
- * command, where no read ever finds a write. On a SATA SSD at 1/32 of its speed the
- * two are 27 ms and 36 ms, so sfq does not wait for readers with a think time of
- * 20 ms. Waiting for them cost 11 % of the writes and gained 3 ms of 40.
+ * sfq withholds writes for no longer than the read gains. It compares the service time
+ * of reads that found no write in flight with that of reads that found as many as may
+ * be. Until it knows both it stays patient; so it does on a device of one command,
+ * where no read ever finds a write. On a slowed SATA SSD the two are 27 ms and 36 ms,
+ * so sfq does not wait for readers with a think time of 20 ms.
  *
  * Both figures age, so sfq measures them again. Without patience no read is alone:
- * after 512 reads sfq dispatches no write beside a read, nor when a read is
- * expected, until it has seen 16 reads alone, or 64 others. With patience no read
- * may find writes: until one has, sfq drops patience for 64 of 576 reads, where the
- * device has tags for both. Neither withholds a write past its deadline, nor after
- * quiet_ms without a completed read: a read may take seconds, or be lost.
+ * after 512 reads sfq dispatches no write beside a read, nor when a read is expected,
+ * until it has seen 16 reads alone, or 64 others. With patience no read may find
+ * writes: until one has, sfq drops patience for 64 of 576 reads, where the device has
+ * tags for both. Neither withholds a write past its deadline, nor after quiet_ms
+ * without a completed read: a read may take seconds, or be lost.
  *
- * Deadlines. Each request is also in a queue of its direction, by arrival. A
- * request past read_expire_ms or write_expire_ms is the next of its direction,
- * whichever process has the turn. Deadlines do not change how many requests of each
- * direction are dispatched: after a second of garbage collection all requests are
- * late, and serving them in order of arrival would gain nothing. The paper looks
- * for late requests from time to time; sfq does at each dispatch, at the cost of a
- * comparison. The values hardly matter: at a tenth of both, reads take at most
- * 17.6 ms and 2.54 MB/s are written, as with the defaults.
+ * Deadlines. Each request is also in a queue of its direction, by arrival. A request
+ * past read_expire_ms or write_expire_ms is the next of its direction, whichever
+ * process has the turn. Deadlines do not change how many requests of each direction
+ * are dispatched: after a second of garbage collection all requests are late, and
+ * serving them in order of arrival would gain nothing. The paper looks for late
+ * requests from time to time; sfq does at each dispatch, at the cost of a comparison.
  *
- * The owner of a request is the io_context of the task that submits it
- * (rq->elv.icq), whichever task runs the queue. Threads have io_contexts of their
- * own, so a process here is a task: the kernel's meaning of the paper's PID. Dirty
- * pages that the kernel writes back are asynchronous and have no owner. Those that
- * a task writes back in fsync() are synchronous and belong to that task. Giving
- * writeback to the writing thread, with turns as frequent as the application's,
- * would not shorten a start (73 to 140 ms either way, five of them 17 ms apart): the
- * cycle is what delays a write of 1 MiB. So sfq does as the paper does.
+ * The owner of a request is the io_context of the task that submits it (rq->elv.icq),
+ * whichever task runs the queue. Threads have io_contexts of their own, so a process
+ * here is a task: the kernel's meaning of the paper's PID. Dirty pages that the kernel
+ * writes back are asynchronous and have no owner, as in the paper. Those that a task
+ * writes back in fsync() are synchronous and belong to that task.
  *
  * Writeback throttling. bfq and kyber-fairness turn it off; sfq leaves it as the
- * administrator set it. Beside eight readers, a copy and a process that waits for
- * its writes, every program gets the same with it and without: it admits 48 of the
- * 64 requests, while the copy is throttled for its dirty pages. A start does not
- * take longer without it either, except for the write in flight when it begins.
+ * administrator set it, since it makes no difference to its readers.
  *
- * Orphans. When a task ends, its requests join the async queue at once and keep
- * their deadlines, and its queue is freed. The paper drops them. sfq cannot: other
- * tasks may wait for them, for example for a page that was read ahead.
+ * Orphans. When a task ends, its requests join the async queue at once and keep their
+ * deadlines, and its queue is freed. The paper drops them. sfq cannot: other tasks may
+ * wait for them, for example for a page that was read ahead.
  *
  * Several hardware queues. sfq dispatches for the whole device from any of them, as
- * mq-deadline and bfq do; turns and the cycle are the device's. On four CPUs four
- * queues of 8 tags do as well as one of 32 (experiment sfq-queues): the longest
- * read takes 77 ms and 76 ms, with the best other scheduler 88 and 95, and as much
- * is written. With four queues of 32 tags, more than the device works on, it takes
- * 87 ms and 106.
+ * mq-deadline and bfq do; turns and the cycle are the device's.
  *
  * The starvation guard of the RSD paper (common/guard.c) has the last word on each
  * dispatch; age_th = 0, the default, turns it off.
@@ -135,28 +113,26 @@
  * Locking
  *
  * sfq_device.lock covers all queues. It is taken with interrupts off: the end of a
- * task takes it inside its io_context's lock, which completions take too. Requests
- * in flight are counted in atomics. When sfq withholds requests until a completion,
- * sfq_take_back() runs the queue; barriers there and in sfq_has_work() keep each
- * from missing the other.
+ * task takes it inside its io_context's lock, which completions take too. Requests in
+ * flight are counted in atomics. When sfq withholds requests until a completion,
+ * sfq_take_back() runs the queue; barriers there and in sfq_has_work() keep each from
+ * missing the other.
  *
- * A task's sfq_queue is in its icq. A request holds a reference to its io_context,
- * so the icq outlives the request. A scheduler is freed only after all requests and
- * icqs.
+ * A task's sfq_queue is in its icq. A request holds a reference to its io_context, so
+ * the icq outlives the request. A scheduler is freed only after all requests and icqs.
  *
  * Cost
  *
- * For each request: the device's lock twice, two list insertions, one insertion
- * into a tree and one into a hash for merging, an atomic operation each way, and a
- * division for a read. Nothing loops over processes. One lock for all CPUs suits
- * flash of 100,000 requests a second, but not a fast NVMe drive; kyber-fairness is
- * for that.
+ * For each request: the device's lock twice, two list insertions, one insertion into a
+ * tree and one into a hash for merging, an atomic operation each way, and a division
+ * for a read. Nothing loops over processes. One lock for all CPUs suits flash of
+ * 100,000 requests a second, but not a fast NVMe drive; kyber-fairness is for that.
  *
  * Limits
  *
- * sfq neither predicts nor prevents garbage collection: a stall of the device
- * stalls the reads in it. It knows no weights, I/O priorities or cgroups: processes
- * are equal, so a program that starts more of them gets more. It does not sort by
+ * sfq neither predicts nor prevents garbage collection: a stall of the device stalls
+ * the reads in it. It knows no weights, I/O priorities or cgroups: processes are
+ * equal, so a program that starts more of them gets more. It does not sort by
  * position: flash does not need that, a disk does.
  */
 #include "sfq.h"
