@@ -187,7 +187,7 @@ func TestSumByCommand(t *testing.T) {
 	must(t, os.WriteFile(rules, []byte("[[rule]]\nunit = \"class-high.slice\"\nweight = \"sum\"\n"), 0o644))
 	succeeds(t, "daemon", "--once", "--config", rules)
 	succeeds(t, "weight", "/class-low.slice", "sum")
-	if _, stderr, code := isolio(t, "weight", "/class-low.slice", "sums"); code != 2 || !strings.Contains(stderr, "allowed: 1..10000, sum, or default") {
+	if _, stderr, code := isolio(t, "weight", "/class-low.slice", "sums"); code != 2 || !strings.Contains(stderr, "1..10000, sum, or default") {
 		t.Errorf("a weight that is none: exit status %d, %q", code, stderr)
 	}
 	for _, class := range classes {
