@@ -10,8 +10,10 @@ import (
 	"testing"
 )
 
-// most is how large the program may be, in bytes, as `make build` builds it.
-const most = 16e6
+// most is how large the program may be, in bytes, as `make build` builds it. A quarter of it
+// comes of html/template, which makes pages safe whatever tenants call themselves: it calls
+// methods by name, so the linker keeps all of them.
+const most = 22e6
 
 // The program for hosts has nothing of the laboratory, and is small.
 func TestNothingOfTheLab(t *testing.T) {

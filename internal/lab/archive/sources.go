@@ -33,7 +33,7 @@ var parts = []part{
 		name: "engine",
 		// What cmd/isolio-guest is made of, and what boots it.
 		dirs: []string{
-			"cmd/isolio-guest", "internal/lab", "internal/host/block", "internal/host/cgroup", "internal/host/weight",
+			"cmd/isolio-guest", "internal/lab", "internal/host/block", "internal/host/cgroup", "internal/host/tunable", "internal/host/weight",
 			"internal/plan", "internal/failure", "internal/tomlfile",
 		},
 		has: func(file string) bool {
