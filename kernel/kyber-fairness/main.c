@@ -567,6 +567,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 
 static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool any)
 {
+	/* Before any vtime: those read later are the lowered ones; kf_groups_lower() pairs. */
 	unsigned int nr_lowered = smp_load_acquire(&kq->gate.nr_lowered);
 	struct request *rq;
 	int i;

@@ -116,6 +116,7 @@ static void clock_lower(struct clock *kq)
 
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
+
 		if (kg->is_active && kf_vtime_before(kq->vtime + clock_lag(kq, kg), kg->vtime))
 			kg->vtime = kq->vtime + clock_lag(kq, kg);
 	}
