@@ -154,7 +154,7 @@ type Judge struct {
 	quiet time.Time
 }
 
-// NewJudge is a judge who has read nothing.
+// NewJudge is a judge that has read nothing.
 func NewJudge(t Terms) *Judge { return &Judge{terms: t} }
 
 // interval is what was counted between two readings.
