@@ -303,47 +303,43 @@ static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct req
 	return true;
 }
 
-static void kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
+/* Whether what a cgroup inserts has to wait for the clock, as far as is known; no lock. */
+static bool kf_backlog_is_throttled(struct kf_queue *kq, struct kf_backlog *kb)
+{
+	return READ_ONCE(kb->left_bytes) <= 0 &&
+	       !kf_gate_lets(kq, atomic64_read(&kb->kg->vtime));
+}
+
+/* Return: whether all it can do is wait for the clock. */
+static bool kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 			      struct request *rq, bool at_head)
 {
 	struct blk_mq_ctx *ctx = rq->mq_ctx;
 	struct kf_ctx *kc = kf_ctx_of(kh, ctx);
 	struct kf_backlog *kb;
+	bool is_throttled;
 
 	trace_block_rq_insert(rq);
 
 	if (unlikely(!isolio_rq_has_sched_data(rq))) {
 		kf_insert_urgent(kh, rq, at_head);
-		return;
+		return false;
 	}
 
 	kb = kf_rq_claim(kq, kh, rq);
 	if (at_head || kf_goes_first(kq, kb, rq)) {
 		kf_insert_urgent(kh, rq, at_head);
-		return;
+		return false;
 	}
 
+	/* Once it is on the list, it and its cgroup may go. */
+	is_throttled = kf_backlog_is_throttled(kq, kb);
 	spin_lock(&kc->lock);
 	list_add_tail(&rq->queuelist, &kc->rqs);
 	if (!sbitmap_test_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]))
 		sbitmap_set_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]);
 	spin_unlock(&kc->lock);
-}
-
-/* Called with requests to be queued on @hctx, in process context. */
-static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
-			       struct list_head *list, isolio_insert_arg)
-{
-	struct kf_queue *kq = kf_of(hctx->queue);
-	struct kf_hctx *kh = hctx->sched_data;
-	bool at_head = isolio_insert_at_head(flags);
-	struct request *rq;
-
-	while (!list_empty(list)) {
-		rq = list_first_entry(list, struct request, queuelist);
-		list_del_init(&rq->queuelist);
-		kf_insert_request(kq, kh, rq, at_head);
-	}
+	return is_throttled;
 }
 
 /* A backlog's next request may not go: from now on it is throttled. */
@@ -419,6 +415,46 @@ static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 	lockdep_assert_held(&kh->lock);
 
 	sbitmap_for_each_set(&kh->ctx_map, kf_flush_ctx, &flush);
+}
+
+/*
+ * All that was just inserted waits for the clock. It goes to its backlog at once, and the
+ * clock is set if that is due, so that has_work() can tell: else the block layer would wake
+ * a worker for each of these requests, to find that there is nothing to dispatch.
+ */
+static void kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	bool has_moved = false;
+
+	/* An empty device takes any request. A dispatch that is under way sees these. */
+	if (kf_is_empty(kq) || !spin_trylock(&kh->lock))
+		return;
+	kf_flush_ctxs(kq, kh);
+	if (kf_hctx_is_throttled(kq, kh) && kf_gate_is_due(kq))
+		has_moved = kf_gate_update(kq);
+	spin_unlock(&kh->lock);
+	if (has_moved)
+		kf_gate_kick(kq, true, NULL);
+}
+
+/* Called with requests to be queued on @hctx, in process context. */
+static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
+			       struct list_head *list, isolio_insert_arg)
+{
+	struct kf_queue *kq = kf_of(hctx->queue);
+	struct kf_hctx *kh = hctx->sched_data;
+	bool at_head = isolio_insert_at_head(flags);
+	bool is_throttled = true;
+	struct request *rq;
+
+	while (!list_empty(list)) {
+		rq = list_first_entry(list, struct request, queuelist);
+		list_del_init(&rq->queuelist);
+		if (!kf_insert_request(kq, kh, rq, at_head))
+			is_throttled = false;
+	}
+	if (is_throttled)
+		kf_settle_throttled(kq, kh);
 }
 
 static void kf_count_dispatch(struct kf_backlog *kb, struct request *rq)
@@ -510,9 +546,15 @@ static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq
 	return false;
 }
 
+/* Whether a domain has requests that dispatch may look at. */
+static bool kf_has_domain(struct kf_hctx *kh, enum kf_domain_id id)
+{
+	return kh->has_ready & BIT(id) || !list_empty(&kh->urgent[id]);
+}
+
 /*
- * The next request of a domain, or NULL. @any: whatever the clock says, as nothing is
- * in flight.
+ * The next request of a domain that has requests, or NULL. @any: whatever the clock says,
+ * as nothing is in flight.
  */
 static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *kh,
 					  enum kf_domain_id id, bool any)
@@ -577,7 +619,8 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	if (unlikely(kh->nr_lowered != nr_lowered))
 		kf_ready_lower(kh, nr_lowered);
 
-	if (kh->nr_batched < kf_domain_batch[kh->cur_domain]) {
+	if (kh->nr_batched < kf_domain_batch[kh->cur_domain] &&
+	    kf_has_domain(kh, kh->cur_domain)) {
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
 		if (rq)
 			return rq;
@@ -590,6 +633,8 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	kh->nr_batched = 0;
 	for (i = 0; i < KF_NR_DOMAINS; i++) {
 		kh->cur_domain = (kh->cur_domain + 1) % KF_NR_DOMAINS;
+		if (!kf_has_domain(kh, kh->cur_domain))
+			continue;
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
 		if (rq)
 			return rq;
@@ -606,7 +651,7 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
-	bool has_moved = false;
+	bool has_moved = false, any;
 	struct request *rq;
 
 	if (guard_holds(kq->guard, hctx))
@@ -618,7 +663,9 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!rq && kf_hctx_is_throttled(kq, kh)) {
 		if (kf_gate_is_due(kq))
 			has_moved = kf_gate_update(kq);
-		rq = kf_dispatch(kq, kh, kf_is_empty(kq));
+		any = kf_is_empty(kq);
+		if (any || kf_hctx_may_go(kq, kh))
+			rq = kf_dispatch(kq, kh, any);
 		/* What may go waits for a token: it need not be that which is throttled. */
 		if (!rq && kf_hctx_is_throttled(kq, kh))
 			kf_gate_wait(kq, kh);
