@@ -87,8 +87,9 @@ results: ## measure anew what is older than its sources: ONLY='kf-*' for some; a
 	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps programs qemu KERNEL=$$line || exit 1; done
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
-docs: ## fill the tables and plots of README and docs/ with results/
+docs: ## fill the tables and plots of README and docs/ with results/; draw which package imports which
 	go run ./cmd/isolio-results docs
+	go run ./packaging/layout docs/plots/layout.svg
 
 verify: modules ## list the results that are older than their sources; measure one small case again and compare it with its result
 	@go run ./cmd/isolio-results list
