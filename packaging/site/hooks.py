@@ -85,8 +85,11 @@ def manuals():
 
 def mandoc(path):
     """A page's text, with headings that the table of contents has."""
+    # mandoc drops blank lines of code, and makes them of .sp.
+    code = re.compile(r"^\.(?:EX|nf)$.*?^\.(?:EE|fi)$", re.M | re.S)
+    roff = code.sub(lambda m: re.sub(r"^$", ".sp", m[0], flags=re.M), path.read_text(encoding="utf-8"))
     html = subprocess.run(
-        ["mandoc", "-T", "html", "-O", "fragment", path], check=True, capture_output=True, text=True
+        ["mandoc", "-T", "html", "-O", "fragment"], input=roff, check=True, capture_output=True, text=True
     ).stdout
     body = html.split('<div class="manual-text">', 1)[1].rsplit('<table class="foot">', 1)[0].rsplit("</div>", 1)[0]
     body = re.sub(r"</?section[^>]*>|<p class=\"Pp\"></p>", "", body)
