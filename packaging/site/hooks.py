@@ -74,7 +74,7 @@ def manuals():
         names, does = re.split(r"\s-\s", re.sub(r"\s+", " ", about), maxsplit=1)
         title = f"{path.stem}({path.suffix[1:]})"
         yield f"man/{path.name}.md", f"# {title}\n\n{body}"
-        rows.append((path.parent.name, f"| [{title}]({path.name}.md) | {does} |", f" {names.replace(', ', '<br>')} |"))
+        rows.append((path.parent.name, f"| [{title}]({path.name}.md) | {does} |", f" {names} |"))
     programs = "\n".join(row for folder, row, _ in rows if folder != "man")
     library = "\n".join(row + names for folder, row, names in rows if folder == "man")
     yield "man/pages.md", (
