@@ -87,8 +87,9 @@ results: ## measure anew what is older than its sources: ONLY='kf-*' for some; a
 	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps programs qemu KERNEL=$$line || exit 1; done
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
-docs: ## fill the tables and plots of README and docs/ with results/
+docs: ## fill the tables and plots of README and docs/ with results/; draw which package imports which
 	go run ./cmd/isolio-results docs
+	go run ./packaging/layout docs/plots/layout.svg
 
 verify: modules ## list the results that are older than their sources; measure one small case again and compare it with its result
 	@go run ./cmd/isolio-results list
@@ -209,11 +210,14 @@ man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into
 	@rm -rf build/man
 	go run -ldflags="-X isolio/internal/cli.Version=$(VERSION)" ./packaging/man build/man
 
+site: man ## write the documents as a site, with search and manual pages, into build/site/; takes mandoc and python3-venv
+	@scripts/site
+
 deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-dev; in build/deb/
 	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev liburing-dev lintian
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
+	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man deb clean
+.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean

@@ -181,7 +181,7 @@ func RootDir(dir string) (string, error) {
 		return "", nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", failure.Usagef("--root: %q is no directory; allowed: one that has sys and the like", dir)
+		return "", failure.Usagef("--root: %q is not a directory; allowed: a directory that has sys, as / does", dir)
 	}
 	return Absolute(dir)
 }

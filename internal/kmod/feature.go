@@ -158,7 +158,7 @@ func findProto(spec *btf.Spec, function string) (*btf.FuncProto, error) {
 	}
 	proto := asProto(typ)
 	if proto == nil {
-		return nil, fmt.Errorf("%s is no function pointer but %s", function, cType(typ, ""))
+		return nil, fmt.Errorf("%s is not a function pointer but %s", function, cType(typ, ""))
 	}
 	return proto, nil
 }

@@ -112,7 +112,7 @@ func (h *header) tag(tag Tag) error {
 	}
 	pointer, ok := all[i].Type.(*btf.Pointer)
 	if !ok {
-		return fmt.Errorf("tag: struct %s: member %s is no pointer but %s", name, member, cType(all[i].Type, ""))
+		return fmt.Errorf("tag: struct %s: member %s is not a pointer but %s", name, member, cType(all[i].Type, ""))
 	}
 	if _, tagged := pointer.Target.(*btf.TypeTag); !tagged {
 		all[i].Type = &btf.Pointer{Target: &btf.TypeTag{Type: pointer.Target, Value: tag.Space}}

@@ -109,9 +109,9 @@ func TestHeaderErrors(t *testing.T) {
 		{"struct " + long.Name, "too long"},
 		{"tag gone.x rcu", "gone"},
 		{"tag elevator_type.gone rcu", "no member gone"},
-		{"tag elevator_type.name rcu", "no pointer"},
+		{"tag elevator_type.name rcu", "not a pointer"},
 		{"feature ISOLIO_HAVE_X export elv_register", "--symvers"},
-		{"feature ISOLIO_HAVE_X result elevator_type.name int", "no function pointer"},
+		{"feature ISOLIO_HAVE_X result elevator_type.name int", "not a function pointer"},
 	} {
 		err := WriteHeader(&strings.Builder{}, &Kernel{Spec: spec}, readList(t, test.list))
 		if err == nil || !strings.Contains(err.Error(), test.want) {

@@ -14,8 +14,7 @@
  * cgroup has nothing queued most of the time. Serving one cgroup at a time and waiting
  * for it wastes a device that needs dozens of requests in flight. Fixed limits (io.max)
  * leave idle what their owner does not use. One queue of throttled requests for the
- * device puts a global lock on every request (the Kyber Fairness report's first design,
- * section III.1).
+ * device puts a lock on every request.
  *
  * Law
  *
@@ -38,8 +37,6 @@
  * active from its first request until it has had none for 100 ms. The weight "sum" is what
  * the cgroup's active children weigh together: all their shares are then as among siblings.
  *
- * The arithmetic, and how the product is measured, are in clock.h.
- *
  * Example
  *
  * Figure 14 of the report. Cgroups A and B of weights 200 and 100 have sent one request of
@@ -51,31 +48,15 @@
  * Why it is exact
  *
  * Two cgroups that the clock waits for are never further apart than the lead and a
- * request of each. In a second, which is hundreds of leads, that is less than a percent,
- * and it does not add up.
+ * request. In a second, which is hundreds of leads, that is less than a percent, and it
+ * does not add up.
  *
  * No request has to be queued for it. On a device of many tags all requests of the
- * heaviest cgroup are in flight, and it has none queued. The others stop a lead ahead of
- * it all the same. So the number in flight falls until its requests complete as fast as
- * its share says, by Little's law. With weights 1000, 500, 250 and 100 and 32 requests
- * each, that is 32 / 0.54 = 59 requests in flight. No search for the number is needed,
- * for no mix of reads, writes and sizes. Where the CPU is what is short, the same stop
- * leaves it to the cgroups that are behind.
- *
- * What was tried instead
- *
- * The report's rule gives budgets in rounds of at most 100 ms: rounds.c. A round ends when
- * no cgroup that is not idle has budget left. On a P4500 with 1,023 tags, and the example's
- * four cgroups, it keeps shares as well, with 0.97 of this law's total. The light
- * cgroups wait for the end of the round: at p99 608 and 835 ms, where it is 14 and 28
- * with the clock (experiment report-rand-read, slowed down by 16).
- *
- * Short rounds with a limit of the requests in flight, found by trying, came to 1.00. That
- * took five controllers of that one number, a timer, and three rules that kept them
- * from fighting. On the models of docs/results/law.md it met all targets in 47 of 84
- * cases, where this law meets 83. It was off by 213 and 348 % with 4 and 8 requests of
- * each cgroup on the P4500, by 7.8 % in a mix of sizes, and had 0.78 to 0.94 of the total
- * in ten cases.
+ * heaviest cgroup are in flight. The others stop a lead ahead of it all the same. So the
+ * number in flight falls until its requests complete as fast as its share says, by
+ * Little's law. With weights 1000, 500, 250 and 100 and 32 requests each, that is
+ * 32 / 0.54 = 59 requests in flight, with no search for the number. Where the CPU is
+ * what is short, the same stop leaves it to the cgroups that are behind.
  *
  * What is not throttled
  *
@@ -117,6 +98,11 @@
  * A request keeps its cgroup's blkg until it is freed: completion looks at the group
  * after the bios, and their references, are gone.
  *
+ * Cost
+ *
+ * A request is dispatched from a tree of the backlogs of its hardware context: no loop
+ * over cgroups. A walk over the active ones takes at most a sixteenth of the time.
+ *
  * Limits
  *
  * A cgroup gets its share while it keeps enough requests outstanding. One that does not
@@ -129,6 +115,9 @@
  * linear; it knows no sequences, and not that one kind may slow down another. Buffered
  * writes are charged to the cgroup that dirtied the pages where the filesystem tells
  * (cgroup v2), and their tags to the flusher.
+ *
+ * The arithmetic is in clock.h, the bounds are proven in docs/design/kyber-fairness.md,
+ * and docs/design/history.md has what was tried.
  */
 #include "kyber-fairness.h"
 #include "request.h"

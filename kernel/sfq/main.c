@@ -32,21 +32,15 @@
  * waits for up to 128 writes, 180 ms. In turn it waits for one write of each, 11 ms.
  * With the rules below it waits for the one write in the device.
  *
- * What the paper leaves open, decided by measurement (docs/results/sfq.md)
- *
- * Figures are of experiment sfq-choices on the model of an eMMC: reads in bursts, with
- * a think time of 20 ms beside writers, and a start, 100 dependent reads beside a
- * copy. With sfq a read of the bursts takes 2.9 ms, at most 17.6, and a start 72 ms
- * plus the rest of the write that the device has begun. The paper alone takes 13.9 ms,
- * at most 30.5, and 7530 ms a start, and writes 3 % more.
+ * What the paper leaves open (docs/design/history.md has the figures)
  *
  * The cycle. With turns alone a read waits for a write of each other process. So sfq
  * also keeps 2 : 1 for the device as a whole (turn.h). While a process waits for a
  * read, a write of any process is dispatched only after turn_reads reads. A process
  * whose write is not due keeps its turn, and readers go before it. Such a reader does
- * not count as a turn before the async queue's. If it did, many readers would go
- * between two large writes of writeback, the async queue would always be next, and a
- * process that waits for a write would never have a turn.
+ * not count as a turn before the async queue's. If it did, the async queue would
+ * always be next among many readers, and a process that waits for a write would never
+ * have a turn.
  *
  * A queue of writes alone. Algorithm 3 as printed never ends for it, while the paper's
  * text gives every turn three requests. sfq dispatches one write; turn_writes = 3 is
@@ -54,28 +48,24 @@
  *
  * Devices with more than one tag. No scheduler orders requests inside the device. So
  * until quiet_ms after the last read, writes get only writes_inside_pct percent of its
- * tags, and at least one. With 8 tags a read takes 3.1 ms, or 9.7 with all tags open
- * to writes, and as much is written. A SATA SSD keeps writes, and their tags, while it
- * collects garbage: there the longest read takes 10 ms, or 0.9 s. sfq also never
- * dispatches more requests than the device has tags. The block layer would take one
- * more, often a write, and give it the next free tag before any later read.
+ * tags, and at least one. sfq also never dispatches more requests than the device has
+ * tags. The block layer would take one more, often a write, and give it the next free
+ * tag before any later read.
  *
  * Large requests. A request larger than unit_kib counts in the cycle as several of
  * that size (all of the paper's are 4 KiB): a write of 1 MiB, 83 ms on an eMMC, as
- * 256. If each request counted as one, a start would take 4260 ms.
+ * 256.
  *
  * Patience. A starting application issues one read at a time. When one completes, no
  * read is there to go before the writes, so each next read would wait for a write. For
  * a process that recently read again quickly, sfq withholds writes that are not due
  * for up to patience_us. That costs the device at most as much time each time a
- * process stops reading: a copy reaches 12.36 MB/s with patience and 12.32 without,
- * where a start takes 7570 ms.
+ * process stops reading.
  *
  * sfq withholds writes for no longer than the read gains. It compares the service time
  * of reads that found no write in flight with that of reads that found as many as may
  * be. Until it knows both it stays patient; so it does on a device of one command,
- * where no read ever finds a write. On a slowed SATA SSD the two are 27 ms and 36 ms,
- * so sfq does not wait for readers with a think time of 20 ms.
+ * where no read ever finds a write.
  *
  * Both figures age, so sfq measures them again. Without patience no read is alone:
  * after 512 reads sfq dispatches no write beside a read, nor when a read is expected,
@@ -88,27 +78,20 @@
  * past read_expire_ms or write_expire_ms is the next of its direction, whichever
  * process has the turn. Deadlines do not change how many requests of each direction
  * are dispatched: after a second of garbage collection all requests are late, and
- * serving them in order of arrival would gain nothing. The paper looks for late
- * requests from time to time; sfq does at each dispatch, at the cost of a comparison.
+ * serving them in order of arrival would gain nothing.
  *
  * The owner of a request is the io_context of the task that submits it (rq->elv.icq),
- * whichever task runs the queue. Threads have io_contexts of their own, so a process
- * here is a task: the kernel's meaning of the paper's PID. Dirty pages that the kernel
- * writes back are asynchronous and have no owner, as in the paper. Those that a task
+ * whichever task runs the queue: the kernel's meaning of the paper's PID. Dirty pages
+ * that the kernel writes back are asynchronous and have no owner. Those that a task
  * writes back in fsync() are synchronous and belong to that task.
- *
- * Writeback throttling. bfq and kyber-fairness turn it off; sfq leaves it as the
- * administrator set it, since it makes no difference to its readers.
  *
  * Orphans. When a task ends, its requests join the async queue at once and keep their
  * deadlines, and its queue is freed. The paper drops them. sfq cannot: other tasks may
  * wait for them, for example for a page that was read ahead.
  *
- * Several hardware queues. sfq dispatches for the whole device from any of them, as
- * mq-deadline and bfq do; turns and the cycle are the device's.
- *
- * The starvation guard of the RSD paper (common/guard.c) has the last word on each
- * dispatch; age_th = 0, the default, turns it off.
+ * Several hardware queues. sfq dispatches for the whole device from any of them; turns
+ * and the cycle are the device's. The starvation guard (common/guard.c) has the last
+ * word on each dispatch.
  *
  * Locking
  *

@@ -16,8 +16,8 @@
  * A reading is paid for by the reads that are outstanding. /proc/stat and
  * /proc/schedstat have every interrupt and every domain of every CPU: on 8 CPUs
  * together 50,000 to 500,000 instructions, as long as tens of reads take, every 20 ms
- * in each thread. That alone was the tail at a medium load. /proc/loadavg takes some
- * thousand. It tells of a moment, which 17 of them make up for (until there are as many,
+ * in each thread. At a medium load those readings alone are the tail. /proc/loadavg takes
+ * some thousand. It tells of a moment, which 17 of them make up for (until there are as many,
  * the others count as if no task wanted any), and includes tasks that wait behind a thread
  * that spins: what others want, not what they get. Of them this process is subtracted:
  * one for the thread that reads, and for its siblings the time that they ran or waited.

@@ -77,7 +77,7 @@ func TestContainerd(t *testing.T) {
 	// A bad annotation: the pod runs, the default holds, the log says what is allowed.
 	bad := b.pod(ctx, "bad", map[string]string{"isolio.dev/weight": "\x1b[2Jhigh"})
 	b.container(ctx, bad)
-	b.says(`\"\\x1b[2Jhigh\" is no weight; allowed: an integer 1..10000`)
+	b.says(`\"\\x1b[2Jhigh\" is not a weight; allowed: an integer 1..10000`)
 	if got := b.weight(bad.group); got != unset {
 		t.Errorf("the pod with a bad annotation has %q", got)
 	}

@@ -147,7 +147,7 @@ func Enable(r Request) (*Plan, error) {
 	table := r.Table
 	switch {
 	case r.Scheduler == "" && table != nil && table.Scheduler == rule.Keep:
-		return nil, failure.Usagef("device %s: is to keep its scheduler by %s; change that, or name one with --scheduler", r.Device, tableName(table))
+		return nil, failure.Usagef("device %s: %s keeps its scheduler; change that, or name one with --scheduler", r.Device, tableName(table))
 	case r.Scheduler == "" && table != nil:
 		r.Scheduler = table.Scheduler
 	case r.Scheduler == "":
@@ -306,7 +306,7 @@ func others(sys block.System) string {
 func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error) {
 	if slices.Contains(info.Available, r.Scheduler) {
 		if r.Module != "" {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s is there already: %s is not loaded", r.Scheduler, r.Module))
+			p.Notes = append(p.Notes, fmt.Sprintf("the kernel has %s already: %s is not loaded", r.Scheduler, r.Module))
 		}
 		return "", nil
 	}

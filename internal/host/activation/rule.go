@@ -80,14 +80,14 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record) error {
 		return err
 	}
 	if key == "KERNEL" {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s has no number of its own that udev knows: the rule is for whatever disk is called %s", info.Name, info.Name))
+		p.Notes = append(p.Notes, fmt.Sprintf("udev knows no unique number of %s: the rule matches any disk of the name %s", info.Name, info.Name))
 	}
 	file := ruleFile(sys, value)
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	p.Report.Rule = "comes back with every boot: " + strings.TrimPrefix(file, sys.Root)
+	p.Report.Rule = "set again at each boot: " + strings.TrimPrefix(file, sys.Root)
 	if text := ruleText(info, key, value, rec); text != string(old) {
 		p.Steps = append(p.Steps, plan.Step{Create: true, Path: file, Value: text, Undo: string(old)})
 	}

@@ -143,7 +143,7 @@ func (p *Plan) taking(acting []weight.Mechanism) ([]weight.Mechanism, error) {
 	if n == weight.Sum && slices.Contains(acting, weight.Kyber) {
 		for _, by := range acting {
 			if by != weight.Kyber {
-				p.Notes = append(p.Notes, fmt.Sprintf("where %s shares a disk, this does nothing: %s takes numbers only", by, by.File()))
+				p.Notes = append(p.Notes, fmt.Sprintf("no effect on disks that %s shares: %s takes numbers only", by, by.File()))
 			}
 		}
 		return []weight.Mechanism{weight.Kyber}, nil
@@ -189,7 +189,7 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	case back:
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that when it runs", says))
 	default:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: this overrides it until something else is asked for, or the cgroup ends", says))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: this overrides it until another weight is requested, or the cgroup is removed", says))
 	}
 	return nil
 }
@@ -222,8 +222,8 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 	files = slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool { return by == weight.IOCost })
 	switch {
 	case slices.Contains(acting, weight.IOCost) && slices.Contains(acting, weight.BFQ):
-		p.Notes = append(p.Notes, fmt.Sprintf("systemd has one number for bfq and io.cost, and a scale of its own for bfq: %s is written beside it, "+
-			"and `systemctl daemon-reload` may take it back", weight.BFQ.File()))
+		p.Notes = append(p.Notes, fmt.Sprintf("systemd has one number for bfq and io.cost, and its own scale for bfq: isolio writes %s as well, "+
+			"and `systemctl daemon-reload` may undo that", weight.BFQ.File()))
 	case slices.Contains(acting, weight.BFQ):
 		files = slices.DeleteFunc(files, func(by weight.Mechanism) bool { return by == weight.BFQ })
 		if r.N != 0 {

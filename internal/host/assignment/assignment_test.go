@@ -149,7 +149,7 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	iocost := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"})
-	const numbers = "where io.cost shares a disk, this does nothing: io.weight takes numbers only"
+	const numbers = "no effect on disks that io.cost shares: io.weight takes numbers only"
 	if p, err = decide(t, iocost, "plain", "", weight.Sum); err != nil || !slices.Equal(p.Notes, []string{numbers}) {
 		t.Errorf("notes %q, %v; want %q", p.Notes, err, numbers)
 	}

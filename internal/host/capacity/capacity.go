@@ -166,12 +166,12 @@ func Decode(text []byte) (*Profile, error) {
 	}
 	for _, l := range p.Loads {
 		if len(l.Points) == 0 || l.BlockBytes < 1 || l.ReadPct < 0 || l.ReadPct > 100 {
-			return nil, fmt.Errorf("load %s: no point, or a kind that cannot be", l.Name)
+			return nil, fmt.Errorf("load %s: damaged: no point, or an unknown kind", l.Name)
 		}
 		depth := 0
 		for _, at := range l.Points {
 			if at.Depth <= depth || !(at.IOPS > 0) || !(at.LowIOPS > 0) || at.LowIOPS > at.IOPS*1.0001 {
-				return nil, fmt.Errorf("load %s: depth %d: a depth or rate that cannot be", l.Name, at.Depth)
+				return nil, fmt.Errorf("load %s: depth %d: damaged: the depth or the rate is out of range", l.Name, at.Depth)
 			}
 			depth = at.Depth
 		}

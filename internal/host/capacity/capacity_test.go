@@ -88,9 +88,9 @@ func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:             "unexpected EOF",
 		`{"schema": 2}`: "schema 2 is not known; known: 1",
-		`{"schema": 1, "loads": [{"name": "x", "block_bytes": 1}]}`:                                                                              "load x: no point",
-		`{"schema": 1, "loads": [{"name": "x", "points": [{}]}]}`:                                                                                "load x: no point, or a kind that cannot be",
-		`{"schema": 1, "loads": [{"name": "x", "block_bytes": 1, "points": [{"depth": 1, "iops": 5}]}]}`:                                         "load x: depth 1: a depth or rate that cannot be",
+		`{"schema": 1, "loads": [{"name": "x", "block_bytes": 1}]}`:                                                                              "load x: damaged: no point",
+		`{"schema": 1, "loads": [{"name": "x", "points": [{}]}]}`:                                                                                "load x: damaged: no point, or an unknown kind",
+		`{"schema": 1, "loads": [{"name": "x", "block_bytes": 1, "points": [{"depth": 1, "iops": 5}]}]}`:                                         "load x: depth 1: damaged: the depth or the rate is out of range",
 		`{"schema": 1, "loads": [{"name": "x", "block_bytes": 1, "points": [{"depth": 1, "iops": 5, "low_iops": 6}]}]}`:                          "load x: depth 1",
 		`{"schema": 1, "loads": [{"name": "x", "block_bytes": 1, "points": [{"depth": 2, "iops": 5, "low_iops": 5}, {"depth": 1, "iops": 5}]}]}`: "load x: depth 1",
 	} {

@@ -34,22 +34,25 @@ func newDaemonCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "daemon",
 		Short: "Keep io.kyber.weight as containers and units ask for it",
-		Long: `Keep io.kyber.weight of every cgroup in step with what is asked for: by a rule in
-` + rule.File + ` or ` + rule.Dir(rule.File) + `, or by what container runtimes and systemd write to io.bfq.weight and
-io.weight, translated so that weights are to each other what was asked.
+		Long: `Keep the weight of every cgroup, io.kyber.weight, as it is asked for. A rule in
+` + rule.File + ` or ` + rule.Dir(rule.File) + ` asks for one; so do container runtimes and
+systemd, which write io.bfq.weight and io.weight. The daemon translates these scales, so
+that the weights' ratios are those that were asked for.
 
-It judges each [[promise]] in the rules once a second, demanded or not, kept or not;
-'isolio sla report' shows that.
+systemd starts the daemon. It can be killed at any moment: its state is in the kernel, in
+/run/isolio and in /var/lib/isolio/promises. On SIGHUP it reads the rules again; if a
+file has a mistake, the old rules stay in force. isolio.toml(5) has the keys of rules.
 
-It is made to be run by systemd, and can be killed at any moment: all that it
-knows is in the kernel, in /run/isolio and in /var/lib/isolio/promises. SIGHUP has it read the rules again; a file with a mistake
-changes nothing. With metrics = "HOST:PORT" in the rules it serves Prometheus
-metrics on /metrics. A weight that an operator or another program writes to
-io.kyber.weight stays until the requested weight changes. In Kubernetes it takes pods' annotations from containerd
-or CRI-O over NRI, where the runtime offers that. isolio.toml(5) has the keys of rules.
+A weight that an operator or another program writes to io.kyber.weight stays until the
+requested weight changes. In Kubernetes the daemon reads pods' annotations from
+containerd or CRI-O over NRI, where the runtime offers that.
 
-A mistake in the rules ends it with exit code 78, so that systemd does not start it
-again; with --once or --check it is 2, as everywhere.`,
+Once a second the daemon judges each [[promise]] in the rules: was it demanded, and was
+it kept? 'isolio sla report' shows the answers. With metrics = "HOST:PORT" in the rules
+the daemon serves Prometheus metrics on /metrics.
+
+If the rules have a mistake at the start, the daemon exits with code 78, and systemd does
+not start it again. With --once or --check the code is 2, as for every command.`,
 		Example: `  systemctl enable --now isolio
   isolio daemon --once --dry-run
   isolio daemon --check
@@ -60,9 +63,9 @@ again; with --once or --check it is 2, as everywhere.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, etc and what runtimes keep are looked for there")
 	flags.StringVar(&f.config, "config", "", "read rules from `FILE`, not "+rule.File+"; and from FILE's directory, as that from "+rule.Dir(rule.File))
-	flags.DurationVar(&f.every, "every", time.Minute, "look at everything again after this `TIME`; what inotify tells is seen at once, other disks within five seconds")
-	flags.BoolVar(&f.check, "check", false, "read the rules, say how many there are, and end")
-	flags.BoolVar(&f.once, "once", false, "set all weights once and end")
+	flags.DurationVar(&f.every, "every", time.Minute, "check all cgroups again after this `TIME`; changes that inotify reports are seen at once, new disks within five seconds")
+	flags.BoolVar(&f.check, "check", false, "check the rules, print how many there are, and exit")
+	flags.BoolVar(&f.once, "once", false, "set all weights once and exit")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "with --once: print what would be written, as shell commands")
 	flags.BoolVar(&f.noNRI, "no-nri", false, "do not ask the container runtime for pods over NRI, whatever the rules say")
 	return cmd
@@ -73,11 +76,11 @@ func (f *daemonFlags) run(cmd *cobra.Command) error {
 	case f.every < 100*time.Millisecond:
 		return failure.Usagef("--every: %s is too short; allowed: 100ms or more", f.every)
 	case f.dryRun && !f.once:
-		return failure.Usagef("--dry-run: stands without --once; add that")
+		return failure.Usagef("--dry-run: needs --once; add it")
 	case f.noNRI && (f.check || f.once):
-		return failure.Usagef("--no-nri: stands beside --once or --check, which ask no runtime; leave one out")
+		return failure.Usagef("--no-nri: cannot be combined with --once or --check, which ask no runtime; leave one out")
 	case f.check && f.once:
-		return failure.Usagef("--check: stands beside --once, which reads the rules as well; leave one out")
+		return failure.Usagef("--check: cannot be combined with --once, which reads the rules as well; leave one out")
 	}
 	root, err := cli.RootDir(f.root)
 	if err != nil {

@@ -61,11 +61,11 @@ service isolio-disk@ calls it when a disk appears.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.all && f.configured:
-				return failure.Usagef("--all: stands beside --configured; leave one out")
+				return failure.Usagef("--all: cannot be combined with --configured; leave one out")
 			case f.all && len(args) > 0:
-				return failure.Usagef("--all: stands beside %s; leave one out", args[0])
+				return failure.Usagef("--all: cannot be combined with %s; leave one out", args[0])
 			case f.configured && (f.request.Scheduler != "" || f.request.Persist || f.request.Module != ""):
-				return failure.Usagef("--configured: stands beside --scheduler, --persist or --module; leave that out: the tables say what disks have, at every boot")
+				return failure.Usagef("--configured: cannot be combined with --scheduler, --persist or --module; leave that out: the tables say what each disk has, at every boot")
 			case f.all || f.configured:
 				return f.enableSeveral(cmd, args)
 			}
@@ -79,7 +79,7 @@ service isolio-disk@ calls it when a disk appears.`,
 	flags.BoolVar(&f.all, "all", false, "every disk that can have a scheduler")
 	flags.BoolVar(&f.configured, "configured", false, "every disk that has a [[disk]] table, or DEV if it has one")
 	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", ")+"; left out, that of the disk's table, or "+activation.Default)
-	flags.BoolVar(&f.request.Persist, "persist", false, "bring it back with every boot, by a udev rule")
+	flags.BoolVar(&f.request.Persist, "persist", false, "set the scheduler again at each boot, by a udev rule")
 	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one")
 	f.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(activation.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -106,7 +106,7 @@ Weights in systemd's units and in the kernel's own files stay.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.all && len(args) > 0:
-				return failure.Usagef("--all: stands beside %s; leave one out", args[0])
+				return failure.Usagef("--all: cannot be combined with %s; leave one out", args[0])
 			case f.all:
 				return f.disableAll(cmd)
 			}

@@ -34,17 +34,17 @@ func newMeasureCommand() *cobra.Command {
 		Use:   "measure DEV",
 		Short: "Measure what a disk can do for long, and keep it as its profile",
 		Long: `Measure the sustained rates of a disk: random and sequential requests of several
-sizes at growing depth, each until its rate is steady, and all of it twice. So the
-first burst, from a cache or erased blocks, does not count. The knee of a load is the
-depth above which more requests only wait longer.
+sizes at growing depth. Each measurement lasts until its rate is steady, and all of them
+are made twice. So the first burst, from a cache or erased blocks, does not count. The
+knee of a load is the depth above which more requests only wait longer.
 
 Without --allow-writes measure writes nothing to the disk. With it measure overwrites
 the disk, and refuses a disk in use. Reads are measured on a disk in use too; the
-profile then has how much other programs moved meanwhile.
+profile then says how much other programs moved meanwhile.
 
-The profile is kept in /var/lib/isolio/profiles by the disk's own number, whatever the
-disk's name; 'isolio sla plan' promises no more than the profile has. The current
-scheduler affects it: --scheduler none measures the disk alone.`,
+measure keeps the profile in /var/lib/isolio/profiles, by the disk's own number and not
+by its name. 'isolio sla plan' promises no more than the profile has. The current
+scheduler affects the figures: --scheduler none measures the disk alone.`,
 		Example: `  isolio measure nvme0n1 --scheduler none
   isolio measure nvme0n1 --show
   isolio measure nvme0n1 --show --html > nvme0n1.html
@@ -61,7 +61,7 @@ scheduler affects it: --scheduler none measures the disk alone.`,
 	flags.BoolVar(&f.options.AllowWrites, "allow-writes", false, "measure writes as well: everything on the disk is lost")
 	flags.StringSliceVar(&f.options.Loads, "loads", nil, "measure only these (`LIST`: a,b,c): "+strings.Join(survey.Names(), ", "))
 	flags.IntSliceVar(&f.options.Depths, "depths", nil, "measure at these numbers of requests outstanding (`LIST`: 1,8,64)")
-	flags.DurationVar(&f.options.Time, "time", time.Second, "how long a rate must be steady; one that is not has ten times as long, and 10 s at least")
+	flags.DurationVar(&f.options.Time, "time", time.Second, "how long a rate must be steady; an unsteady one is measured for up to ten times as long, and for at least 10 s")
 	flags.StringVar(&f.options.Scheduler, "scheduler", "", "give the disk the scheduler `NAME` meanwhile")
 	flags.BoolVar(&f.show, "show", false, "measure nothing, and show the profile that is kept")
 	flags.BoolVar(&f.asJSON, "json", false, "print the profile as JSON, not as a table")
@@ -78,7 +78,7 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if f.asJSON && f.asHTML {
-		return failure.Usagef("--html: stands beside --json; leave one out")
+		return failure.Usagef("--html: cannot be combined with --json; leave one out")
 	}
 	if f.show {
 		for _, other := range []string{"allow-writes", "loads", "depths", "time", "scheduler", "dry-run"} {

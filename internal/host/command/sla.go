@@ -146,7 +146,7 @@ func whatIf(words string, room rule.Room) (rule.Promise, error) {
 	for pair := range strings.SplitSeq(words, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if key = strings.TrimSpace(key); !ok || key == "" || strings.ContainsFunc(key, notOfKey) {
-			return rule.Promise{}, failure.Usagef("%s: %q is no KEY=VALUE; allowed: such as 'name=db,device=sda,read=5000 IOPS'", whatIfName, pair)
+			return rule.Promise{}, failure.Usagef("%s: %q is not KEY=VALUE; allowed: such as 'name=db,device=sda,read=5000 IOPS'", whatIfName, pair)
 		}
 		quoted, err := json.Marshal(strings.TrimSpace(value)) // JSON's strings are TOML's
 		if err != nil {

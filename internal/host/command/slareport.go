@@ -31,15 +31,21 @@ func newSLAReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Show which promises were kept, and why others were not",
-		Long: `Show, for each promise, in which part of the time that it was demanded in it was kept,
-what is left of the error budget, the worst hour, and why it was missed. 'isolio daemon'
-keeps account each second, for 30 days.
+		Long: `Show how well each promise was kept: its availability, what is left of the error
+budget, the worst hour, and the causes of misses. 'isolio daemon' keeps an account of
+each second, for 30 days.
 
-A promise is demanded in a second in which its tenant asks for as much. The causes of a
-miss: scheduler, the disk did not have kyber-fairness; disk, it was slower than its profile;
-oversold, others were entitled to too much; depth, the tenant kept too few requests
-outstanding; unknown. Those of depth are no part of availability and budget: the tenant
-had no claim then. objective_pct in [sla] of /etc/isolio.toml is what is to be kept.
+A promise is demanded in a second in which its tenant asks for as much. Availability is
+the part of the demanded seconds in which the promise was kept. The causes of a miss:
+
+  scheduler   the disk did not have kyber-fairness
+  disk        the disk was slower than its profile
+  oversold    others were entitled to too much
+  depth       the tenant kept too few requests outstanding
+  unknown     none of these
+
+Misses by depth count neither for availability nor for the budget: the tenant had no
+claim then. objective_pct in [sla] of /etc/isolio.toml is the availability to be kept.
 
 --html prints one page that needs no other file, --csv a line for each promise.`,
 		Example: `  isolio sla report
@@ -77,7 +83,7 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 		}
 	}
 	if chosen > 1 {
-		return failure.Usagef("--json, --html, --csv: %d are there; allowed: one of them", chosen)
+		return failure.Usagef("--json, --html, --csv: %d are given; allowed: one of them", chosen)
 	}
 	since, err := sinceOf(f.since)
 	if err != nil {
@@ -93,7 +99,7 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 	case write != nil:
 		err = write(report, cmd.OutOrStdout())
 	case len(report.Promises) == 0:
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), "No account was kept of any promise: isolio daemon does so of each [[promise]] in /etc/isolio.toml.")
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "There is no account of any promise: isolio daemon keeps one for each [[promise]] in /etc/isolio.toml.")
 	default:
 		err = report.WriteTable(cmd.OutOrStdout())
 	}
@@ -115,7 +121,7 @@ func sinceOf(text string) (time.Duration, error) {
 	}
 	switch {
 	case err != nil:
-		return 0, failure.Usagef("--since: %q is no time; allowed: %s", text, allowed)
+		return 0, failure.Usagef("--since: %q is not a time; allowed: %s", text, allowed)
 	case d < history.Step || d > history.Keeps:
 		return 0, failure.Usagef("--since: %s is out of range; allowed: %s", text, allowed)
 	}

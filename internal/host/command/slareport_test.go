@@ -24,7 +24,7 @@ func TestSLAReport(t *testing.T) {
 		code := Run(context.Background(), append([]string{"sla", "report", "--root", root}, args...), strings.NewReader(""), &stdout, &stderr)
 		return stdout.String(), stderr.String(), code
 	}
-	if out, stderr, code := run(); code != 0 || !strings.HasPrefix(out, "No account was kept of any promise: ") {
+	if out, stderr, code := run(); code != 0 || !strings.HasPrefix(out, "There is no account of any promise: ") {
 		t.Errorf("%d: %s%s", code, out, stderr)
 	}
 	if out, _, code := run("--json"); code != 0 || !strings.Contains(out, `"promises": []`) {
@@ -67,7 +67,7 @@ func TestSLAReport(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, history.Dir, "x.history"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, stderr, code = run(); code != 1 || !strings.Contains(out, "99.203 %") || !strings.HasSuffix(stderr, "x.history: is no history, or is damaged\n") {
+	if out, stderr, code = run(); code != 1 || !strings.Contains(out, "99.203 %") || !strings.HasSuffix(stderr, "x.history: is not a history, or is damaged\n") {
 		t.Errorf("%d: %s%s", code, out, stderr)
 	}
 }

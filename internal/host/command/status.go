@@ -32,11 +32,11 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status [TARGET...]",
 		Short: "Show disks, weights, what comes of them, and why some do nothing",
 		Long: `Show every disk and whether weights act on it, and every cgroup that has a weight
-or is active. For a cgroup that is the file with its weight, the number in it and
-what was meant by it, and its shares of each disk among the cgroups that are active
-now. For a weight that does nothing it is the reason, and what to do. With TARGETs,
-only these cgroups, also if they have no weight: paths, units, containers or pods, as
-for 'isolio weight'.
+or is active. For a cgroup, status shows the file with its weight, the number in it and
+its meaning, and its shares of each disk among the cgroups that are active now. For a
+weight that does nothing, it shows the reason and the remedy. With TARGETs it shows only
+these cgroups, even without a weight: paths, units, containers or pods, as for
+'isolio weight'.
 
 The entitled share follows from the weights of a cgroup and its active siblings; the
 measured share is what it got. Containers are called by their names, other cgroups
@@ -74,9 +74,9 @@ const shortestWatch = 100 * time.Millisecond
 func (f *statusFlags) run(cmd *cobra.Command) (err error) {
 	switch {
 	case !slices.Contains(outputs, f.output):
-		return failure.Usagef("--output: %q is none; allowed: %s", f.output, strings.Join(outputs, ", "))
+		return failure.Usagef("--output: %q is not a format; allowed: %s", f.output, strings.Join(outputs, ", "))
 	case f.asJSON && cmd.Flags().Changed("output") && f.output != "json":
-		return failure.Usagef("--json: stands beside --output %s; leave one out", f.output)
+		return failure.Usagef("--json: cannot be combined with --output %s; leave one out", f.output)
 	case f.options.Interval < 0:
 		return failure.Usagef("--interval: %s is negative; allowed: 0 and more", f.options.Interval)
 	case f.watch && f.options.Interval < shortestWatch:

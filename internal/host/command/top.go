@@ -57,7 +57,7 @@ intervals are over or for ever.`,
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys is looked for there")
 	flags.BoolVar(&f.json, "json", false, "print lines of JSON, not a table")
 	flags.DurationVarP(&f.interval, "interval", "d", time.Second, "`TIME` from one sample to the next")
-	flags.IntVarP(&f.count, "count", "n", 0, "print `N` intervals and end; no live table")
+	flags.IntVarP(&f.count, "count", "n", 0, "print `N` intervals and exit; no live table")
 	flags.StringVar(&f.view.Filter, "filter", "", "show only containers, cgroups and disks with this `TEXT` in the name")
 	flags.BoolVar(&f.view.Tree, "tree", false, "show the tree of cgroups, with sums")
 	return cmd

@@ -39,11 +39,10 @@ func newWeightCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weight TARGET... [N]",
 		Short: "Show or set the weight of a container, unit, pod or cgroup",
-		Long: `Show the weights of targets, or set them to N: of all targets or, where one
-cannot have it, of none. A target is a cgroup's path, a systemd
-unit, the name or ID of a container of Docker, podman, containerd or CRI-O, or
-a pod (NAME, NAMESPACE/NAME or ID). Podman's pods, and containers that are
-rootless, have just their IDs.
+		Long: `Show the weights of targets, or set them to N. Either all targets get N, or none. A
+target is a cgroup's path, a systemd unit, the name or ID of a container of Docker,
+podman, containerd or CRI-O, or a pod (NAME, NAMESPACE/NAME or ID). Podman's pods, and
+containers that are rootless, have just their IDs.
 
 N, the last word if it is a number, is 1 to 10000; 'default' goes back to 100. A
 container gets a disk in proportion to its weight among its active siblings: 200 is
@@ -84,7 +83,7 @@ Without a disk that shares by weight the command exits 3: the weight would do no
 				return f.set(cmd, targets, number)
 			}
 			if f.dryRun || f.runtime {
-				return failure.Usagef("--dry-run, --runtime: stand without a weight; add N")
+				return failure.Usagef("--dry-run, --runtime: need a weight; add N")
 			}
 			return f.show(cmd, targets)
 		},

@@ -115,7 +115,7 @@ func (d *disk) read(file string, known told) (told, []byte, error) {
 	}
 	switch {
 	case !info.Mode().IsRegular():
-		return told{}, nil, errors.New("is no file but " + info.Mode().Type().String())
+		return told{}, nil, errors.New("is not a file but " + info.Mode().Type().String())
 	case info.Size() > largest:
 		return told{}, nil, fmt.Errorf("%w: %d bytes, of which %d are read at most", errTooLarge, info.Size(), largest)
 	}

@@ -158,7 +158,7 @@ func TestWithoutAPlaceForMarks(t *testing.T) {
 	if nr := h.once(); nr != 2 || h.weights(everybody...) != "200 100 250 100" {
 		t.Errorf("%d written: %s", nr, h.weights(everybody...))
 	}
-	if nr := h.once(); nr != 0 || strings.Count(log.String(), "known to this process only") != 1 {
+	if nr := h.once(); nr != 0 || strings.Count(log.String(), "only this process remembers") != 1 {
 		t.Errorf("%d written again; log\n%s", nr, log)
 	}
 }

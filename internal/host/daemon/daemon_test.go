@@ -203,7 +203,7 @@ func TestAnnotationsInFiles(t *testing.T) {
 	h.once()
 	for _, want := range []string{
 		`msg=annotation of=` + podA + ` warning="batch/a: annotation isolio.dev/weight: 300; 200 is the most by rule 1"`,
-		`msg=annotation of=` + podB + ` warning="batch/b: annotation isolio.dev/weight: \"high\" is no weight; allowed: an integer 1..10000"`,
+		`msg=annotation of=` + podB + ` warning="batch/b: annotation isolio.dev/weight: \"high\" is not a weight; allowed: an integer 1..10000"`,
 	} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("not once: %s\n%s", want, log)

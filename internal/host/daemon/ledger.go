@@ -203,7 +203,7 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 				continue
 			}
 			if len(one.members) == p.Count {
-				faults[p.meta.Promise] = fmt.Sprintf("is for %d at a time, and more match: of %s and others no account is kept; raise count", p.Count, group)
+				faults[p.meta.Promise] = fmt.Sprintf("is for %d at a time, and more match: %s and others have no account; raise count", p.Count, group)
 				break
 			}
 			who := known[group]
@@ -451,9 +451,9 @@ func (l *ledger) tell(err error) {
 var (
 	byPromise = []string{"promise", "device"}
 	demanded  = describe("promise_demanded_intervals_total", "Intervals of a second in which the promise was demanded: the tenant asked for what it was promised.", byPromise)
-	keptOnes  = describe("promise_kept_intervals_total", "Demanded intervals in which it got that.", byPromise)
-	missed    = describe("promise_missed_intervals_total", "Demanded intervals in which it did not, by cause: scheduler, disk, oversold, depth (the tenant kept too few requests outstanding), unknown.", append(slices.Clip(byPromise), "cause"))
-	judged    = describe("promise_judged_intervals_total", "Intervals of which the counters could be read.", byPromise)
+	keptOnes  = describe("promise_kept_intervals_total", "Demanded intervals in which the tenant got it.", byPromise)
+	missed    = describe("promise_missed_intervals_total", "Demanded intervals in which the tenant did not get it, by cause: scheduler, disk, oversold, depth (the tenant kept too few requests outstanding), unknown.", append(slices.Clip(byPromise), "cause"))
+	judged    = describe("promise_judged_intervals_total", "Intervals in which the counters could be read.", byPromise)
 	objective = describe("promise_objective_ratio", "The part of the demanded intervals that is to be kept.", byPromise)
 )
 

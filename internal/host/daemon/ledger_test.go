@@ -224,9 +224,9 @@ func TestPromiseFaults(t *testing.T) {
 	}
 	h.once()
 	for _, want := range []string{
-		`msg=promise of=sda warning="125.0 % of the disk is promised, and 90.0 % can be; isolio sla plan says more"`,
+		`msg=promise of=sda warning="125.0 % of the disk is promised, and at most 90.0 % can be; isolio sla plan says more"`,
 		`msg=promise of="unit x on sdx" warning="device sdx: there is no such disk`,
-		`msg="promise to several" of="unit *.service" warning="is for 1 at a time, and more match: of system.slice/shop.service and others no account is kept; raise count"`,
+		`msg="promise to several" of="unit *.service" warning="is for 1 at a time, and more match: system.slice/shop.service and others have no account; raise count"`,
 	} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("not once: %s\n%s", want, log)

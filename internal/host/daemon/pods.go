@@ -89,15 +89,15 @@ func (d *Daemon) takeReport(ctx context.Context) {
 	case err == nil && !d.pods.connected:
 		d.Log.InfoContext(ctx, "nri", "socket", d.pods.source.Socket, "runtime", report.Engine, "pods", len(report.Pods))
 	case err != nil && quiet && !d.pods.silent:
-		d.Log.InfoContext(ctx, "nri", "socket", d.pods.source.Socket, "state", err.Error()+"; pods are known from the runtime's files")
+		d.Log.InfoContext(ctx, "nri", "socket", d.pods.source.Socket, "state", err.Error()+"; the daemon reads pods from the runtime's files")
 	case err != nil && !quiet:
-		faults[d.pods.source.Socket] = err.Error() + "; what is known of pods holds, and the runtime's files tell of new ones"
+		faults[d.pods.source.Socket] = err.Error() + "; the daemon keeps what it knows of pods, and reads new ones from the runtime's files"
 	}
 	d.pods.connected, d.pods.silent = err == nil, err != nil
 	if report != nil {
 		d.finder.Tell(report)
 		if err := report.Write(d.Root); err != nil {
-			faults[container.ReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; the other commands do not know of pods' annotations"
+			faults[container.ReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; other commands cannot see pods' annotations"
 		}
 	}
 	d.settle(noPods, faults)

@@ -283,10 +283,10 @@ const lockWait = 500 * time.Millisecond
 func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
 	unlock, err = lock.Take(ctx, d.Root, lock.Daemon, lockWait)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: another isolio daemon runs; stop that first", err)
+		return nil, fmt.Errorf("%w: another isolio daemon runs; stop it first", err)
 	}
 	if err != nil {
-		d.Log.Warn("lock", "warning", err.Error()+"; another daemon would not be noticed")
+		d.Log.Warn("lock", "warning", err.Error()+"; two daemons at a time would not be noticed")
 		return func() {}, nil
 	}
 	return unlock, nil

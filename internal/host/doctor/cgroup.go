@@ -45,7 +45,7 @@ func (m *machine) controller() []Check {
 		}
 	}
 	if len(order) == 0 {
-		return ok(name, "it reaches all containers that there are: %d", len(m.wanted()))
+		return ok(name, "it reaches all containers (%d)", len(m.wanted()))
 	}
 	var checks []Check
 	for _, end := range order {
@@ -135,7 +135,7 @@ func (m *machine) slots() []Check {
 		}
 	}
 	if !seen {
-		return warning(name, "no cgroup has the io controller: it does not show how many of the kernel's six are taken", "as for the io controller")
+		return warning(name, "no cgroup has the io controller, so doctor cannot see how many of the kernel's six are taken", "as for the io controller")
 	}
 	finding := fmt.Sprintf("%d of the kernel's %d are taken: %s", len(taken), policySlots, strings.Join(taken, ", "))
 	if len(taken) == 0 {
@@ -205,14 +205,14 @@ func (m *machine) weightRules() []Check {
 		return warning(name, rule.File+" cannot be read without root", "sudo isolio doctor")
 	}
 	if err != nil {
-		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path("etc/isolio."), "/etc/isolio."), "correct it: a daemon that runs keeps the rules of before, but none starts; then systemctl restart isolio")
+		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path("etc/isolio."), "/etc/isolio."), "correct the file, then systemctl restart isolio; until then a running daemon keeps its rules, and a new one does not start")
 	}
 	if len(config.Files) == 0 {
 		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
 	}
 	var checks []Check
 	for _, idle := range config.Idle(m.sys) {
-		checks = append(checks, warning(name, idle, "name a disk that there is, or have it come")...)
+		checks = append(checks, warning(name, idle, "name a disk that exists, or connect this one")...)
 	}
 	for _, blind := range config.Blind(m.world.Containers) {
 		checks = append(checks, warning(name, blind, "podman run --annotation KEY=VALUE and annotation = \"KEY=VALUE\"; isolio.toml(5) has containerd's way")...)

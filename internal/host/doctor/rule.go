@@ -102,8 +102,8 @@ func (m *machine) tuned() []Check {
 		for _, file := range m.profiles(profile, nil) {
 			text, _ := os.ReadFile(file)
 			if match := elevatorLine.FindSubmatch(text); match != nil && string(match[1]) != scheduler {
-				return warning(name, fmt.Sprintf("%s has elevator=%s: it takes %s away when tuned starts", m.shown(file), match[1], scheduler),
-					"a profile of your own that includes "+profile+" and has [disk] elevator= with nothing, or tuned-adm off")
+				return warning(name, fmt.Sprintf("%s has elevator=%s: tuned replaces %s by it when it starts", m.shown(file), match[1], scheduler),
+					"use a profile of your own that includes "+profile+" and has an empty elevator= in [disk], or tuned-adm off")
 			}
 		}
 	}

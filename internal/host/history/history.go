@@ -167,7 +167,7 @@ func header(m Meta) ([]byte, error) {
 }
 
 // ErrDamaged says that a file is no history.
-var ErrDamaged = errors.New("is no history, or is damaged")
+var ErrDamaged = errors.New("is not a history, or is damaged")
 
 // parse reads a history. Of what is damaged the rest is there.
 func parse(text []byte) (m Meta, open record, ring map[uint32]record, err error) {

@@ -55,7 +55,7 @@ func openRing(depth int) (*ring, error) {
 	_, _, errno := unix.Syscall(unix.SYS_IO_SETUP, uintptr(depth), uintptr(unsafe.Pointer(&r.context)), 0)
 	switch {
 	case errno == unix.EAGAIN:
-		return nil, fmt.Errorf("io_setup of %d requests: %w: /proc/sys/fs/aio-max-nr is reached", depth, errno)
+		return nil, fmt.Errorf("io_setup of %d requests: %w: the limit in /proc/sys/fs/aio-max-nr is reached; raise it", depth, errno)
 	case errno != 0:
 		return nil, fmt.Errorf("io_setup of %d requests: %w", depth, errno)
 	}

@@ -129,7 +129,7 @@ func (s *Store) Set(group string, to Mark) error {
 	}
 	if err := s.write(name, file{group, to}); err != nil {
 		s.memory[group] = maps.Clone(to)
-		return fmt.Errorf("%w; the weights that it writes are known to this process only", err)
+		return fmt.Errorf("%w; only this process remembers the weights that it writes", err)
 	}
 	delete(s.memory, group)
 	return nil

@@ -179,7 +179,7 @@ func (c *costs) alone(d Disk, t *Tenant, free, sold float64) error {
 	}
 	allowed := "up to " + fits(free)
 	if others := sold - use; others > 0 {
-		allowed += fmt.Sprintf(", and %s beside the other promises", fits(max(0, free-others)))
+		allowed += fmt.Sprintf(", and %s with the other promises", fits(max(0, free-others)))
 	}
 	if t.Count > 1 {
 		allowed += fmt.Sprintf(", for each of %d", t.Count)
@@ -268,10 +268,10 @@ func (c *costs) room(part float64) []Room {
 func (c *costs) notes() []string {
 	var all []string
 	if c.write.iops == 0 {
-		all = append(all, "the profile has no writes: weights and latencies hold while no cgroup writes to the disk")
+		all = append(all, "the profile has no writes: weights and latencies hold only while no cgroup writes to the disk")
 	}
 	if c.interference > 1.01 {
-		all = append(all, fmt.Sprintf("reads and writes together take %.0f %% longer than each for itself: that is part of what each promise uses", 100*(c.interference-1)))
+		all = append(all, fmt.Sprintf("reads and writes together take %.0f %% longer than apart; each promise is charged for that", 100*(c.interference-1)))
 	}
 	return all
 }

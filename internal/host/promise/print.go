@@ -52,7 +52,7 @@ func (d Document) WriteTable(w io.Writer) error {
 }
 
 func (p *Plan) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s (%s): %.1f %% of the disk is promised, %.1f %% kept back, %.1f %% left\n\n", p.Disk, p.Identity, p.PromisedPct, p.ReservePct, max(0, p.LeftPct))
+	fmt.Fprintf(w, "%s (%s): %.1f %% of the disk is promised, %.1f %% in reserve, %.1f %% left\n\n", p.Disk, p.Identity, p.PromisedPct, p.ReservePct, max(0, p.LeftPct))
 	columns := []table.Column{
 		{Head: "promise to"}, {Head: "line", Right: true}, {Head: "count", Right: true}, {Head: "reads", Right: true}, {Head: "writes", Right: true}, {Head: "p99", Right: true},
 		{Head: "of the disk, each", Right: true}, {Head: "weight", Right: true}, {Head: "share", Right: true}, {Head: "depth", Right: true},

@@ -143,7 +143,7 @@ func Make(d Disk, promises []rule.Promise, sla rule.SLA) (*Plan, error) {
 	p.Notes = c.notes()
 	p.Fits = p.LeftPct >= -slack
 	if !p.Fits {
-		p.Problem = fmt.Sprintf("%.1f %% of the disk is promised, and %.1f %% can be", p.PromisedPct, 100*free)
+		p.Problem = fmt.Sprintf("%.1f %% of the disk is promised, and at most %.1f %% can be", p.PromisedPct, 100*free)
 		p.Drop = drop(p.Tenants, sold-free)
 		return p, nil
 	}

@@ -109,7 +109,7 @@ func TestOversold(t *testing.T) {
 		if p.Fits || math.Abs(p.PromisedPct-c.promised) > 1e-6 || math.Abs(p.LeftPct-(90-c.promised)) > 1e-6 || strings.Join(p.Drop, ", ") != c.drop {
 			t.Errorf("%+v, want %.0f %%, drop %s", p, c.promised, c.drop)
 		}
-		if want := fmt.Sprintf("%.1f %% of the disk is promised, and 90.0 %% can be", c.promised); p.Problem != want {
+		if want := fmt.Sprintf("%.1f %% of the disk is promised, and at most 90.0 %% can be", c.promised); p.Problem != want {
 			t.Errorf("%q, want %q", p.Problem, want)
 		}
 		// Without those it fits.
@@ -135,7 +135,7 @@ func TestMakeRefuses(t *testing.T) {
 		want     string
 	}{
 		{"reads", ssd(), []rule.Promise{to("a", 200000, 0)}, "read: 200000 IOPS is more than sda has; allowed: up to 90000 IOPS"},
-		{"beside others", ssd(), []rule.Promise{to("b", 30000, 0), to("a", 200000, 0)}, "read: 200000 IOPS is more than sda has; allowed: up to 90000 IOPS, and 60000 IOPS beside the other promises"},
+		{"beside others", ssd(), []rule.Promise{to("b", 30000, 0), to("a", 200000, 0)}, "read: 200000 IOPS is more than sda has; allowed: up to 90000 IOPS, and 60000 IOPS with the other promises"},
 		{"reads beside its own writes", ssd(), []rule.Promise{to("a", 95000, 10000)}, "read: 95000 IOPS is more than sda has; allowed: up to 40000 IOPS"},
 		{"writes beside its own reads", ssd(), []rule.Promise{to("a", 30000, 19000)}, "write: 19000 IOPS is more than sda has; allowed: up to 12000 IOPS"},
 		{"each of three", ssd(), []rule.Promise{with(to("a", 50000, 0), func(p *rule.Promise) { p.Count = 3 })}, "read: 50000 IOPS is more than sda has; allowed: up to 30000 IOPS, for each of 3"},

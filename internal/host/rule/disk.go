@@ -38,13 +38,13 @@ func (c *checker) disk(table string, nr int, keys map[string]any) Disk {
 	default:
 		d.Device = c.device(table, device)
 		if before := c.once(diskKey(d.Device), d.At.Line); before != "" {
-			c.fail(table, "", "is for the same as that in "+before+", which wins", "one table for each")
+			c.fail(table, "", "matches the same as that in "+before+", which wins", "one table for each")
 		}
 	}
 	if v, there := keys["scheduler"]; there {
 		name, _ := v.(string)
 		if d.Scheduler = name; name != Keep && !slices.Contains(tunable.Schedulers, name) {
-			c.fail(table, "scheduler", fmt.Sprintf("%q is none", fmt.Sprint(v)), strings.Join(tunable.Schedulers, ", ")+", "+Keep)
+			c.fail(table, "scheduler", fmt.Sprintf("%q is not a scheduler", fmt.Sprint(v)), strings.Join(tunable.Schedulers, ", ")+", "+Keep)
 			return d
 		}
 	}
@@ -63,7 +63,7 @@ func (c *checker) tunables(table, scheduler string, keys map[string]any) []Tunab
 		if !slices.Contains(allowed, key) {
 			what := "unknown key"
 			if tunable.Known(key) {
-				what = "is no tunable of " + scheduler
+				what = "is not a tunable of " + scheduler
 			}
 			c.fail(table, key, what, strings.Join(allowed, ", "))
 		}
@@ -81,7 +81,7 @@ func (c *checker) tunables(table, scheduler string, keys map[string]any) []Tunab
 		all = append(all, Tunable{t.Name, value})
 	}
 	if keys["age_th"] != nil && keys["max_wait_ms"] != nil {
-		c.fail(table, "max_wait_ms", "stands beside age_th, which is found from it", "one of them")
+		c.fail(table, "max_wait_ms", "cannot be combined with age_th, which is found from it", "one of them")
 	}
 	return all
 }

@@ -81,9 +81,9 @@ func TestLoadRefuses(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a rule":      {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "\n[[rule]]\nname = \"x\"\nweight = 2\n"}, b + ":2: rule: is for the same as that in ROOT/" + own + ":1, which wins; allowed: one rule for each"},
-		"a promise":   {map[string]string{a: "[[promise]]\nname=\"x\"\ndevice=\"sda\"\nread=\"1 IOPS\"\n", b: "[[promise]]\nname=\"x\"\ndevice=\"/dev/sda\"\nread=\"2 IOPS\"\n"}, b + ":1: promise: is for the same as that in ROOT/" + a + ":1, on the same disk; allowed: one promise for each, with read and write in it"},
-		"a disk":      {map[string]string{a: "[[disk]]\ndevice=\"sda\"\n", b: "[[disk]]\ndevice=\"/dev/sda\"\n"}, b + ":1: disk: is for the same as that in ROOT/" + a + ":1, which wins; allowed: one table for each"},
+		"a rule":      {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "\n[[rule]]\nname = \"x\"\nweight = 2\n"}, b + ":2: rule: matches the same as that in ROOT/" + own + ":1, which wins; allowed: one rule for each"},
+		"a promise":   {map[string]string{a: "[[promise]]\nname=\"x\"\ndevice=\"sda\"\nread=\"1 IOPS\"\n", b: "[[promise]]\nname=\"x\"\ndevice=\"/dev/sda\"\nread=\"2 IOPS\"\n"}, b + ":1: promise: matches the same as that in ROOT/" + a + ":1, on the same disk; allowed: one promise for each, with read and write in it"},
+		"a disk":      {map[string]string{a: "[[disk]]\ndevice=\"sda\"\n", b: "[[disk]]\ndevice=\"/dev/sda\"\n"}, b + ":1: disk: matches the same as that in ROOT/" + a + ":1, which wins; allowed: one table for each"},
 		"a class":     {map[string]string{a: "[class.x]\nweight = 1\n", b: "\n\nclass.x.weight = 1\n"}, b + ":3: class.x: is in ROOT/" + a + ":1 as well; allowed: it in one of the files"},
 		"an address":  {map[string]string{own: "metrics = \"\"\n", b: "metrics = \"127.0.0.1:1\"\n"}, b + ":1: metrics: is in ROOT/" + own + ":1 as well; allowed: it in one of the files"},
 		"a setting":   {map[string]string{own: "[sla]\nreserve_pct = 1.0\n", b: "[sla]\nreserve_pct = 2.0\n"}, b + ":2: sla.reserve_pct: is in ROOT/" + own + ":2 as well; allowed: it in one of the files"},
@@ -124,8 +124,8 @@ func TestClasses(t *testing.T) {
 		t.Error("the label is kept where a class may be had by it, and only there")
 	}
 	for text, want := range map[string]string{
-		"[[rule]]\nname = \"x\"\nweight = \"silver\"\n":           `r.toml:8: rule.weight: "silver" is no weight; allowed: an integer 1..10000, or "sum", or a class: "bulk", "gold"`,
-		"[[rule]]\nname = \"x\"\ndefault = \"sum\"\n":             `r.toml:8: rule.default: "sum" is no weight; allowed: an integer 1..10000, or a class: "bulk", "gold"`,
+		"[[rule]]\nname = \"x\"\nweight = \"silver\"\n":           `r.toml:8: rule.weight: "silver" is not a weight; allowed: an integer 1..10000, or "sum", or a class: "bulk", "gold"`,
+		"[[rule]]\nname = \"x\"\ndefault = \"sum\"\n":             `r.toml:8: rule.default: "sum" is not a weight; allowed: an integer 1..10000, or a class: "bulk", "gold"`,
 		"[[rule]]\nname = \"x\"\ndefault = \"gold\"\nmost = 50\n": `r.toml:8: rule.default: 800 is larger than most, 50; allowed: no more than most`,
 		"[class.silver]\n":                     `r.toml:6: class.silver.weight: is missing; allowed: an integer 1..10000`,
 		"[class.silver]\nweight = 20000\n":     `r.toml:7: class.silver.weight: 20000 is out of range; allowed: an integer 1..10000`,
@@ -170,22 +170,22 @@ scheduler = "keep"
 	for text, want := range map[string]string{
 		"[[disk]]\nshare_by = \"time\"\n":                     `r.toml:1: disk.device: is missing; allowed: a name as in /sys/block, such as "nvme0n1"; or "wwn:NUMBER", "serial:NUMBER" or "model:PATTERN"`,
 		"[[disk]]\ndevice = 5\n":                              `r.toml:2: disk.device: has the wrong type; allowed: a string`,
-		"[[disk]]\ndevice = \"uuid:5\"\n":                     `r.toml:2: disk.device: "uuid:5" is no disk; allowed: `,
-		"[[disk]]\ndevice = \"model:[\"\n":                    `r.toml:2: disk.device: "model:[" is no disk; allowed: `,
-		"[[disk]]\ndevice = \"serial: \"\n":                   `r.toml:2: disk.device: "serial: " is no disk; allowed: `,
+		"[[disk]]\ndevice = \"uuid:5\"\n":                     `r.toml:2: disk.device: "uuid:5" is not a disk; allowed: `,
+		"[[disk]]\ndevice = \"model:[\"\n":                    `r.toml:2: disk.device: "model:[" is not a disk; allowed: `,
+		"[[disk]]\ndevice = \"serial: \"\n":                   `r.toml:2: disk.device: "serial: " is not a disk; allowed: `,
 		"[disk]\ndevice = \"sda\"\n":                          `r.toml:1: disk`,
-		begin + "scheduler = \"cfq\"\n":                       `r.toml:3: disk.scheduler: "cfq" is none; allowed: kyber-fairness, bfq, rsd, sfq, keep`,
-		begin + "scheduler = 7\n":                             `r.toml:3: disk.scheduler: "7" is none; allowed: `,
+		begin + "scheduler = \"cfq\"\n":                       `r.toml:3: disk.scheduler: "cfq" is not a scheduler; allowed: kyber-fairness, bfq, rsd, sfq, keep`,
+		begin + "scheduler = 7\n":                             `r.toml:3: disk.scheduler: "7" is not a scheduler; allowed: `,
 		begin + "shareby = \"time\"\n":                        `r.toml:3: disk.shareby: unknown key; allowed: device, scheduler, share_by, cost_model, read_lat_nsec, `,
-		begin + "unit_kib = 4\n":                              `r.toml:3: disk.unit_kib: is no tunable of kyber-fairness; allowed: device, scheduler, share_by, `,
-		begin + "scheduler = \"keep\"\nshare_by = \"time\"\n": `r.toml:4: disk.share_by: is no tunable of keep; allowed: device, scheduler`,
+		begin + "unit_kib = 4\n":                              `r.toml:3: disk.unit_kib: is not a tunable of kyber-fairness; allowed: device, scheduler, share_by, `,
+		begin + "scheduler = \"keep\"\nshare_by = \"time\"\n": `r.toml:4: disk.share_by: is not a tunable of keep; allowed: device, scheduler`,
 		begin + "share_by = \"fair\"\n":                       `r.toml:3: disk.share_by: "fair" is none; allowed: bytes, iops, time`,
 		begin + "share_by = 7\n":                              `r.toml:3: disk.share_by: has the wrong type; allowed: bytes, iops, time`,
 		begin + "depth_pct = 1001\n":                          `r.toml:3: disk.depth_pct: 1001 is out of range; allowed: an integer 0..1000`,
 		begin + "depth_pct = \"45\"\n":                        `r.toml:3: disk.depth_pct: has the wrong type; allowed: an integer 0..1000`,
 		begin + "cost_model = \"rbps=1\"\n":                   `r.toml:3: disk.cost_model: "rbps=1" is none; allowed: "auto", or "rbps=N riops=N wbps=N wiops=N" with bytes 100000..1000000000000 and requests 1..100000000 a second`,
-		begin + "age_th = 5\nmax_wait_ms = 5\n":               `r.toml:4: disk.max_wait_ms: stands beside age_th, which is found from it; allowed: one of them`,
-		begin + "[[disk]]\ndevice = \"/dev/sda\"\n":           `r.toml:3: disk: is for the same as that in line 1, which wins; allowed: one table for each`,
+		begin + "age_th = 5\nmax_wait_ms = 5\n":               `r.toml:4: disk.max_wait_ms: cannot be combined with age_th, which is found from it; allowed: one of them`,
+		begin + "[[disk]]\ndevice = \"/dev/sda\"\n":           `r.toml:3: disk: matches the same as that in line 1, which wins; allowed: one table for each`,
 	} {
 		if _, err := Parse("r.toml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) || failure.Code(err) != failure.Usage {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)

@@ -147,7 +147,7 @@ func (c *checker) sla(f *fileSLA) {
 		switch s.ShareBy = *f.ShareBy; s.ShareBy {
 		case "bytes", "iops", "time":
 		default:
-			c.fail("sla", "share_by", fmt.Sprintf("%q is none", s.ShareBy), "bytes, iops, time")
+			c.fail("sla", "share_by", fmt.Sprintf("%q is not a unit", s.ShareBy), "bytes, iops, time")
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (c *checker) promise(table string, f *filePromise) Promise {
 		case "sequential":
 			p.Sequential = true
 		default:
-			c.fail(table, "order", fmt.Sprintf("%q is none", *f.Order), "random, sequential")
+			c.fail(table, "order", fmt.Sprintf("%q is not an order", *f.Order), "random, sequential")
 		}
 	}
 	p.Read = c.amount(table, "read", f.Read, p)
@@ -233,7 +233,7 @@ type promised struct {
 func (c *checker) eachPromise(promises []Promise) {
 	for i, p := range promises {
 		if before := c.once(promised{p.For, strings.TrimPrefix(p.Device, "/dev/")}, p.Line); before != "" {
-			c.fail(promiseTable(i), "", "is for the same as that in "+before+", on the same disk", "one promise for each, with read and write in it")
+			c.fail(promiseTable(i), "", "matches the same as that in "+before+", on the same disk", "one promise for each, with read and write in it")
 		}
 	}
 }
@@ -266,7 +266,7 @@ func wrong(v any) string {
 		if found := quantity.FindStringSubmatch(strings.TrimSpace(x)); found != nil && found[2] == "" {
 			return fmt.Sprintf("%q has no unit", x)
 		}
-		return fmt.Sprintf("%q is no number with one of the units", x)
+		return fmt.Sprintf("%q is not a number with one of the units", x)
 	case int64, float64:
 		return fmt.Sprintf("%v has no unit", x)
 	}

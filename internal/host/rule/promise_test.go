@@ -80,7 +80,7 @@ func TestParsePromisesRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{begin + "read = 20000", `r.toml:4: promise.read: 20000 has no unit; allowed: such as "5000 IOPS" or "100 MiB/s"; units: IOPS, KiB/s, MiB/s, GiB/s; sda has 441 IOPS`},
 		{begin + "read = \"20000\"", `r.toml:4: promise.read: "20000" has no unit; allowed: such as`},
-		{begin + "write = \"20 MB\"", `r.toml:4: promise.write: "20 MB" is no number with one of the units; allowed: such as`},
+		{begin + "write = \"20 MB\"", `r.toml:4: promise.write: "20 MB" is not a number with one of the units; allowed: such as`},
 		{begin + "write = \"0 IOPS\"", `r.toml:4: promise.write: 0 IOPS is out of range; allowed: `},
 		{begin + "read = true", `r.toml:4: promise.read: has the wrong type; allowed: `},
 		{begin, `r.toml:1: promise: promises nothing; allowed: read or write, or both, such as read = "5000 IOPS"`},
@@ -88,18 +88,18 @@ func TestParsePromisesRefuses(t *testing.T) {
 		{begin + "read = \"1 IOPS\"\np99 = \"1000 s\"", `r.toml:5: promise.p99: 1000 s is out of range; allowed: "1 us"`},
 		{begin + "read = \"1 IOPS\"\nblock = 4096", `r.toml:5: promise.block: 4096 has no unit; allowed: "512 B" to "16 MiB"`},
 		{begin + "read = \"1 IOPS\"\nblock = \"17 MiB\"", `r.toml:5: promise.block: 17 MiB is out of range; allowed: "512 B"`},
-		{begin + "read = \"1 IOPS\"\norder = \"odd\"", `r.toml:5: promise.order: "odd" is none; allowed: random, sequential`},
+		{begin + "read = \"1 IOPS\"\norder = \"odd\"", `r.toml:5: promise.order: "odd" is not an order; allowed: random, sequential`},
 		{begin + "read = \"1 IOPS\"\ncount = 0", `r.toml:5: promise.count: 0 is out of range; allowed: 1 to 10000`},
 		{begin + "read = \"1 IOPS\"\niops = 5", `r.toml:5: promise.iops: unknown key; allowed: name, label, annotation, class, pod, unit, device, read, write, block, order, p99, count`},
 		{"[[promise]]\nname = \"db-*\"\ndevice = \"sda\"\nread = \"1 IOPS\"", `r.toml:1: promise.count: is missing, and more than one may match; allowed: how many there are at most`},
 		{"[[promise]]\nname = \"db\"\nread = \"1 IOPS\"", `r.toml:1: promise.device: is missing; allowed: the disk that the promise is about`},
-		{"[[promise]]\ndevice = \"sda\"\nread = \"1 IOPS\"", `r.toml:1: promise: says nothing of who it is for; allowed: name, label, annotation, class, pod, unit`},
-		{begin + "read = \"1 IOPS\"\n" + begin + "write = \"1 IOPS\"", `r.toml:5: promise: is for the same as that in line 1, on the same disk; allowed: one promise for each`},
+		{"[[promise]]\ndevice = \"sda\"\nread = \"1 IOPS\"", `r.toml:1: promise: names no container, pod or unit; allowed: name, label, annotation, class, pod, unit`},
+		{begin + "read = \"1 IOPS\"\n" + begin + "write = \"1 IOPS\"", `r.toml:5: promise: matches the same as that in line 1, on the same disk; allowed: one promise for each`},
 		{"[promise]\nname = \"db\"", `r.toml:1: promise: is one table; allowed: [[promise]], of which there may be more`},
 		{"[sla]\nreserve_pct = 95.0", `r.toml:2: sla.reserve_pct: 95 is out of range; allowed: 0 to 90`},
 		{"[sla]\nbest_effort = -1", `r.toml:2: sla.best_effort: -1 is out of range; allowed: 0 to 10000`},
 		{"[sla]\nobjective_pct = 100.0", `r.toml:2: sla.objective_pct: 100 is out of range; allowed: 50 to 99.999`},
-		{"[sla]\nshare_by = \"x\"", `r.toml:2: sla.share_by: "x" is none; allowed: bytes, iops, time`},
+		{"[sla]\nshare_by = \"x\"", `r.toml:2: sla.share_by: "x" is not a unit; allowed: bytes, iops, time`},
 	} {
 		room := func(sla SLA, device string, _, sequential bool, block int) string {
 			if sla != DefaultSLA || device != "sda" || sequential || block != 4096 {

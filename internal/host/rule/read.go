@@ -269,7 +269,7 @@ func (c *checker) rules() []Rule {
 		r.Weight, r.Default, r.Most, r.From, r.At = 0, 0, 0, "", Place{}
 		line := c.lines[tableOf(i)]
 		if before := c.once(r, line); before != "" {
-			c.fail(tableOf(i), "", "is for the same as that in "+before+", which wins", "one rule for each")
+			c.fail(tableOf(i), "", "matches the same as that in "+before+", which wins", "one rule for each")
 		}
 		rules[i].At = c.at
 		rules[i].At.Nr, rules[i].At.Line = i+1, line
@@ -290,7 +290,7 @@ func (c *checker) address(key string, v *string) string {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil || port == "" {
-		c.fail("", key, fmt.Sprintf("%q is no address", *v), `HOST:PORT, such as "127.0.0.1:9188"`)
+		c.fail("", key, fmt.Sprintf("%q is not an address", *v), `HOST:PORT, such as "127.0.0.1:9188"`)
 	}
 	return *v
 }
@@ -304,7 +304,7 @@ func (c *checker) socket(key string, v *string) string {
 	}
 	c.alone("", key)
 	if *v != NoNRI && (!path.IsAbs(*v) || len(*v) > longestSocket) {
-		c.fail("", key, fmt.Sprintf("%q is no socket", *v), `the path of one, such as "/run/nri/nri.sock", or "off"`)
+		c.fail("", key, fmt.Sprintf("%q is not a socket", *v), `the path of one, such as "/run/nri/nri.sock", or "off"`)
 	}
 	return *v
 }
@@ -324,11 +324,11 @@ func (c *checker) rule(table string, f *fileRule) Rule {
 	case f.Weight == nil && f.Default == nil && f.Most == nil:
 		c.fail(table, "weight", "is missing", c.weights("weight")+"; or default, most")
 	case f.Weight != nil && f.Default != nil:
-		c.fail(table, "default", "stands beside weight, which decides whatever is asked for", "one of them")
+		c.fail(table, "default", "cannot be combined with weight, which decides whatever is asked for", "one of them")
 	case f.Weight != nil && f.Most != nil:
-		c.fail(table, "most", "stands beside weight, which decides whatever is asked for", "one of them")
+		c.fail(table, "most", "cannot be combined with weight, which decides whatever is asked for", "one of them")
 	case f.Most != nil && f.Device != nil:
-		c.fail(table, "most", "stands beside device", "most for all disks")
+		c.fail(table, "most", "cannot be combined with device", "most for all disks")
 	case r.Most > 0 && r.Default > r.Most:
 		c.fail(table, "default", fmt.Sprintf("%d is larger than most, %d", r.Default, r.Most), "no more than most")
 	}
@@ -342,7 +342,7 @@ func (c *checker) rule(table string, f *fileRule) Rule {
 func (c *checker) device(table, text string) string {
 	name := strings.TrimPrefix(text, "/dev/")
 	if !block.CheckSelector(name) {
-		c.fail(table, "device", fmt.Sprintf("%q is no disk", text), `a name as in /sys/block, such as "nvme0n1"; or `+block.Selected)
+		c.fail(table, "device", fmt.Sprintf("%q is not a disk", text), `a name as in /sys/block, such as "nvme0n1"; or `+block.Selected)
 	}
 	return name
 }
@@ -357,9 +357,9 @@ func (c *checker) selector(table string, f *fileRule) Rule {
 	ofContainer := r.Name + r.Label + r.Annotation + r.Class
 	switch {
 	case ofContainer+r.Pod+r.Unit == "":
-		c.fail(table, "", "says nothing of who it is for", who)
+		c.fail(table, "", "names no container, pod or unit", who)
 	case r.Unit != "" && ofContainer+r.Pod != "":
-		c.fail(table, "unit", "stands beside what containers have", "unit alone, or one or more of "+strings.TrimSuffix(who, ", unit"))
+		c.fail(table, "unit", "cannot be combined with keys of containers", "unit alone, or one or more of "+strings.TrimSuffix(who, ", unit"))
 	}
 	return r
 }
@@ -398,7 +398,7 @@ func (c *checker) weight(table, key string, v any) (n weight.Value, class string
 		if of, there := c.classes[v]; there {
 			return weight.Value(of.Weight), v
 		}
-		c.fail(table, key, fmt.Sprintf("%q is no weight", v), c.weights(key))
+		c.fail(table, key, fmt.Sprintf("%q is not a weight", v), c.weights(key))
 	default:
 		c.fail(table, key, "has the wrong type", c.weights(key))
 	}
@@ -422,7 +422,7 @@ func (c *checker) pattern(table, key string, v *string) string {
 	}
 	_, err := path.Match(*v, "")
 	if *v == "" || err != nil {
-		c.fail(table, key, fmt.Sprintf("%q is no pattern", *v), "a name, in which * stands for any text, ? for a character, [a-z] for one of these")
+		c.fail(table, key, fmt.Sprintf("%q is not a pattern", *v), "a name, in which * stands for any text, ? for a character, [a-z] for one of these")
 	}
 	return *v
 }
@@ -434,7 +434,7 @@ func (c *checker) pair(table, key string, v *string) string {
 	}
 	name, pattern, _ := strings.Cut(*v, "=")
 	if _, err := path.Match(pattern, ""); name == "" || err != nil {
-		c.fail(table, key, fmt.Sprintf("%q is no key and pattern", *v), "KEY=PATTERN, or KEY for any value")
+		c.fail(table, key, fmt.Sprintf("%q is not a key and a pattern", *v), "KEY=PATTERN, or KEY for any value")
 	}
 	return *v
 }

@@ -295,7 +295,7 @@ func annotated(c container.Container, key string) (int, string, error) {
 		if len(text) > 20 {
 			text = text[:20] + "..."
 		}
-		return 0, key, fmt.Errorf("%q is no weight; allowed: %s", text, numbers)
+		return 0, key, fmt.Errorf("%q is not a weight; allowed: %s", text, numbers)
 	}
 	return n, key, nil
 }

@@ -196,7 +196,7 @@ func TestRuleForDisks(t *testing.T) {
 func TestRefused(t *testing.T) {
 	m := New(rule.Config{}, nil, pod(map[string]string{"isolio.dev/weight": "lots", "isolio.dev/weight.db": "2000"}))
 	want := map[string]string{
-		podGroup: `shop/cart: annotation isolio.dev/weight: "lots" is no weight; allowed: an integer 1..10000`,
+		podGroup: `shop/cart: annotation isolio.dev/weight: "lots" is not a weight; allowed: an integer 1..10000`,
 		dbGroup:  `shop/cart/db: annotation isolio.dev/weight.db: 2000; 1000 is the most without a rule`,
 	}
 	if got := m.Refused(); !maps.Equal(got, want) {

@@ -121,7 +121,7 @@ func (x *explainer) asked() {
 		return
 	}
 	if a.File == "" {
-		x.add(Reason{Code: NotAsked, Text: "no container runtime was asked for a weight, nor systemd"})
+		x.add(Reason{Code: NotAsked, Text: "neither a container runtime nor systemd was asked for a weight"})
 		return
 	}
 	text := a.How
@@ -173,7 +173,7 @@ func (x *explainer) decided() {
 		case want.Limit != 0:
 			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s of %s", want.Weight, want.Why, rule.File)})
 		default:
-			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: what was asked; no rule of %s is for it", want.Weight, rule.File)})
+			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: what was asked; no rule of %s matches", want.Weight, rule.File)})
 		}
 		x.state(ground, on)
 	}
@@ -255,7 +255,7 @@ func (x *explainer) acts() {
 // got tells what came of it.
 func (x *explainer) got() {
 	if len(x.g.Shares) == 0 {
-		x.add(Reason{Code: Idle, Text: "it used no disk during the interval: only active cgroups have a share"})
+		x.add(Reason{Code: Idle, Text: "it used no disk in the interval, and only active cgroups have a share"})
 	}
 	for _, s := range x.g.Shares {
 		text := fmt.Sprintf("%.2f %%", 100*s.Entitled)
@@ -298,7 +298,7 @@ func (x *explainer) limits() {
 	}
 	for _, d := range x.d.Disks {
 		if us := stat[d.MajMin]["throttled_usec"]; us > 0 {
-			x.add(Reason{Code: LimitBudget, On: d.Name, Text: fmt.Sprintf("its requests waited %.1f s in all, out of budget: it asks for more than its share", float64(us)/1e6)})
+			x.add(Reason{Code: LimitBudget, On: d.Name, Text: fmt.Sprintf("its requests were throttled for %.1f s in all: it asks for more than its share", float64(us)/1e6)})
 		}
 	}
 }

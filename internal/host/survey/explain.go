@@ -74,7 +74,7 @@ func why(at *capacity.Point, change float64) string {
 	case longest > 0:
 		return fmt.Sprintf("the disk pauses, for up to %.0f ms, as one that collects garbage; a longer --time may help", longest)
 	}
-	return "for no reason that shows here: each run was steady, and no other load was on the disk"
+	return "no cause found: each run was steady, and no other load was on the disk"
 }
 
 // pauses is how many times the mean a request takes that met a pause of the disk.

@@ -156,7 +156,7 @@ func choose(names []string, allowWrites bool) ([]kind, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return nil, failure.Usagef("--loads: %q is none; allowed: %s", name, strings.Join(Names(), ", "))
+			return nil, failure.Usagef("--loads: %q is not a load; allowed: %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	if len(kinds) == 0 {

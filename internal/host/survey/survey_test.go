@@ -182,7 +182,7 @@ func TestMeasureTells(t *testing.T) {
 				}
 				return steady
 			}},
-			nil, "for no reason that shows here",
+			nil, "no cause found",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestDecideRefuses(t *testing.T) {
 		want    string
 	}{
 		{"a write that was not allowed", Options{Loads: []string{"randwrite-4k"}}, nil, failure.Usage, "--loads: randwrite-4k overwrites the disk; it needs --allow-writes"},
-		{"a load that is none", Options{Loads: []string{"randread-4k", "x"}}, nil, failure.Usage, `--loads: "x" is none; allowed: randread-4k, `},
+		{"a load that is none", Options{Loads: []string{"randread-4k", "x"}}, nil, failure.Usage, `--loads: "x" is not a load; allowed: randread-4k, `},
 		{"no load", Options{Loads: []string{}}, nil, failure.Usage, "--loads: is empty"},
 		{"depth 0", Options{Depths: []int{1, 0}}, nil, failure.Usage, "--depths: 0 1; allowed: 1 to 4096"},
 		{"too short", Options{Time: time.Millisecond}, nil, failure.Usage, "--time: 1ms is out of range; allowed: 200ms to 10m0s"},

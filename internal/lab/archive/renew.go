@@ -55,7 +55,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 		left += r.Lab.Estimate(w.x)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(r.Out, "results: all are of these sources and versions")
+		fmt.Fprintln(r.Out, "results: all are up to date")
 		return nil
 	}
 	// The estimate is corrected by how long it has taken so far.
@@ -109,7 +109,7 @@ func (r *Renewal) one(ctx context.Context, w work) error {
 // work is what is stale and asked for.
 func (r *Renewal) work(ctx context.Context) ([]work, error) {
 	if _, err := path.Match(r.Only, ""); err != nil {
-		return nil, failure.Usagef("only: %q is no shell pattern; allowed: such as 'kf-*'", r.Only)
+		return nil, failure.Usagef("only: %q is not a shell pattern; allowed: such as 'kf-*'", r.Only)
 	}
 	all, err := r.Tree.Experiments()
 	if err != nil {

@@ -171,11 +171,11 @@ func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
 	case b.Table == "cases":
 		return f.cases(p, b, filled)
 	case b.Table != "":
-		return "", p.wrong("table", fmt.Sprintf("%q is no kind of table", b.Table), "contenders, cases")
+		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), "contenders, cases")
 	case b.Plot == "shares":
 		return f.shares(p, b, filled)
 	default:
-		return "", p.wrong("plot", fmt.Sprintf("%q is no kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+		return "", p.wrong("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
 	}
 }
 

@@ -17,7 +17,7 @@ func (f *Filler) shares(p place, b *block, filled *Filled) (string, error) {
 		return "", err
 	}
 	if b.File == "" || path.Ext(b.File) != ".svg" || path.IsAbs(b.File) {
-		return "", p.wrong("file", "is no SVG file beside the document", "such as plots/shares.svg")
+		return "", p.wrong("file", "is not an SVG file beside the document", "such as plots/shares.svg")
 	}
 	if b.Alt == "" {
 		return "", p.wrong("alt", "is missing", "what the picture shows, for those who cannot see it")

@@ -166,16 +166,15 @@ func (sp *sharePicture) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// shades are what the stylesheet gives the roles on paper.
-var shades = regexp.MustCompile(`--([a-z0-9]+): (#[0-9a-f]{6});`)
+// colours are the stylesheet's rules for :root, on paper and in the dark.
+var colours = regexp.MustCompile(`(?s)^.*?\n(:root \{.*?\n\}\n@media .*?\n\}\n)`)
 
-// standalone makes a file of a drawing for the page: on paper, with colours of its own.
+// standalone makes a file of a drawing for the page: with colours of its own, light or dark
+// as its reader's page is.
 func standalone(svg string) []byte {
-	onPaper, _, _ := strings.Cut(pageCSS, "}")
-	for _, s := range shades.FindAllStringSubmatch(onPaper, -1) {
-		svg = strings.ReplaceAll(svg, "var(--"+s[1]+")", s[2])
-	}
+	css := colours.FindStringSubmatch(pageCSS)[1]
 	svg = strings.Replace(svg, `<svg class="plot"`, `<svg xmlns="http://www.w3.org/2000/svg"`, 1)
 	root, rest, _ := strings.Cut(svg, ">")
-	return []byte(root + `><rect width="100%" height="100%" fill="#ffffff"/>` + "\n" + rest + "\n")
+	return []byte(root + ">\n<style>\n" + css + "</style>\n" +
+		`<rect width="100%" height="100%" style="fill:var(--paper)"/>` + "\n" + rest + "\n")
 }
