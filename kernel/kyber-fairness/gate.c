@@ -2,9 +2,9 @@
 /*
  * The gate: which vtimes may go, the hardware contexts that wait for it, and the probes.
  *
- * The clock is found by a walk over the active cgroups: by a dispatch that finds all its
- * backlogs throttled, once the last walk is older than a step. The walk has kf_queue.lock,
- * interrupts on. What comes of it is one word, gate.limit, that all CPUs read.
+ * The clock is found by a walk over the active cgroups: by a dispatch or an insertion that
+ * finds a backlog throttled, once the last walk is older than a step. The walk has
+ * kf_queue.lock, interrupts on. What comes of it is one word, gate.limit, that all CPUs read.
  *
  * A hardware context whose backlogs are all throttled puts itself on kf_queue.throttled.
  * It does so only while a request is in flight. So a completion follows, and either that

@@ -56,7 +56,7 @@
  * number in flight falls until its requests complete as fast as its share says, by
  * Little's law. With weights 1000, 500, 250 and 100 and 32 requests each, that is
  * 32 / 0.54 = 59 requests in flight, with no search for the number. Where the CPU is
- * what is short, the same stop leaves it to the cgroups that are behind.
+ * short and requests are in flight, the same stop leaves it to the cgroups behind.
  *
  * What is not throttled
  *
@@ -90,9 +90,9 @@
  *
  * CPUs share a cgroup's vtime, an atomic that is charged for a slice of several
  * requests; the places of the requests in flight, an sbitmap; and one word with the vtime
- * up to which cgroups go. That word is set some times in a round trip by a dispatch
- * that finds itself throttled: a walk over the active cgroups under kf_queue.lock, with
- * interrupts on. With one active cgroup there is no vtime, no walk and no ceiling.
+ * up to which cgroups go. That word is set some times in a round trip by a dispatch or
+ * an insertion that finds itself throttled: a walk over the active cgroups under
+ * kf_queue.lock, with interrupts on. With one active cgroup there is no vtime, no walk and no ceiling.
  * gate.c says how throttled hardware contexts are run again.
  *
  * A request keeps its cgroup's blkg until it is freed: completion looks at the group
@@ -100,8 +100,8 @@
  *
  * Cost
  *
- * A request is dispatched from a tree of the backlogs of its hardware context: no loop
- * over cgroups. A walk over the active ones takes at most a sixteenth of the time.
+ * A request comes from a tree of its hardware context's backlogs: no loop over cgroups.
+ * Walks take at most a sixteenth of the time. A throttled request wakes no worker.
  *
  * Limits
  *
