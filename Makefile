@@ -72,7 +72,7 @@ libaps: build ## build libaps, its tests and its engines for fio, for the lab an
 	@for line in $(lines); do scripts/libaps $$line || exit 1; done
 
 programs: ## get what containers of experiments run in place of fio (PostgreSQL, SQLite, RocksDB, tar), for the lab and KERNEL (needs root)
-	@for line in $(lines); do scripts/programs $$line || exit 1; done
+	@for line in $(lines); do scripts/programs $$line && scripts/libaps $$line programs || exit 1; done
 
 demo: ## set up, build, and show four containers sharing a disk by weight
 	@$(MAKE) --no-print-directory setup KERNEL=6.1
