@@ -52,7 +52,6 @@ using rocks::IOStatus;
 using rocks::Slice;
 
 namespace {
-
 using Guard = std::lock_guard<std::mutex>;
 
 std::atomic<uint64_t> nr_plain; /* reads by pread() */
@@ -112,7 +111,6 @@ struct Io {
 	IOStatus Result(Slice *result) const
 	{
 		const std::string what = error ? "read of " + std::to_string(bytes) + " bytes at " + std::to_string(offset) : "";
-
 		*result = Slice(to, error ? 0 : have);
 		return error ? IOStatus::IOError(what, strerror(error)) : IOStatus::OK();
 	}
@@ -371,6 +369,7 @@ public:
 		return IOStatus::OK();
 	}
 
+#if ROCKSDB_MAJOR >= 8 /* up to 7.8 prefetching fails an assertion when it is not done at once */
 	IOStatus ReadAsync(FSReadRequest &req, const IOOptions &, ReadDone cb, void *cb_arg, void **io_handle,
 			   rocks::IOHandleDeleter *del_fn, IODebugContext *) override
 	{
@@ -384,6 +383,7 @@ public:
 		*del_fn = [](void *h) { delete static_cast<Handle *>(h); };
 		return IOStatus::OK();
 	}
+#endif
 
 	bool use_direct_io() const override { return true; }
 	size_t GetRequiredBufferAlignment() const override { return file.align; }

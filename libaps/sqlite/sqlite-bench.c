@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * How long a read of one row takes: sqlite-bench [-e EXTENSION] [-t THREADS] [-r ROWS] URI SECONDS
+ * How long a read of one row takes:
+ *
+ *	sqlite-bench [-e EXTENSION] [-t THREADS] [-r ROWS] [-n ROUNDS] URI SECONDS
  *
  * Makes the table, if there is none, of ROWS rows of 400 bytes, about 9 to a page of 4 KiB.
  * THREADS connections then each read rows by random keys, with a page cache of 64 KiB: the
  * root of the index is in it, leaves come from the disk. Prints rows a second, and percentiles
- * of the times in microseconds. SECONDS 0 makes the table only.
+ * of the times in microseconds, after each of ROUNDS rounds. SECONDS 0 makes the table only.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -138,7 +140,30 @@ static void report(struct reader *readers, int nr_threads, double seconds)
 	printf("rows/s: %.1f\nmean: %.1f us\np50: %.1f us\np99: %.1f us\np99.9: %.1f us\np99.99: %.1f us\n", (double)nr / seconds,
 	       nr ? sum / (double)nr : 0, percentile(all, nr, 0.5), percentile(all, nr, 0.99), percentile(all, nr, 0.999),
 	       percentile(all, nr, 0.9999));
+	fflush(stdout);
 	free(all);
+}
+
+static void read_for(long seconds, int nr_threads)
+{
+	static struct reader readers[MAX_THREADS];
+	uint64_t began_ns = now_ns();
+	int i;
+
+	end_ns = began_ns + (uint64_t)seconds * 1000000000u;
+	for (i = 0; i < nr_threads; i++) {
+		readers[i] = (struct reader){ .seed = readers[i].seed + (unsigned int)i * 7919 + 1 };
+		readers[i].buckets = calloc(US_BUCKETS, sizeof(*readers[i].buckets));
+		if (!readers[i].buckets || pthread_create(&readers[i].thread, NULL, read_rows, &readers[i])) {
+			fprintf(stderr, "sqlite-bench: thread %d: no memory\n", i);
+			exit(1);
+		}
+	}
+	for (i = 0; i < nr_threads; i++)
+		pthread_join(readers[i].thread, NULL);
+	report(readers, nr_threads, (double)(now_ns() - began_ns) / 1e9);
+	for (i = 0; i < nr_threads; i++)
+		free(readers[i].buckets);
 }
 
 static void load(const char *extension)
@@ -169,24 +194,24 @@ static long number(const char *text, long least, long most, const char *what)
 
 int main(int argc, char **argv)
 {
-	static struct reader readers[MAX_THREADS];
 	const char *extension = NULL;
-	int i, option, nr_threads = 1;
-	uint64_t began_ns;
-	long seconds;
+	long seconds, nr_rounds = 1;
+	int option, nr_threads = 1;
 
-	while ((option = getopt(argc, argv, "e:t:r:")) != -1) {
+	while ((option = getopt(argc, argv, "e:t:r:n:")) != -1) {
 		if (option == 'e')
 			extension = optarg;
 		else if (option == 't')
 			nr_threads = (int)number(optarg, 1, MAX_THREADS, "-t");
 		else if (option == 'r')
 			nr_rows = number(optarg, 1, 100000000, "-r");
+		else if (option == 'n')
+			nr_rounds = number(optarg, 1, 1000000, "-n");
 		else
 			return 2;
 	}
 	if (argc - optind != 2) {
-		fprintf(stderr, "usage: sqlite-bench [-e EXTENSION] [-t THREADS] [-r ROWS] URI SECONDS\n");
+		fprintf(stderr, "usage: sqlite-bench [-e EXTENSION] [-t THREADS] [-r ROWS] [-n ROUNDS] URI SECONDS\n");
 		return 2;
 	}
 	uri = argv[optind];
@@ -196,18 +221,7 @@ int main(int argc, char **argv)
 	make_table();
 	if (!seconds)
 		return 0;
-	began_ns = now_ns();
-	end_ns = began_ns + (uint64_t)seconds * 1000000000u;
-	for (i = 0; i < nr_threads; i++) {
-		readers[i].seed = (unsigned int)i * 7919 + 1;
-		readers[i].buckets = calloc(US_BUCKETS, sizeof(*readers[i].buckets));
-		if (!readers[i].buckets || pthread_create(&readers[i].thread, NULL, read_rows, &readers[i])) {
-			fprintf(stderr, "sqlite-bench: thread %d: no memory\n", i);
-			return 1;
-		}
-	}
-	for (i = 0; i < nr_threads; i++)
-		pthread_join(readers[i].thread, NULL);
-	report(readers, nr_threads, (double)(now_ns() - began_ns) / 1e9);
+	while (nr_rounds--)
+		read_for(seconds, nr_threads);
 	return 0;
 }

@@ -35,12 +35,43 @@
 #include <aps.h>
 #include "tap.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <liburing.h>
+#include <sanitizer/tsan_interface.h>
+
+/* liburing maps and unmaps rings by system calls of its own, of which TSan hears nothing: a
+ * thread's new ring may lie where another's was. */
+static char ring_memory;
+
+extern "C" {
+int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, struct io_uring_params *p);
+int __real_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, struct io_uring_params *p);
+void __wrap_io_uring_queue_exit(struct io_uring *ring);
+void __real_io_uring_queue_exit(struct io_uring *ring);
+
+int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, struct io_uring_params *p)
+{
+	int err = __real_io_uring_queue_init_params(entries, ring, p);
+
+	__tsan_acquire(&ring_memory);
+	return err;
+}
+
+void __wrap_io_uring_queue_exit(struct io_uring *ring)
+{
+	__tsan_release(&ring_memory);
+	__real_io_uring_queue_exit(ring);
+}
+}
+#endif
+
 using namespace ROCKSDB_NAMESPACE;
 
 extern "C" void aps_rocksdb_stats(struct aps_stats *stats, size_t bytes) __attribute__((weak));
 static void (*get_stats)(struct aps_stats *stats, size_t bytes);
 
 static std::string dir;
+static const char *test_plugin;
 
 /* A status, or a condition, without which a test says nothing. */
 static void must(const Status &s, const char *what)
@@ -356,6 +387,9 @@ static void one_multiread_takes_any_number(void)
 	}
 }
 
+/* RocksDB 7.8 has a fault with reads that are not done at once, so the plugin does them at once. */
+constexpr bool kIsAsync = ROCKSDB_MAJOR >= 8;
+
 struct Answer {
 	int nr = 0;
 	Status status;
@@ -402,7 +436,7 @@ static void reads_that_are_not_waited_for(void)
 		else
 			send();
 		for (const Answer &a : answers)
-			EXPECT_EQ(a.nr, 0);
+			EXPECT_EQ(a.nr, kIsAsync ? 0 : 1);
 		/* Others go by. */
 		EXPECT_OK(file->Read(4096, 4096, IOOptions(), &got, other.at, nullptr));
 		EXPECT(got.ToString() == part(content, 4096, 4096));
@@ -414,9 +448,12 @@ static void reads_that_are_not_waited_for(void)
 		EXPECT_OK(fs_of("aps://")->AbortIO(handles));
 		for (size_t i = 0; i < kNr; i++) {
 			EXPECT_EQ(answers[i].nr, 1);
-			EXPECT(i % 2 ? answers[i].status.IsAborted() : answers[i].status.ok());
-			EXPECT(i % 2 || answers[i].bytes == part(content, i * 4096, 4096));
-			del[i](handles[i]);
+			bool is_aborted = i % 2 && kIsAsync;
+			EXPECT(is_aborted ? answers[i].status.IsAborted() : answers[i].status.ok());
+			EXPECT(is_aborted || answers[i].bytes == part(content, i * 4096, 4096));
+			EXPECT_EQ(handles[i] != nullptr, kIsAsync);
+			if (handles[i])
+				del[i](handles[i]);
 		}
 	}
 	/* A file that is not direct answers at once, and Poll() is told of no handle. */
@@ -532,6 +569,17 @@ static void eight_threads_read_while_others_write(void)
 	destroy("t");
 }
 
+/* A new program in the place of this child, as RocksDB's threads are in no child. */
+[[noreturn]] static void become(const char *what, int argument)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", argument);
+	setenv("ROCKSDB_TEST_IS", what, 1);
+	execl("/proc/self/exe", "rocksdb-test", test_plugin, dir.c_str(), number, nullptr);
+	_exit(127);
+}
+
 /* Wait for a child, which says by its exit status whether all was well. */
 static void expect_child(pid_t pid)
 {
@@ -551,18 +599,10 @@ static void a_killed_process_keeps_what_it_synced(void)
 		fflush(stdout);
 		if (pipe(ends))
 			abort();
-		/* A new program, as RocksDB's threads are in no child. */
 		pid_t pid = fork();
 		if (!pid) {
 			close(ends[0]);
-			char fd[16];
-			snprintf(fd, sizeof(fd), "%d", ends[1]);
-			setenv("ROCKSDB_TEST_WRITER", fd, 1);
-			extern char **environ;
-			extern char *test_plugin;
-			char *argv[] = { const_cast<char *>("rocksdb-test"), test_plugin, const_cast<char *>(dir.c_str()), nullptr };
-			execve("/proc/self/exe", argv, environ);
-			_exit(127);
+			become("writer", ends[1]);
 		}
 		close(ends[1]);
 		if (read(ends[0], &n, sizeof(n)) == sizeof(n))
@@ -641,36 +681,37 @@ static bool forbid_rings(void)
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-static void without_io_uring_reads_are_preadv2(void)
+/* Of the test below. Return: the exit status. */
+static int read_without_rings(void)
 {
 	const std::string content = make_file("f");
 
+	if (!forbid_rings()) {
+		printf("# skipped: no seccomp\n");
+		return 0;
+	}
+	auto file = open_file("aps://hybrid", "f", true);
+	std::vector<FSReadRequest> reqs(200);
+	Buffer to(200 * 4096);
+
+	for (size_t i = 0; i < 200; i++) {
+		reqs[i].offset = i * 4096;
+		reqs[i].len = 4096;
+		reqs[i].scratch = to.at + i * 4096;
+	}
+	bool ok = file->MultiRead(reqs.data(), 200, IOOptions(), nullptr).ok();
+	for (size_t i = 0; i < 200; i++)
+		ok = ok && reqs[i].status.ok() && reqs[i].result.ToString() == part(content, i * 4096, 4096);
+	struct aps_stats s = stats();
+	return !(ok && s.backend == APS_BACKEND_SYNC && s.ring_error == -EPERM && s.nr_reads == 200);
+}
+
+static void without_io_uring_reads_are_preadv2(void)
+{
 	fflush(stdout);
 	pid_t pid = fork();
-	if (!pid) {
-		if (!forbid_rings()) {
-			printf("# skipped: no seccomp\n");
-			fflush(stdout);
-			_exit(0);
-		}
-		/* The first of its mode in this process: rings of others are the parent's. */
-		auto file = open_file("aps://hybrid", "f", true);
-		struct aps_stats before = stats();
-		std::vector<FSReadRequest> reqs(200);
-		Buffer to(200 * 4096);
-		bool ok = true;
-
-		for (size_t i = 0; i < 200; i++) {
-			reqs[i].offset = i * 4096;
-			reqs[i].len = 4096;
-			reqs[i].scratch = to.at + i * 4096;
-		}
-		std::thread([&] { ok = file->MultiRead(reqs.data(), 200, IOOptions(), nullptr).ok(); }).join();
-		for (size_t i = 0; i < 200; i++)
-			ok = ok && reqs[i].status.ok() && reqs[i].result.ToString() == part(content, i * 4096, 4096);
-		struct aps_stats s = stats();
-		_exit(!(ok && s.backend == APS_BACKEND_SYNC && s.ring_error == -EPERM && s.nr_reads >= before.nr_reads + 200));
-	}
+	if (!pid)
+		become("ringless", 0);
 	expect_child(pid);
 }
 
@@ -682,8 +723,6 @@ static void a_mode_that_is_none_is_refused(void)
 
 	EXPECT(!s.ok() && s.ToString().find("aps://hybrid") != std::string::npos);
 }
-
-char *test_plugin;
 
 int main(int argc, char **argv)
 {
@@ -699,11 +738,11 @@ int main(int argc, char **argv)
 		TEST(without_io_uring_reads_are_preadv2),
 		TEST(a_mode_that_is_none_is_refused),
 	};
-	const char *writer = getenv("ROCKSDB_TEST_WRITER");
+	const char *is = getenv("ROCKSDB_TEST_IS");
 	char made[300];
 	int status;
 
-	if (argc != 3) {
+	if (argc != (is ? 4 : 3)) {
 		fprintf(stderr, "usage: rocksdb-test PLUGIN DIR\n");
 		return 2;
 	}
@@ -718,9 +757,11 @@ int main(int argc, char **argv)
 		printf("# %s: %s\n", argv[1], strcmp(argv[1], "-") ? dlerror() : "is not linked in");
 		return 1;
 	}
-	if (writer) {
+	if (is) {
 		dir = argv[2];
-		write_for_ever(atoi(writer));
+		if (!strcmp(is, "ringless"))
+			return read_without_rings();
+		write_for_ever(atoi(argv[3]));
 	}
 	snprintf(made, sizeof(made), "%s/rocksdb.XXXXXX", argv[2]);
 	if (!mkdtemp(made)) {
