@@ -209,8 +209,8 @@ man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into
 	@rm -rf build/man
 	go run -ldflags="-X isolio/internal/cli.Version=$(VERSION)" ./packaging/man build/man
 
-deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-dev; in build/deb/
-	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev liburing-dev lintian
+deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-dev, libaps-rocksdb, libsqlite3-mod-aps; in build/deb/
+	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev librocksdb-dev libsqlite3-dev liburing-dev lintian
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got
