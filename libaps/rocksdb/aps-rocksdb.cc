@@ -53,9 +53,8 @@ using rocks::Slice;
 
 namespace {
 using Guard = std::lock_guard<std::mutex>;
-
 std::atomic<uint64_t> nr_plain; /* reads by pread() */
-
+const pid_t owner = getpid(); /* in a child, threads that are not there may have any lock */
 class Ring;
 
 /* A descriptor with O_DIRECT, and the rings that may have a number for it. */
@@ -160,11 +159,12 @@ public:
 	/* Nothing is in flight: a handle would have kept it. */
 	~Ring()
 	{
-		Guard hold(AllRings().lock);
-
-		Add(&AllRings().closed, Stats());
-		AllRings().closed.nr_files = 0;
-		AllRings().live.erase(this);
+		if (getpid() == owner) {
+			Guard hold(AllRings().lock);
+			Add(&AllRings().closed, Stats());
+			AllRings().closed.nr_files = 0;
+			AllRings().live.erase(this);
+		}
 		aps_close(ctx);
 	}
 
@@ -268,9 +268,10 @@ File::~File()
 {
 	std::vector<std::weak_ptr<Ring>> last;
 
-	lock.lock();
-	last.swap(users);
-	lock.unlock();
+	if (getpid() == owner) {
+		Guard hold(lock);
+		last.swap(users);
+	}
 	for (auto &user : last)
 		if (auto ring = user.lock())
 			ring->Forget(this);
@@ -408,7 +409,6 @@ class ApsFileSystem : public rocks::FileSystemWrapper {
 
 public:
 	explicit ApsFileSystem(enum aps_mode m) : FileSystemWrapper(rocks::FileSystem::Default()), mode(m) {}
-
 	const char *Name() const override { return "aps"; }
 
 	IOStatus NewRandomAccessFile(const std::string &name, const rocks::FileOptions &options,
@@ -490,10 +490,11 @@ __attribute__((destructor)) static void PrintStats()
 {
 	struct aps_stats s;
 
+	if (!getenv("APS_ROCKSDB_STATS") || getpid() != owner)
+		return;
 	aps_rocksdb_stats(&s, sizeof(s));
-	if (getenv("APS_ROCKSDB_STATS"))
-		std::cerr << "aps-rocksdb: backend " << (s.backend == APS_BACKEND_RING ? "io_uring" : "preadv2") << ", "
-			  << s.nr_reads << " reads, " << s.nr_errors << " errors, " << nr_plain << " by pread; waits: "
-			  << s.nr_waits[APS_WAIT_INTERRUPT] << " interrupt, " << s.nr_waits[APS_WAIT_POLL] << " poll, "
-			  << s.nr_waits[APS_WAIT_HYBRID] << " hybrid, " << s.nr_waits[APS_WAIT_DEEP] << " deep\n";
+	std::cerr << "aps-rocksdb: backend " << (s.backend == APS_BACKEND_RING ? "io_uring" : "preadv2") << ", "
+		  << s.nr_reads << " reads, " << s.nr_errors << " errors, " << nr_plain << " by pread; waits: "
+		  << s.nr_waits[APS_WAIT_INTERRUPT] << " interrupt, " << s.nr_waits[APS_WAIT_POLL] << " poll, "
+		  << s.nr_waits[APS_WAIT_HYBRID] << " hybrid, " << s.nr_waits[APS_WAIT_DEEP] << " deep\n";
 }

@@ -667,6 +667,45 @@ static void a_child_after_fork_reads_what_is_open(void)
 	EXPECT(got.ToString() == part(content, 4096, 4096));
 }
 
+/* Whatever lock another thread has at that moment. */
+static void a_child_closes_what_other_threads_read(void)
+{
+	const std::string content = make_file("f");
+	std::atomic<bool> stop{ false };
+	std::atomic<int> nr_wrong{ 0 };
+	std::vector<std::thread> threads;
+	auto file = open_file("aps://", "f", true);
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&] {
+			Buffer to(4096);
+			Slice got;
+
+			while (!stop)
+				nr_wrong += !file->Read(4096, 4096, IOOptions(), &got, to.at, nullptr).ok() ||
+					    got.ToString() != part(content, 4096, 4096);
+		});
+	fflush(stdout);
+	for (int i = 0; i < 40; i++) {
+		usleep(1000);
+		pid_t pid = fork();
+		if (!pid) {
+			Buffer to(4096);
+			Slice got;
+			bool ok = file->Read(0, 4096, IOOptions(), &got, to.at, nullptr).ok() &&
+				  got.ToString() == part(content, 0, 4096);
+			alarm(60);
+			file.reset();
+			_exit(!ok);
+		}
+		expect_child(pid);
+	}
+	stop = true;
+	for (auto &t : threads)
+		t.join();
+	EXPECT_EQ(nr_wrong, 0);
+}
+
 /* As in a container of Docker. Return: whether that can be had. */
 static bool forbid_rings(void)
 {
@@ -735,6 +774,7 @@ int main(int argc, char **argv)
 		TEST(eight_threads_read_while_others_write),
 		TEST(a_killed_process_keeps_what_it_synced),
 		TEST(a_child_after_fork_reads_what_is_open),
+		TEST(a_child_closes_what_other_threads_read),
 		TEST(without_io_uring_reads_are_preadv2),
 		TEST(a_mode_that_is_none_is_refused),
 	};
