@@ -42,5 +42,5 @@ loop=$(each none 0)
 for ppm in 0 60000 1000000; do
 	report "a decision with $ppm ppm of the CPUs in use" $(($(each decide $ppm) - loop)) 260
 done
-report 'aps_read() besides liburing' $(($(each interrupt "$file") - $(each raw "$file"))) 750
+report 'aps_read() besides liburing' $(($(each interrupt "$file") - $(each raw "$file"))) 800
 [ "$failed" = 0 ]
