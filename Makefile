@@ -72,7 +72,7 @@ libaps: build ## build libaps, its tests and its engines for fio, for the lab an
 	@for line in $(lines); do scripts/libaps $$line || exit 1; done
 
 programs: ## get what containers of experiments run in place of fio (PostgreSQL, SQLite, RocksDB, tar), for the lab and KERNEL (needs root)
-	@for line in $(lines); do scripts/programs $$line || exit 1; done
+	@for line in $(lines); do scripts/programs $$line && scripts/libaps $$line programs || exit 1; done
 
 demo: ## set up, build, and show four containers sharing a disk by weight
 	@$(MAKE) --no-print-directory setup KERNEL=6.1
@@ -213,8 +213,8 @@ man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into
 site: man ## write the documents as a site, with search and manual pages, into build/site/; takes mandoc and python3-venv
 	@scripts/site
 
-deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-dev; in build/deb/
-	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev liburing-dev lintian
+deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-dev, libaps-rocksdb, libsqlite3-mod-aps; in build/deb/
+	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev librocksdb-dev libsqlite3-dev liburing-dev lintian
 	@scripts/deb
 
 clean: ## remove what was built, but not the kernels that setup got

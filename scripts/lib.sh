@@ -41,9 +41,11 @@ apt_get() {
 root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs,xfsprogs; }
 
 # suite_of LINE: the Debian release whose kernel is of that line. "debug" and
-# "kcsan" are built here, from Debian's source; "qemu" is that of setup-qemu.
+# "kcsan" are built here, from Debian's source; "qemu" is that of setup-qemu. A line's
+# programs, and the compiler that some are built with, are of the same release.
 suite_of() {
-	case ${1%-programs} in
+	set -- "$1" "${1%-programs}"
+	case ${2%-build} in
 	6.1 | 6.1-generic) echo bookworm ;;
 	6.12 | 6.12-generic | 6.12-rt | 6.12-arm64 | 7.3 | debug | kcsan | qemu) echo trixie ;;
 	7.2 | 7.2-generic) echo sid ;;

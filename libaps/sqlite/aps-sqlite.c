@@ -3,7 +3,7 @@
  * SQLite over libaps: an extension with a VFS that reads and writes databases as libaps
  * waits, with O_DIRECT.
  *
- *	.load /usr/local/lib/aps-sqlite
+ *	.load /usr/lib/libaps/aps-sqlite
  *	.open file:data.db?vfs=aps
  *
  * A page of a database is read through libaps, and written likewise. All else is the work
