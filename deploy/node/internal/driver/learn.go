@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -40,6 +41,9 @@ const DefaultWeight = "isolio.dev/default-weight"
 // ExtendedResource is what pods request where the cluster has no claims: shares of each
 // disk of the node.
 const ExtendedResource core.ResourceName = "isolio.dev/disk-share"
+
+// Component is the source of events.
+const Component = "isolio-node"
 
 // Reasons of events. They are stable: others may search for them.
 const (
@@ -296,40 +300,50 @@ func requested(pod *core.Pod) int {
 	return int(min(sum, weight.Max))
 }
 
-// askDefault reads the weight that the pod's PriorityClass gives, or else its namespace.
-func (d *Driver) askDefault(ctx context.Context, pod *core.Pod, f *found) error {
-	if name := pod.Spec.PriorityClassName; name != "" {
-		class, err := d.Client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		if err == nil && d.takeDefault(ctx, pod, f, "PriorityClass "+name, class.Annotations) {
-			return nil
-		}
-	}
-	space, err := d.Client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	d.takeDefault(ctx, pod, f, "namespace "+pod.Namespace, space.Annotations)
-	return nil
+// askDefault reads the weight of a pod that says nothing.
+func (d *Driver) askDefault(ctx context.Context, pod *core.Pod, f *found) (err error) {
+	f.Default, f.Why, err = DefaultOf(ctx, d.Client, pod, func(text string) { d.tell(ctx, podOf(pod), BadDefault, text) })
+	return err
 }
 
-func (d *Driver) takeDefault(ctx context.Context, pod *core.Pod, f *found, from string, annotations map[string]string) bool {
+// DefaultOf is the weight that a pod's PriorityClass gives it, or else its namespace, and
+// why; 0 for none. refuse is told of annotations that are no weight.
+func DefaultOf(ctx context.Context, client kubernetes.Interface, pod *core.Pod, refuse func(text string)) (n int, why string, err error) {
+	if name := pod.Spec.PriorityClassName; name != "" {
+		class, err := client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return 0, "", err
+		}
+		if err == nil {
+			if n := defaultIn(class.Annotations, "PriorityClass "+name, refuse); n != 0 {
+				return n, fmt.Sprintf("PriorityClass %s: %d", name, n), nil
+			}
+		}
+	}
+	space, err := client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return 0, "", nil
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	if n = defaultIn(space.Annotations, "namespace "+pod.Namespace, refuse); n == 0 {
+		return 0, "", nil
+	}
+	return n, fmt.Sprintf("namespace %s: %d", pod.Namespace, n), nil
+}
+
+func defaultIn(annotations map[string]string, from string, refuse func(text string)) int {
 	text, ok := annotations[DefaultWeight]
 	if !ok {
-		return false
+		return 0
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < weight.Min || n > weight.Max {
-		d.tell(ctx, podOf(pod), BadDefault, fmt.Sprintf("%s: annotation %s: %.20q is no weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
-		return false
+		refuse(fmt.Sprintf("%s: annotation %s: %.20q is no weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
+		return 0
 	}
-	f.Default, f.Why = n, fmt.Sprintf("%s: %d", from, n)
-	return true
+	return n
 }
 
 // checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.
@@ -451,7 +465,7 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 		ObjectMeta:     meta.ObjectMeta{Name: about.name[:min(len(about.name), 200)] + "." + sum, Namespace: about.namespace},
 		InvolvedObject: core.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: about.namespace, Name: about.name, UID: types.UID(about.uid)},
 		Reason:         reason, Message: message, Type: core.EventTypeWarning,
-		Source: core.EventSource{Component: "isolio-node", Host: d.Node}, ReportingController: "isolio.dev/node", ReportingInstance: d.Node,
+		Source: core.EventSource{Component: Component, Host: d.Node}, ReportingController: "isolio.dev/node", ReportingInstance: d.Node,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, meta.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
