@@ -119,7 +119,7 @@ func TestExplain(t *testing.T) {
 		more []runtime.Object
 		want []string
 	}{
-		{"a claim", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 300, 300, "web"), event(driver.Component, "elsewhere"), event("kubelet", "other")}, []string{
+		{"a claim", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 300, 300, "web"), event(driver.Component, "elsewhere"), event("kubelet", "of-kubelet")}, []string{
 			"shop/web on no node yet", "claim   c1: 300 of 1000 shares of nvme0n1 on n1", "weight  50: namespace shop: 50",
 			"weight  300: on nvme0n1, claim c1: 300 of 1000 shares of nvme0n1", "event   VolumeOnOtherDisk: elsewhere"}},
 		{"a claim of two pods", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 300, 300, "web", "web-2")}, []string{
@@ -141,7 +141,7 @@ func TestExplain(t *testing.T) {
 						t.Errorf("%d: no %q in:\n%s%s", code, want, out, errs)
 					}
 				}
-				if strings.Contains(out, "other") {
+				if strings.Contains(out, "of-kubelet") {
 					t.Errorf("another component's event: %s", out)
 				}
 			}
