@@ -134,9 +134,7 @@ func (m *Machine) own(group string, read Reader) (map[string]Want, weight.Asked,
 	} else if asked.File != "" {
 		wants[EveryDisk] = m.limited(group, Want{Weight: weight.Value(asked.Weight), By: asked.By, Why: asked.How}, weight.Max)
 	}
-	for disk, want := range m.ofClaims(group) {
-		wants[disk] = want
-	}
+	maps.Copy(wants, m.ofClaims(group))
 	_, said := wants[EveryDisk]
 	if want, ok := m.ofClass(group); ok && !said {
 		wants[EveryDisk], said = want, true

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-// Command cluster is a Kubernetes in one program, for tests: called by the name of
-// etcd, kube-apiserver, kube-scheduler, kube-controller-manager or kubelet it is that,
+// Command cluster is a control plane of Kubernetes in one program, for tests: called by
+// the name of etcd, kube-apiserver, kube-scheduler or kube-controller-manager it is that,
 // by any other name kubectl. All of it is built from the Go modules that go.mod names.
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 
@@ -20,7 +19,6 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controller "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
@@ -29,8 +27,6 @@ func main() {
 	case "etcd":
 		etcdmain.Main(os.Args)
 		return
-	case "kubelet":
-		c = kubelet.NewKubeletCommand(context.Background())
 	case "kube-apiserver":
 		c = apiserver.NewAPIServerCommand()
 	case "kube-controller-manager":
