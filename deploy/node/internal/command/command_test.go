@@ -339,10 +339,36 @@ func TestTheFileIsLost(t *testing.T) {
 	n.start()
 	n.until("the file", func() bool { b, err := claim.Read(n.root); return err == nil && len(b.Pods) == 1 })
 	n.given(webUID, 300)
-	// The pod goes: its claim is kubelet's to take back, the rest is forgotten.
+	// The pod's sandbox is made anew.
 	n.report()
-	n.until("the default is forgotten", func() bool { b := n.book(); p := b.Find(webUID); return p != nil && p.Default == 0 })
+	n.until("it is forgotten", func() bool { b := n.book(); return b.Find(webUID) == nil })
+	n.report(container.ReportedPod{ID: "s2", UID: webUID, Namespace: "shop", Name: "web"})
 	n.given(webUID, 300)
+}
+
+// A pod that is prepared is unknown to the runtime still. What is left of one that went
+// while no program was there is its claim, which kubelet takes back.
+func TestBeforeTheRuntimeKnows(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	b := claim.Book{}
+	b.Set(claim.Pod{UID: "old", Namespace: "shop", Name: "old", Default: 50, Why: "namespace shop: 50"})
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.report()
+	n.start()
+	k := n.kubelet()
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	time.Sleep(5 * time.Second) // two looks
+	n.given(webUID, 300)
+	if now := n.book(); now.Find("old") != nil {
+		t.Errorf("%+v", now)
+	}
+	unprepare(t, k, c)
+	n.given(webUID, 0)
 }
 
 func TestClaimsThatCannotBe(t *testing.T) {

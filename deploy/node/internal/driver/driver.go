@@ -64,6 +64,8 @@ type Driver struct {
 	seen map[string]bool
 	// learned are the pods of which the API server told, by UID.
 	learned map[string]learned
+	// again has all of them asked for again, at the next look.
+	again bool
 	// noMounts is why the table of mounts could not be read, which is logged once.
 	noMounts string
 	// told are the events that were written, so that each is once.
@@ -146,11 +148,11 @@ func (d *Driver) disks() []disk.Disk {
 	return slices.Clone(d.published)
 }
 
-// forget has all pods asked for again.
+// forget has all pods asked for again; that they were there is known still.
 func (d *Driver) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.learned = nil
+	d.again = true
 }
 
 // PrepareResourceClaims gives the pods of claims their shares. A claim that was prepared

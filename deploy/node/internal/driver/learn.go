@@ -107,8 +107,11 @@ func (d *Driver) Look(ctx context.Context, to Publisher) error {
 	if err != nil {
 		return err
 	}
-	pods := d.learn(ctx, report, disks)
+	pods, gone := d.learn(ctx, report, disks)
 	err = d.change(ctx, func(b *claim.Book) error {
+		for _, uid := range gone {
+			b.Set(claim.Pod{UID: uid})
+		}
 		for _, p := range pods {
 			p.update(b)
 		}
@@ -138,8 +141,8 @@ func (d *Driver) report() (*container.Report, error) {
 	return &r, nil
 }
 
-// tidy gives shares the numbers that their disks have now, and forgets what was known of
-// pods that are gone. Shares of claims are kubelet's to take back.
+// tidy gives shares the numbers that their disks have now. Of pods that the runtime does not
+// know it keeps claims alone: kubelet has those prepared before the runtime hears of the pod.
 func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 	for _, p := range slices.Clone(b.Pods) {
 		shares := slices.Clone(p.Shares)
@@ -163,8 +166,6 @@ type found struct {
 	claim.Pod
 	// claimed are the shares of each claim, by its UID.
 	claimed map[string][]claim.Share
-	// extended is true if Shares has what an extended resource gives.
-	extended bool
 }
 
 func (f *found) update(b *claim.Book) {
@@ -200,17 +201,23 @@ const (
 
 // learn asks the API server about pods that are new. There is no watch: a pod is asked
 // for once, as its node's runtime tells when it comes.
-func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk) []*found {
+//
+// gone are the pods that were there at the last look. What they had is dropped, also if
+// kubelet took it back before. A pod that comes again, as with a new sandbox, is asked for again.
+func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk) (all []*found, gone []string) {
 	if report == nil {
-		return nil
+		return nil, nil
 	}
 	d.mu.Lock()
-	known := d.learned
+	known, again := d.learned, d.again
+	d.again = false
 	d.mu.Unlock()
 	now, next := time.Now(), map[string]learned{}
-	var all []*found
 	for _, p := range report.Pods {
 		state := known[p.UID]
+		if again {
+			state = learned{}
+		}
 		if p.UID == "" || state.done || now.Before(state.again) {
 			next[p.UID] = state
 			continue
@@ -228,10 +235,15 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			all = append(all, one)
 		}
 	}
+	for uid := range known {
+		if _, there := next[uid]; !there {
+			gone = append(gone, uid)
+		}
+	}
 	d.mu.Lock()
 	d.learned = next
 	d.mu.Unlock()
-	return all
+	return all, gone
 }
 
 // ask asks the API server about one pod; nil if that is gone.
@@ -253,7 +265,6 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 		return nil, err
 	}
 	if n := requested(pod); d.Extended && n > 0 {
-		f.extended = true
 		f.Shares = append(f.Shares, claim.Share{Claimed: n})
 	}
 	if err := d.askDefault(ctx, pod, f); err != nil {
