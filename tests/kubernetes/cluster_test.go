@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a control plane on the loopback, without any node.
+// cluster is a control plane on the loopback, without any node.
 type cluster struct {
 	t      *testing.T
 	bin    string
@@ -112,7 +112,7 @@ func newCluster(t *testing.T) *cluster {
 	tokens := c.file("tokens.csv", "admin-token,admin,1,system:masters\n")
 	c.start("kube-apiserver", "--etcd-servers="+at, fmt.Sprintf("--secure-port=%d", api), "--bind-address=127.0.0.1", "--cert-dir="+filepath.Join(c.dir, "certs"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+signing, "--service-account-signing-key-file="+signing,
-		"--service-cluster-ip-range=10.96.0.0/16", "--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		"--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16", "--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false")
 	kubeconfig := c.file("kubeconfig", fmt.Sprintf(`apiVersion: v1
 kind: Config
