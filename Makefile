@@ -149,6 +149,24 @@ test-nri: build ## test the daemon against Debian 13's containerd in a chroot: p
 	scripts/containerd
 	cd tests/nri && go vet . ./pause && go test -count=1 -v .
 
+node: ## build isolio-node and kubectl-isolio, for Kubernetes, into build/node/; a module of its own, the first build takes minutes
+	cd deploy/node && go build -ldflags="-s -w -X isolio/internal/cli.Version=$(VERSION)" -o ../../build/node/ ./cmd/...
+
+image: node ## make build/isolio-image.tar, an OCI archive of the programs and of the modules that are in build/modules; the same bytes each time
+	scripts/image $(VERSION)
+
+manifest: ## write deploy/kubernetes/isolio.yaml, as the chart makes it
+	cd tests/kubernetes && go test -count=1 -run 'TestManifest|TestFilesOfPackaging' -update .
+
+test-kubernetes-short: ## test isolio-node with a kubelet's calls, kubectl isolio, the image, the chart and its policies; no cluster; a minute, the first time 15
+	cd deploy/node && go vet ./... && go test -count=1 ./...
+	cd deploy/image && go vet ./... && go test -count=1 ./...
+	cd tests/kubernetes && go vet . && go test -count=1 .
+
+test-kubernetes: node ## test manifests, roles and policies with a real API server, and a fleet of 500 nodes with a real scheduler; builds Kubernetes first (a quarter of an hour)
+	scripts/kubernetes
+	cd tests/kubernetes && KUBERNETES=$(CURDIR)/build/kubernetes go test -count=1 -v -timeout 30m -run TestCluster .
+
 test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 13): packages, DKMS, doctor, podman, shares; half an hour
 	@$(MAKE) --no-print-directory setup deb guest-tests
 	scripts/user-root $(KERNEL)
@@ -220,4 +238,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean
+.PHONY: node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean

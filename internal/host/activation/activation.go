@@ -40,7 +40,8 @@ type Request struct {
 	Scheduler string
 	// Table is what the disk is to have by the rules, nil for nothing.
 	Table *rule.Disk
-	// Module is a module's file to load, "" for the one that is installed.
+	// Module is a module's file to load, or a directory with RELEASE/NAME.ko; "" for the one
+	// that is installed.
 	Module string
 	// Persist has the scheduler come back with every boot.
 	Persist bool
@@ -311,12 +312,9 @@ func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error
 		return "", nil
 	}
 	name := moduleOf(r.Scheduler)
-	file := r.Module
-	if file == "" {
-		var err error
-		if file, err = kmod.Installed(r.Root, sys.Release(), name); err != nil {
-			return "", err
-		}
+	file, err := moduleFile(sys, r, name)
+	if err != nil {
+		return "", err
 	}
 	switch {
 	case file == "" && name == "bfq":
@@ -335,10 +333,43 @@ func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error
 	}
 	step := plan.Step{Command: []string{modprobe(r), name}, UndoCommand: []string{modprobe(r), "-r", name}}
 	if r.Module != "" {
-		step = plan.Step{Command: []string{r.Self, "kmod", "load", r.Module}, UndoCommand: []string{r.Self, "kmod", "unload", name}}
+		step = plan.Step{Command: []string{r.Self, "kmod", "load", file}, UndoCommand: []string{r.Self, "kmod", "unload", name}}
 	}
 	p.Steps = append(p.Steps, step)
 	return name, nil
+}
+
+// moduleFile is the file of the module to load, "" for none: the installed one, or
+// Request.Module. Where that is a directory, it has one for each kernel, as a container
+// image does; a module that is installed for a kernel that it has none for will do.
+func moduleFile(sys block.System, r Request, name string) (string, error) {
+	info, err := os.Stat(r.Module)
+	if r.Module != "" && (err != nil || !info.IsDir()) {
+		return r.Module, nil // the comparison tells if it is not there
+	}
+	if r.Module != "" {
+		file := filepath.Join(r.Module, sys.Release(), name+".ko")
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
+		}
+	}
+	file, err := kmod.Installed(r.Root, sys.Release(), name)
+	if err != nil || file != "" || r.Module == "" {
+		return file, err
+	}
+	entries, err := os.ReadDir(r.Module)
+	if err != nil {
+		return "", err
+	}
+	releases := "no kernel"
+	for i, e := range entries {
+		if i == 0 {
+			releases = e.Name()
+		} else {
+			releases += ", " + e.Name()
+		}
+	}
+	return "", failure.Unsupportedf("--module %s: has no %s.ko for kernel %s, only for %s; needed: an image for that kernel, or isolio-dkms on this node", r.Module, name, sys.Release(), releases)
 }
 
 // moduleOf is the name of a scheduler's module.

@@ -396,3 +396,36 @@ func TestModuleIsNotLoaded(t *testing.T) {
 		}
 	}
 }
+
+// A directory has modules for several kernels. What it has not, the machine may have.
+func TestModuleOfADirectory(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		more map[string]string
+		want string
+		code int
+	}{
+		{"the kernel's", map[string]string{"mods/6.1.0-1/kyber-fairness-iosched.ko": "this is no ELF, and has more than sixteen bytes\n"}, "mods/6.1.0-1/kyber-fairness-iosched.ko: not a kernel module", failure.Usage},
+		{"another one's", map[string]string{"mods/6.1.0-2/x": "", "mods/6.12.0-3/x": ""}, "has no kyber-fairness-iosched.ko for kernel 6.1.0-1, only for 6.1.0-2, 6.12.0-3; needed: an image", failure.Unsupported},
+		{"none", map[string]string{"mods/x": ""}, "only for x", failure.Unsupported},
+		{"the machine's", map[string]string{"mods/x": "", "lib/modules/6.1.0-1/modules.dep": "updates/dkms/kyber-fairness-iosched.ko:\n", "lib/modules/6.1.0-1/updates/dkms/kyber-fairness-iosched.ko": "this is no ELF, and has more than sixteen bytes\n"},
+			"updates/dkms/kyber-fairness-iosched.ko: not a kernel module", failure.Usage},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			builder, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kernelBTF, err := builder.Marshal(nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.more["sys/kernel/btf/vmlinux"], tt.more["proc/sys/kernel/osrelease"] = string(kernelBTF), "6.1.0-1\n"
+			root := machine(t, "[none]", "none", tt.more)
+			_, err = Enable(Request{Root: root, Device: "sda", Scheduler: Default, Module: filepath.Join(root, "mods")})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != tt.code {
+				t.Errorf("%v, code %d; want %s, %d", err, failure.Code(err), tt.want, tt.code)
+			}
+		})
+	}
+}

@@ -80,7 +80,7 @@ service isolio-disk@ calls it when a disk appears.`,
 	flags.BoolVar(&f.configured, "configured", false, "every disk that has a [[disk]] table, or DEV if it has one")
 	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", ")+"; left out, that of the disk's table, or "+activation.Default)
 	flags.BoolVar(&f.request.Persist, "persist", false, "set the scheduler again at each boot, by a udev rule")
-	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one")
+	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one, or RELEASE/NAME.ko of a directory")
 	f.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(activation.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd

@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+
+	"isolio/internal/host/claim"
 )
 
 // Container is a container that runs: it has a cgroup.
@@ -30,6 +32,8 @@ type Container struct {
 	// a pod chooses them: they say what a user wants, and never identify a container.
 	Labels      map[string]string
 	Annotations map[string]string
+	// Given is what the cluster gave its pod, nil for nothing.
+	Given *claim.Pod
 	// Cgroup is where its weight competes with its siblings', as a path below
 	// the tree's root.
 	Cgroup string

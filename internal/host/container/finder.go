@@ -79,6 +79,7 @@ func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
 		}
 		records[c.ID] = c
 	}
+	given := d.given()
 	d.forget()
 	all := placed(records, groups)
 	for i := range all {
@@ -90,6 +91,7 @@ func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
 			c.Name = name
 		}
 		c.asCRIO, c.podAt, c.turn = identity{}, "", 0
+		c.Given = given.Find(c.PodUID)
 	}
 	slices.SortFunc(all, func(a, b Container) int { return strings.Compare(a.Cgroup, b.Cgroup) })
 	return all, nil

@@ -61,6 +61,7 @@ type Daemon struct {
 	groups  []string          // of the last look
 	finder  *container.Finder
 	disks   ruling.DiskNumbers // with the scheduler
+	given   os.FileInfo        // the file of what a cluster gave, at the last look; nil for none
 	// containers are those that run.
 	containers []container.Container
 	server     *metricsServer // nil for none
@@ -241,6 +242,7 @@ func (d *Daemon) limited(groups []string) []string {
 
 // list finds out which cgroups there are, and whose.
 func (d *Daemon) list(at *scope) error {
+	d.given = d.givenNow()
 	groups, err := d.walk()
 	if err != nil {
 		return err
@@ -277,6 +279,9 @@ func (d *Daemon) list(at *scope) error {
 	}
 	d.settle(blindRule, blind)
 	at.addChanged(d.containers, containers)
+	if len(at.groups) > 0 && (ruling.Claims(d.containers) || ruling.Claims(containers)) {
+		at.addPods(containers) // what claims leave is for all others together
+	}
 	d.containers = containers
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/host/block"
+	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
 	"isolio/internal/host/lock"
 	"isolio/internal/host/ruling"
@@ -159,10 +160,14 @@ func (d *Daemon) loop(ctx context.Context, reload <-chan os.Signal) error {
 			continue
 		case <-soon.C:
 		case <-disks.C:
-			if !d.otherDisks() {
+			switch {
+			case d.otherDisks():
+				happened.all = true
+			case d.otherClaims():
+				happened.moved = true
+			default:
 				continue
 			}
-			happened.all = true
 		case <-every.C:
 			d.startWatching()
 			d.serve(ctx)
@@ -207,6 +212,25 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 func (d *Daemon) otherDisks() bool {
 	disks, err := ruling.Disks(block.System{Root: d.Root}, d.config.Rules)
 	return err == nil && !maps.EqualFunc(disks, d.disks, slices.Equal)
+}
+
+// givenNow is the file of what a cluster gave pods, nil if it is not there.
+func (d *Daemon) givenNow() os.FileInfo {
+	info, err := os.Stat(filepath.Join("/", d.Root, claim.File))
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// otherClaims reports whether a cluster gave pods something else than before. It does so
+// before a pod runs, of which the runtime tells; this is for what comes later.
+func (d *Daemon) otherClaims() bool {
+	now := d.givenNow()
+	if now == nil || d.given == nil {
+		return now != nil || d.given != nil
+	}
+	return !os.SameFile(now, d.given) || !now.ModTime().Equal(d.given.ModTime())
 }
 
 // pass looks at what is in the scope, and writes what is to be written.

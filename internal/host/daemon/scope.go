@@ -52,3 +52,12 @@ func (s *scope) addContainer(c *container.Container) {
 		s.add(pod)
 	}
 }
+
+// addPods adds the cgroups of all pods.
+func (s *scope) addPods(all []container.Container) {
+	for i := range all {
+		if pod := all[i].PodGroup(); pod != "" {
+			s.add(pod)
+		}
+	}
+}

@@ -7,8 +7,10 @@ package ruling
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
+	"sync"
 
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
@@ -41,7 +43,7 @@ type Want struct {
 // Decided reports whether a rule or a pod decided, and not what a runtime or systemd
 // was asked for.
 func (w Want) Decided() bool {
-	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.Limit != 0
+	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.By == ByClaim || w.By == ByCluster || w.Limit != 0
 }
 
 // Source is what decided, for a reader.
@@ -70,6 +72,10 @@ type Machine struct {
 	disks DiskNumbers
 	// containers are by the cgroup that competes for them; pods by theirs.
 	containers, pods map[string]container.Container
+
+	once sync.Once
+	// rests are what is left of disks of which pods have claimed shares.
+	rests map[string]rest
 }
 
 // New is a machine with these rules and classes, disks that have the scheduler, and
@@ -106,6 +112,15 @@ type Reader func(group, file string) (v weight.Values, there bool, err error)
 // Wants are the weights that a cgroup is to have, by disk, and what was asked for
 // in the files that runtimes and systemd write. None: no weight is asked for.
 func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Asked, error) {
+	wants, asked, err := m.own(group, read)
+	if err == nil {
+		m.leave(wants, group, read)
+	}
+	return wants, asked, err
+}
+
+// own is Wants without regard to what other pods were given.
+func (m *Machine) own(group string, read Reader) (map[string]Want, weight.Asked, error) {
 	asked, err := m.Asked(group, read)
 	if err != nil {
 		return nil, asked, err
@@ -114,12 +129,12 @@ func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Aske
 	if m.IsInner(group) {
 		return wants, asked, nil
 	}
-	// A claim on a share of the disk, once pods have them, comes before both.
 	if want, ok := m.ofPod(group); ok {
 		wants[EveryDisk] = want
 	} else if asked.File != "" {
 		wants[EveryDisk] = m.limited(group, Want{Weight: weight.Value(asked.Weight), By: asked.By, Why: asked.How}, weight.Max)
 	}
+	maps.Copy(wants, m.ofClaims(group))
 	_, said := wants[EveryDisk]
 	if want, ok := m.ofClass(group); ok && !said {
 		wants[EveryDisk], said = want, true
@@ -154,10 +169,17 @@ func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Aske
 			if r.From != "" {
 				want.Why += ", class " + r.From
 			}
+			if r.Device == "" && kind.by == weight.ByRule {
+				// The administrator's word for all disks is above a claim on one.
+				maps.DeleteFunc(wants, func(_ string, of Want) bool { return of.By == ByClaim })
+			}
 			for _, disk := range disks {
 				wants[disk] = want
 			}
 		}
+	}
+	if want, ok := m.ofCluster(group); ok && wants[EveryDisk].Weight == 0 {
+		wants[EveryDisk] = want
 	}
 	return wants, asked, nil
 }

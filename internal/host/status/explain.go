@@ -34,6 +34,8 @@ const (
 	DecidedDefault Code = "decided-default" // a rule's default decides, as no weight was asked for
 	DecidedByClass Code = "decided-class"   // a class decides, which a label or the pod's annotation names
 	DecidedByPod   Code = "decided-pod"     // an annotation of the pod decides
+	DecidedByClaim Code = "decided-claim"   // a share of the disk that the pod claimed decides
+	DecidedCluster Code = "decided-cluster" // the default of the pod's PriorityClass or namespace decides
 	DecidedByAsked Code = "decided-asked"   // what was asked decides
 	BadAnnotation  Code = "bad-annotation"  // an annotation of the pod is no weight, or is more than it may have
 	Undecided      Code = "undecided"       // neither
@@ -166,6 +168,10 @@ func (x *explainer) decided() {
 			x.add(Reason{Code: DecidedDefault, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: the default in %s%s", want.Weight, want.RuleName(), x.matches(want))})
 		case want.By == weight.ByPod:
 			x.add(Reason{Code: DecidedByPod, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
+		case want.By == ruling.ByClaim:
+			x.add(Reason{Code: DecidedByClaim, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
+		case want.By == ruling.ByCluster:
+			x.add(Reason{Code: DecidedCluster, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByClass:
 			x.add(Reason{Code: DecidedByClass, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByRule:
@@ -310,7 +316,7 @@ func (x *explainer) shown(majMin string) bool {
 
 // steps are what codes are about, for a reader.
 var steps = map[Code]string{
-	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByAsked: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
+	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByClaim: "decided", DecidedCluster: "decided", DecidedByAsked: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
 	Acts: "acts on", ActsNot: "does not act on", NoSiblings: "acts on", InertWeight: "does not act on", Entitled: "entitled", Idle: "entitled",
 	LimitParent: "limited", LimitMax: "limited", LimitBudget: "limited",
 }

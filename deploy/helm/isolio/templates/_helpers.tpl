@@ -1,0 +1,28 @@
+{{- define "isolio.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "isolio.labels" -}}
+app.kubernetes.io/name: isolio
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "isolio.selector" -}}
+app.kubernetes.io/name: isolio
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- /* What a container may that changes weights: nothing but write files as root. */ -}}
+{{- define "isolio.unprivileged" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsUser: 0
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}

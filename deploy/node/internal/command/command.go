@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+
+// Package command is the program isolio-node: it reads arguments, and has the driver run
+// beside kubelet.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"sigs.k8s.io/yaml"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/deploy/node/internal/driver"
+	"isolio/internal/cli"
+	"isolio/internal/failure"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/rule"
+	"isolio/internal/printable"
+)
+
+// Run executes one command line and returns its exit code, as cli.Run does.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Run(ctx, New(nil), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
+}
+
+type flags struct {
+	root, node, kubeconfig, kubelet, mounts, rules, listen, pod string
+	extended, dryRun                                            bool
+	client                                                      kubernetes.Interface
+}
+
+// New is the command. A client is a test's, nil for that of the cluster.
+func New(client kubernetes.Interface) *cobra.Command {
+	f := flags{client: client}
+	cmd := cli.Root(&cobra.Command{
+		Use:   "isolio-node",
+		Short: "Offer a node's disks to Kubernetes, and give pods the shares that they claim",
+		Long: `Offer each disk of a node that has the scheduler kyber-fairness as a device with 1000 shares,
+by Kubernetes' dynamic resource allocation. What a pod's claim was given is kept in
+/` + claim.File + `, where the daemon isolio reads it: the share is the pod's weight on that
+disk, and pods without a claim share what is left. The authors of pods are told by Events of
+annotations that are no weight, and of claims on a disk that none of their volumes lies on.
+
+It is made to be run by a DaemonSet, beside the daemon, as root without any capability. It
+can be killed at any moment: what it knows is in that file and in the API server.
+
+--dry-run prints the devices that it would offer, and asks no cluster.
+
+Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
+		Example: `  isolio-node --node worker-1
+  isolio-node --node worker-1 --dry-run`,
+	})
+	cmd.Args = cli.Exactly(0)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
+	set := cmd.Flags()
+	cli.RootFlag(cmd, &f.root)
+	set.StringVar(&f.node, "node", os.Getenv("NODE_NAME"), "the `NAME` of this node in the cluster; left out, the variable NODE_NAME")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server, by `FILE`; left out, as any pod does")
+	set.StringVar(&f.kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `DIR`")
+	set.StringVar(&f.mounts, "mounts", "/proc/1/mountinfo", "the `FILE` with what is mounted on the node")
+	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
+	set.StringVar(&f.listen, "listen", "", "serve /healthz and Prometheus metrics on /metrics at `HOST:PORT`; left out, neither")
+	set.StringVar(&f.pod, "pod-uid", os.Getenv("POD_UID"), "the `UID` of this program's pod, so that two may run while one replaces the other; left out, the variable POD_UID")
+	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
+	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")
+	return cmd
+}
+
+func (f *flags) check() (err error) {
+	if f.root, err = cli.RootDir(f.root); err != nil {
+		return err
+	}
+	for flag, value := range map[string]string{"--kubelet-dir": f.kubelet, "--mounts": f.mounts} {
+		if !filepath.IsAbs(value) {
+			return failure.Usagef("%s: %q; allowed: a path from / on", flag, value)
+		}
+	}
+	if f.node == "" {
+		return failure.Usagef("--node: is missing; allowed: the node's name, as `kubectl get nodes` has it")
+	}
+	if f.listen != "" {
+		if _, _, err := net.SplitHostPort(f.listen); err != nil {
+			return failure.Usagef("--listen: %q; allowed: HOST:PORT, such as :9106", f.listen)
+		}
+	}
+	if f.rules != "" {
+		if f.rules, err = cli.Absolute(f.rules); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *flags) run(cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	ctx, fatal := context.WithCancelCause(cmd.Context())
+	defer fatal(nil)
+	d := &driver.Driver{
+		Root: f.root, Node: f.node, KubeletDir: f.kubelet, Mounts: f.mounts, Rules: f.rules, Extended: f.extended,
+		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Fatal: fatal,
+	}
+	if f.dryRun {
+		return preview(cmd.OutOrStdout(), d, f.extended)
+	}
+	var err error
+	if d.Client, err = f.connect(); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	d.Metrics = driver.NewMetrics(registry)
+	s := &server{registry: registry}
+	if f.listen != "" {
+		if err := s.serve(ctx, f.listen); err != nil {
+			return err
+		}
+	}
+	if f.extended {
+		s.runs(func() bool { return true })
+		err = d.Run(ctx, extended{d})
+	} else {
+		err = f.beside(ctx, d, s)
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// beside runs the driver as a plugin of kubelet.
+func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
+	if err := offers(d.Client); err != nil {
+		return err
+	}
+	data := filepath.Join("/", f.root, f.kubelet, "plugins", disk.Driver)
+	if err := os.MkdirAll(data, 0o750); err != nil {
+		return err
+	}
+	// What pods were given is there before kubelet can ask.
+	if err := d.Look(ctx, nil); err != nil {
+		return err
+	}
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join("/", f.root, f.kubelet, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RollingUpdate(types.UID(f.pod)))
+	if err != nil {
+		return fmt.Errorf("kubelet plugin: %w", err)
+	}
+	defer helper.Stop()
+	s.runs(func() bool {
+		status := helper.RegistrationStatus()
+		return status != nil && status.PluginRegistered
+	})
+	return d.Run(ctx, helper)
+}
+
+// connect reaches the cluster.
+func (f *flags) connect() (kubernetes.Interface, error) {
+	if f.client != nil {
+		return f.client, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, failure.Usagef("--kubeconfig: is missing, and this is no pod of a cluster; allowed: a file, such as /etc/kubernetes/kubelet.conf")
+	}
+	if err != nil {
+		return nil, failure.Usagef("--kubeconfig: %w", err)
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// offers reports whether the cluster knows claims.
+func offers(client kubernetes.Interface) error {
+	group := resourceapi.SchemeGroupVersion.String()
+	_, err := client.Discovery().ServerResourcesForGroupVersion(group)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	version := "of unknown version"
+	if v, err := client.Discovery().ServerVersion(); err == nil {
+		version = v.GitVersion
+	}
+	return failure.Unsupportedf("this cluster, Kubernetes %s, does not serve %s, which came with 1.34; use --extended-resource (in the chart: extendedResource=true)", version, group)
+}
+
+// extended publishes a number for the whole node.
+type extended struct{ d *driver.Driver }
+
+// PublishResources writes the number into the node's status, where the scheduler counts it.
+func (e extended) PublishResources(ctx context.Context, _ resourceslice.DriverResources) error {
+	disks, err := e.d.Disks()
+	if err != nil {
+		return err
+	}
+	patch := nodePatch(disks)
+	_, err = e.d.Client.CoreV1().Nodes().Patch(ctx, e.d.Node, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
+	return err
+}
+
+// nodePatch offers the shares of one disk: a request counts on each.
+func nodePatch(disks []disk.Disk) string {
+	n := 0
+	if len(disk.Resources(disks)) > 0 {
+		n = claim.Whole
+	}
+	return fmt.Sprintf(`{"status":{"capacity":{%q:"%d"},"allocatable":{%q:"%d"}}}`, driver.ExtendedResource, n, driver.ExtendedResource, n)
+}
+
+// preview prints what would be offered, and why other disks are not.
+func preview(w io.Writer, d *driver.Driver, extended bool) error {
+	disks, err := d.Disks()
+	if err != nil {
+		return err
+	}
+	for _, one := range disks {
+		if !one.Enabled() {
+			fmt.Fprintf(w, "# %s is not offered: its scheduler is %s; to do: isolio enable %s\n", one.Name, one.Scheduler, one.Name)
+		}
+	}
+	if extended {
+		fmt.Fprintf(w, "# patch of the status of node %s\n%s\n", d.Node, nodePatch(disks))
+		return nil
+	}
+	slice := resourceapi.ResourceSlice{
+		TypeMeta: meta.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceSlice"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: disk.Driver, NodeName: &d.Node, Pool: resourceapi.ResourcePool{Name: d.Node, ResourceSliceCount: 1}, Devices: disk.Resources(disks),
+		},
+	}
+	text, err := yaml.Marshal(slice)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// server serves health and metrics.
+type server struct {
+	registry *prometheus.Registry
+	// ready is set when the driver runs.
+	ready atomic.Pointer[func() bool]
+}
+
+func (s *server) runs(ready func() bool) { s.ready.Store(&ready) }
+
+// readHeader is how long a client may take to ask.
+const readHeader = 5 * time.Second
+
+func (s *server) serve(ctx context.Context, address string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready := s.ready.Load(); ready == nil || !(*ready)() {
+			http.Error(w, "kubelet has not registered the plugin yet", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: readHeader}
+	context.AfterFunc(ctx, func() { web.Close() })
+	go func() { _ = web.Serve(listener) }()
+	return nil
+}

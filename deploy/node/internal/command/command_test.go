@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: MIT
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	core "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	scheduling "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/internal/cli"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/container"
+)
+
+const (
+	webUID  = "11111111-2222-3333-4444-555555555555"
+	nvme    = "wwid-eui-1"
+	mounts  = "30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n41 30 8:0 / /var/lib/kubelet/pods/" + webUID + "/volumes/kubernetes.io~csi/pv-1/mount rw - ext4 /dev/sda rw\n"
+	timeout = 30 * time.Second
+)
+
+// node is a machine of files with a kubelet on it, and a cluster around.
+type node struct {
+	t       *testing.T
+	root    string
+	cluster *fake.Clientset
+	address string
+}
+
+func newNode(t *testing.T, objects ...runtime.Object) *node {
+	t.Helper()
+	root, err := os.MkdirTemp("/tmp", "n") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	n := &node{t: t, root: root}
+	n.put("sys/block/nvme0n1/dev", "259:0")
+	n.put("sys/block/nvme0n1/size", "2097152")
+	n.put("sys/block/nvme0n1/queue/scheduler", "none [kyber-fairness]")
+	n.put("sys/block/nvme0n1/wwid", "eui.1")
+	n.put("sys/block/nvme0n1/nvme0n1p1/dev", "259:1")
+	n.put("sys/block/nvme0n1/nvme0n1p1/partition", "1")
+	n.put("sys/block/sda/dev", "8:0")
+	n.put("sys/block/sda/size", "8")
+	n.put("sys/block/sda/queue/scheduler", "[none] kyber-fairness")
+	n.put("proc/1/mountinfo", mounts)
+	for _, dir := range []string{"plugins_registry", "plugins"} {
+		if err := os.MkdirAll(filepath.Join(root, "var/lib/kubelet", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects = append(objects,
+		&core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", UID: "node-uid"}},
+		&core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "shop", Annotations: map[string]string{"isolio.dev/default-weight": "50"}}},
+		&core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "bad", Annotations: map[string]string{"isolio.dev/default-weight": "much"}}},
+		&scheduling.PriorityClass{ObjectMeta: meta.ObjectMeta{Name: "gold", Annotations: map[string]string{"isolio.dev/default-weight": "500"}}},
+	)
+	n.cluster = fake.NewClientset(objects...)
+	n.serves("resource.k8s.io/v1")
+	return n
+}
+
+func (n *node) serves(groups ...string) {
+	var lists []*meta.APIResourceList
+	for _, g := range groups {
+		lists = append(lists, &meta.APIResourceList{GroupVersion: g})
+	}
+	n.cluster.Discovery().(*fakediscovery.FakeDiscovery).Resources = lists
+}
+
+func (n *node) put(file, text string) {
+	n.t.Helper()
+	name := filepath.Join(n.root, file)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// log is one that is read while it is written.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// start runs the program until the test, or stop, ends it.
+func (n *node) start(args ...string) (stop func()) {
+	n.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	var text log
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.address = listener.Addr().String()
+	listener.Close()
+	args = append([]string{"--root", n.root, "--node", "n1", "--listen", n.address}, args...)
+	go func() { ended <- cli.Run(ctx, New(n.cluster), args, nil, io.Discard, &text) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case code := <-ended:
+				if code != 0 || n.t.Failed() {
+					n.t.Errorf("the program ended with %d:\n%s", code, &text)
+				}
+			case <-time.After(timeout):
+				n.t.Errorf("the program does not end:\n%s", &text)
+			}
+		})
+	}
+	n.t.Cleanup(stop)
+	return stop
+}
+
+func (n *node) until(what string, is func() bool) {
+	n.t.Helper()
+	for end := time.Now().Add(timeout); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			n.t.Fatalf("%s: not within %s; pods were given %+v", what, timeout, n.book())
+		}
+	}
+}
+
+func (n *node) book() claim.Book {
+	n.t.Helper()
+	b, err := claim.Read(n.root)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return b
+}
+
+// given waits until a pod has just these shares of this disk.
+func (n *node) given(uid string, want int) {
+	n.t.Helper()
+	n.until(fmt.Sprintf("%d shares", want), func() bool {
+		b := n.book()
+		p := b.Find(uid)
+		switch {
+		case want == 0:
+			return p == nil || len(p.Shares) == 0
+		case p == nil || len(p.Shares) != 1:
+			return false
+		}
+		return p.Shares[0].Share == want && p.Shares[0].MajMin == "259:0" && p.Shares[0].Disk == "nvme0n1"
+	})
+}
+
+// kubelet is what a kubelet does: it finds the socket, asks what it is, and calls.
+func (n *node) kubelet() dra.DRAPluginClient {
+	n.t.Helper()
+	socket := filepath.Join(n.root, "var/lib/kubelet/plugins_registry", disk.Driver+"-reg.sock")
+	n.until("the socket for registration", func() bool { _, err := os.Stat(socket); return err == nil })
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	r := registration.NewRegistrationClient(n.dial(socket))
+	info, err := r.GetInfo(ctx, &registration.InfoRequest{})
+	if err != nil || info.Type != registration.DRAPlugin || info.Name != disk.Driver || !slices.Contains(info.SupportedVersions, dra.DRAPluginService) {
+		n.t.Fatalf("%+v, %v", info, err)
+	}
+	if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
+		n.t.Errorf("/healthz before registration: %d", code)
+	}
+	if _, err := r.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
+		n.t.Fatal(err)
+	}
+	if code := n.get("/healthz"); code != http.StatusOK {
+		n.t.Errorf("/healthz: %d", code)
+	}
+	return dra.NewDRAPluginClient(n.dial(info.Endpoint))
+}
+
+func (n *node) get(path string) int {
+	n.t.Helper()
+	r, err := http.Get("http://" + n.address + path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	return r.StatusCode
+}
+
+func (n *node) dial(socket string) *grpc.ClientConn {
+	n.t.Helper()
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// prepare has claims prepared, and returns the error of the one.
+func prepare(t *testing.T, k dra.DRAPluginClient, c *resourceapi.ResourceClaim) (*dra.NodePrepareResourceResponse, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	r, err := k.NodePrepareResources(ctx, &dra.NodePrepareResourcesRequest{Claims: []*dra.Claim{{Namespace: c.Namespace, Name: c.Name, Uid: string(c.UID)}}})
+	if err != nil {
+		return nil, err
+	}
+	return r.Claims[string(c.UID)], nil
+}
+
+func unprepare(t *testing.T, k dra.DRAPluginClient, c *resourceapi.ResourceClaim) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	r, err := k.NodeUnprepareResources(ctx, &dra.NodeUnprepareResourcesRequest{Claims: []*dra.Claim{{Namespace: c.Namespace, Name: c.Name, Uid: string(c.UID)}}})
+	if err != nil || r.Claims[string(c.UID)] == nil || r.Claims[string(c.UID)].Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+// claimOf is a claim that was given a number of shares, for pods.
+func claimOf(uid, device string, share int64, pods ...string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: "claim-" + uid, UID: types.UID(uid)}}
+	id := types.UID("share-" + uid)
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "disk", Driver: disk.Driver, Pool: "n1", Device: device, ShareID: &id, ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{"share": *resource.NewQuantity(share, resource.DecimalSI)}},
+		{Request: "gpu", Driver: "gpu.example.com", Pool: "n1", Device: "gpu0"},
+	}}}
+	for _, pod := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "pod-" + pod[:1], UID: types.UID(pod)})
+	}
+	return c
+}
+
+// podOf is a pod, which has the claim if that is one.
+func podOf(namespace, name, uid, claimName string) *core.Pod {
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}, Spec: core.PodSpec{NodeName: "n1"}}
+	if claimName != "" {
+		p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "disk", ResourceClaimName: &claimName}}
+	}
+	return p
+}
+
+// report is what the daemon was told of pods.
+func (n *node) report(pods ...container.ReportedPod) {
+	n.t.Helper()
+	if err := (container.Report{Engine: "containerd", Pods: pods}).Write(n.root); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func TestAClaim(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	stop := n.start()
+	k := n.kubelet()
+	for range 2 { // kubelet may ask again
+		r, err := prepare(t, k, c)
+		if err != nil || r.Error != "" || len(r.Devices) != 1 || r.Devices[0].DeviceName != nvme || r.Devices[0].PoolName != "n1" || r.Devices[0].GetShareId() != "share-c1" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		n.given(webUID, 300)
+	}
+	// Another process finds it as it was.
+	stop()
+	n.given(webUID, 300)
+	n.start()
+	k = n.kubelet()
+	n.given(webUID, 300)
+	unprepare(t, k, c)
+	n.given(webUID, 0)
+	unprepare(t, k, c) // that it has none is no error
+}
+
+// Pods that have a claim together have it once; the second one was never prepared.
+func TestASharedClaim(t *testing.T) {
+	other := "2" + webUID[1:]
+	c := claimOf("c1", nvme, 300, webUID, other)
+	n := newNode(t, c, podOf("shop", "pod-2", other, "claim-c1"))
+	n.start()
+	k := n.kubelet()
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 150)
+	n.given(other, 150)
+}
+
+// What was lost is read from the API server, a pod at a time.
+func TestTheFileIsLost(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	stop := n.start()
+	n.given(webUID, 300)
+	if p := n.book().Pods[0]; p.Default != 50 || p.Why != "namespace shop: 50" {
+		t.Errorf("%+v", p)
+	}
+	stop()
+	n.put(claim.File, "{half")
+	n.start()
+	n.until("the file", func() bool { b, err := claim.Read(n.root); return err == nil && len(b.Pods) == 1 })
+	n.given(webUID, 300)
+	// The pod's sandbox is made anew.
+	n.report()
+	n.until("it is forgotten", func() bool { b := n.book(); return b.Find(webUID) == nil })
+	n.report(container.ReportedPod{ID: "s2", UID: webUID, Namespace: "shop", Name: "web"})
+	n.given(webUID, 300)
+}
+
+// A pod that is prepared is unknown to the runtime still. What is left of one that went
+// while no program was there is its claim, which kubelet takes back.
+func TestBeforeTheRuntimeKnows(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	b := claim.Book{}
+	b.Set(claim.Pod{UID: "old", Namespace: "shop", Name: "old", Default: 50, Why: "namespace shop: 50"})
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.report()
+	n.start()
+	k := n.kubelet()
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	time.Sleep(5 * time.Second) // two looks
+	n.given(webUID, 300)
+	if now := n.book(); now.Find("old") != nil {
+		t.Errorf("%+v", now)
+	}
+	unprepare(t, k, c)
+	n.given(webUID, 0)
+}
+
+func TestClaimsThatCannotBe(t *testing.T) {
+	gone, off := claimOf("c1", "wwid-gone", 300, webUID), claimOf("c2", "sda", 300, webUID)
+	old := claimOf("c3", nvme, 300, webUID)
+	old.Status.Allocation.Devices.Results[0].ConsumedCapacity = nil
+	elsewhere := claimOf("c4", nvme, 300, webUID)
+	elsewhere.Status.Allocation.Devices.Results[0].Pool = "n2"
+	n := newNode(t, gone, off, old, elsewhere)
+	n.start()
+	k := n.kubelet()
+	for _, tt := range []struct {
+		c    *resourceapi.ResourceClaim
+		want string
+	}{
+		{gone, "claim shop/claim-c1: node n1 has no disk wwid-gone any more"},
+		{off, "claim shop/claim-c2: disk sda of node n1 is not shared by weight now: its scheduler is none; to do: kubectl isolio enable n1 sda"},
+		{old, "without a number of shares; needed: the feature DRAConsumableCapacity"},
+		{elsewhere, ""},
+	} {
+		r, err := prepare(t, k, tt.c)
+		if err != nil || !strings.Contains(r.Error, tt.want) || tt.want == "" && r.Error != "" {
+			t.Errorf("%s: %+v, %v; want %q", tt.c.Name, r, err, tt.want)
+		}
+	}
+	n.given(webUID, 0)
+}
+
+// Disks come and go in the cluster as they do on the node.
+func TestSlices(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.kubelet()
+	devices := func() string {
+		list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range list.Items {
+			if s.Spec.Driver != disk.Driver || *s.Spec.NodeName != "n1" || s.Spec.Pool.Name != "n1" {
+				t.Errorf("%+v", s.Spec)
+			}
+			for _, d := range s.Spec.Devices {
+				names = append(names, d.Name)
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	n.until("one disk", func() bool { return devices() == nvme })
+	n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
+	n.until("a second one", func() bool { return devices() == nvme+" sda" })
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	n.until("the first one goes", func() bool { return devices() == "sda" })
+}
+
+// Kubelet is told which disks are well, also of those that were published once.
+func TestHealth(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.kubelet()
+	n.until("the look", func() bool {
+		list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
+		return err == nil && len(list.Items) == 1
+	})
+	status := func() *health.DeviceHealth {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		stream, err := health.NewDRAResourceHealthClient(n.dial(filepath.Join(n.root, "var/lib/kubelet/plugins", disk.Driver, "dra.sock"))).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := stream.Recv()
+		if err != nil || len(r.Devices) != 1 || r.Devices[0].Device.DeviceName != nvme {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return r.Devices[0]
+	}
+	if s := status(); s.Health != health.HealthStatus_HEALTHY {
+		t.Errorf("%+v", s)
+	}
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	if s := status(); s.Health != health.HealthStatus_UNHEALTHY || s.Message != "nvme0n1 has the scheduler none: weights do not act on it" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// events are those of the cluster: "POD REASON TEXT".
+func (n *node) events() []string {
+	n.t.Helper()
+	list, err := n.cluster.CoreV1().Events("").List(context.Background(), meta.ListOptions{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var all []string
+	for _, e := range list.Items {
+		all = append(all, e.InvolvedObject.Name+" "+e.Reason+" "+e.Message)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Authors of pods are told what is wrong, once, also by a program that was started again.
+func TestEvents(t *testing.T) {
+	bad, rich, db := "2"+webUID[1:], "3"+webUID[1:], "4"+webUID[1:]
+	gold := podOf("bad", "db", db, "")
+	gold.Spec.PriorityClassName = "gold"
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), podOf("bad", "bad", bad, ""), podOf("shop", "rich", rich, ""), gold)
+	n.report(
+		container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"},
+		container.ReportedPod{ID: "s2", UID: bad, Namespace: "bad", Name: "bad", Annotations: map[string]string{"isolio.dev/weight": "high"}},
+		container.ReportedPod{ID: "s3", UID: rich, Namespace: "shop", Name: "rich", Annotations: map[string]string{"isolio.dev/weight": "400", "isolio.dev/weight.main": "0"},
+			Containers: []container.ReportedContainer{{ID: "c3", Name: "main"}}},
+		container.ReportedPod{ID: "s4", UID: db, Namespace: "bad", Name: "db"},
+	)
+	n.put("etc/isolio.toml", "[[rule]]\npod = \"shop/*\"\nmost = 300\n")
+	// The volume that web has lies on sda, its claim is on nvme0n1.
+	want := []string{
+		`bad BadDefaultDiskWeight namespace bad: annotation isolio.dev/default-weight: "much" is no weight; allowed: an integer 1..10000`,
+		`bad BadDiskWeight bad/bad: annotation isolio.dev/weight: "high" is no weight; allowed: an integer 1..10000`,
+		`rich BadDiskWeight shop/rich/main: annotation isolio.dev/weight.main: "0" is no weight; allowed: an integer 1..10000`,
+		`rich BadDiskWeight shop/rich: annotation isolio.dev/weight: 400; 300 is the most by rule 1`,
+		`web VolumeOnOtherDisk claim claim-c1 is for a share of nvme0n1, and no volume of the pod lies there: pv-1 on sda; select the disk in the claim, such as by device.attributes["disk.isolio.dev"].kubelet`,
+	}
+	for range 2 {
+		stop := n.start()
+		n.kubelet()
+		n.until("the events", func() bool { return slices.Equal(n.events(), want) })
+		n.given(webUID, 300)
+		if b := n.book(); b.Find(db) == nil || b.Find(db).Default != 500 || b.Find(db).Why != "PriorityClass gold: 500" {
+			t.Errorf("%+v", b)
+		}
+		stop()
+	}
+	if got := n.events(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A node asks for little: what is watched are its own slices.
+func TestRequests(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 300)
+	time.Sleep(5 * time.Second) // two more looks
+	count := map[string]int{}
+	for _, a := range n.cluster.Actions() {
+		count[a.GetVerb()+" "+a.GetResource().Resource]++
+	}
+	for what, most := range map[string]int{"watch resourceslices": 1, "get pods": 1, "get resourceclaims": 1, "get namespaces": 1, "get nodes": 1, "create resourceslices": 1} {
+		if count[what] > most {
+			t.Errorf("%s: %d times", what, count[what])
+		}
+	}
+	for what := range count {
+		if verb, _, _ := strings.Cut(what, " "); verb == "watch" && what != "watch resourceslices" {
+			t.Errorf("%s", what)
+		}
+	}
+	t.Log(count)
+}
+
+func TestBeforeClaims(t *testing.T) {
+	p := podOf("shop", "web", webUID, "")
+	p.Spec.Containers = []core.Container{{Name: "a"}, {Name: "b"}}
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("100")}
+	}
+	n := newNode(t, p)
+	n.serves()
+	var stderr bytes.Buffer
+	if code := cli.Run(context.Background(), New(n.cluster), []string{"--root", n.root, "--node", "n1"}, nil, io.Discard, &stderr); code != 3 || !strings.Contains(stderr.String(), "does not serve resource.k8s.io/v1, which came with 1.34; use --extended-resource") {
+		t.Errorf("%d: %s", code, &stderr)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start("--extended-resource")
+	n.until("the share", func() bool {
+		b := n.book()
+		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 200, Claimed: 200}
+	})
+	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
+	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != 1000 {
+		t.Errorf("%v, %v", q, err)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	n := newNode(t)
+	var stdout, stderr bytes.Buffer
+	if code := cli.Run(context.Background(), New(n.cluster), []string{"--root", n.root, "--node", "n1", "--dry-run"}, nil, &stdout, &stderr); code != 0 {
+		t.Fatalf("%d: %s", code, &stderr)
+	}
+	for _, want := range []string{"# sda is not offered: its scheduler is none; to do: isolio enable sda\n", "kind: ResourceSlice", "name: wwid-eui-1", "value: 1k", "nodeName: n1"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in:\n%s", want, &stdout)
+		}
+	}
+	if len(n.cluster.Actions()) != 0 {
+		t.Errorf("the cluster was asked: %+v", n.cluster.Actions())
+	}
+	stdout.Reset()
+	if code := cli.Run(context.Background(), New(n.cluster), []string{"--root", n.root, "--node", "n1", "--dry-run", "--extended-resource"}, nil, &stdout, &stderr); code != 0 {
+		t.Fatalf("%d: %s", code, &stderr)
+	}
+	line := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	var patch map[string]any
+	if err := json.Unmarshal([]byte(line[len(line)-1]), &patch); err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+	if _, err := os.Stat(filepath.Join(n.root, claim.File)); err == nil {
+		t.Error("it wrote what pods were given")
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--node: is missing; allowed: the node's name"},
+		{[]string{"--node", "n1", "x"}, "got 1 arguments, want 0"},
+		{[]string{"--node", "n1", "--root", "/none"}, `--root: "/none" is no directory`},
+		{[]string{"--node", "n1", "--kubelet-dir", "x"}, `--kubelet-dir: "x"; allowed: a path from / on`},
+		{[]string{"--node", "n1", "--listen", "9106"}, `--listen: "9106"; allowed: HOST:PORT`},
+		{[]string{"--node", "n1", "--bad"}, "unknown flag: --bad"},
+	} {
+		var stderr bytes.Buffer
+		if code := Run(context.Background(), tt.args, nil, io.Discard, &stderr); code != 2 || !strings.Contains(stderr.String(), tt.want) || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%q: %d: %s; want %q", tt.args, code, &stderr, tt.want)
+		}
+	}
+}

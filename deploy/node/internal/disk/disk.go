@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+
+// Package disk makes devices for Kubernetes of a node's disks: 1000 shares of each, which
+// the scheduler gives to pods.
+package disk
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"isolio/deploy/node/internal/volume"
+	"isolio/internal/host/block"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/identity"
+	"isolio/internal/host/meter"
+	"isolio/internal/host/weight"
+)
+
+// Driver is the name of the driver, in whose domain the attributes of devices are.
+const Driver = "disk.isolio.dev"
+
+// Share is the capacity of a device that claims ask for.
+const Share = "share"
+
+// Disk is a disk of the node.
+type Disk struct {
+	block.Info
+	// Device is its name in the cluster. It lasts over boots: the kernel may give the name
+	// nvme0n1 to another disk at the next one, while a claim is for this disk.
+	Device string
+	// Kubelet is true if the kubelet's directory lies on it, where emptyDir volumes are.
+	Kubelet bool
+}
+
+// Enabled reports whether weights act on it.
+func (d Disk) Enabled() bool { return d.Scheduler == meter.Scheduler }
+
+// List are the disks that can have a scheduler, sorted by their names. dir is the kubelet's
+// directory.
+func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
+	all, err := sys.All()
+	if err != nil {
+		return nil, err
+	}
+	var under []string
+	if m, ok := mounts.At(path.Clean(dir)); ok {
+		if under, err = volume.Disks(sys, m); err != nil {
+			return nil, err
+		}
+	}
+	var disks []Disk
+	for _, info := range all {
+		if !info.TakesScheduler || info.SizeBytes == 0 || info.Kind == block.Loop || info.Kind == block.Memory {
+			continue
+		}
+		d := Disk{Info: info, Kubelet: slices.Contains(under, info.Name)}
+		if d.Device, err = deviceName(sys, info.Name); err != nil {
+			return nil, err
+		}
+		disks = append(disks, d)
+	}
+	return disks, nil
+}
+
+// deviceName is a name by the disk's identity, or the kernel's for a disk without.
+func deviceName(sys block.System, name string) (string, error) {
+	d, err := sys.Find(name)
+	if err != nil {
+		return "", err
+	}
+	id, err := identity.Of(sys, d)
+	if err != nil {
+		return label(name), nil //nolint:nilerr // a virtual disk has none: its name is all that there is
+	}
+	return label(id), nil
+}
+
+// longestLabel is how long the name of a device may be.
+const longestLabel = 63
+
+var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// label makes a DNS label of a text. One that is cut, or loses more than punctuation, has a
+// sum of the text at its end.
+func label(text string) string {
+	name := strings.Trim(notInLabel.ReplaceAllString(strings.ToLower(text), "-"), "-")
+	if len(name) <= longestLabel && name != "" {
+		return name
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:12]
+	return strings.Trim(strings.Trim(name[:min(len(name), longestLabel-len(sum)-1)], "-")+"-"+sum, "-")
+}
+
+// longestString is how long a text in an attribute may be.
+const longestString = 64
+
+// Resource is the disk for Kubernetes. Claims on it may be many, of 1000 shares together.
+func (d Disk) Resource() resourceapi.Device {
+	many := true
+	quantity := func(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
+	attributes := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	text := func(key resourceapi.QualifiedName, value string) {
+		if value = strings.ToValidUTF8(strings.TrimSpace(value), ""); value != "" {
+			value = strings.ToValidUTF8(value[:min(len(value), longestString)], "")
+			attributes[key] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+	}
+	flag := func(key resourceapi.QualifiedName, value bool) {
+		attributes[key] = resourceapi.DeviceAttribute{BoolValue: &value}
+	}
+	text("name", d.Name)
+	text("model", d.Model)
+	text("serial", d.Serial)
+	text("wwn", d.WWN)
+	text("kind", string(d.Kind))
+	text("scheduler", d.Scheduler)
+	flag("rotational", d.Rotational)
+	flag("kubelet", d.Kubelet)
+	size := d.SizeBytes
+	attributes["sizeBytes"] = resourceapi.DeviceAttribute{IntValue: &size}
+	return resourceapi.Device{
+		Name: d.Device, AllowMultipleAllocations: &many, Attributes: attributes,
+		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{Share: {
+			Value: *quantity(claim.Whole),
+			RequestPolicy: &resourceapi.CapacityRequestPolicy{
+				Default:    quantity(weight.Default),
+				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(claim.Whole), Step: quantity(1)},
+			},
+		}},
+	}
+}
+
+// Resources are the devices of those disks that weights act on.
+func Resources(disks []Disk) []resourceapi.Device {
+	all := []resourceapi.Device{}
+	for _, d := range disks {
+		if d.Enabled() {
+			all = append(all, d.Resource())
+		}
+	}
+	return all
+}
+
+// Find is the disk with a name in the cluster.
+func Find(disks []Disk, device string) (Disk, bool) {
+	i := slices.IndexFunc(disks, func(d Disk) bool { return d.Device == device })
+	if i < 0 {
+		return Disk{}, false
+	}
+	return disks[i], true
+}

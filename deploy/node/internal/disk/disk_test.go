@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"isolio/deploy/node/internal/volume"
+	"isolio/internal/host/block"
+)
+
+// put makes files below root.
+func put(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for file, text := range files {
+		name := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDisks(t *testing.T) {
+	root := t.TempDir()
+	put(t, root, map[string]string{
+		"sys/block/nvme0n1/dev": "259:0", "sys/block/nvme0n1/size": "2097152", "sys/block/nvme0n1/queue/scheduler": "none [kyber-fairness]",
+		"sys/block/nvme0n1/wwid": "eui.0025385B71B0A1C2", "sys/block/nvme0n1/device/model": "SAMSUNG MZ " + strings.Repeat("x", 80), "sys/block/nvme0n1/device/serial": "S4\xff",
+		"sys/block/nvme0n1/queue/rotational": "0", "sys/block/nvme0n1/nvme0n1p1/dev": "259:1", "sys/block/nvme0n1/nvme0n1p1/partition": "1",
+		"sys/block/sda/dev": "8:0", "sys/block/sda/size": "8", "sys/block/sda/queue/scheduler": "[none] mq-deadline", "sys/block/sda/queue/rotational": "1",
+		"sys/block/vda/dev": "253:0", "sys/block/vda/size": "8", "sys/block/vda/queue/scheduler": "[kyber-fairness] none", // it has no identity
+		"sys/block/loop0/dev": "7:0", "sys/block/loop0/size": "8", "sys/block/loop0/queue/scheduler": "[none] mq-deadline",
+		"sys/block/dm-0/dev": "254:0", "sys/block/dm-0/size": "8",
+		"sys/block/sr0/dev": "11:0", "sys/block/sr0/size": "0", "sys/block/sr0/queue/scheduler": "[none] mq-deadline",
+	})
+	table, err := volume.Parse([]byte("30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disks, err := List(block.System{Root: root}, table, "/var/lib/kubelet")
+	if err != nil || len(disks) != 3 {
+		t.Fatalf("%+v, %v", disks, err)
+	}
+	nvme, sda, vda := disks[0], disks[1], disks[2]
+	if nvme.Device != "wwid-eui-0025385b71b0a1c2" || !nvme.Kubelet || !nvme.Enabled() || sda.Kubelet || sda.Enabled() || vda.Device != "vda" {
+		t.Errorf("%+v", disks)
+	}
+	all := Resources(disks)
+	if len(all) != 2 {
+		t.Fatalf("%d devices are offered", len(all))
+	}
+	a := all[0].Attributes
+	if *a["name"].StringValue != "nvme0n1" || len(*a["model"].StringValue) != 64 || *a["serial"].StringValue != "S4" || *a["rotational"].BoolValue || !*a["kubelet"].BoolValue || *a["sizeBytes"].IntValue != 1<<30 {
+		t.Errorf("%+v", a)
+	}
+	share := all[0].Capacity[Share]
+	if share.Value.Value() != 1000 || share.RequestPolicy.Default.Value() != 100 || !*all[0].AllowMultipleAllocations {
+		t.Errorf("%+v", share)
+	}
+	if _, ok := Find(disks, "sda"); !ok {
+		t.Error("a disk is not found by its device")
+	}
+	if _, ok := Find(disks, ""); ok {
+		t.Error("a disk is found by no name")
+	}
+}
+
+// Whatever an identity is, the name is one that Kubernetes takes, and two stay two.
+func TestLabel(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{"wwid-eui.1", "WWN_0x5000", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 65), "...", "Ä", "-x-"} {
+		name := label(text)
+		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+			t.Errorf("%q: %q: %v", text, name, wrong)
+		}
+		if other, ok := seen[name]; ok {
+			t.Errorf("%q and %q are both %q", text, other, name)
+		}
+		seen[name] = text
+	}
+}

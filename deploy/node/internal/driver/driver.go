@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+
+// Package driver gives pods the shares of disks that Kubernetes' scheduler gave their
+// claims. It publishes a node's disks, keeps what pods were given where the daemon reads
+// it, and tells the authors of pods what is wrong.
+//
+// What is kept is a file. It is read again for each change, so that another process of
+// the same node may change it as well, as while the DaemonSet is upgraded. Kubelet does
+// not tell again what it told before a restart: what is not in the file is read from the
+// API server, a pod at a time.
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/deploy/node/internal/volume"
+	"isolio/internal/host/block"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/lock"
+)
+
+// Driver is a node's.
+type Driver struct {
+	// Root is the node's root directory, "" for /.
+	Root string
+	// Node is the node's name in the cluster.
+	Node string
+	// KubeletDir is the kubelet's directory, and Mounts the file with the node's table of
+	// mounts, both below Root.
+	KubeletDir, Mounts string
+	// Rules is the file of the daemon's rules.
+	Rules string
+	// Extended has a request for the extended resource count as a share of each disk.
+	Extended bool
+	Client   kubernetes.Interface
+	Log      *slog.Logger
+	// Metrics are told of what is done; nil for none.
+	Metrics *Metrics
+	// Fatal is called with an error after which the program should end.
+	Fatal func(error)
+
+	mu sync.Mutex
+	// published are the disks of the last look.
+	published []disk.Disk
+	// offered is true if they were given to a publisher, offeredAt when.
+	offered   bool
+	offeredAt time.Time
+	// seen are the devices that were ever published by this process.
+	seen map[string]bool
+	// learned are the pods of which the API server told, by UID.
+	learned map[string]learned
+	// again has all of them asked for again, at the next look.
+	again bool
+	// noMounts is why the table of mounts could not be read, which is logged once.
+	noMounts string
+	// told are the events that were written, so that each is once.
+	told map[string]bool
+}
+
+// learned is what is known of a pod: done, or the time of the next try.
+type learned struct {
+	done  bool
+	again time.Time
+	pause time.Duration
+}
+
+// locked is the name of the lock around the file of what pods were given, and lockWait how
+// long another process may hold it.
+const (
+	locked   = "claims"
+	lockWait = 10 * time.Second
+)
+
+func (d *Driver) system() block.System { return block.System{Root: d.Root} }
+
+// Disks are the node's disks now.
+func (d *Driver) Disks() ([]disk.Disk, error) {
+	return disk.List(d.system(), d.mounts(), d.KubeletDir)
+}
+
+// mounts are none where the file cannot be read: then no disk is known to be the
+// kubelet's, and no volume is known to lie on a disk.
+func (d *Driver) mounts() volume.Table {
+	t, err := volume.Read(filepath.Join("/", d.Root, d.Mounts))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil && d.noMounts != err.Error() {
+		d.noMounts = err.Error()
+		d.Log.Warn("mounts", "warning", err.Error()+"; it is not known which disks volumes lie on")
+	}
+	return t
+}
+
+// change changes what pods were given, if it changes anything.
+func (d *Driver) change(ctx context.Context, how func(b *claim.Book) error) error {
+	release, err := lock.Take(ctx, d.Root, locked, lockWait)
+	if err != nil {
+		return fmt.Errorf("what pods were given: %w", err)
+	}
+	defer release()
+	b, err := claim.Read(d.Root)
+	if err != nil {
+		// Nothing but this program writes it: what it had is read from the API server again.
+		d.Log.WarnContext(ctx, "claims", "warning", err.Error()+"; it is made anew")
+		b = claim.Book{}
+		d.forget()
+	}
+	before, err := b.Text()
+	if err != nil {
+		return err
+	}
+	if err := how(&b); err != nil {
+		return err
+	}
+	b.Split()
+	after, err := b.Text()
+	if err != nil {
+		return err
+	}
+	d.Metrics.promised(b, d.disks())
+	if string(before) == string(after) {
+		return nil
+	}
+	if err := b.Write(d.Root); err != nil {
+		return fmt.Errorf("what pods were given: %w", err)
+	}
+	return nil
+}
+
+func (d *Driver) disks() []disk.Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.published)
+}
+
+// forget has all pods asked for again; that they were there is known still.
+func (d *Driver) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.again = true
+}
+
+// PrepareResourceClaims gives the pods of claims their shares. A claim that was prepared
+// before is prepared again the same.
+func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	disks, err := d.Disks()
+	if err != nil {
+		return nil, err
+	}
+	results := map[types.UID]kubeletplugin.PrepareResult{}
+	err = d.change(ctx, func(b *claim.Book) error {
+		for _, c := range claims {
+			shares, devices, err := d.sharesOf(c, disks)
+			if err != nil {
+				results[c.UID] = kubeletplugin.PrepareResult{Err: err}
+				continue
+			}
+			for _, user := range c.Status.ReservedFor {
+				if user.APIGroup == "" && user.Resource == "pods" {
+					give(b, claim.Pod{UID: string(user.UID), Namespace: c.Namespace, Name: user.Name}, c, shares)
+				}
+			}
+			results[c.UID] = kubeletplugin.PrepareResult{Devices: devices}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for uid, r := range results {
+		d.Metrics.prepared(r.Err)
+		if r.Err != nil {
+			d.Log.ErrorContext(ctx, "prepare", "claim", string(uid), "error", r.Err.Error())
+		}
+	}
+	return results, nil
+}
+
+// give adds shares to what a pod has, in place of those of the same claim.
+func give(b *claim.Book, pod claim.Pod, c *resourceapi.ResourceClaim, shares []claim.Share) {
+	if old := b.Find(pod.UID); old != nil {
+		pod = *old
+	}
+	pod.Shares = slices.DeleteFunc(slices.Clone(pod.Shares), func(s claim.Share) bool { return s.ClaimUID == string(c.UID) })
+	pod.Shares = append(pod.Shares, shares...)
+	b.Set(pod)
+}
+
+// sharesOf are what a claim was given of this node's disks.
+func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]claim.Share, []kubeletplugin.Device, error) {
+	var shares []claim.Share
+	devices := []kubeletplugin.Device{}
+	if c.Status.Allocation == nil {
+		return nil, devices, nil
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver != disk.Driver || r.Pool != d.Node {
+			continue
+		}
+		on, there := disk.Find(disks, r.Device)
+		switch {
+		case !there:
+			return nil, nil, fmt.Errorf("claim %s/%s: node %s has no disk %s any more; delete the pod, so that it is placed anew", c.Namespace, c.Name, d.Node, r.Device)
+		case !on.Enabled():
+			return nil, nil, fmt.Errorf("claim %s/%s: disk %s of node %s is not shared by weight now: its scheduler is %s; to do: kubectl isolio enable %s %s",
+				c.Namespace, c.Name, on.Name, d.Node, on.Scheduler, d.Node, on.Name)
+		}
+		n, ok := r.ConsumedCapacity[disk.Share]
+		if !ok {
+			return nil, nil, fmt.Errorf("claim %s/%s: it was given disk %s without a number of shares; needed: the feature DRAConsumableCapacity in the scheduler, on by default since Kubernetes 1.36", c.Namespace, c.Name, on.Name)
+		}
+		shares = append(shares, claim.Share{
+			Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin, Claimed: int(n.Value()),
+		})
+		devices = append(devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID})
+	}
+	return shares, devices, nil
+}
+
+// UnprepareResourceClaims takes shares back. A claim that has none is none the worse.
+func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	results := map[types.UID]error{}
+	err := d.change(ctx, func(b *claim.Book) error {
+		for _, c := range claims {
+			b.Drop(string(c.UID))
+			results[c.UID] = nil
+		}
+		return nil
+	})
+	return results, err
+}
+
+// HandleError notes an error of what runs beside: publishing, or a server that ended.
+func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
+	d.Log.ErrorContext(ctx, "kubelet plugin", "what", msg, "error", err.Error())
+	d.Metrics.failed()
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) && d.Fatal != nil {
+		d.Fatal(fmt.Errorf("%s: %w", msg, err))
+	}
+}
+
+// healthEvery is how often health is told: kubelet takes it for unknown after 30 s.
+const healthEvery = 10 * time.Second
+
+// WatchHealthStatus tells kubelet of each disk that was ever published whether weights act
+// on it.
+func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	tick := time.NewTicker(healthEvery)
+	defer tick.Stop()
+	for {
+		report, err := d.health()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case reports <- report:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *Driver) health() (kubeletplugin.DeviceHealthReport, error) {
+	disks, err := d.Disks()
+	if err != nil {
+		return kubeletplugin.DeviceHealthReport{}, err
+	}
+	d.mu.Lock()
+	var names []string
+	for name := range d.seen {
+		names = append(names, name)
+	}
+	d.mu.Unlock()
+	slices.Sort(names)
+	var report kubeletplugin.DeviceHealthReport
+	for _, name := range names {
+		one := kubeletplugin.DeviceHealth{PoolName: d.Node, DeviceName: name, LastUpdated: time.Now(), Health: kubeletplugin.HealthStatusHealthy}
+		switch on, there := disk.Find(disks, name); {
+		case !there:
+			one.Health, one.Message = kubeletplugin.HealthStatusUnhealthy, "the disk is gone"
+		case !on.Enabled():
+			one.Health, one.Message = kubeletplugin.HealthStatusUnhealthy, fmt.Sprintf("%s has the scheduler %s: weights do not act on it", on.Name, on.Scheduler)
+		}
+		report.Devices = append(report.Devices, one)
+	}
+	return report, nil
+}
+
+// Resources are what is published of disks: a pool with the node's name.
+func Resources(node string, disks []disk.Disk) resourceslice.DriverResources {
+	// A slice has room for 128 devices.
+	var slicesOf []resourceslice.Slice
+	for part := range slices.Chunk(disk.Resources(disks), resourceapi.ResourceSliceMaxDevices) {
+		slicesOf = append(slicesOf, resourceslice.Slice{Devices: part})
+	}
+	if slicesOf == nil {
+		slicesOf = []resourceslice.Slice{{}} // the driver is there, and has no disk
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: slicesOf}}}
+}
+
+// look finds out which disks there are, and reports whether something else is to be
+// published than was.
+func (d *Driver) look() (disks []disk.Disk, changed bool, err error) {
+	if disks, err = d.Disks(); err != nil {
+		return nil, false, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = !d.offered || !reflect.DeepEqual(disk.Resources(d.published), disk.Resources(disks))
+	if d.seen == nil {
+		d.seen = map[string]bool{}
+	}
+	for _, one := range disks {
+		if one.Enabled() {
+			d.seen[one.Device] = true
+		}
+	}
+	d.published = disks
+	return disks, changed, nil
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: MIT
+
+package driver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/deploy/node/internal/volume"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/container"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/ruling"
+	"isolio/internal/host/weight"
+)
+
+// DefaultWeight is the annotation of a PriorityClass or a namespace: the weight of pods
+// that say nothing themselves.
+const DefaultWeight = "isolio.dev/default-weight"
+
+// ExtendedResource is what pods request where the cluster has no claims: shares of each
+// disk of the node.
+const ExtendedResource core.ResourceName = "isolio.dev/disk-share"
+
+// Component is the source of events.
+const Component = "isolio-node"
+
+// Reasons of events. They are stable: others may search for them.
+const (
+	BadAnnotation     = "BadDiskWeight"
+	VolumeOnOtherDisk = "VolumeOnOtherDisk"
+	BadDefault        = "BadDefaultDiskWeight"
+)
+
+// every is how often the driver looks for other disks and pods. A look reads files alone.
+const every = 2 * time.Second
+
+// extendedEvery is how often the extended resource is offered again: a node that was made
+// anew in the API server does not have it.
+const extendedEvery = time.Minute
+
+// Publisher publishes a node's disks.
+type Publisher interface {
+	PublishResources(ctx context.Context, resources resourceslice.DriverResources) error
+}
+
+var _ Publisher = (*kubeletplugin.Helper)(nil)
+
+// Run looks after disks and pods until ctx ends. A nil publisher publishes nothing.
+func (d *Driver) Run(ctx context.Context, to Publisher) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := d.Look(ctx, to); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			d.Log.ErrorContext(ctx, "look", "error", err.Error())
+			d.Metrics.failed()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Look publishes the disks if they are others than before, and brings what pods were given
+// up to date.
+func (d *Driver) Look(ctx context.Context, to Publisher) error {
+	disks, changed, err := d.look()
+	if err != nil {
+		return err
+	}
+	if (changed || d.Extended && time.Since(d.offeredAt) > extendedEvery) && to != nil {
+		err := to.PublishResources(ctx, Resources(d.Node, disks))
+		d.mu.Lock()
+		d.offered, d.offeredAt = err == nil, time.Now()
+		d.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		d.Log.InfoContext(ctx, "publish", "disks", len(disk.Resources(disks)))
+	}
+	report, err := d.report()
+	if err != nil {
+		return err
+	}
+	pods, gone := d.learn(ctx, report, disks)
+	err = d.change(ctx, func(b *claim.Book) error {
+		for _, uid := range gone {
+			b.Set(claim.Pod{UID: uid})
+		}
+		for _, p := range pods {
+			p.update(b)
+		}
+		tidy(b, report, disks)
+		return nil
+	})
+	if err != nil {
+		d.forget()
+	}
+	d.refuse(ctx, report)
+	return err
+}
+
+// report is what the runtime told the daemon of its pods, nil for nothing.
+func (d *Driver) report() (*container.Report, error) {
+	text, err := os.ReadFile(filepath.Join("/", d.Root, container.ReportFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // the runtime tells nothing, or the daemon does not run
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r container.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", container.ReportFile, err)
+	}
+	return &r, nil
+}
+
+// tidy gives shares the numbers that their disks have now. Of pods that the runtime does not
+// know it keeps claims alone: kubelet has those prepared before the runtime hears of the pod.
+func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
+	for _, p := range slices.Clone(b.Pods) {
+		shares := slices.Clone(p.Shares)
+		for i := range shares {
+			if on, ok := disk.Find(disks, shares[i].Device); ok {
+				shares[i].Disk, shares[i].MajMin = on.Name, on.MajMin
+			}
+		}
+		gone := report != nil && !slices.ContainsFunc(report.Pods, func(r container.ReportedPod) bool { return r.UID == p.UID })
+		if gone {
+			p.Default, p.Why = 0, ""
+			shares = slices.DeleteFunc(shares, func(s claim.Share) bool { return s.ClaimUID == "" })
+		}
+		p.Shares = shares
+		b.Set(p)
+	}
+}
+
+// found is what the API server told of a pod.
+type found struct {
+	claim.Pod
+	// claimed are the shares of each claim, by its UID.
+	claimed map[string][]claim.Share
+}
+
+func (f *found) update(b *claim.Book) {
+	pod := f.Pod
+	if old := b.Find(f.UID); old != nil {
+		for _, s := range old.Shares {
+			if _, now := f.claimed[s.ClaimUID]; s.ClaimUID != "" && !now {
+				pod.Shares = append(pod.Shares, s)
+			}
+		}
+	}
+	for _, uid := range slices.Sorted(keys(f.claimed)) {
+		pod.Shares = append(pod.Shares, f.claimed[uid]...)
+	}
+	b.Set(pod)
+}
+
+func keys[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// Pauses between tries to learn of a pod.
+const (
+	firstPause = 2 * time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// learn asks the API server about pods that are new. There is no watch: a pod is asked
+// for once, as its node's runtime tells when it comes.
+//
+// gone are the pods that were there at the last look. What they had is dropped, also if
+// kubelet took it back before. A pod that comes again, as with a new sandbox, is asked for again.
+func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk) (all []*found, gone []string) {
+	if report == nil {
+		return nil, nil
+	}
+	d.mu.Lock()
+	known, again := d.learned, d.again
+	d.again = false
+	d.mu.Unlock()
+	now, next := time.Now(), map[string]learned{}
+	for _, p := range report.Pods {
+		state := known[p.UID]
+		if again {
+			state = learned{}
+		}
+		if p.UID == "" || state.done || now.Before(state.again) {
+			next[p.UID] = state
+			continue
+		}
+		one, err := d.ask(ctx, p, disks)
+		if err != nil {
+			state.pause = min(max(2*state.pause, firstPause), lastPause)
+			state.again = now.Add(state.pause)
+			next[p.UID] = state
+			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", state.pause.String())
+			continue
+		}
+		next[p.UID] = learned{done: true}
+		if one != nil {
+			all = append(all, one)
+		}
+	}
+	for uid := range known {
+		if _, there := next[uid]; !there {
+			gone = append(gone, uid)
+		}
+	}
+	d.mu.Lock()
+	d.learned = next
+	d.mu.Unlock()
+	return all, gone
+}
+
+// ask asks the API server about one pod; nil if that is gone.
+func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.Disk) (*found, error) {
+	pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != p.UID {
+		// A static pod's UID is another one in the API server, where its mirror is.
+		if err == nil && pod.Annotations[core.MirrorPodAnnotationKey] == p.UID {
+			pod.UID = types.UID(p.UID)
+		} else {
+			return nil, nil //nolint:nilnil // it is gone
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}}
+	if err := d.askClaims(ctx, pod, f, disks); err != nil {
+		return nil, err
+	}
+	if n := requested(pod); d.Extended && n > 0 {
+		f.Shares = append(f.Shares, claim.Share{Claimed: n})
+	}
+	if err := d.askDefault(ctx, pod, f); err != nil {
+		return nil, err
+	}
+	d.checkVolumes(ctx, pod, f, disks)
+	return f, nil
+}
+
+// askClaims reads what the pod's claims were given. Kubelet had it prepared, and this
+// program may not have been there, or another pod may have had the claim before.
+func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) error {
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue // it is not made yet, or none is needed
+		}
+		c, err := d.Client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, *name, meta.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return err
+		}
+		shares, _, err := d.sharesOf(c, disks)
+		if err != nil {
+			d.Log.WarnContext(ctx, "claim", "warning", err.Error())
+			continue
+		}
+		if len(shares) > 0 {
+			f.claimed[string(c.UID)] = shares
+		}
+	}
+	return nil
+}
+
+// requested is what the containers of a pod request of the extended resource, together.
+func requested(pod *core.Pod) int {
+	sum := int64(0)
+	for i := range pod.Spec.Containers {
+		q := pod.Spec.Containers[i].Resources.Requests[ExtendedResource]
+		sum += q.Value()
+	}
+	return int(min(sum, weight.Max))
+}
+
+// askDefault reads the weight of a pod that says nothing.
+func (d *Driver) askDefault(ctx context.Context, pod *core.Pod, f *found) (err error) {
+	f.Default, f.Why, err = DefaultOf(ctx, d.Client, pod, func(text string) { d.tell(ctx, podOf(pod), BadDefault, text) })
+	return err
+}
+
+// DefaultOf is the weight that a pod's PriorityClass gives it, or else its namespace, and
+// why; 0 for none. refuse is told of annotations that are no weight.
+func DefaultOf(ctx context.Context, client kubernetes.Interface, pod *core.Pod, refuse func(text string)) (n int, why string, err error) {
+	if name := pod.Spec.PriorityClassName; name != "" {
+		class, err := client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return 0, "", err
+		}
+		if err == nil {
+			if n := defaultIn(class.Annotations, "PriorityClass "+name, refuse); n != 0 {
+				return n, fmt.Sprintf("PriorityClass %s: %d", name, n), nil
+			}
+		}
+	}
+	space, err := client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return 0, "", nil
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	if n = defaultIn(space.Annotations, "namespace "+pod.Namespace, refuse); n == 0 {
+		return 0, "", nil
+	}
+	return n, fmt.Sprintf("namespace %s: %d", pod.Namespace, n), nil
+}
+
+func defaultIn(annotations map[string]string, from string, refuse func(text string)) int {
+	text, ok := annotations[DefaultWeight]
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < weight.Min || n > weight.Max {
+		refuse(fmt.Sprintf("%s: annotation %s: %.20q is no weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
+		return 0
+	}
+	return n
+}
+
+// checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.
+func (d *Driver) checkVolumes(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) {
+	if len(f.claimed) == 0 {
+		return
+	}
+	under := map[string][]string{} // disks by volume
+	var names []string
+	for _, v := range d.mounts().Of(pod, filepath.Clean(d.KubeletDir)) {
+		on, err := volume.Disks(d.system(), v.Mount)
+		if err != nil {
+			d.Log.WarnContext(ctx, "volume", "warning", err.Error())
+			return
+		}
+		if len(on) > 0 && under[v.Name] == nil {
+			names = append(names, v.Name)
+			under[v.Name] = on
+		}
+	}
+	for _, uid := range slices.Sorted(keys(f.claimed)) {
+		for _, s := range f.claimed[uid] {
+			if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(under[name], s.Disk) }) {
+				continue
+			}
+			var where []string
+			for _, name := range names {
+				where = append(where, name+" on "+lowest(under[name], disks))
+			}
+			d.tell(ctx, podOf(pod), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
+				s.Claim, s.Disk, strings.Join(where, ", "), disk.Driver))
+		}
+	}
+}
+
+// lowest is the disk of a chain that a scheduler works on.
+func lowest(chain []string, disks []disk.Disk) string {
+	for _, name := range chain {
+		if slices.ContainsFunc(disks, func(d disk.Disk) bool { return d.Name == name }) {
+			return name
+		}
+	}
+	return chain[0]
+}
+
+// refuse tells the authors of pods which annotations do nothing, and what is allowed. The
+// daemon decides on them by the same rules.
+func (d *Driver) refuse(ctx context.Context, report *container.Report) {
+	if report == nil {
+		return
+	}
+	config, err := rule.Load(d.Root, d.Rules)
+	if err != nil {
+		config = rule.Config{} // the daemon says so
+	}
+	for _, p := range report.Pods {
+		for _, text := range refused(config, p) {
+			d.tell(ctx, subject{p.Namespace, p.Name, p.UID}, BadAnnotation, text)
+		}
+	}
+}
+
+// refused is what is wrong with the annotations of one pod.
+func refused(config rule.Config, p container.ReportedPod) []string {
+	group := "kubepods/pod" + strings.ToLower(p.UID)
+	pod := container.Container{ID: p.ID, Namespace: p.Namespace, Pod: p.Name, PodUID: p.UID, Sandbox: true, Labels: p.Labels, Annotations: p.Annotations, Cgroup: group + "/" + p.ID}
+	all := []container.Container{pod}
+	for _, c := range p.Containers {
+		one := pod
+		one.ID, one.Name, one.Sandbox, one.Cgroup = c.ID, c.Name, false, group+"/"+c.ID
+		all = append(all, one)
+	}
+	m := ruling.New(config, nil, all)
+	if pod.PodGroup() == "" {
+		return nil
+	}
+	var texts []string
+	for _, at := range append([]string{group}, cgroups(all)...) {
+		if text := m.RefusedOf(at); text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func cgroups(all []container.Container) []string {
+	var groups []string
+	for i := range all {
+		groups = append(groups, all[i].Cgroup)
+	}
+	return groups
+}
+
+// subject is a pod that an event is about.
+type subject struct{ namespace, name, uid string }
+
+func podOf(pod *core.Pod) subject { return subject{pod.Namespace, pod.Name, string(pod.UID)} }
+
+// longestMessage is how long an event's text may be.
+const longestMessage = 1024
+
+// tell writes an event, once. Its name follows from what it says, so that a program that
+// was started again does not repeat it.
+func (d *Driver) tell(ctx context.Context, about subject, reason, message string) {
+	message = message[:min(len(message), longestMessage)]
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(about.uid+"\x00"+reason+"\x00"+message)))[:16]
+	d.mu.Lock()
+	told := d.told[sum]
+	if d.told == nil {
+		d.told = map[string]bool{}
+	}
+	d.told[sum] = true
+	d.mu.Unlock()
+	if told {
+		return
+	}
+	now := meta.Now()
+	_, err := d.Client.CoreV1().Events(about.namespace).Create(ctx, &core.Event{
+		ObjectMeta:     meta.ObjectMeta{Name: about.name[:min(len(about.name), 200)] + "." + sum, Namespace: about.namespace},
+		InvolvedObject: core.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: about.namespace, Name: about.name, UID: types.UID(about.uid)},
+		Reason:         reason, Message: message, Type: core.EventTypeWarning,
+		Source: core.EventSource{Component: Component, Host: d.Node}, ReportingController: "isolio.dev/node", ReportingInstance: d.Node,
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, meta.CreateOptions{})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		d.Log.InfoContext(ctx, "event", "pod", about.namespace+"/"+about.name, "reason", reason, "text", message)
+		return
+	}
+	d.Log.WarnContext(ctx, "event", "pod", about.namespace+"/"+about.name, "reason", reason, "text", message, "error", err.Error())
+	if !apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, core.NamespaceTerminatingCause) {
+		d.mu.Lock()
+		delete(d.told, sum) // at the next look again
+		d.mu.Unlock()
+	}
+}

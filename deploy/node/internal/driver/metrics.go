@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+
+package driver
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/internal/host/claim"
+)
+
+// Metrics are what Prometheus is told. The methods do nothing on nil.
+type Metrics struct {
+	shares, given *prometheus.GaugeVec
+	pods          prometheus.Gauge
+	claims        *prometheus.CounterVec
+	errors        prometheus.Counter
+}
+
+// NewMetrics registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		shares: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares", Help: "Shares that the node offers of a disk; 0 while weights do not act on it."}, []string{"device", "disk"}),
+		given:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares_given", Help: "Shares of a disk that pods of the node have."}, []string{"device", "disk"}),
+		pods:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_pods", Help: "Pods that have a share or a default weight of the cluster."}),
+		claims: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isolio_node_prepared_claims_total", Help: "Claims that kubelet had prepared, by result."}, []string{"result"}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "isolio_node_errors_total", Help: "Errors of what runs beside kubelet's calls, such as publishing disks."}),
+	}
+	r.MustRegister(m.shares, m.given, m.pods, m.claims, m.errors)
+	for _, result := range []string{"ok", "failed"} {
+		m.claims.WithLabelValues(result)
+	}
+	return m
+}
+
+func (m *Metrics) promised(b claim.Book, disks []disk.Disk) {
+	if m == nil {
+		return
+	}
+	m.shares.Reset()
+	m.given.Reset()
+	for _, d := range disks {
+		offered := 0
+		if d.Enabled() {
+			offered = claim.Whole
+		}
+		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(offered))
+		m.given.WithLabelValues(d.Device, d.Name).Set(float64(b.Promised(d.Device)))
+	}
+	m.pods.Set(float64(len(b.Pods)))
+}
+
+func (m *Metrics) prepared(err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	m.claims.WithLabelValues(result).Inc()
+}
+
+func (m *Metrics) failed() {
+	if m != nil {
+		m.errors.Inc()
+	}
+}

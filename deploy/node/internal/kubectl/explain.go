@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	core "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/deploy/node/internal/driver"
+	"isolio/internal/cli"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/container"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/ruling"
+	"isolio/internal/host/weight"
+	"isolio/internal/table"
+)
+
+func (p *plugin) explain() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain POD",
+		Short: "Show why a pod has its weight, or waits",
+		Long: `Show what a pod says of its weight, what the cluster gave it, and what is decided of that by
+the rules of the cluster. Events that isolio wrote about the pod are shown, too. What nodes have in rules
+of their own is not known here: 'isolio explain NAMESPACE/POD' on the node tells all.`,
+		Example: `  kubectl isolio explain web-0
+  kubectl isolio explain shop/web-0`,
+		Args: cli.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.connect(); err != nil {
+				return err
+			}
+			pod, err := p.podOf(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			rows, err := p.chain(cmd.Context(), pod)
+			if err != nil {
+				return err
+			}
+			node := pod.Spec.NodeName
+			if node == "" {
+				node = "no node yet"
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s/%s on %s\n", pod.Namespace, pod.Name, node)
+			return table.Write(cmd.OutOrStdout(), []table.Column{{Head: "ABOUT"}, {Head: "WHAT"}}, rows)
+		},
+	}
+}
+
+// chain is what leads to a pod's weight, a reason a row.
+func (p *plugin) chain(ctx context.Context, pod *core.Pod) ([][]string, error) {
+	disks, err := p.disks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	given := &claim.Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
+	rows, err := p.claims(ctx, pod, disks, given)
+	if err != nil {
+		return nil, err
+	}
+	if given.Default, given.Why, err = driver.DefaultOf(ctx, p.client, pod, func(text string) { rows = append(rows, []string{"default", text}) }); err != nil {
+		return nil, err
+	}
+	decided, err := p.decided(ctx, pod, given)
+	if err != nil {
+		return nil, err
+	}
+	rows = append(rows, decided...)
+	events, err := p.client.CoreV1().Events(pod.Namespace).List(ctx, meta.ListOptions{FieldSelector: "involvedObject.name=" + pod.Name})
+	if err != nil {
+		return nil, err
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.InvolvedObject.UID == pod.UID && e.Source.Component == driver.Component {
+			rows = append(rows, []string{"event", e.Reason + ": " + e.Message})
+		}
+	}
+	return rows, nil
+}
+
+// claims tells what the pod's claims have, and why those that wait have nothing.
+func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given *claim.Pod) ([][]string, error) {
+	var rows [][]string
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil {
+			rows = append(rows, []string{"claim", err.Error()})
+		}
+		if err != nil || name == nil {
+			continue
+		}
+		c, err := p.client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, *name, meta.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			rows = append(rows, []string{"claim", *name + " is not there yet"})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.Status.Allocation == nil {
+			if text := waits(c, disks); text != "" {
+				rows = append(rows, []string{"claim", text})
+			}
+			continue
+		}
+		for _, d := range disks {
+			part, ok := partOf(c, d)
+			if !ok {
+				continue
+			}
+			n := max(part.Share/max(len(part.Pods), 1), weight.Min)
+			text := fmt.Sprintf("%s: %d of %d shares of %s on %s", c.Name, part.Share, claim.Whole, d.Name, d.Node)
+			if len(part.Pods) > 1 {
+				text += fmt.Sprintf(", which %d pods have together: %d", len(part.Pods), n)
+			}
+			rows = append(rows, []string{"claim", text})
+			// Here disks have no numbers: their names stand for those.
+			given.Shares = append(given.Shares, claim.Share{Claim: c.Name, ClaimUID: string(c.UID), Device: d.Device, Disk: d.Name, MajMin: d.Name, Claimed: part.Share, Share: n})
+		}
+	}
+	if rows == nil {
+		rows = [][]string{{"claim", "none: unclaimed pods share what claims leave"}}
+	}
+	return rows, nil
+}
+
+// waits is why a claim has nothing yet; "" for a claim that is not for a disk.
+func waits(c *resourceapi.ResourceClaim, disks []Disk) string {
+	for _, r := range c.Spec.Devices.Requests {
+		if r.Exactly == nil || r.Exactly.DeviceClassName != disk.Driver && !strings.HasSuffix(r.Exactly.DeviceClassName, "."+disk.Driver) {
+			continue
+		}
+		asked := int64(weight.Default)
+		if r.Exactly.Capacity != nil {
+			if n, ok := r.Exactly.Capacity.Requests[disk.Share]; ok {
+				asked = n.Value()
+			}
+		}
+		text := fmt.Sprintf("%s waits: it asks for %d shares of a disk of class %s", c.Name, asked, r.Exactly.DeviceClassName)
+		if len(disks) == 0 {
+			return text + ", and no node offers a disk; to do: kubectl isolio enable NODE DISK"
+		}
+		most := slices.MaxFunc(disks, func(a, b Disk) int { return a.Left - b.Left })
+		text += fmt.Sprintf("; the most are left of %s on %s: %d", most.Name, most.Node, most.Left)
+		if int64(most.Left) >= asked {
+			text += ", so the class, a selector of the claim or another need of the pod keeps it away; a disk that is not enabled is not offered: kubectl isolio enable NODE DISK"
+		}
+		return text
+	}
+	return ""
+}
+
+// decided is what the rules of the cluster make of it, as the daemon decides.
+func (p *plugin) decided(ctx context.Context, pod *core.Pod, given *claim.Pod) ([][]string, error) {
+	var config rule.Config
+	text, err := p.client.CoreV1().ConfigMaps(p.system).Get(ctx, "isolio-rules", meta.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		text = nil
+	case err != nil:
+		return nil, err
+	default:
+		if config, err = rule.Parse("isolio-rules", []byte(text.Data["isolio.toml"])); err != nil {
+			return nil, err
+		}
+	}
+	// The names of the groups are only for this decision.
+	group := "kubepods/pod" + string(pod.UID)
+	c := container.Container{ID: "pod", Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Sandbox: true, Labels: pod.Labels, Annotations: pod.Annotations, Cgroup: group + "/pod", Given: given}
+	m := ruling.New(config, nil, []container.Container{c})
+	var rows [][]string
+	if refused := m.RefusedOf(group); refused != "" {
+		rows = append(rows, []string{"refused", refused})
+	}
+	wants, _, err := m.Wants(group, func(string, string) (weight.Values, bool, error) { return weight.Values{}, false, nil })
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := wants[ruling.EveryDisk]; !ok {
+		rows = append(rows, []string{"weight", fmt.Sprintf("%d: no weight is asked for", weight.Default)})
+	}
+	var on []string
+	for name := range wants {
+		on = append(on, name)
+	}
+	slices.SortFunc(on, func(a, b string) int {
+		if a == ruling.EveryDisk {
+			return -1
+		}
+		if b == ruling.EveryDisk {
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range on {
+		what := wants[name].Source()
+		if name != ruling.EveryDisk {
+			what = "on " + name + ", " + what
+		}
+		rows = append(rows, []string{"weight", fmt.Sprintf("%s: %s", wants[name].Weight, what)})
+	}
+	if text == nil {
+		rows = append(rows, []string{"rules", "not known: there is no ConfigMap isolio-rules in " + p.system + " that you may read"})
+	}
+	return rows, nil
+}

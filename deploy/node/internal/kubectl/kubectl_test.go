@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"isolio/deploy/node/internal/disk"
+	"isolio/deploy/node/internal/driver"
+	"isolio/internal/cli"
+	"isolio/internal/host/block"
+)
+
+const webUID = "11111111-2222-3333-4444-555555555555"
+
+func sliceOf(node string, disks ...disk.Disk) *resourceapi.ResourceSlice {
+	return &resourceapi.ResourceSlice{ObjectMeta: meta.ObjectMeta{Name: node}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: disk.Driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node}, Devices: disk.Resources(disks),
+	}}
+}
+
+func diskOf(name string) disk.Disk {
+	return disk.Disk{Info: block.Info{Name: name, Model: "P4500", SizeBytes: 2e12, Scheduler: "kyber-fairness"}, Device: "wwid-" + name, Kubelet: name == "nvme0n1"}
+}
+
+func claimOf(name, class string, asks, given int64, pods ...string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
+	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "disk", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: class, Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"share": *resource.NewQuantity(asks, resource.DecimalSI)}},
+	}}}
+	for _, pod := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod})
+	}
+	if given > 0 {
+		c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
+			Request: "disk", Driver: disk.Driver, Pool: "n1", Device: "wwid-nvme0n1", ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{"share": *resource.NewQuantity(given, resource.DecimalSI)},
+		}}}}
+	}
+	return c
+}
+
+func podOf(name, claimName string, annotations map[string]string) *core.Pod {
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: name, UID: webUID, Annotations: annotations}}
+	if claimName != "" {
+		p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "disk", ResourceClaimName: &claimName}}
+	}
+	return p
+}
+
+// rules are those of the chart, and a limit.
+func rules() *core.ConfigMap {
+	return &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: "isolio-rules"}, Data: map[string]string{"isolio.toml": "[[rule]]\npod = \"shop/*\"\nmost = 200\n"}}
+}
+
+func isolio(t *testing.T, cluster *fake.Clientset, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "/none")
+	var out, errs bytes.Buffer
+	code = cli.Run(context.Background(), New(cluster), args, nil, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestStatus(t *testing.T) {
+	foreign := sliceOf("n3", diskOf("sda"))
+	foreign.Spec.Driver = "gpu.example.com"
+	cluster := fake.NewClientset(sliceOf("n2", diskOf("sda")), sliceOf("n1", diskOf("nvme0n1")), foreign,
+		claimOf("c1", disk.Driver, 300, 300, "web-0", "web-1"), claimOf("c2", disk.Driver, 600, 600, "db-0"), claimOf("c3", disk.Driver, 300, 0, "late"))
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"status"}, `NODE  DISK     MODEL  SIZE  GIVEN  LEFT  CLAIMS  KUBELET
+n1    nvme0n1  P4500  2 TB    900   100       2  yes
+n2    sda      P4500  2 TB      0  1000       0
+`},
+		{[]string{"status", "n1", "--pods"}, `NODE  DISK     SHARES  NAMESPACE  CLAIM  PODS
+n1    nvme0n1     300  shop       c1     web-0, web-1
+n1    nvme0n1     600  shop       c2     db-0
+`},
+	} {
+		if code, out, errs := isolio(t, cluster, tt.args...); code != 0 || out != tt.want {
+			t.Errorf("%q: %d\n%s%s\nwant\n%s", tt.args, code, out, errs, tt.want)
+		}
+	}
+	_, out, _ := isolio(t, cluster, "status", "--json")
+	var doc struct {
+		Schema int
+		Disks  []Disk
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != 1 || len(doc.Disks) != 2 || doc.Disks[0].Left != 100 || len(doc.Disks[0].Has) != 2 {
+		t.Errorf("%v, %s", err, out)
+	}
+	if _, out, _ := isolio(t, fake.NewClientset(), "status"); out != "no node offers a disk; kubectl -n isolio-system get pods shows whether isolio runs\n" {
+		t.Error(out)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	space := &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "shop", Annotations: map[string]string{"isolio.dev/default-weight": "50"}}}
+	event := func(component, text string) *core.Event {
+		return &core.Event{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: component}, InvolvedObject: core.ObjectReference{Name: "web", UID: webUID}, Reason: "VolumeOnOtherDisk", Message: text, Source: core.EventSource{Component: component}}
+	}
+	for _, tt := range []struct {
+		name string
+		more []runtime.Object
+		want []string
+	}{
+		{"a claim", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 300, 300, "web"), event(driver.Component, "elsewhere"), event("kubelet", "of-kubelet")}, []string{
+			"shop/web on no node yet", "claim   c1: 300 of 1000 shares of nvme0n1 on n1", "weight  50: namespace shop: 50",
+			"weight  300: on nvme0n1, claim c1: 300 of 1000 shares of nvme0n1", "event   VolumeOnOtherDisk: elsewhere"}},
+		{"a claim of two pods", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 300, 300, "web", "web-2")}, []string{
+			"which 2 pods have together: 150", "weight  150: on nvme0n1"}},
+		{"an annotation that is too much", []runtime.Object{podOf("web", "", map[string]string{"isolio.dev/weight": "300"})}, []string{
+			"claim    none", "refused  shop/web: annotation isolio.dev/weight: 300; 200 is the most by rule 1", "weight   200: annotation isolio.dev/weight: 300"}},
+		{"a claim that waits", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", disk.Driver, 500, 0), claimOf("c1", disk.Driver, 900, 900, "db")}, []string{
+			"c9 waits: it asks for 500 shares of a disk of class disk.isolio.dev; the most are left of nvme0n1 on n1: 100"}},
+		{"a claim on a disk that is not offered", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "kubelet."+disk.Driver, 500, 0)}, []string{
+			"the most are left of nvme0n1 on n1: 1000, so the class, a selector of the claim or another need of the pod keeps it away; a disk that is not enabled is not offered: kubectl isolio enable NODE DISK"}},
+		{"a claim that is not there", []runtime.Object{podOf("web", "c9", nil)}, []string{"claim   c9 is not there yet"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cluster := fake.NewClientset(append(tt.more, space, rules(), sliceOf("n1", diskOf("nvme0n1")))...)
+			for _, args := range [][]string{{"explain", "web", "-n", "shop"}, {"explain", "shop/web"}} {
+				code, out, errs := isolio(t, cluster, args...)
+				for _, want := range tt.want {
+					if code != 0 || !strings.Contains(out, want) {
+						t.Errorf("%d: no %q in:\n%s%s", code, want, out, errs)
+					}
+				}
+				if strings.Contains(out, "of-kubelet") {
+					t.Errorf("another component's event: %s", out)
+				}
+			}
+		})
+	}
+	_, out, _ := isolio(t, fake.NewClientset(podOf("web", "", nil)), "explain", "shop/web")
+	if !strings.Contains(out, "100: no weight is asked for") || !strings.Contains(out, "there is no ConfigMap isolio-rules in isolio-system") {
+		t.Error(out)
+	}
+}
+
+func set() *apps.DaemonSet {
+	d := &apps.DaemonSet{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: "isolio-node"}}
+	d.Spec.Template.Spec.Containers = []core.Container{{Name: "node", Image: "isolio:1"}}
+	d.Spec.Template.Spec.InitContainers = []core.Container{{Command: []string{"/usr/bin/isolio", "enable", "--all", "--module", "/mods"}}}
+	return d
+}
+
+func TestEnable(t *testing.T) {
+	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1"}}
+	for _, tt := range []struct {
+		name    string
+		status  core.PodStatus
+		code    int
+		out, to string
+	}{
+		{"done", core.PodStatus{Phase: core.PodSucceeded}, 0, "fake logs\n", ""},
+		{"refused", core.PodStatus{Phase: core.PodFailed, ContainerStatuses: []core.ContainerStatus{{State: core.ContainerState{Terminated: &core.ContainerStateTerminated{ExitCode: 3, Message: "isolio: device sdx: there is no such disk\n"}}}}},
+			1, "", "isolio: node n1: device sdx: there is no such disk\n"},
+		{"no image", core.PodStatus{Phase: core.PodPending, ContainerStatuses: []core.ContainerStatus{{State: core.ContainerState{Waiting: &core.ContainerStateWaiting{Reason: "ErrImagePull"}}}}}, 1, "", "is Pending still: context deadline exceeded; ErrImagePull"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cluster := fake.NewClientset(node, set())
+			var made *core.Pod
+			cluster.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				made = a.(clienttesting.CreateAction).GetObject().(*core.Pod).DeepCopy()
+				made.Name, made.Status = "isolio-enable-x", tt.status
+				return true, made, cluster.Tracker().Add(made)
+			})
+			code, out, errs := isolio(t, cluster, "enable", "n1", "nvme1n1", "--timeout", "1s")
+			if code != tt.code || out != tt.out || !strings.Contains(errs, tt.to) {
+				t.Errorf("%d, %q, %q", code, out, errs)
+			}
+			c := made.Spec.Containers[0]
+			if made.Spec.NodeName != "n1" || c.Image != "isolio:1" || strings.Join(c.Command, " ") != "/usr/bin/isolio enable nvme1n1 --module /mods" || !*c.SecurityContext.Privileged {
+				t.Errorf("%+v", made.Spec)
+			}
+			if left, err := cluster.CoreV1().Pods("isolio-system").List(context.Background(), meta.ListOptions{}); err != nil || len(left.Items) != 0 {
+				t.Errorf("the pod is left: %v", err)
+			}
+		})
+	}
+	cluster := fake.NewClientset(node, set())
+	if code, out, _ := isolio(t, cluster, "enable", "n1", "nvme1n1", "--dry-run"); code != 0 || !strings.Contains(out, "generateName: isolio-enable-") || !strings.Contains(out, "kind: Pod") {
+		t.Errorf("%d: %s", code, out)
+	}
+	for _, a := range cluster.Actions() {
+		if a.GetVerb() != "get" {
+			t.Errorf("--dry-run: %s", a.GetVerb())
+		}
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	cluster := fake.NewClientset(&core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1"}}, sliceOf("n1", diskOf("sda")))
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"stats"}, `unknown command "stats"; did you mean status?`},
+		{[]string{"status", "n7"}, "node n7: offers no disk; those that do: n1"},
+		{[]string{"explain"}, "got 0 arguments, want 1"},
+		{[]string{"explain", "web"}, "pod default/web: there is none; allowed: a pod's name"},
+		{[]string{"enable", "n7", "sda"}, "node n7: there is none"},
+		{[]string{"enable", "n1", "sda"}, "namespace isolio-system: has no DaemonSet isolio-node"},
+		{[]string{"enable", "n1", "--", "-x"}, `disk "-x": is no name`},
+		{[]string{"enable", "n1", "sda", "--timeout", "0s"}, "--timeout: 0s; allowed: more than 0"},
+		{[]string{"enable", "n1", "sda", "--timeout", "x"}, `--timeout: "x"; allowed: a number with its unit`},
+	} {
+		if code, _, errs := isolio(t, cluster, tt.args...); code != 2 || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%q: %d: %s; want %q", tt.args, code, errs, tt.want)
+		}
+	}
+	if code := Run(context.Background(), []string{"status", "--kubeconfig", "/none"}, nil, &bytes.Buffer{}, &bytes.Buffer{}); code != 2 {
+		t.Errorf("a configuration that is not there: %d", code)
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+
+package claim
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestFile(t *testing.T) {
+	root := t.TempDir()
+	b, err := Read(root)
+	if err != nil || len(b.Pods) != 0 {
+		t.Fatalf("without a file: %+v, %v", b, err)
+	}
+	web := Pod{UID: "b", Namespace: "shop", Name: "web", Shares: []Share{{Claim: "disk", ClaimUID: "1", Device: "wwid-1", Disk: "sda", MajMin: "8:0", Share: 300}}}
+	b.Set(web)
+	b.Set(Pod{UID: "a", Namespace: "shop", Name: "db", Default: 500, Why: "PriorityClass gold: 500"})
+	if err := b.Write(root); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(root)
+	if err != nil || !reflect.DeepEqual(again.Pods, b.Pods) || again.Pods[0].Name != "db" {
+		t.Errorf("%+v, %v; want %+v", again, err, b)
+	}
+	if got := again.Find("b"); got == nil || !reflect.DeepEqual(*got, web) {
+		t.Errorf("Find = %+v", got)
+	}
+	if again.Find("") != nil || again.Find("c") != nil {
+		t.Error("pods that were given nothing are found")
+	}
+	if info, err := os.Stat(filepath.Join(root, File)); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	again.Set(Pod{UID: "b"})
+	if again.Find("b") != nil {
+		t.Error("a pod that has nothing is kept")
+	}
+}
+
+// Pods that have a claim together have it once.
+func TestSplit(t *testing.T) {
+	b := Book{Pods: []Pod{
+		{UID: "a", Shares: []Share{{ClaimUID: "1", Device: "d1", Claimed: 300}, {ClaimUID: "2", Device: "d2", Claimed: 50}}},
+		{UID: "b", Shares: []Share{{ClaimUID: "1", Device: "d1", Claimed: 300}}}, // the same claim
+		{UID: "c", Shares: []Share{{Claimed: 100}}},                              // of each disk
+		{UID: "d", Shares: []Share{{Claimed: 7}}},
+		{UID: "e", Shares: []Share{{ClaimUID: "3", Device: "d3", Claimed: 1}}},
+		{UID: "f", Shares: []Share{{ClaimUID: "3", Device: "d3", Claimed: 1}}}, // 1 is the least
+	}}
+	b.Split()
+	if got := b.Find("b").Shares[0].Share; got != 150 {
+		t.Errorf("b has %d of a claim on 300 that two pods have", got)
+	}
+	if d1, d2, d3 := b.Promised("d1"), b.Promised("d2"), b.Promised("d3"); d1 != 407 || d2 != 157 || d3 != 109 {
+		t.Errorf("promised: %d, %d, %d; want 407, 157, 109", d1, d2, d3)
+	}
+	b.Drop("1")
+	b.Split()
+	if b.Find("b") != nil || len(b.Find("a").Shares) != 1 || b.Promised("d1") != 107 {
+		t.Errorf("after Drop: %+v", b)
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	for text, want := range map[string]string{"": "unexpected end", "{}": "schema 0 is not known", `{"schema":2}`: "schema 2 is not known; known: 1"} {
+		root := t.TempDir()
+		name := filepath.Join(root, File)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(root); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), File) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestString(t *testing.T) {
+	for want, s := range map[string]Share{
+		"claim disk: 300 of 1000 shares of sda":             {Claim: "disk", Disk: "sda", Share: 300},
+		"extended resource: 20 of 1000 shares of each disk": {Share: 20},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

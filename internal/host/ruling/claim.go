@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+
+package ruling
+
+import (
+	"fmt"
+
+	"isolio/internal/host/claim"
+	"isolio/internal/host/container"
+	"isolio/internal/host/weight"
+)
+
+// Sources of decisions that a cluster makes. They are stable: --json prints them.
+const (
+	// ByClaim is a share of a disk that a pod was given.
+	ByClaim weight.By = "claim"
+	// ByCluster is the default of a PriorityClass or a namespace.
+	ByCluster weight.By = "cluster-default"
+)
+
+// givenTo is what the cluster gave the pod whose cgroup it is, nil for nothing. A
+// container has no part of its own in that.
+func (m *Machine) givenTo(group string) *claim.Pod {
+	if _, isContainer := m.containers[group]; isContainer {
+		return nil
+	}
+	return m.pods[group].Given
+}
+
+// ofClaims are the weights of a pod on the disks of which it was given a share: as much
+// as the share.
+func (m *Machine) ofClaims(group string) map[string]Want {
+	wants := map[string]Want{}
+	given := m.givenTo(group)
+	if given == nil {
+		return wants
+	}
+	for _, s := range given.Shares {
+		disk := s.MajMin
+		if disk == "" {
+			disk = EveryDisk
+		}
+		want := wants[disk]
+		if want.Why != "" {
+			want.Why += "; "
+		}
+		wants[disk] = Want{Weight: want.Weight + weight.Value(s.Share), By: ByClaim, Why: want.Why + s.String()}
+	}
+	return wants
+}
+
+// ofCluster is what a pod has that says nothing, by its PriorityClass or its namespace.
+func (m *Machine) ofCluster(group string) (Want, bool) {
+	given := m.givenTo(group)
+	if given == nil || given.Default == 0 {
+		return Want{}, false
+	}
+	return m.limited(group, Want{Weight: weight.Value(given.Default), By: ByCluster, Why: given.Why}, weight.Max), true
+}
+
+// rest is what is left of a disk of which shares were promised.
+type rest struct {
+	// promised are the shares, and asked the weights of all pods without one, together.
+	promised, asked int
+}
+
+// left are the shares for the pods without a claim.
+func (r rest) left() int { return max(claim.Whole-r.promised, 0) }
+
+// leave has a pod without a claim on a disk share what the claims of other pods leave. A
+// claim on 300 shares is a promise of 30 %, so all weights together may not exceed 1000.
+// The pods that make up the rest keep their weights to each other. The least weight is 1,
+// also where nothing is left.
+func (m *Machine) leave(wants map[string]Want, group string, read Reader) {
+	if _, isPod := m.pods[group]; !isPod {
+		return
+	}
+	if _, isContainer := m.containers[group]; isContainer {
+		return
+	}
+	for disk, r := range m.restsOf(read) {
+		own := ownOn(wants, disk)
+		if own.By == ByClaim || own.Weight == weight.Sum || r.asked <= r.left() {
+			continue
+		}
+		n := max(int(own.Weight)*r.left()/r.asked, weight.Min)
+		want := own
+		want.Weight = weight.Value(n)
+		want.Why = fmt.Sprintf("%s; claims of other pods leave %d of %d shares to weights of %d", own.Why, r.left(), claim.Whole, r.asked)
+		want.Limit = n
+		wants[disk] = want
+	}
+}
+
+// ownOn is what a pod is to have on a disk without regard to others.
+func ownOn(wants map[string]Want, disk string) Want {
+	for _, key := range []string{disk, EveryDisk} {
+		if want, ok := wants[key]; ok {
+			return want
+		}
+	}
+	return Want{Weight: weight.Default, By: ByCluster, Why: "no weight is asked for"}
+}
+
+// restsOf are by the disks of which some pod has a share. A pod whose weight cannot be
+// read now counts as one that asks for none.
+func (m *Machine) restsOf(read Reader) map[string]rest {
+	m.once.Do(func() {
+		m.rests = map[string]rest{}
+		for group := range m.pods {
+			for disk := range m.ofClaims(group) {
+				m.rests[disk] = rest{}
+			}
+		}
+		if len(m.rests) == 0 {
+			return
+		}
+		for group := range m.pods {
+			wants, _, _ := m.own(group, read)
+			for disk, r := range m.rests {
+				switch own := ownOn(wants, disk); {
+				case own.By == ByClaim:
+					r.promised += int(own.Weight)
+				case own.Weight != weight.Sum:
+					r.asked += int(own.Weight)
+				}
+				m.rests[disk] = r
+			}
+		}
+	})
+	return m.rests
+}
+
+// Claims reports whether any of the containers' pods has a share of a disk: then what one
+// pod has depends on the others.
+func Claims(all []container.Container) bool {
+	for i := range all {
+		if given := all[i].Given; given != nil && len(given.Shares) > 0 {
+			return true
+		}
+	}
+	return false
+}

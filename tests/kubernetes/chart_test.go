@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+
+// Package kubernetes tests what is given to a cluster: the chart, the manifest that is
+// made of it, and the examples of the documentation. It is a module of its own, so that
+// Helm and the API server's libraries are not among the product's.
+package kubernetes
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+var update = flag.Bool("update", false, "write the manifest, and what the chart has of packaging/")
+
+const (
+	chart    = "../../deploy/helm/isolio"
+	manifest = "../../deploy/kubernetes/isolio.yaml"
+)
+
+// values are of a chart's user.
+type values = map[string]any
+
+// everything has all that the chart can make.
+var everything = values{
+	"quota":      values{"shop": 20},
+	"limits":     values{"most": 300, "namespaces": values{"batch": 50, "shop": 500}},
+	"monitoring": values{"podMonitor": true, "rules": true, "dashboard": true, "labels": values{"release": "prometheus"}},
+	"image":      values{"repository": "registry.example.com/isolio", "digest": "sha256:" + strings.Repeat("0", 64)},
+	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},
+}
+
+// render is the chart with values, a document each; an error is what the user is told.
+func render(t *testing.T, v values) ([]string, error) {
+	t.Helper()
+	c, err := loader.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "isolio", Namespace: "isolio-system", IsInstall: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var docs []string
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		for _, doc := range regexp.MustCompile(`(?m)^---$`).Split(files[name], -1) {
+			if strings.TrimSpace(doc) != "" {
+				docs = append(docs, strings.TrimSpace(doc)+"\n")
+			}
+		}
+	}
+	return docs, nil
+}
+
+func rendered(t *testing.T, v values) []runtime.Object {
+	t.Helper()
+	docs, err := render(t, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, strings.Join(docs, "---\n"))
+}
+
+// foreign are kinds of which this module has no types.
+var foreign = []string{"PodMonitor", "PrometheusRule", "Module"}
+
+// objects reads documents strictly: a field that Kubernetes does not know is an error.
+func objects(t *testing.T, text string) []runtime.Object {
+	t.Helper()
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	docs := yaml.NewYAMLReader(newLines(text))
+	var all []runtime.Object
+	for {
+		doc, err := docs.Read()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(doc, &u.Object); err != nil {
+			t.Fatalf("%v:\n%s", err, doc)
+		}
+		if u.Object == nil {
+			continue
+		}
+		if slices.Contains(foreign, u.GetKind()) {
+			all = append(all, u)
+			continue
+		}
+		object, _, err := strict.Decode(doc, nil, nil)
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, doc)
+		}
+		all = append(all, object)
+	}
+}
+
+func find[T runtime.Object](t *testing.T, all []runtime.Object) T {
+	t.Helper()
+	for _, o := range all {
+		if found, ok := o.(T); ok {
+			return found
+		}
+	}
+	var none T
+	t.Fatalf("no %T", none)
+	return none
+}
+
+func TestLint(t *testing.T) {
+	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}} {
+		for _, m := range lint.RunAll(chart, v, "isolio-system").Messages {
+			if m.Severity >= support.WarningSev {
+				t.Errorf("%s: %s", name, m)
+			}
+		}
+	}
+}
+
+// What a user may apply without Helm is what the chart makes.
+func TestManifest(t *testing.T) {
+	docs, err := render(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `# SPDX-License-Identifier: MIT
+# Made of the chart in deploy/helm/isolio with its own values: make manifest.
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: isolio-system
+  labels:
+    # Directories of the node are mounted, and the init container loads a module.
+    pod-security.kubernetes.io/enforce: privileged
+---
+` + strings.Join(docs, "---\n")
+	text = strings.ReplaceAll(text, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
+	same(t, manifest, text)
+	objects(t, text)
+}
+
+// The chart has the rules and the dashboard of packaging/.
+func TestFilesOfPackaging(t *testing.T) {
+	for file, from := range map[string]string{"rules.yml": "../../packaging/prometheus/isolio.yml", "dashboard.json": "../../packaging/grafana/isolio.json"} {
+		want, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, filepath.Join(chart, "files", file), string(want))
+	}
+}
+
+func same(t *testing.T, file, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("%s is another one than is made now (%v): make manifest", file, err)
+	}
+}
+
+// Every value that the schema does not know is refused, with its name.
+func TestBadValues(t *testing.T) {
+	for _, tt := range []struct {
+		v    values
+		want string
+	}{
+		{values{"disk": "sda"}, "disk"},
+		{values{"disks": []any{"/dev/sda"}}, "disks"},
+		{values{"limits": values{"most": 20000}}, "most"},
+		{values{"limits": values{"namespaces": values{"shop": "many"}}}, "shop"},
+		{values{"modules": values{"mode": "build"}}, "mode"},
+		{values{"image": values{"repository": "x", "digest": "latest"}}, "digest"},
+		{values{"daemon": values{"metricsPort": 0}}, "metricsPort"},
+	} {
+		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
+		}
+	}
+}
+
+// What runs for good has no privilege; only what loads a module has, and ends.
+func TestPrivileges(t *testing.T) {
+	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}} {
+		spec := find[*apps.DaemonSet](t, rendered(t, v)).Spec.Template.Spec
+		if spec.HostNetwork || spec.HostPID || spec.HostIPC {
+			t.Errorf("%s: namespaces of the host", name)
+		}
+		if len(spec.Containers) != 2 {
+			t.Errorf("%s: %d containers", name, len(spec.Containers))
+		}
+		for i := range spec.Containers {
+			c := &spec.Containers[i]
+			s := c.SecurityContext
+			if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) || s.Capabilities.Add != nil || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+				t.Errorf("%s: %s: %+v", name, c.Name, s)
+			}
+		}
+		for i := range spec.InitContainers {
+			if c := &spec.InitContainers[i]; !slices.Equal(c.Command[:2], []string{"/usr/bin/isolio", "enable"}) || !*c.SecurityContext.Privileged {
+				t.Errorf("%s: %+v", name, c)
+			}
+		}
+	}
+	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"modules": values{"mode": "off"}})).Spec.Template.Spec.InitContainers); n != 0 {
+		t.Errorf("modules.mode=off: %d init containers", n)
+	}
+	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"daemon": values{"enabled": false}})).Spec.Template.Spec.Containers); n != 1 {
+		t.Errorf("daemon.enabled=false: %d containers", n)
+	}
+}
+
+// No role has a wildcard, a secret, or writes anything but the driver's own.
+func TestRoles(t *testing.T) {
+	written := map[string][]string{"events": {"create"}, "resourceslices": {"get", "list", "watch", "create", "update", "patch", "delete"}, "nodes/status": {"patch"}}
+	for name, v := range map[string]values{"as it is": nil, "before claims": {"extendedResource": true}} {
+		for _, r := range find[*rbac.ClusterRole](t, rendered(t, v)).Rules {
+			for _, resource := range r.Resources {
+				allowed := append([]string{"get"}, written[resource]...)
+				for _, verb := range r.Verbs {
+					if !slices.Contains(allowed, verb) || resource == "secrets" || resource == "*" {
+						t.Errorf("%s: %s %s", name, verb, resource)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What documents and examples have can be applied.
+func TestExamples(t *testing.T) {
+	found, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
+	if err != nil || len(found) < 4 {
+		t.Fatalf("%q, %v", found, err)
+	}
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(objects(t, string(text))) == 0 {
+			t.Errorf("%s has nothing", file)
+		}
+	}
+	doc, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(doc, -1)
+	for _, b := range blocks {
+		if bytes.HasPrefix(b[1], []byte("apiVersion:")) {
+			objects(t, string(b[1]))
+		}
+	}
+	if len(blocks) == 0 {
+		t.Error("the document has no example")
+	}
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+
+// Command cluster is a control plane of Kubernetes in one program, for tests: called by
+// the name of etcd, kube-apiserver, kube-scheduler or kube-controller-manager it is that,
+// by any other name kubectl. All of it is built from the Go modules that go.mod names.
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controller "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	var c *cobra.Command
+	switch filepath.Base(os.Args[0]) {
+	case "etcd":
+		etcdmain.Main(os.Args)
+		return
+	case "kube-apiserver":
+		c = apiserver.NewAPIServerCommand()
+	case "kube-controller-manager":
+		c = controller.NewControllerManagerCommand()
+	case "kube-scheduler":
+		c = scheduler.NewSchedulerCommand()
+	default:
+		c = kubectl.NewDefaultKubectlCommand()
+	}
+	os.Exit(cli.Run(c))
+}

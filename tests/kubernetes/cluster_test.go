@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: MIT
+
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// cluster is a control plane on the loopback, without any node.
+type cluster struct {
+	t      *testing.T
+	bin    string
+	dir    string
+	config *rest.Config
+	client *kubernetes.Clientset
+}
+
+// start runs one of the control plane's programs until the test ends.
+func (c *cluster) start(program string, args ...string) {
+	c.t.Helper()
+	log, err := os.Create(filepath.Join(c.dir, program+".log"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(c.bin, program), args...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, c.dir
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		log.Close()
+		if text, err := os.ReadFile(log.Name()); err == nil && c.t.Failed() {
+			lines := strings.Split(string(text), "\n")
+			c.t.Logf("%s:\n%s", program, strings.Join(lines[max(len(lines)-15, 0):], "\n"))
+		}
+	})
+}
+
+func port(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (c *cluster) file(name, text string) string {
+	c.t.Helper()
+	name = filepath.Join(c.dir, name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return name
+}
+
+func (c *cluster) until(what string, limit time.Duration, is func() bool) time.Duration {
+	c.t.Helper()
+	began := time.Now()
+	for !is() {
+		if time.Since(began) > limit {
+			c.t.Fatalf("%s: not within %s", what, limit)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	bin := os.Getenv("KUBERNETES")
+	if bin == "" {
+		t.Skip("KUBERNETES names no directory with Kubernetes' programs: make test-kubernetes")
+	}
+	c := &cluster{t: t, bin: bin, dir: t.TempDir()}
+	store, peer, api := port(t), port(t), port(t)
+	at := fmt.Sprintf("http://127.0.0.1:%d", store)
+	peers := fmt.Sprintf("http://127.0.0.1:%d", peer)
+	c.start("etcd", "--data-dir", filepath.Join(c.dir, "data"), "--unsafe-no-fsync", "--listen-client-urls", at, "--advertise-client-urls", at,
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers, "--log-level", "error")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signing := c.file("sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	tokens := c.file("tokens.csv", "admin-token,admin,1,system:masters\n")
+	c.start("kube-apiserver", "--etcd-servers="+at, fmt.Sprintf("--secure-port=%d", api), "--bind-address=127.0.0.1", "--cert-dir="+filepath.Join(c.dir, "certs"),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+signing, "--service-account-signing-key-file="+signing,
+		"--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16", "--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false")
+	kubeconfig := c.file("kubeconfig", fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:%d", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: admin-token}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, api))
+	if c.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	c.config.QPS, c.config.Burst = 1000, 1000
+	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the API server is ready after %s", c.until("the API server", 3*time.Minute, func() bool {
+		text, err := c.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(context.Background())
+		return err == nil && string(text) == "ok"
+	}).Round(time.Millisecond))
+	version, err := c.client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("Kubernetes %s", version)
+	connection := "clientConnection: {kubeconfig: " + kubeconfig + ", qps: 1000, burst: 1000}\n"
+	scheduler := c.file("scheduler.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}\n"+connection)
+	c.start("kube-scheduler", "--config="+scheduler, fmt.Sprintf("--secure-port=%d", port(t)), "--bind-address=127.0.0.1")
+	c.start("kube-controller-manager", "--kubeconfig="+kubeconfig, "--leader-elect=false", fmt.Sprintf("--secure-port=%d", port(t)), "--bind-address=127.0.0.1",
+		"--controllers=resourceclaim-controller,resourcequota-controller", "--kube-api-qps=1000", "--kube-api-burst=1000", "--use-service-account-credentials=false")
+	return c
+}
+
+// kubectl runs it, with text as its input.
+func (c *cluster) kubectl(text string, args ...string) (string, error) {
+	c.t.Helper()
+	cmd := exec.Command(filepath.Join(c.bin, "kubectl"), append([]string{"--kubeconfig", filepath.Join(c.dir, "kubeconfig")}, args...)...)
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (c *cluster) apply(text string, args ...string) {
+	c.t.Helper()
+	if out, err := c.kubectl(text, append([]string{"apply", "--server-side", "-f", "-"}, args...)...); err != nil {
+		c.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestCluster is what takes a real API server and a real scheduler.
+func TestCluster(t *testing.T) {
+	c := newCluster(t)
+	t.Run("manifests", func(t *testing.T) { c.on(t).manifests() })
+	t.Run("roles", func(t *testing.T) { c.on(t).roles() })
+	t.Run("limits", func(t *testing.T) { c.on(t).limits() })
+	t.Run("node", func(t *testing.T) { c.on(t).node() })
+	t.Run("fleet", func(t *testing.T) { c.on(t).fleet(500, 1600) })
+}
+
+// on is the cluster for a part of the test.
+func (c *cluster) on(t *testing.T) *cluster {
+	one := *c
+	one.t = t
+	return &one
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// manifests: the API server takes what the chart makes, and the examples.
+func (c *cluster) manifests() {
+	c.t.Helper()
+	c.apply(read(c.t, manifest))
+	c.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
+	for _, file := range []string{"quota.yaml", "first-pod.yaml"} {
+		c.apply(read(c.t, filepath.Join("../../deploy/kubernetes", file)), "--dry-run=server")
+	}
+	for name, v := range map[string]values{"everything": everything, "before claims": {"extendedResource": true}} {
+		docs, err := render(c.t, v)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, doc := range docs {
+			if strings.Contains(doc, "monitoring.coreos.com") {
+				continue // its definitions are not there
+			}
+			if out, err := c.kubectl(doc, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"); err != nil {
+				c.t.Errorf("%s: %v: %s\n%s", name, err, out, doc)
+			}
+		}
+	}
+}
+
+// as is a client of the service account's on a node.
+func (c *cluster) as(node string) *kubernetes.Clientset {
+	c.t.Helper()
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:isolio-system:isolio-node", Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}},
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return client
+}
+
+func sliceOf(node, device string) *resourceapi.ResourceSlice {
+	many := true
+	q := func(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
+	yes := true
+	return &resourceapi.ResourceSlice{ObjectMeta: meta.ObjectMeta{Name: node + "-disks"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "disk.isolio.dev", NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		Devices: []resourceapi.Device{{
+			Name: device, AllowMultipleAllocations: &many, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kubelet": {BoolValue: &yes}},
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"share": {Value: *q(1000), RequestPolicy: &resourceapi.CapacityRequestPolicy{
+				Default: q(100), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q(1), Max: q(1000), Step: q(1)}}}},
+		}},
+	}}
+}
+
+// roles: the account may do what the program does, and nothing else.
+func (c *cluster) roles() {
+	c.t.Helper()
+	ctx := context.Background()
+	n1 := c.as("n1")
+	own := sliceOf("n1", "sda")
+	// Roles and policies take a moment to hold.
+	c.until("its own slice", time.Minute, func() bool {
+		_, err := n1.ResourceV1().ResourceSlices().Create(ctx, own, meta.CreateOptions{})
+		return err == nil
+	})
+	c.until("the policy", time.Minute, func() bool {
+		other := sliceOf("n2", "sda")
+		_, err := n1.ResourceV1().ResourceSlices().Create(ctx, other, meta.CreateOptions{})
+		if err == nil {
+			_ = c.client.ResourceV1().ResourceSlices().Delete(ctx, other.Name, meta.DeleteOptions{})
+			return false
+		}
+		return strings.Contains(err.Error(), "isolio-node of n1 may only change slices of its own disks")
+	})
+	if err := c.as("n2").ResourceV1().ResourceSlices().Delete(ctx, own.Name, meta.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "of its own disks") {
+		c.t.Errorf("another node removes the slice: %v", err)
+	}
+	if err := n1.ResourceV1().ResourceSlices().Delete(ctx, own.Name, meta.DeleteOptions{}); err != nil {
+		c.t.Error(err)
+	}
+	_, secrets := n1.CoreV1().Secrets("kube-system").List(ctx, meta.ListOptions{})
+	_, pods := n1.CoreV1().Pods("").List(ctx, meta.ListOptions{})
+	_, claims := n1.ResourceV1().ResourceClaims("").List(ctx, meta.ListOptions{})
+	_, node := n1.CoreV1().Nodes().Patch(ctx, "n1", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`), meta.PatchOptions{})
+	for what, err := range map[string]error{"secrets": secrets, "pods": pods, "claims": claims, "nodes": node} {
+		if !apierrors.IsForbidden(err) {
+			c.t.Errorf("%s: %v, want forbidden", what, err)
+		}
+	}
+	if _, err := n1.CoreV1().Pods("default").Get(ctx, "none", meta.GetOptions{}); !apierrors.IsNotFound(err) {
+		c.t.Errorf("a pod: %v", err)
+	}
+}
+
+// limits: pods that ask for more than their namespace may have are refused.
+func (c *cluster) limits() {
+	c.t.Helper()
+	docs, err := render(c.t, values{"limits": values{"namespaces": values{"shop": 300}}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, doc := range docs {
+		if strings.Contains(doc, "name: isolio-weights") {
+			c.apply(doc)
+		}
+	}
+	try := func(namespace, weight string) error {
+		p := &core.Pod{ObjectMeta: meta.ObjectMeta{GenerateName: "p-", Namespace: namespace, Annotations: map[string]string{"isolio.dev/weight": weight}},
+			Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Image: "x"}}}}
+		_, err := c.client.CoreV1().Pods(namespace).Create(context.Background(), p, meta.CreateOptions{DryRun: []string{meta.DryRunAll}})
+		return err
+	}
+	var refused error
+	c.until("the policy", time.Minute, func() bool { refused = try("shop", "301"); return refused != nil })
+	if !strings.Contains(refused.Error(), "annotation isolio.dev/weight: 301 is more than pods of namespace shop may have; allowed: 1..300") {
+		c.t.Error(refused)
+	}
+	for _, ok := range [][2]string{{"shop", "300"}, {"shop", "lots"}, {"default", "9000"}} {
+		if err := try(ok[0], ok[1]); err != nil {
+			c.t.Errorf("%q: %v", ok, err)
+		}
+	}
+}
+
+// node: the program itself offers its disk, and the API server takes that.
+func (c *cluster) node() {
+	c.t.Helper()
+	ctx := context.Background()
+	program, err := filepath.Abs("../../build/node/isolio-node")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	root, err := os.MkdirTemp("/tmp", "n") // a socket's path is short
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer os.RemoveAll(root)
+	for file, text := range map[string]string{
+		"sys/block/nvme0n1/dev": "259:0", "sys/block/nvme0n1/size": "2097152", "sys/block/nvme0n1/queue/scheduler": "none [kyber-fairness]", "sys/block/nvme0n1/wwid": "eui.1",
+		"proc/1/mountinfo": "30 21 259:0 / / rw - xfs /dev/nvme0n1 rw", "var/lib/kubelet/plugins_registry/x": "",
+	} {
+		name := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if _, err := c.client.CoreV1().Nodes().Create(ctx, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "real"}}, meta.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(program, "--root", root, "--node", "real", "--kubeconfig", filepath.Join(c.dir, "kubeconfig"))
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.until("its slice", time.Minute, func() bool {
+		list, err := c.client.ResourceV1().ResourceSlices().List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=real"})
+		return err == nil && len(list.Items) == 1 && len(list.Items[0].Spec.Devices) == 1 && list.Items[0].Spec.Devices[0].Name == "wwid-eui-1" && *list.Items[0].Spec.Devices[0].Attributes["kubelet"].BoolValue
+	})
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			if strings.HasPrefix(line, "VmRSS") {
+				c.t.Logf("isolio-node: %s", strings.Join(strings.Fields(line), " "))
+			}
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		c.t.Errorf("%v:\n%s", err, &log)
+	}
+	if err := c.client.CoreV1().Nodes().Delete(ctx, "real", meta.DeleteOptions{}); err != nil {
+		c.t.Error(err)
+	}
+	if err := c.client.ResourceV1().ResourceSlices().DeleteCollection(ctx, meta.DeleteOptions{}, meta.ListOptions{}); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// each does something so many times, some at a time.
+func (c *cluster) each(n int, do func(i int) error) {
+	c.t.Helper()
+	var wait sync.WaitGroup
+	work := make(chan int)
+	for range 16 {
+		wait.Go(func() {
+			for i := range work {
+				if err := do(i); err != nil {
+					c.t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		work <- i
+	}
+	close(work)
+	wait.Wait()
+}
+
+// fleet: pods that ask for 300 shares, more than there is room for.
+func (c *cluster) fleet(nodes, pods int) {
+	c.t.Helper()
+	ctx := context.Background()
+	c.each(nodes, func(i int) error {
+		name := fmt.Sprintf("node-%04d", i)
+		room := core.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110")}
+		n := &core.Node{ObjectMeta: meta.ObjectMeta{Name: name}, Status: core.NodeStatus{Capacity: room, Allocatable: room}}
+		if _, err := c.client.CoreV1().Nodes().Create(ctx, n, meta.CreateOptions{}); err != nil {
+			return err
+		}
+		_, err := c.client.ResourceV1().ResourceSlices().Create(ctx, sliceOf(name, "nvme0n1"), meta.CreateOptions{})
+		return err
+	})
+	example := strings.Split(read(c.t, "../../deploy/kubernetes/first-pod.yaml"), "\n---\n")[0]
+	c.apply(example)
+	template := "disk-300"
+	began := time.Now()
+	c.each(pods, func(i int) error {
+		p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: fmt.Sprintf("pod-%05d", i), Namespace: "default"}, Spec: core.PodSpec{
+			ResourceClaims: []core.PodResourceClaim{{Name: "disk", ResourceClaimTemplateName: &template}},
+			Containers:     []core.Container{{Name: "c", Image: "x", Resources: core.ResourceRequirements{Claims: []core.ResourceClaim{{Name: "disk"}}}}},
+		}}
+		_, err := c.client.CoreV1().Pods("default").Create(ctx, p, meta.CreateOptions{})
+		return err
+	})
+	want := min(pods, 3*nodes)
+	count := func() (placed, refused int) {
+		list, err := c.client.CoreV1().Pods("default").List(ctx, meta.ListOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			if p.Spec.NodeName != "" {
+				placed++
+				continue
+			}
+			for _, condition := range p.Status.Conditions {
+				if condition.Type == core.PodScheduled && condition.Reason == core.PodReasonUnschedulable {
+					refused++
+				}
+			}
+		}
+		return placed, refused
+	}
+	c.until("the pods", 10*time.Minute, func() bool {
+		placed, refused := count()
+		return placed >= want && placed+refused >= pods
+	})
+	c.t.Logf("%d pods on %d nodes after %s", pods, nodes, time.Since(began).Round(time.Second))
+	if placed, refused := count(); placed != want || refused != pods-want {
+		c.t.Errorf("%d pods are placed, %d wait; want %d and %d", placed, refused, want, pods-want)
+	}
+	claims, err := c.client.ResourceV1().ResourceClaims("default").List(ctx, meta.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	given := map[string]int64{}
+	for i := range claims.Items {
+		if a := claims.Items[i].Status.Allocation; a != nil {
+			for _, r := range a.Devices.Results {
+				q := r.ConsumedCapacity["share"]
+				given[r.Pool] += q.Value()
+			}
+		}
+	}
+	for node, n := range given {
+		if n > 1000 {
+			c.t.Errorf("%s: %d shares are given", node, n)
+		}
+	}
+	if len(given) != nodes {
+		c.t.Errorf("disks of %d nodes are used", len(given))
+	}
+}
