@@ -43,7 +43,7 @@ func manifestClasses(t *testing.T) classes {
 		t.Fatal(err)
 	}
 	var all classes
-	for _, doc := range strings.SplitSeq(string(text), "\n---\n") {
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
 		if !strings.Contains(doc, "kind: DeviceClass") {
 			continue
 		}
