@@ -187,17 +187,17 @@ func cpuOf(t *testing.T, pid int) (total time.Duration) {
 	return total
 }
 
-// residentKB is what a process has in memory.
-func residentKB(t *testing.T, pid int) int {
+// statusKB is what a process has in memory, or had at most: "VmRSS:", "VmHWM:".
+func statusKB(t *testing.T, pid int, field string) int {
 	t.Helper()
 	for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/status", pid))) {
-		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if text, ok := strings.CutPrefix(line, field); ok {
 			kb, err := strconv.Atoi(strings.Fields(text)[0])
 			must(t, err)
 			return kb
 		}
 	}
-	t.Fatal("no VmRSS")
+	t.Fatalf("no %s", field)
 	return 0
 }
 
@@ -239,7 +239,7 @@ func TestDaemonIsCheap(t *testing.T) {
 		}
 	})
 	scraped := used(func() { scrape(t) })
-	rss := residentKB(t, cmd.Process.Pid)
+	rss := statusKB(t, cmd.Process.Pid, "VmRSS:")
 	t.Logf("CPU while nothing happens: %.2f %%; for a container that comes: %v; for a scrape: %v; %d KB in memory",
 		100*quiet.Seconds()/quietTime.Seconds(), busy/3, scraped, rss)
 	if !onDebugKernel(t) && quiet.Seconds() > cpuBound*quietTime.Seconds() {
