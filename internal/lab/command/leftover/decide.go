@@ -75,8 +75,9 @@ func (r *Record) queue(sys block.System) []Action {
 	for _, s := range r.Queue {
 		now := valueOf(sys, r.Disk, s.File)
 		own := strings.HasPrefix(s.File, tunables+"/")
-		// With the scheduler its default of nr_requests comes.
-		if now == s.Value && !(back && (own || s.File == "queue/nr_requests")) {
+		// With the scheduler its defaults come, of nr_requests as well.
+		reset := back && (own || s.File == "queue/nr_requests")
+		if now == s.Value && !reset {
 			continue
 		}
 		back = back || s.File == "queue/scheduler"

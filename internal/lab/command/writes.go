@@ -4,18 +4,12 @@ package command
 
 import (
 	"context"
-	"errors"
-	"os/exec"
-	"slices"
 	"strings"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/lab/command/signature"
 )
-
-// prober is util-linux' program that finds what is on a disk, with libblkid: file systems,
-// partition tables, LVM, RAID, LUKS, swap, ZFS. With --no-act it only reads.
-const prober = "wipefs"
 
 // mayWrite returns nil if the jobs of an experiment may overwrite the disk. A disk on which
 // something is found must have been named by what it is: names change with boots, and a
@@ -36,7 +30,7 @@ func mayWrite(ctx context.Context, sys block.System, d *block.Device, file, allo
 		}
 		return nil
 	}
-	found, err := signatures(ctx, d)
+	found, err := signature.On(ctx, d)
 	if err != nil {
 		return failure.Usagef("device %s: what is on it is not known: %w; if that may be lost, say so with --allow-writes=%s", d.Name, err, id)
 	}
@@ -55,23 +49,4 @@ func identity(d *block.Device) string {
 		return "wwn:" + all[0]
 	}
 	return d.Name
-}
-
-// signatures are the kinds of what is found on a disk.
-func signatures(ctx context.Context, d *block.Device) (kinds []string, err error) {
-	out, err := exec.CommandContext(ctx, prober, "--no-act", "--parsable", d.Node).Output()
-	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
-		return nil, errors.New(prober + " says: " + strings.Join(strings.Fields(string(exit.Stderr)), " "))
-	}
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(out)) {
-		// # offset,uuid,label,type
-		fields := strings.Split(strings.TrimSpace(line), ",")
-		if kind := fields[len(fields)-1]; !strings.HasPrefix(line, "#") && kind != "" && !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds, nil
 }
