@@ -227,9 +227,9 @@ func startAttacked(t *testing.T) *attacked {
 }
 
 // metric is one of the daemon's own.
-func (h *attacked) metric(t *testing.T, name string) float64 {
+func (h *attacked) metric(t *testing.T, text, name string) float64 {
 	t.Helper()
-	for line := range strings.Lines(metrics(t)) {
+	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			must(t, err)
@@ -240,18 +240,30 @@ func (h *attacked) metric(t *testing.T, name string) float64 {
 	return 0
 }
 
+// passes is how often the daemon has compared all weights.
+func (h *attacked) passes(t *testing.T) float64 {
+	t.Helper()
+	return h.metric(t, metrics(t), "isolio_passes_total")
+}
+
 // looks has the daemon compare all weights again, as it does each minute, and waits
 // until it has. It then sets a weight that is new, so it works.
 func (h *attacked) looks(t *testing.T) {
 	t.Helper()
-	const reloaded = "isolio_config_last_reload_success_timestamp_seconds"
-	before, passes := h.metric(t, reloaded), h.metric(t, "isolio_passes_total")
+	state := func() (reloaded, passes float64) {
+		text := metrics(t)
+		return h.metric(t, text, "isolio_config_last_reload_success_timestamp_seconds"), h.metric(t, text, "isolio_passes_total")
+	}
+	before, passed := state()
 	must(t, h.cmd.Process.Signal(unix.SIGHUP))
-	for tries := 0; h.metric(t, reloaded) == before || h.metric(t, "isolio_passes_total") == passes; tries++ {
-		if tries == 300 {
+	for tries := 0; ; tries++ {
+		time.Sleep(500 * time.Millisecond) // an answer is given again for a second
+		if reloaded, passes := state(); reloaded != before && passes != passed {
+			break
+		}
+		if tries == 60 {
 			t.Fatalf("the daemon does not look again; its log:\n%s", read(t, h.log))
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	h.probes++
 	probe := newGroup(t, fmt.Sprint("probe", h.probes, ".slice"))
@@ -403,7 +415,7 @@ func (h *attacked) hostileNames(t *testing.T, a *tenant) {
 // While cgroups come and go without a pause, the daemon does what it should, and not
 // more often than it should.
 func (h *attacked) storm(t *testing.T, a *tenant) {
-	passes := h.metric(t, "isolio_passes_total")
+	passes := h.passes(t)
 	used := cpuOf(t, h.cmd.Process.Pid)
 	a.begin("storm")
 	start := time.Now()
@@ -416,7 +428,7 @@ func (h *attacked) storm(t *testing.T, a *tenant) {
 	untilWeights(t, shop, "default 300")
 	time.Sleep(time.Second)
 	seconds := time.Since(start).Seconds()
-	did := h.metric(t, "isolio_passes_total") - passes
+	did := h.passes(t) - passes
 	t.Logf("%.1f s with %.0f looks and %v of CPU; a weight took %v meanwhile", seconds, did, cpuOf(t, h.cmd.Process.Pid)-used, took)
 	if did > math.Ceil(seconds)+1 {
 		t.Errorf("%.0f looks in %.1f s", did, seconds)

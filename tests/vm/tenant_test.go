@@ -264,7 +264,7 @@ func makeMany(own string) error {
 }
 
 // stormTime is how long a tenant makes and removes cgroups without a pause.
-const stormTime = time.Second
+const stormTime = 500 * time.Millisecond
 
 func makeStorm(own string) error {
 	dir := filepath.Join(own, "docker-"+strings.Repeat("f", 64)+".scope")
