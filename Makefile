@@ -116,7 +116,7 @@ test-vm: ## tests of the modules on a booted kernel KERNEL
 	@for line in $(lines); do build/vm-run --twice --kernel $$line && build/vm-run --hangs --kernel $$line || exit 1; done
 
 guest-tests: build
-	go build -ldflags=-w -o build/guest/isolio ./cmd/isolio
+	go build -ldflags=-w -o build/guest/ ./cmd/isolio ./cmd/isolio-lab
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
 
@@ -171,7 +171,20 @@ test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 
 	@$(MAKE) --no-print-directory setup deb guest-tests
 	scripts/user-root $(KERNEL)
 	scripts/user-modules $(KERNEL)
-	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run TestNewUser --timeout 3h
+	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run 'TestNewUser|TestDiskTables' --timeout 3h
+
+first-hour: ## what a new user's first hour prints, on the Debian of KERNEL, into docs/results/first-hour.md; a quarter of an hour
+	@$(MAKE) --no-print-directory setup deb guest-tests
+	scripts/user-root $(KERNEL)
+	scripts/user-modules $(KERNEL)
+	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestFirstHour$$' --timeout 2h --data build/first-hour.jsonl
+	go run ./tests/vm/transcript docs/results/first-hour.md build/first-hour.jsonl
+
+daemon-cost: ## measure the daemon with 200 and with 1000 containers, into docs/daemon.md
+	@$(MAKE) --no-print-directory modules guest-tests
+	for containers in 200 1000; do \
+		build/vm-run --kernel $(KERNEL) --run '^TestDaemonIsCheap$$' --env ISOLIO_CONTAINERS=$$containers --data build/daemon-$$containers.jsonl || exit 1; done
+	go run ./tests/vm/costs docs/daemon.md build/daemon-200.jsonl build/daemon-1000.jsonl
 
 test-packages: ## install, upgrade and remove the packages on the Debian of KERNEL, with another kernel coming and going
 	scripts/user-root $(KERNEL)
@@ -238,4 +251,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean
+.PHONY: node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-powercut test-user first-hour daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean

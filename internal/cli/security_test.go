@@ -18,7 +18,7 @@ func TestSecurityNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, dir := range []string{"../../internal", "../../packaging"} {
+	for _, dir := range []string{"../../internal", "../../packaging", "../../tests/vm"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

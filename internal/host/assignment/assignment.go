@@ -127,6 +127,7 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	}
 	switch {
 	case len(acting) > 0:
+		p.elsewhere(infos, iocost)
 		return majMin, node, acting, nil
 	case majMin != "" && !infos[0].TakesScheduler && len(infos[0].Below) > 0:
 		return "", "", nil, failure.Unsupportedf("device %s: passes requests on to others, where weights act: --device %s", infos[0].Name, strings.Join(infos[0].Below, ", or --device "))
@@ -134,6 +135,27 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 		return "", "", nil, failure.Unsupportedf("device %s: its scheduler %s knows no weights; first: isolio enable %s", infos[0].Name, infos[0].Scheduler, infos[0].Name)
 	}
 	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; first: isolio enable DEV (`isolio status` lists the disks)", p.request.Target)
+}
+
+// elsewhere notes that the target has used disks, but none on which weights act.
+func (p *Plan) elsewhere(infos []block.Info, iocost map[string]bool) {
+	stats, err := p.world.Tree.IOStats(p.request.Target.Group)
+	if err != nil {
+		return // a cgroup without the controller is told of later
+	}
+	var others []string
+	for _, i := range infos {
+		used := stats[i.MajMin].IOs() > 0
+		switch {
+		case used && len(weight.Acting(i.Scheduler, iocost[i.MajMin])) > 0:
+			return
+		case used && i.TakesScheduler:
+			others = append(others, i.Name)
+		}
+	}
+	if len(others) > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s has used %s only, where no weight acts: isolio enable %s", p.request.Target, strings.Join(others, " and "), others[0]))
+	}
 }
 
 // taking lists those of the mechanisms that take the weight: all of them, or for a

@@ -200,3 +200,24 @@ func TestVerify(t *testing.T) {
 		}
 	}
 }
+
+// A target that has used no disk on which weights act is told so; one that has used such
+// a disk as well is not.
+func TestWeightWhereNoneActs(t *testing.T) {
+	other := map[string]string{
+		"sys/block/sdb/dev": "8:16\n", "sys/block/sdb/size": "1000\n", "sys/block/sdb/queue/scheduler": "[none]\n",
+		"sys/fs/cgroup/plain/io.stat": "8:16 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n",
+	}
+	const note = "cgroup plain has used sdb only, where no weight acts: isolio enable sdb"
+	p, err := decide(t, machine(t, "kyber-fairness", other), "plain", "", 500)
+	if err != nil || !slices.Contains(p.Notes, note) {
+		t.Errorf("%v: notes %q, want %q", err, p.Notes, note)
+	}
+	other["sys/fs/cgroup/plain/io.stat"] += "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n"
+	if p, err := decide(t, machine(t, "kyber-fairness", other), "plain", "", 500); err != nil || slices.Contains(p.Notes, note) {
+		t.Errorf("%v: notes %q with the other disk used as well", err, p.Notes)
+	}
+	if p, err := decide(t, machine(t, "kyber-fairness", nil), "plain", "", 500); err != nil || slices.Contains(p.Notes, note) {
+		t.Errorf("%v: notes %q with no disk used", err, p.Notes)
+	}
+}

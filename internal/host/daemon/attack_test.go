@@ -311,6 +311,46 @@ func TestScrapersDoNotSpoilEachOther(t *testing.T) {
 	}
 }
 
+// silent is a client that reads nothing.
+type silent struct {
+	*httptest.ResponseRecorder
+	writes chan<- struct{}
+	ended  <-chan struct{}
+}
+
+func (s silent) Write(text []byte) (int, error) {
+	s.writes <- struct{}{}
+	<-s.ended
+	return len(text), nil
+}
+
+// Clients that do not read their answers keep no other one from its own.
+func TestClientsThatDoNotRead(t *testing.T) {
+	h := newHost(t, "")
+	handler := NewMetrics(h.Root, h.tree, h.finder).Handler()
+	request := func() *http.Request { return httptest.NewRequest("GET", "/metrics", nil) }
+	const many = 100
+	writes, ended, done := make(chan struct{}, many), make(chan struct{}), make(chan struct{}, many)
+	for range many {
+		go func() {
+			handler.ServeHTTP(silent{httptest.NewRecorder(), writes, ended}, request())
+			done <- struct{}{}
+		}()
+	}
+	for range many {
+		<-writes
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request())
+	if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "\nisolio_passes_total ") {
+		t.Errorf("status %d:\n%s", recorder.Code, recorder.Body)
+	}
+	close(ended)
+	for range many {
+		<-done
+	}
+}
+
 // A server of metrics that ended is started again.
 func TestMetricsComeBack(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

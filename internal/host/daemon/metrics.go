@@ -3,8 +3,10 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -69,15 +71,56 @@ func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metric
 	}
 }
 
-// mostScrapes is how many are answered at a time.
-const mostScrapes = 4
-
 // Handler answers scrapes.
 func (m *Metrics) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.more...)
 	registry.MustRegister(m, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, ErrorHandling: promhttp.ContinueOnError})
+	return &answers{of: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})}
+}
+
+// answers has one answer for all clients. It is made once for a while, and nothing is held
+// while a client gets it: clients that do not read keep no other one waiting.
+type answers struct {
+	of http.Handler
+
+	mu   sync.Mutex
+	at   time.Time
+	last *answer
+}
+
+// answerFor is how long an answer is given again.
+const answerFor = time.Second
+
+// answer is one, in memory.
+type answer struct {
+	bytes.Buffer
+	header http.Header
+	code   int
+}
+
+func (a *answer) Header() http.Header  { return a.header }
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+func (all *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	one := all.now(r)
+	maps.Copy(w.Header(), one.header)
+	w.WriteHeader(one.code)
+	_, _ = w.Write(one.Bytes()) // the client may have gone
+}
+
+// now is the answer to all requests of this time. It is plain text whatever a client
+// would accept.
+func (all *answers) now(r *http.Request) *answer {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.last == nil || time.Since(all.at) >= answerFor {
+		one := &answer{header: http.Header{}, code: http.StatusOK}
+		plain := &http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}}
+		all.of.ServeHTTP(one, plain.WithContext(context.WithoutCancel(r.Context())))
+		all.last, all.at = one, time.Now()
+	}
+	return all.last
 }
 
 var (

@@ -3,18 +3,28 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
 	"isolio/internal/lab/bench"
+	"isolio/internal/lab/command/leftover"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/plan"
 )
 
 // benchFlags are the flags of `isolio bench` besides a measurement's.
@@ -23,7 +33,8 @@ type benchFlags struct {
 	device      string
 	root        string
 	dryRun      bool
-	allowWrites bool
+	recover     bool
+	allowWrites string
 	engines     string
 }
 
@@ -35,16 +46,33 @@ func newBenchCommand() *cobra.Command {
 		Long: `Run an experiment on a disk of this machine, under one scheduler after the
 other, and print what each container got.
 
-The disk must be free: not mounted, not swap, not part of another device. Its
-scheduler is changed for each run and put back. Jobs that write destroy what is
-on it, and need --allow-writes. The experiment's own [device] and cpus are not
-used: those are for the lab.`,
+The disk must be free: not mounted, not swap, not part of another device, not open in
+another program. While load runs no other program can mount or format it. The disk's
+scheduler is changed for each run and put back.
+
+Jobs that write destroy what is on the disk, and need --allow-writes. If a file system,
+a partition table or the like is found on it, the flag must name the disk:
+--allow-writes=serial:NUMBER, as 'isolio status -o wide' shows it. Without the flag fio
+can only read. The experiment's own [device] and cpus are not used: those are for the lab.
+
+After Ctrl-C, and when the terminal goes away, all that was changed is taken back. What
+a bench leaves that was killed, --recover takes back: load that still runs, cgroups, the
+scheduler with its tunables.`,
 		Example: `  isolio bench report-rand-read --device /dev/nvme1n1
   isolio bench report-rand-write --device nullb0 --allow-writes --json
-  isolio bench report-rand-read --device nullb0 --schedulers none,bfq --dry-run`,
-		Args:              cli.Exactly(1),
+  isolio bench report-rand-read --device nullb0 --schedulers none,bfq --dry-run
+  isolio bench --recover`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.recover {
+				return cli.Exactly(0)(cmd, args)
+			}
+			return cli.Exactly(1)(cmd, args)
+		},
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.recover {
+				return f.takeBack(cmd.OutOrStdout())
+			}
 			return f.run(cmd, args[0])
 		},
 	}
@@ -53,10 +81,15 @@ used: those are for the lab.`,
 	flags.StringVar(&f.device, "device", "", "the disk `DEV` to measure, such as /dev/nvme1n1")
 	flags.StringVar(&f.root, "root", "", "work below `DIR` instead of /: sys, proc and dev are looked for there")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change and every process as shell commands; change nothing")
-	flags.BoolVar(&f.allowWrites, "allow-writes", false, "let jobs that write destroy what is on the disk")
+	flags.StringVar(&f.allowWrites, "allow-writes", "", "let jobs that write destroy what is on the disk; `=ID`, such as =serial:NUMBER, where something is on it")
+	flags.Lookup("allow-writes").NoOptDefVal = anyBlank
+	flags.BoolVar(&f.recover, "recover", false, "take back what benches that were killed have left, and measure nothing")
 	flags.StringVar(&f.engines, "engines", "", "`DIR` with libaps' engines for fio (fio-aps.so), for jobs that have them")
 	return cmd
 }
+
+// anyBlank is --allow-writes without a disk: one with nothing on it.
+const anyBlank = "blank"
 
 func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	x, err := f.load(file)
@@ -77,17 +110,9 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 			return err
 		}
 	}
-	// All plans come before the first run: what is wrong with the fifth
-	// scheduler's shows before an hour of the first four.
-	var plans []*bench.Plan
-	for i := range x.Cases {
-		for _, scheduler := range x.SchedulersIn(&x.Cases[i]) {
-			p, err := bench.Decide(env, x, &x.Cases[i], scheduler)
-			if err != nil {
-				return err
-			}
-			plans = append(plans, p)
-		}
+	plans, err := decideAll(env, x)
+	if err != nil {
+		return err
 	}
 	if slices.ContainsFunc(x.Cases, func(k experiment.Case) bool { return k.CPUs > 1 }) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s: cpus is for the lab; this machine's %d are used\n", x.File, runtime.NumCPU())
@@ -100,28 +125,100 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 		}
 		return nil
 	}
-	if x.Writes() && !f.allowWrites {
-		return failure.Usagef("%s: its jobs write, and what is on %s would be lost; add --allow-writes if it may be",
-			x.File, f.device)
+	d, err := env.System.Find(f.device)
+	if err != nil {
+		return err
 	}
-	doc, err := f.measure(cmd, env, x)
+	if write(plans) {
+		if err := mayWrite(cmd.Context(), env.System, d, x.File, f.allowWrites); err != nil {
+			return err
+		}
+	}
+	doc, err := f.kept(cmd, env, d, x)
 	if err != nil {
 		return err
 	}
 	words := []string{"bench", file, "--device", f.device}
-	if f.allowWrites {
+	switch f.allowWrites {
+	case "":
+	case anyBlank:
 		words = append(words, "--allow-writes")
+	default:
+		words = append(words, "--allow-writes="+f.allowWrites)
 	}
 	return f.finish(cmd.OutOrStdout(), doc, f.command(words...))
 }
 
-func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, x *experiment.Experiment) (*result.Document, error) {
-	line := newProgressLine(cmd.ErrOrStderr(), x)
-	defer line.clear()
-	var runs []result.Run
+// decideAll plans all runs before the first one: what is wrong with the fifth
+// scheduler's shows before an hour of the first four.
+func decideAll(env bench.Env, x *experiment.Experiment) (plans []*bench.Plan, err error) {
 	for i := range x.Cases {
 		for _, scheduler := range x.SchedulersIn(&x.Cases[i]) {
-			run, err := bench.Run(cmd.Context(), env, x, &x.Cases[i], scheduler, line.show)
+			p, err := bench.Decide(env, x, &x.Cases[i], scheduler)
+			if err != nil {
+				return nil, err
+			}
+			plans = append(plans, p)
+		}
+	}
+	return plans, nil
+}
+
+// write reports whether any job of the plans may write to the disk. A contender's own
+// options are in them: the experiment's [job] may only read where a contender's writes.
+func write(plans []*bench.Plan) bool {
+	return slices.ContainsFunc(plans, func(p *bench.Plan) bool {
+		return slices.ContainsFunc(p.Jobs, func(j bench.Job) bool { return j.Files || j.Container.Program != nil || j.Options.Writes() })
+	})
+}
+
+// kept measures with all that is changed written down before, so that it can be taken
+// back even if this process is killed.
+func (f *benchFlags) kept(cmd *cobra.Command, env bench.Env, d *block.Device, x *experiment.Experiment) (doc *result.Document, err error) {
+	dir, err := os.MkdirTemp("", "isolio-bench-")
+	if err != nil {
+		return nil, err
+	}
+	// The containers' commands run as another user, and have their directories in it.
+	if err = errors.Join(os.Chmod(dir, 0o711), os.Setenv("TMPDIR", dir)); err != nil { //nolint:gosec // as /tmp, without its names
+		return nil, err
+	}
+	plans, err := decideAll(env, x) // with directories in that one
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(dir))
+	}
+	var steps []plan.Step
+	for _, p := range plans {
+		steps = append(steps, p.Setup...)
+	}
+	kept, err := leftover.Keep(env.System.Root, d, x.Name, steps, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(dir))
+	}
+	defer func() { err = errors.Join(err, kept.End()) }()
+	// Where the terminal or a pipe goes away, a write fails, and does not end the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return f.measure(cmd, env, d, x)
+}
+
+func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, d *block.Device, x *experiment.Experiment) (*result.Document, error) {
+	line := newProgressLine(cmd.ErrOrStderr(), x)
+	defer line.clear()
+	held := hold{node: d.Node}
+	defer held.release()
+	ctx, end := context.WithCancelCause(cmd.Context())
+	defer end(nil)
+	var runs []result.Run
+	for i := range x.Cases {
+		k := &x.Cases[i]
+		for _, scheduler := range x.SchedulersIn(k) {
+			run, err := bench.Run(ctx, env, x, k, scheduler, func(p bench.Progress) {
+				held.during(p, k.Device.Filesystem != "", end)
+				line.show(p)
+			})
+			if cause := context.Cause(ctx); err != nil && cause != nil && cmd.Context().Err() == nil {
+				err = cause
+			}
 			if err != nil {
 				return nil, fmt.Errorf("bench: %w", err)
 			}
@@ -129,6 +226,45 @@ func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, x *experiment.Ex
 		}
 	}
 	return result.Merge(x, runs)
+}
+
+// takeBack has the machine as it was before benches that were killed.
+func (f *benchFlags) takeBack(out io.Writer) error {
+	root, err := cli.RootDir(f.root)
+	if err != nil {
+		return err
+	}
+	killed, running, err := leftover.Find(root)
+	if err != nil {
+		return err
+	}
+	for _, disk := range running {
+		fmt.Fprintf(out, "%s: its bench runs; nothing is taken back\n", disk)
+	}
+	var errs []error
+	done := 0
+	for _, k := range killed {
+		if f.device != "" && k.Disk != strings.TrimPrefix(f.device, "/dev/") {
+			continue
+		}
+		done++
+		for _, action := range k.Decide(root) {
+			if f.dryRun {
+				fmt.Fprintln(out, action.Shell)
+			} else if err := action.Do(); err != nil {
+				errs = append(errs, err)
+			} else {
+				fmt.Fprintln(out, action.Says)
+			}
+		}
+		if !f.dryRun && len(errs) == 0 {
+			errs = append(errs, k.End())
+		}
+	}
+	if done == 0 && len(running) == 0 {
+		fmt.Fprintln(out, "no bench was killed: there is nothing to take back")
+	}
+	return errors.Join(errs...)
 }
 
 // completeExperiments offers names, and files.

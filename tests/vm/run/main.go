@@ -31,10 +31,11 @@ import (
 // cutTime is how long a power cut takes at most, with the checks after it.
 const cutTime = 10 * time.Second
 
-// Where the test binary lies in the guest, and the command, in PATH.
+// Where the test binary lies in the guest, and the commands, in PATH.
 const (
 	guestTest   = "/tests/vm.test"
 	guestIsolio = "/bin/isolio"
+	guestLab    = "/bin/isolio-lab"
 )
 
 func main() {
@@ -54,6 +55,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
 		initial = flags.String("init", "build/isolio-guest", "the guest's init `program`")
 		command = flags.String("isolio", "build/guest/isolio", "the `program` isolio that tests of it run")
+		bench   = flags.String("isolio-lab", "build/guest/isolio-lab", "the `program` isolio-lab that tests of it run, if it is there")
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
 		shuffle = flags.Int64("shuffle", 0, "run the tests in the order that `seed` gives, 1 or more: all that depends on time comes out a little differently")
@@ -122,6 +124,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *tree == "" {
 		machine.Payload.Files[guestIsolio] = *command // a distribution has that of its package
+		if exists(*bench) {
+			machine.Payload.Files[guestLab] = *bench
+		}
 	} else {
 		if err := bootTree(&machine, *tree, filepath.Join(*build, "deb")); err != nil {
 			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)

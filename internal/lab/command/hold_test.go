@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+
+package command
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"isolio/internal/lab/bench"
+)
+
+// The disk is held while load runs, and let go where a run looks whether it is free, or
+// makes a file system. That the kernel keeps others out is TestBenchIsTakenBack's, on a
+// booted one.
+func TestHold(t *testing.T) {
+	node := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(node, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	h := hold{node: node}
+	defer h.release()
+	for _, tt := range []struct {
+		phase      string
+		filesystem bool
+		held       bool
+	}{
+		{bench.PhaseSetup, false, false}, {bench.PhaseStart, false, true}, {bench.PhaseRamp, false, true}, {bench.PhaseMeasure, false, true},
+		{bench.PhaseDone, false, true}, // until the next one
+		{bench.PhaseSetup, true, false}, {bench.PhaseStart, true, false}, {bench.PhaseMeasure, true, false},
+	} {
+		if h.during(bench.Progress{Phase: tt.phase}, tt.filesystem, end); (h.file != nil) != tt.held {
+			t.Errorf("in %s, with a file system %t: held %t", tt.phase, tt.filesystem, h.file != nil)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Errorf("ended: %v", context.Cause(ctx))
+	}
+	h.node = node + "-gone"
+	h.during(bench.Progress{Phase: bench.PhaseStart}, false, end)
+	if !errors.Is(context.Cause(ctx), fs.ErrNotExist) {
+		t.Errorf("a disk that cannot be held: %v", context.Cause(ctx))
+	}
+}

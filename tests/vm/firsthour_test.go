@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// spare is the disk that the new user may use: the model has the name of a real one.
+const spare = "nvme0n1"
+
+// second is another disk, which stays as it is.
+const second = "nvme1n1"
+
+// modelDisk has a disk appear, as one that is plugged in does.
+func modelDisk(t *testing.T, name string) {
+	t.Helper()
+	quiet(t, `modprobe modeldisk
+cd /sys/kernel/config/modeldisk && mkdir `+name+` && cd `+name+`
+echo nvme >model; echo p4500-2tb >preset; echo 256 >scale; echo 1 >queues; echo 128 >tags; echo 1 >power`)
+}
+
+// quiet runs what is not the user's to do; it must succeed.
+func quiet(t *testing.T, command string) string {
+	t.Helper()
+	out, err := exec.Command("sh", "-ec", command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return string(out)
+}
+
+// shown is a step of the page docs/results/first-hour.md: a command of the user's, and
+// what it printed.
+type shown struct {
+	Step    string  `json:"step"`
+	Command string  `json:"command"`
+	Output  string  `json:"output"`
+	Failed  bool    `json:"failed,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// hour is a user's first one.
+type hour struct{ t *testing.T }
+
+// step runs a command as the user types it, and has the page show it. The user is root,
+// so "sudo" is left out of what is run.
+func (h *hour) step(name, command string) string {
+	h.t.Helper()
+	began := time.Now()
+	cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, "sudo ", ""))
+	cmd.Env = append(os.Environ(), "COLUMNS=110")
+	out, err := cmd.CombinedOutput()
+	h.t.Logf("%s: # %s\n%s", name, command, out)
+	s := shown{name, command, string(out), err != nil, time.Since(began).Seconds()}
+	text, jsonErr := json.Marshal(s)
+	must(h.t, jsonErr)
+	_, jsonErr = dataOut.Write(append(text, '\n'))
+	must(h.t, jsonErr)
+	if err != nil {
+		h.t.Errorf("%s: %s: %v", name, command, err)
+	}
+	return string(out)
+}
+
+// says checks what a stranger is to read there.
+func (h *hour) says(name, out string, wants ...string) {
+	h.t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(out, want) {
+			h.t.Errorf("%s: no %q in\n%s", name, want, out)
+		}
+	}
+}
+
+// reads is fio's command line, which reads at random from a disk.
+func reads(disk string) string {
+	return strings.ReplaceAll(userLoad, "disk1", disk)
+}
+
+// until waits until a command prints a text.
+func until(t *testing.T, command, want string) {
+	t.Helper()
+	var out []byte
+	for range 120 {
+		out, _ = exec.Command("sh", "-c", command).CombinedOutput()
+		if strings.Contains(string(out), want) {
+			return
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	t.Fatalf("%s: no %q within a minute:\n%s", command, want, out)
+}
+
+// The first hour of a new user with the packages, from README alone: installs them, asks
+// the doctor, enables a spare disk, gives a unit a weight, sees it act, finds out why
+// another one does not, and uninstalls.
+func TestFirstHour(t *testing.T) {
+	if !exists(packages) {
+		t.Skip("no packages here: make first-hour")
+	}
+	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
+	h := &hour{t}
+	h.step("machine", "head -n 1 /etc/os-release; uname -r")
+	if exists(builtModules) {
+		quiet(t, "install -D "+builtModules+" /usr/share/isolio-dkms/isolio-$(dpkg-deb -f "+packages+"/isolio-dkms_*.deb Version).dkms.tar.gz")
+	}
+	must(t, os.Chdir(packages))
+	h.step("install", "sudo apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb 2>&1 | grep -v '^(Reading' | tail -n 6")
+	modelDisk(t, spare)
+	modelDisk(t, second)
+	h.says("doctor", h.step("doctor", "isolio doctor"), "cgroup")
+	h.says("enable", h.step("enable", "sudo isolio enable "+spare), spare+": scheduler kyber-fairness")
+
+	t.Cleanup(func() { _ = exec.Command("systemctl", "stop", "web", "batch", "backup").Run() })
+	for _, unit := range []struct{ name, disk string }{{"web", spare}, {"batch", spare}, {"backup", second}} {
+		quiet(t, "systemd-run --unit "+unit.name+" fio "+reads(unit.disk))
+	}
+	for _, name := range []string{"web", "batch", "backup"} {
+		until(t, "isolio top --json --count 1 --interval 500ms", "/"+name+".service")
+	}
+	h.says("top before", h.step("before", "isolio top --count 1 --interval 4s"), "web", "batch", "50.")
+	h.step("weight", "sudo isolio weight web 300")
+	h.says("top after", h.step("after", "isolio top --count 1 --interval 4s"), "web", "batch", "75.", "25.")
+
+	h.step("inert", "sudo isolio weight backup 500")
+	h.says("explain", h.step("explain", "isolio explain backup"), second, "kyber-fairness")
+	h.says("status", h.step("status", "isolio status"), "web", "backup")
+
+	quiet(t, "systemctl stop web batch backup")
+	h.says("disable", h.step("disable", "sudo isolio disable "+spare), spare+": scheduler ")
+	h.step("purge", "sudo apt-get purge -qq isolio-dkms isolio 2>&1 | grep -v '^(Reading'")
+	if left := h.step("left", "lsmod | grep -E 'kyber_fairness|^rsd|^sfq'; ls -d /run/isolio /etc/isolio* /usr/bin/isolio 2>/dev/null; cat /sys/block/"+spare+"/queue/scheduler"); strings.Contains(left, "isolio") || strings.Contains(left, "kyber_fairness") {
+		t.Errorf("is left: %s", left)
+	}
+}
+
+// A [[disk]] table gives a disk its scheduler and tunables when the machine finds it at
+// boot, and when it appears later, through udev and systemd.
+func TestDiskTables(t *testing.T) {
+	if !exists(packages) {
+		t.Skip("no packages here: make test-user")
+	}
+	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
+	if exists(builtModules) {
+		quiet(t, "install -D "+builtModules+" /usr/share/isolio-dkms/isolio-$(dpkg-deb -f "+packages+"/isolio-dkms_*.deb Version).dkms.tar.gz")
+	}
+	quiet(t, "cd "+packages+" && apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb")
+	t.Cleanup(func() { _, _ = tried(t, "apt-get purge -qq isolio isolio-dkms") })
+	must(t, os.WriteFile("/etc/isolio.toml", []byte("[[disk]]\ndevice = \""+spare+"\"\nshare_by = \"time\"\nlead_us = 700\n"), 0o644))
+	t.Cleanup(func() { _ = os.Remove("/etc/isolio.toml") })
+	is := func(file, want string) {
+		t.Helper()
+		until(t, "cat /sys/block/"+spare+"/queue/"+file+" || systemctl status --no-pager isolio-disk@* || true", want)
+	}
+	unit := "isolio-disk@sys-devices-virtual-block-" + spare + ".service"
+
+	// At boot: the disk is there before udev and systemd look.
+	quiet(t, "systemctl stop systemd-udevd systemd-udevd-kernel.socket systemd-udevd-control.socket")
+	modelDisk(t, spare)
+	modelDisk(t, second)
+	before := quiet(t, "cat /sys/block/"+second+"/queue/scheduler")
+	quiet(t, "systemctl start systemd-udevd && systemctl restart systemd-udev-trigger && udevadm settle")
+	is("scheduler", "[kyber-fairness]")
+	is("iosched/share_by", "[time]")
+	is("iosched/lead_us", "700")
+	if now := quiet(t, "cat /sys/block/"+second+"/queue/scheduler"); strings.Contains(now, "[kyber-fairness]") {
+		t.Errorf("%s, which has no table, has %s, before %s", second, now, before)
+	}
+	shell(t, "systemctl list-units --all --no-legend --plain 'isolio-disk@*'; systemctl status --no-pager "+unit+" || true")
+
+	// Hotplug: it goes, and one comes.
+	config := "/sys/kernel/config/modeldisk/" + spare
+	quiet(t, "echo 0 >"+config+"/power")
+	until(t, "ls /sys/block", second)
+	quiet(t, "echo 1 >"+config+"/power")
+	is("scheduler", "[kyber-fairness]")
+	is("iosched/share_by", "[time]")
+
+	// The operator takes it back, and it stays so until the disk comes again.
+	shell(t, "isolio disable "+spare+" && udevadm settle")
+	if now := quiet(t, "cat /sys/block/"+spare+"/queue/scheduler"); strings.Contains(now, "[kyber-fairness]") {
+		t.Errorf("after disable: %s", now)
+	}
+	shell(t, "rm /etc/isolio.toml; echo 0 >"+config+"/power; echo 1 >"+config+"/power; udevadm settle; sleep 5")
+	if now := quiet(t, "cat /sys/block/"+spare+"/queue/scheduler"); strings.Contains(now, "[kyber-fairness]") {
+		t.Errorf("without a table: %s", now)
+	}
+	if log := quiet(t, "journalctl --no-pager -u 'isolio-disk@*' -p warning -q"); strings.TrimSpace(log) != "" {
+		t.Errorf("the units complain: %s", log)
+	}
+}

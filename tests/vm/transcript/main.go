@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+
+// Command transcript writes what TestFirstHour ran and what that printed into a document,
+// each step between two marks that name it.
+//
+//	go run ./tests/vm/transcript docs/results/first-hour.md build/first-hour.jsonl
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// step is a line of the data.
+type step struct {
+	Step, Command, Output string
+}
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "transcript: usage: transcript DOCUMENT DATA; `make first-hour` writes the data")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "transcript:", err)
+		os.Exit(1)
+	}
+}
+
+func run(document, data string) error {
+	steps, err := readSteps(data)
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	text, err := filled(string(old), steps)
+	if err != nil {
+		return fmt.Errorf("%s: %w", document, err)
+	}
+	return os.WriteFile(document, []byte(text), 0o644)
+}
+
+func readSteps(file string) (map[string]step, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	steps := map[string]step{}
+	for in := json.NewDecoder(bytes.NewReader(text)); ; {
+		var s step
+		switch err := in.Decode(&s); {
+		case errors.Is(err, io.EOF) && len(steps) == 0:
+			return nil, fmt.Errorf("%s: is empty: the test sent nothing", file)
+		case errors.Is(err, io.EOF):
+			return steps, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		steps[s.Step] = s
+	}
+}
+
+// marked is a step's place in the document.
+var marked = regexp.MustCompile(`(?s)<!-- step: ([a-z ]+) -->\n.*?<!-- end of step -->\n`)
+
+// filled is the document with each step's command and output in its place. A place
+// without a step, and a step without a place, are mistakes.
+func filled(document string, steps map[string]step) (string, error) {
+	var errs []error
+	seen := map[string]bool{}
+	text := marked.ReplaceAllStringFunc(document, func(place string) string {
+		name := marked.FindStringSubmatch(place)[1]
+		seen[name] = true
+		s, ok := steps[name]
+		if !ok {
+			errs = append(errs, fmt.Errorf("no step %q among the data", name))
+			return place
+		}
+		return "<!-- step: " + name + " -->\n" + block(s) + "<!-- end of step -->\n"
+	})
+	for name := range steps {
+		if !seen[name] {
+			errs = append(errs, fmt.Errorf("has no place for the step %q", name))
+		}
+	}
+	return text, errors.Join(errs...)
+}
+
+// block shows a step as a terminal does.
+func block(s step) string {
+	var b strings.Builder
+	b.WriteString("\n    $ " + s.Command + "\n")
+	for line := range strings.Lines(strings.TrimRight(s.Output, "\n")) {
+		b.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestFilled(t *testing.T) {
+	const page = "# A\n<!-- step: enable -->\nold\n<!-- end of step -->\ntext\n<!-- step: left -->\n<!-- end of step -->\n"
+	steps := map[string]step{"enable": {"enable", "sudo isolio enable x", "x: scheduler\n\nmore  \n"}, "left": {"left", "ls", ""}}
+	got, err := filled(page, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "# A\n<!-- step: enable -->\n\n    $ sudo isolio enable x\n    x: scheduler\n\n    more\n\n<!-- end of step -->\ntext\n" +
+		"<!-- step: left -->\n\n    $ ls\n\n<!-- end of step -->\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if again, err := filled(got, steps); err != nil || again != got {
+		t.Errorf("filled again: %v\n%s", err, again)
+	}
+	delete(steps, "left")
+	steps["other"] = step{Step: "other"}
+	if _, err := filled(page, steps); err == nil || !strings.Contains(err.Error(), `no step "left" among the data`) || !strings.Contains(err.Error(), `no place for the step "other"`) {
+		t.Errorf("with another step: %v", err)
+	}
+}
+
+// The page has a place for each step of the test, which sends no other one.
+func TestThePageHasAllSteps(t *testing.T) {
+	test, err := os.ReadFile("../firsthour_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/results/first-hour.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := map[string]step{}
+	for _, m := range regexp.MustCompile(`h\.step\("([a-z ]+)"`).FindAllStringSubmatch(string(test), -1) {
+		steps[m[1]] = step{Step: m[1]}
+	}
+	if _, err := filled(string(page), steps); err != nil || len(steps) < 10 {
+		t.Errorf("%d steps: %v", len(steps), err)
+	}
+}
