@@ -138,10 +138,24 @@ const (
 	forgetAfter = 30 * time.Second
 )
 
+// Measure is what an interval had of what a weight changes. Without the scheduler it is all 0.
+type Measure struct {
+	// Attained is the part of the promise that the tenant got, by rate or by time of the disk.
+	Attained float64
+	// Share is what it was entitled to, 0 to 1.
+	Share float64
+	// Throttled is whether its requests waited for its share.
+	Throttled bool
+	// Need is the part of what the disk served that the promise takes, by the profile; 0 for unknown.
+	Need float64
+}
+
 // Judge keeps account of one promise to one tenant.
 type Judge struct {
 	terms Terms
 	last  *Reading
+	// measured is of the last interval.
+	measured Measure
 	// behind is the service that is missing, in intervals' worth of the promise, by direction,
 	// and by time of the disk.
 	behind [3]float64
@@ -179,7 +193,7 @@ type interval struct {
 // done: for the first reading, after a pause of the reader, and where a counter went back.
 func (j *Judge) Next(r Reading) (v Verdict, ok bool) {
 	last := j.last
-	j.last = &r
+	j.last, j.measured = &r, Measure{}
 	if last == nil {
 		return v, false
 	}
@@ -198,6 +212,19 @@ func (j *Judge) Next(r Reading) (v Verdict, ok bool) {
 		return v, false
 	}
 	return j.judge(&i), true
+}
+
+// Measured is what the last interval had; it goes with the verdict on that.
+func (j *Judge) Measured() Measure { return j.measured }
+
+func (j *Judge) measure(i *interval, attained float64) Measure {
+	m := Measure{Attained: attained, Share: i.share, Throttled: i.throttled > seen*i.seconds}
+	if promised := j.promisedTime(); promised > 0 {
+		if all := diskTime(j.terms.Profile, i.disk, !j.terms.Sequential) / i.seconds; all > 0 {
+			m.Need = promised / all
+		}
+	}
+	return m
 }
 
 // rest forgets what was carried over.
@@ -272,6 +299,7 @@ func (j *Judge) inFlight(a, b *Reading, completed uint64) bool {
 
 func (j *Judge) judge(i *interval) Verdict {
 	attained := j.attained(&i.did[served], i.seconds)
+	j.measured = j.measure(i, attained)
 	late, judged := j.late(i, attained)
 	asks := attained >= 1 || j.asks(i)
 	v := Verdict{Demanded: asks || judged, Kept: true}
