@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"isolio/internal/host/availability"
+	"isolio/internal/host/block"
+	"isolio/internal/host/identity"
 	"isolio/internal/host/promise"
 )
 
@@ -105,6 +107,16 @@ func TestViolationsAreAttributed(t *testing.T) {
 	}
 }
 
+// identityOf is the name of a disk's profile.
+func identityOf(t *testing.T, d *disk) string {
+	t.Helper()
+	found, err := block.System{}.Find(d.name)
+	must(t, err)
+	id, err := identity.Of(block.System{}, found)
+	must(t, err)
+	return id
+}
+
 // judged is how long each violation lasts.
 const judged = 25 * time.Second
 
@@ -129,8 +141,14 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	if v.scheduler == elevator {
 		write(t, d.tunable("share_by"), doc.Plans[0].ShareBy)
 	}
+	before := identityOf(t, d)
 	write(t, filepath.Join(d.config, "scale"), strconv.Itoa(int(float64(scale)*v.slower)))
 	defer write(t, filepath.Join(d.config, "scale"), strconv.Itoa(scale))
+	if now := identityOf(t, d); now != before {
+		// A model's number is of its parameters. A disk that has become slow keeps its own, and its profile.
+		file := func(id string) string { return filepath.Join("/var/lib/isolio/profiles", id+".json") }
+		must(t, os.WriteFile(file(now), []byte(strings.ReplaceAll(read(t, file(before)), before, now)), 0o644))
+	}
 	var loads []*load
 	defer func() {
 		for _, l := range loads {
@@ -154,13 +172,13 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	must(t, daemon.Start())
 	shop := filepath.Join(cgroupRoot, "shop.service")
 	reads := func() (tenant, all float64) { return float64(keyed(t, shop, "io.stat", d)["rios"]), float64(d.stat(t, "reads")) }
-	before, allBefore := reads()
+	readBefore, allBefore := reads()
 	for range 4 {
 		time.Sleep(judged / 4)
 		t.Logf("%s", strings.TrimSpace(read(t, filepath.Join(shop, statFile)))+"; in flight "+strings.TrimSpace(read(t, filepath.Join("/sys/block", d.name, "inflight"))))
 	}
 	after, allAfter := reads()
-	t.Logf("%.0f reads a second of %.0f", (after-before)/judged.Seconds(), (allAfter-allBefore)/judged.Seconds())
+	t.Logf("%.0f reads a second of %.0f", (after-readBefore)/judged.Seconds(), (allAfter-allBefore)/judged.Seconds())
 	must(t, daemon.Process.Signal(syscall.SIGTERM))
 	must(t, daemon.Wait())
 	var report availability.Report
@@ -185,8 +203,12 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 		unseen = min(6, p.Judged-p.Kept)
 		t.Logf("%s", out)
 	}
-	if p.Judged < 20 || found[v.want]*100 < (p.Judged-unseen)*95 {
-		t.Errorf("%s: %d of %d s are %q: %v", v.did, found[v.want], p.Judged, v.want, found)
+	right := found[v.want]
+	if v.want == "depth" { // one that keeps too few has no claim, whether it is seen to ask all the time or not
+		right, unseen = right+found["not demanded"], 0
+	}
+	if p.Judged < 20 || right*100 < (p.Judged-unseen)*95 {
+		t.Errorf("%s: %d of %d s are %q: %v", v.did, right, p.Judged, v.want, found)
 		d.logState(t)
 	}
 }

@@ -39,51 +39,33 @@ type world struct {
 // fill shares what the disk serves: max-min fairness by weight.
 func fill(total float64, weights, sends []float64) []float64 {
 	got := make([]float64, len(weights))
-	full := make([]bool, len(weights))
+	open := make([]bool, len(weights)) // it takes all that it is given
+	for i := range weights {
+		open[i] = sends[i] > 0
+	}
 	for {
 		sum := 0.0
 		for i, w := range weights {
-			if !full[i] && sends[i] > 0 {
+			if open[i] {
 				sum += w
 			}
 		}
-		if sum == 0 || total <= 1e-12 {
-			return got
-		}
-		done := true
+		rest, done := total, true
 		for i, w := range weights {
-			if !full[i] && sends[i] > 0 && sends[i] <= total*w/sum {
-				got[i], full[i], done = sends[i], true, false
+			if open[i] && sends[i] <= total*w/sum {
+				got[i], open[i], done = sends[i], false, false
+				rest -= sends[i]
 			}
 		}
 		if done {
 			for i, w := range weights {
-				if !full[i] && sends[i] > 0 {
+				if open[i] {
 					got[i] = total * w / sum
 				}
 			}
 			return got
 		}
-		rest := total
-		for i := range got {
-			if full[i] {
-				rest -= got[i]
-			}
-		}
-		if rest >= total {
-			return got
-		}
-		// Those that are full are out of it: what is left is shared among the rest.
-		w2, s2, at := []float64{}, []float64{}, []int{}
-		for i := range weights {
-			if !full[i] {
-				w2, s2, at = append(w2, weights[i]), append(s2, sends[i]), append(at, i)
-			}
-		}
-		for k, g := range fill(rest, w2, s2) {
-			got[at[k]] = g
-		}
-		return got
+		total = max(0, rest)
 	}
 }
 
