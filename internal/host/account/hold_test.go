@@ -64,7 +64,7 @@ func (l *loop) seconds(n int) (demanded, kept int) {
 		m := l.judge.Measured()
 		s := hold.Sample{
 			Asked: v.Demanded, Missed: v.Demanded && !v.Kept && (v.Cause == Disk || v.Cause == Oversold),
-			Throttled: m.Throttled, Attained: m.Attained, Share: m.Share, Need: m.Need,
+			Throttled: m.Waited, Attained: m.Attained, Share: m.Share, Need: m.Need,
 		}
 		if l.law.Next(s) == hold.Raised {
 			l.raises++

@@ -112,7 +112,7 @@ func (l *ledger) hold(s *sold, m *member, v account.Verdict) {
 	before := m.law.Factor()
 	change := m.law.Next(hold.Sample{
 		Asked: v.Demanded, Missed: v.Demanded && !v.Kept && (v.Cause == account.Disk || v.Cause == account.Oversold),
-		Throttled: had.Throttled, Attained: had.Attained, Share: had.Share, Need: had.Need,
+		Throttled: had.Waited, Attained: had.Attained, Share: had.Share, Need: had.Need,
 	})
 	now := m.law.Factor()
 	attrs := []any{
