@@ -10,7 +10,7 @@
 // interval; io.kyber.latency has that sum. A mean of one or more is also that of bursts
 // with pauses between them. So the tasks must have been stalled for the whole interval
 // (PSI), or, where PSI sees no stall as with Linux AIO, requests must have been in flight at
-// the ends of this interval and of two before, or throttled throughout.
+// the ends of this interval and of two before, in the disk or waiting for it, or throttled throughout.
 //
 // Kept. The service that a tenant is behind by is carried over from interval to interval,
 // and may be worth 50 ms of the promise, or eight requests: that is how far the scheduler
@@ -123,6 +123,10 @@ const (
 	always = 0.9
 	// seen is the part of an interval from which on PSI is known to see the tenant's stalls.
 	seen = 0.05
+	// queues is how many times as many requests a tenant has outstanding as are in the disk where some wait for its
+	// share. kyber-fairness' throttled_usec counts just the time out of budget, and not that before a full disk. Latencies
+	// are known to a quarter of an octave.
+	queues = 1.25
 	// leastJudged is how many requests a p99 is about.
 	leastJudged = 100
 	// explains is the part of what is missing that a cause must account for.
@@ -138,10 +142,24 @@ const (
 	forgetAfter = 30 * time.Second
 )
 
+// Measure is what an interval had of what a weight changes. Without the scheduler it is all 0.
+type Measure struct {
+	// Attained is the part of the promise that the tenant got, by rate or by time of the disk.
+	Attained float64
+	// Share is what it was entitled to, 0 to 1.
+	Share float64
+	// Waited is whether its requests waited for its share: a larger one would give it more.
+	Waited bool
+	// Need is the part of what the disk served that the promise takes, by the profile; 0 for unknown.
+	Need float64
+}
+
 // Judge keeps account of one promise to one tenant.
 type Judge struct {
 	terms Terms
 	last  *Reading
+	// measured is of the last interval.
+	measured Measure
 	// behind is the service that is missing, in intervals' worth of the promise, by direction,
 	// and by time of the disk.
 	behind [3]float64
@@ -152,6 +170,9 @@ type Judge struct {
 	// drift is what was dispatched and never completes; quiet is since when nothing completed.
 	drift uint64
 	quiet time.Time
+	// unsent is the least that was submitted and not dispatched, in bytes: the counters may have
+	// begun at different times.
+	unsent int64
 }
 
 // NewJudge is a judge that has read nothing.
@@ -170,6 +191,8 @@ type interval struct {
 	share       float64
 	outstanding float64 // mean, by Little's law
 	completed   uint64
+	// waited is true if the tenant's requests waited in the scheduler for its share.
+	waited bool
 	// standsStill is true if the disk had requests of the tenant at both ends, and completed none.
 	standsStill bool
 	active      bool
@@ -179,8 +202,9 @@ type interval struct {
 // done: for the first reading, after a pause of the reader, and where a counter went back.
 func (j *Judge) Next(r Reading) (v Verdict, ok bool) {
 	last := j.last
-	j.last = &r
+	j.last, j.measured = &r, Measure{}
 	if last == nil {
+		j.unsent = r.unsent()
 		return v, false
 	}
 	took := r.At.Sub(last.At)
@@ -198,6 +222,19 @@ func (j *Judge) Next(r Reading) (v Verdict, ok bool) {
 		return v, false
 	}
 	return j.judge(&i), true
+}
+
+// Measured is what the last interval had; it goes with the verdict on that.
+func (j *Judge) Measured() Measure { return j.measured }
+
+func (j *Judge) measure(i *interval, attained float64) Measure {
+	m := Measure{Attained: attained, Share: i.share, Waited: i.waited}
+	if promised := j.promisedTime(); promised > 0 {
+		if all := diskTime(j.terms.Profile, i.disk, !j.terms.Sequential) / i.seconds; all > 0 {
+			m.Need = promised / all
+		}
+	}
+	return m
 }
 
 // rest forgets what was carried over.
@@ -230,6 +267,7 @@ func (j *Judge) between(a, b *Reading) interval {
 		}
 	}
 	i.completed = count(i.latency.Read) + count(i.latency.Write)
+	i.waited = i.throttled > seen*i.seconds || i.outstanding > queues*i.inDisk()
 	i.standsStill = j.inFlight(a, b, i.completed) && i.completed == 0 && min(a.Disk.InFlight, b.Disk.InFlight) > 0
 	return i
 }
@@ -247,8 +285,23 @@ func count(h meter.Histogram) (n uint64) {
 	return n
 }
 
-// inFlight counts for how many readings the tenant had requests in the disk, and reports
-// whether that was so at both ends.
+// unsent is what was submitted and not dispatched. Bytes tell: a request may be merged, or split.
+func (r *Reading) unsent() int64 {
+	return int64(r.Sent.ReadBytes+r.Sent.WriteBytes) - int64(r.Service.ReadBytes+r.Service.WriteBytes)
+}
+
+// inDisk is how many of the tenant's requests were in the disk, on average: its part of what completed, of what was
+// in flight. All requests inside a disk see about the same latency.
+func (i *interval) inDisk() float64 {
+	all := i.disk.IOs()
+	if all == 0 {
+		return i.inFlight
+	}
+	return i.inFlight * min(1, float64(i.completed)/float64(all))
+}
+
+// inFlight counts for how many readings the tenant had requests, in the disk or before it, and reports
+// whether it had some in the disk at both ends.
 func (j *Judge) inFlight(a, b *Reading, completed uint64) bool {
 	inside := func(r *Reading) uint64 {
 		done := count(r.Latency.Read) + count(r.Latency.Write)
@@ -262,16 +315,18 @@ func (j *Judge) inFlight(a, b *Reading, completed uint64) bool {
 	if b.At.Sub(j.quiet) > forgetAfter {
 		j.drift = now
 	}
-	if now <= j.drift {
+	j.unsent = min(j.unsent, a.unsent(), b.unsent())
+	if now <= j.drift && b.unsent() <= j.unsent {
 		j.waits = 0
 		return false
 	}
 	j.waits++
-	return before > j.drift
+	return now > j.drift && before > j.drift
 }
 
 func (j *Judge) judge(i *interval) Verdict {
 	attained := j.attained(&i.did[served], i.seconds)
+	j.measured = j.measure(i, attained)
 	late, judged := j.late(i, attained)
 	asks := attained >= 1 || j.asks(i)
 	v := Verdict{Demanded: asks || judged, Kept: true}

@@ -12,6 +12,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/hold"
 	"isolio/internal/host/lock"
 	"isolio/internal/host/mark"
 	"isolio/internal/host/rule"
@@ -196,17 +197,21 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 		n = weight.Default
 	}
 	world := p.world
-	want, back, err := ruling.New(r.Rules, disks, world.Containers).
+	held, err := hold.Load(r.Root)
+	if err != nil {
+		return err
+	}
+	want, back, err := ruling.New(r.Rules, disks, world.Containers).Hold(held).
 		PutsBack(r.Target.Group, disk, n, ruling.Read(world.Tree), mark.Open(r.Root, world.Tree).Get(r.Target.Group))
 	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
 		return err
 	}
-	held, known := lock.Held(r.Root, lock.Daemon)
+	daemon, known := lock.Held(r.Root, lock.Daemon)
 	says := fmt.Sprintf("%s says %s", want.Source(), want.Weight)
 	switch {
-	case back && r.N != 0 && held:
+	case back && r.N != 0 && daemon:
 		return failure.Usagef("weight %s of %s: %s, and the daemon puts that back; change that, or give another weight than %s, which overrides it", n, r.Target, says, n)
-	case back && (held || !known):
+	case back && (daemon || !known):
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that at its next look", says))
 	case back:
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that when it runs", says))

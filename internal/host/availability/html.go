@@ -17,16 +17,16 @@ var htmlPage = page.New(`
 {{- define "body"}}<h1>Promises, kept and missed</h1>
 <p class="muted">{{.Since}} to {{.Until}}</p>
 {{if not .Promises}}<p>No account was kept of any promise in this time.</p>
-{{else}}<div class="wide"><table>
+{{else}}<div class="wide"><table class="cards">
 <thead><tr><th>promise to</th><th>disk</th><th>promised</th><th class="n">demanded</th><th class="n">missed</th><th class="n">availability</th><th class="n">objective</th><th class="n">budget left</th><th>worst hour</th></tr></thead>
 <tbody>
-{{range .Promises}}<tr><td class="name">{{show .Promise}}</td><td>{{show .Disk}}</td><td class="name">{{show .Terms}}</td><td class="n">{{.Demanded}}</td><td class="n">{{.Missed}}</td><td class="n{{if .Bad}} bad{{end}}">{{.Availability}}</td><td class="n">{{.Objective}}</td><td class="n{{if .Bad}} bad{{end}}">{{.Budget}}</td><td>{{.Worst}}</td></tr>
+{{range .Promises}}<tr><td data-label="promise to" class="name">{{show .Promise}}</td><td data-label="disk">{{show .Disk}}</td><td data-label="promised" class="name">{{show .Terms}}</td><td data-label="demanded" class="n">{{.Demanded}}</td><td data-label="missed" class="n">{{.Missed}}</td><td data-label="availability" class="n{{if .Bad}} bad{{end}}">{{.Availability}}</td><td data-label="objective" class="n">{{.Objective}}</td><td data-label="budget left" class="n{{if .Bad}} bad{{end}}">{{.Budget}}</td><td data-label="worst hour">{{.Worst}}</td></tr>
 {{end}}</tbody></table></div>
 <p class="muted">Availability is the part of the demanded intervals of a second in which the promise was kept. Those in which the tenant kept too few requests outstanding
 are not part of it: it had no claim then. The budget is what the objective allows to be missed in this time. Hours are in UTC.</p>
 {{range .Promises}}<h2>{{show .Promise}}</h2>
 <p class="muted">{{show .Terms}}; disk {{show .Disk}}, {{show .Identity}}</p>
-{{if .Bars}}<figure><svg role="img" aria-label="Each hour: how long the promise was demanded, kept and missed" viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}">
+{{if .Bars}}<figure class="bars"><svg role="img" aria-label="Each hour: how long the promise was demanded, kept and missed" viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}">
 <line class="grid" x1="0" x2="{{.Width}}" y1="{{.Base}}" y2="{{.Base}}"/>
 {{range .Bars}}<g><title>{{.Title}}</title>{{range .Parts}}<rect class="{{.Class}}" x="{{.X}}" y="{{.Y}}" width="{{.W}}" height="{{.H}}"/>{{end}}</g>
 {{end}}{{range .Days}}<text x="{{.X}}" y="{{.Y}}">{{.Text}}</text>{{end}}
@@ -74,7 +74,7 @@ const (
 	barsHeight = 120
 	daysHeight = 20
 	mostBar    = 16
-	dayWidth   = 80 // that a date needs
+	dayWidth   = 110 // that a date needs on a narrow screen
 )
 
 // class is the colour of a cause.
@@ -116,7 +116,7 @@ func (p *Promise) html(since, until time.Time) htmlPromise {
 	}
 	last := -dayWidth
 	for day := first.Truncate(24 * time.Hour); day.Before(until); day = day.Add(24 * time.Hour) {
-		if x := int(at(day)); x >= 0 && x >= last+dayWidth {
+		if x := int(at(day)); x >= 0 && x >= last+dayWidth && x+dayWidth <= barsWidth {
 			h.Days = append(h.Days, label{x, barsHeight + 15, day.Format("2006-01-02")})
 			last = x
 		}

@@ -90,7 +90,8 @@ const (
 	notWatched  = "inotify"
 	noMetrics   = "metrics"
 	noPods      = "nri"
-	// notPlanned and tooManyTenants are of promises.
+	// badHeld, notPlanned and tooManyTenants are of promises.
+	badHeld        = "raised weights"
 	notPlanned     = "promise"
 	tooManyTenants = "promise to several"
 	// annotation is what a pod's author did, and no problem of the machine.
@@ -193,7 +194,7 @@ func (d *Daemon) machine(at *scope) (*ruling.Machine, error) {
 	}
 	disks, err := ruling.Disks(block.System{Root: d.Root}, d.config.Rules)
 	d.disks = disks
-	m := ruling.New(d.config, disks, d.containers)
+	m := ruling.New(d.config, disks, d.containers).Hold(d.raised())
 	d.settle(annotation, m.Refused())
 	return m, err
 }
@@ -299,6 +300,9 @@ func (d *Daemon) lookAt(m *ruling.Machine, group string) (decision, error) {
 	}
 	is.last = d.marks.Get(group)
 	changes, next := ruling.Decide(wants, have, is.last)
+	if d.ledger != nil {
+		d.ledger.sees(group, wants, have, is.last)
+	}
 	is.next = next
 	for _, c := range changes {
 		majMin := c.Disk

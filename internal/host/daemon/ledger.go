@@ -23,6 +23,7 @@ import (
 	"isolio/internal/host/capacity"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/history"
+	"isolio/internal/host/hold"
 	"isolio/internal/host/identity"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/promise"
@@ -52,6 +53,7 @@ type ledger struct {
 	// plans are of the promises in force, by disk; profiles are those that were read.
 	plans    []planned
 	profiles map[string]profileOf
+	holder   holder
 	// told is what the log was told of the histories.
 	told string
 	// now tells the time.
@@ -79,6 +81,8 @@ type sold struct {
 	members []*member
 	// total is since the daemon began; pending is not in the history yet.
 	total, pending history.Counts
+	// raised is how often a weight was raised for it.
+	raised uint64
 }
 
 // member is a container, pod or unit that a promise is for.
@@ -86,11 +90,17 @@ type member struct {
 	group  string
 	groups []string // it, and those below
 	judge  *account.Judge
+	// law raises its weight, nil where the promise is not held; held is what it did.
+	law  *hold.Law
+	held hold.Held
+	// byHand is true if an operator wrote its weight, which stays.
+	byHand bool
 }
 
-func newLedger(root string, tree cgroup.Tree, log *slog.Logger) *ledger {
+func newLedger(root string, tree cgroup.Tree, log *slog.Logger, found []hold.Held) *ledger {
 	return &ledger{
-		sys: block.System{Root: root}, tree: tree, store: history.At(root), log: log,
+		holder: newHolder(found),
+		sys:    block.System{Root: root}, tree: tree, store: history.At(root), log: log,
 		profiles: map[string]profileOf{}, now: time.Now,
 	}
 }
@@ -181,6 +191,7 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 	faults = map[string]string{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	was := l.heldNow()
 	before := map[string]*sold{}
 	for _, s := range l.sold {
 		before[s.meta.File()] = s
@@ -190,7 +201,7 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 		one := &sold{planned: p}
 		known := map[string]*member{}
 		if old := before[p.meta.File()]; old != nil {
-			one.total, one.pending = old.total, old.pending
+			one.total, one.pending, one.raised = old.total, old.pending, old.raised
 			delete(before, p.meta.File())
 			for _, m := range old.members {
 				if old.terms == p.terms {
@@ -225,6 +236,7 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 			l.sold = append(l.sold, old)
 		}
 	}
+	l.holdAgain(was)
 	return faults
 }
 
@@ -305,6 +317,7 @@ func (l *ledger) judge() {
 			if v, ok := m.judge.Next(r); ok {
 				s.total.Count(v)
 				s.pending.Count(v)
+				l.hold(s, m, v)
 			}
 		}
 	}
@@ -454,12 +467,14 @@ var (
 	keptOnes  = describe("promise_kept_intervals_total", "Demanded intervals in which the tenant got it.", byPromise)
 	missed    = describe("promise_missed_intervals_total", "Demanded intervals in which the tenant did not get it, by cause: scheduler, disk, oversold, depth (the tenant kept too few requests outstanding), unknown.", append(slices.Clip(byPromise), "cause"))
 	judged    = describe("promise_judged_intervals_total", "Intervals in which the counters could be read.", byPromise)
+	heldBy    = describe("promise_held_factor", "What the weight is multiplied by because the promise was missed, of promises with mode hold: 1 for a weight that is not raised; the largest of several.", byPromise)
+	raises    = describe("promise_weight_raises_total", "How often a weight was raised for the promise.", byPromise)
 	objective = describe("promise_objective_ratio", "The part of the demanded intervals that is to be kept.", byPromise)
 )
 
 // Describe tells the metrics of promises.
 func (l *ledger) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{demanded, keptOnes, missed, judged, objective} {
+	for _, d := range []*prometheus.Desc{demanded, keptOnes, missed, judged, heldBy, raises, objective} {
 		to <- d
 	}
 }
@@ -491,6 +506,16 @@ func (l *ledger) Collect(to chan<- prometheus.Metric) {
 		for cause := range account.NrCauses {
 			count(missed, s.total.Missed[cause], append(slices.Clip(of), cause.String())...)
 		}
+		if s.Hold > 0 {
+			factor := 1.0
+			for _, m := range s.members {
+				if m.law != nil {
+					factor = max(factor, m.law.Factor())
+				}
+			}
+			number(heldBy, prometheus.GaugeValue, factor, of...)
+			number(raises, prometheus.CounterValue, float64(s.raised), of...)
+		}
 		number(objective, prometheus.GaugeValue, math.Round(s.meta.ObjectivePct*1e6)/1e8, of...) // 99.9 / 100 is not 0.999
 	}
 }
@@ -516,7 +541,7 @@ func (l *ledger) planAgain(config rule.Config) map[string]string {
 
 // account starts the ledger. It ends with ctx; the function waits for that.
 func (d *Daemon) account(ctx context.Context) (wait func()) {
-	d.ledger = newLedger(d.Root, d.tree, d.Log)
+	d.ledger = newLedger(d.Root, d.tree, d.Log, d.loadHeld())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

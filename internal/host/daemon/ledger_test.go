@@ -59,7 +59,7 @@ func newPromisedHost(t *testing.T) *promisedHost {
 	h.group(shop, 100)
 	h.group(shop+"/inside", 100)
 	h.group("docker/"+idA+"/shop.service", 100) // a container's own: no unit of the host
-	h.ledger = newLedger(h.Root, h.tree, h.Log)
+	h.ledger = newLedger(h.Root, h.tree, h.Log, nil)
 	h.ledger.now = func() time.Time { return h.clock }
 	h.counters()
 	h.once()
@@ -280,7 +280,7 @@ func BenchmarkJudge(b *testing.B) {
 	if err := h.Reload(); err != nil {
 		b.Fatal(err)
 	}
-	h.ledger = newLedger(h.Root, h.tree, h.Log)
+	h.ledger = newLedger(h.Root, h.tree, h.Log, nil)
 	h.once()
 	for b.Loop() {
 		h.ledger.judge()

@@ -55,8 +55,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.stopWatching()
 	ctxAccount, end := context.WithCancel(ctx)
 	wait := d.account(ctxAccount)
-	defer wait()
-	defer end()
+	defer func() {
+		end()
+		wait()
+		d.lower(context.WithoutCancel(ctx))
+	}()
 	d.serve(ctx)
 	defer d.stopServing()
 	d.hear(ctx)
@@ -153,6 +156,12 @@ func (d *Daemon) loop(ctx context.Context, reload <-chan os.Signal) error {
 		case <-d.podsChanged():
 			d.takeReport(ctx)
 			happened.moved = true
+			wait(0, podsApart)
+			continue
+		case <-d.heldChanged():
+			for _, group := range d.ledger.takeChanged() {
+				happened.add(group)
+			}
 			wait(0, podsApart)
 			continue
 		case <-alive:

@@ -30,6 +30,16 @@ type Mark map[string]Written
 type Written struct {
 	Weight weight.Value `json:"weight"` // 0: taken back
 	Before weight.Value `json:"before"` // 0: there was none
+	// Asked is what was asked for where the weight was raised from that; else 0.
+	Asked weight.Value `json:"asked,omitempty"`
+}
+
+// AskedFor is the weight that was asked for when it was written.
+func (w Written) AskedFor() weight.Value {
+	if w.Asked != 0 {
+		return w.Asked
+	}
+	return w.Weight
 }
 
 // Store is where marks are: a file for each cgroup, in a directory that only root

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"isolio/internal/host/hold"
 )
 
 // Promise is what a container, pod or unit was sold of a disk: it gets this much at
@@ -32,6 +34,9 @@ type Promise struct {
 	P99 time.Duration
 	// Count is how many there are at a time that each get as much.
 	Count int
+	// Hold is the most that the weight is multiplied by while the promise is missed because the
+	// weight no longer suffices; 0 for a promise whose weight stays.
+	Hold float64
 }
 
 // Amount is a rate, in requests or in bytes a second; both 0 for none.
@@ -104,6 +109,9 @@ type filePromise struct {
 	Order *string `toml:"order"`
 	P99   any     `toml:"p99"`
 	Count *int64  `toml:"count"`
+	Mode  *string `toml:"mode"`
+	// HoldMax may be a whole number or not.
+	HoldMax any `toml:"hold_max_factor"`
 }
 
 type fileSLA struct {
@@ -189,7 +197,46 @@ func (c *checker) promise(table string, f *filePromise) Promise {
 	}
 	p.P99 = c.latency(table, f.P99)
 	c.count(table, f.Count, &p)
+	c.mode(table, f, &p)
 	return p
+}
+
+// mode reads whether the weight is raised while the promise is missed, and how far.
+func (c *checker) mode(table string, f *filePromise, p *Promise) {
+	mode := "account"
+	if f.Mode != nil {
+		mode = *f.Mode
+	}
+	switch mode {
+	case "account":
+	case "hold":
+		p.Hold = hold.DefaultMost
+	default:
+		c.fail(table, "mode", fmt.Sprintf("%q is none", mode), "account, hold")
+		return
+	}
+	if f.HoldMax == nil {
+		return
+	}
+	most, ok := 0.0, true
+	switch v := f.HoldMax.(type) {
+	case int64:
+		most = float64(v)
+	case float64:
+		most = v
+	default:
+		ok = false
+	}
+	switch allowed := fmt.Sprintf("1.1 to %d", hold.MostMost); {
+	case !ok:
+		c.fail(table, "hold_max_factor", "has the wrong type", "a number, "+allowed)
+	case !(most >= 1.1 && most <= hold.MostMost):
+		c.fail(table, "hold_max_factor", fmt.Sprintf("%g is out of range", most), allowed)
+	case p.Hold == 0:
+		c.fail(table, "hold_max_factor", "does nothing without a mode", `mode = "hold" beside it`)
+	default:
+		p.Hold = most
+	}
 }
 
 // count checks that a promise to more than one says to how many.

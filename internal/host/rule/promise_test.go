@@ -66,6 +66,18 @@ func TestTerms(t *testing.T) {
 	}
 }
 
+// A weight is raised only where the promise says so, by 4 at most where it does not say how far.
+func TestParseHold(t *testing.T) {
+	for text, want := range map[string]float64{
+		"": 0, "mode = \"account\"": 0, "mode = \"hold\"": 4, "mode = \"hold\"\nhold_max_factor = 2": 2, "mode = \"hold\"\nhold_max_factor = 1.5": 1.5,
+	} {
+		config, err := Parse("r.toml", []byte("[[promise]]\nname = \"db\"\ndevice = \"sda\"\nread = \"1 IOPS\"\n"+text))
+		if err != nil || config.Promises[0].Hold != want {
+			t.Errorf("%s: %+v, %v, want %g", text, config.Promises, err, want)
+		}
+	}
+}
+
 // Labels and annotations are kept that promises ask for.
 func TestKeepsForPromises(t *testing.T) {
 	c := Config{Promises: []Promise{{For: Rule{Label: "tier=gold"}}, {For: Rule{Class: "gold"}}}}
@@ -90,7 +102,11 @@ func TestParsePromisesRefuses(t *testing.T) {
 		{begin + "read = \"1 IOPS\"\nblock = \"17 MiB\"", `r.toml:5: promise.block: 17 MiB is out of range; allowed: "512 B"`},
 		{begin + "read = \"1 IOPS\"\norder = \"odd\"", `r.toml:5: promise.order: "odd" is not an order; allowed: random, sequential`},
 		{begin + "read = \"1 IOPS\"\ncount = 0", `r.toml:5: promise.count: 0 is out of range; allowed: 1 to 10000`},
-		{begin + "read = \"1 IOPS\"\niops = 5", `r.toml:5: promise.iops: unknown key; allowed: name, label, annotation, class, pod, unit, device, read, write, block, order, p99, count`},
+		{begin + "read = \"1 IOPS\"\niops = 5", `r.toml:5: promise.iops: unknown key; allowed: name, label, annotation, class, pod, unit, device, read, write, block, order, p99, count, mode, hold_max_factor`},
+		{begin + "read = \"1 IOPS\"\nmode = \"on\"", `r.toml:5: promise.mode: "on" is none; allowed: account, hold`},
+		{begin + "read = \"1 IOPS\"\nhold_max_factor = 3", `r.toml:5: promise.hold_max_factor: does nothing without a mode; allowed: mode = "hold" beside it`},
+		{begin + "read = \"1 IOPS\"\nmode = \"hold\"\nhold_max_factor = 1", `r.toml:6: promise.hold_max_factor: 1 is out of range; allowed: 1.1 to 100`},
+		{begin + "read = \"1 IOPS\"\nmode = \"hold\"\nhold_max_factor = \"2\"", `r.toml:6: promise.hold_max_factor: has the wrong type; allowed: a number, 1.1 to 100`},
 		{"[[promise]]\nname = \"db-*\"\ndevice = \"sda\"\nread = \"1 IOPS\"", `r.toml:1: promise.count: is missing, and more than one may match; allowed: how many there are at most`},
 		{"[[promise]]\nname = \"db\"\nread = \"1 IOPS\"", `r.toml:1: promise.device: is missing; allowed: the disk that the promise is about`},
 		{"[[promise]]\ndevice = \"sda\"\nread = \"1 IOPS\"", `r.toml:1: promise: names no container, pod or unit; allowed: name, label, annotation, class, pod, unit`},

@@ -36,12 +36,15 @@ type Change struct {
 	Weight weight.Value
 }
 
-// StateOf tells what a cgroup's weight on a disk is. A zero target is none.
+// StateOf tells what a cgroup's weight on a disk is. A zero want is none.
 //
 // What others wrote stays until something else is asked for than last time: that
 // is how an operator overrides the daemon. The kernel's default is not an operator's: that
 // is what a weight is after the module was loaded again.
-func StateOf(disk string, target weight.Value, have weight.Values, last mark.Mark) State {
+//
+// A raised weight is asked for by no other than the weight that it was raised from.
+func StateOf(disk string, want Want, have weight.Values, last mark.Mark) State {
+	target := want.Weight
 	asked := target != 0
 	now, there := number(have, disk)
 	isDefault := !there || disk == EveryDisk && now == weight.Default
@@ -58,7 +61,7 @@ func StateOf(disk string, target weight.Value, have weight.Values, last mark.Mar
 		return InEffect
 	case !known && !isDefault:
 		return Overridden
-	case known && old.Weight == target && !isDefault && !ours:
+	case known && old.AskedFor() == want.AskedFor() && !isDefault && !ours:
 		return Overridden
 	}
 	return Pending
@@ -70,22 +73,32 @@ func Decide(wants map[string]Want, have weight.Values, last mark.Mark) ([]Change
 	var changes []Change
 	next := mark.Mark{}
 	for _, disk := range slices.Sorted(maps.Keys(union(wants, last))) {
-		target := wants[disk].Weight
+		want := wants[disk]
+		target := want.Weight
 		now, _ := number(have, disk)
 		old, known := last[disk]
-		switch state := StateOf(disk, target, have, last); {
+		switch state := StateOf(disk, want, have, last); {
 		case state == Default, state == ByHand:
 			// Taken back, or not ours to take back: there is no mark any more.
 		case state == Overridden && known:
 			next[disk] = old
 		case state == Overridden, state == InEffect:
-			next[disk] = mark.Written{Weight: target, Before: target}
+			next[disk] = written(want, target)
 		default:
-			next[disk] = mark.Written{Weight: target, Before: now}
+			next[disk] = written(want, now)
 			changes = append(changes, Change{disk, target})
 		}
 	}
 	return changes, next
+}
+
+// written is the mark of a want.
+func written(want Want, before weight.Value) mark.Written {
+	w := mark.Written{Weight: want.Weight, Before: before}
+	if asked := want.AskedFor(); asked != want.Weight {
+		w.Asked = asked
+	}
+	return w
 }
 
 func union(wants map[string]Want, last mark.Mark) map[string]bool {

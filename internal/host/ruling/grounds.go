@@ -43,7 +43,7 @@ func (m *Machine) Grounds(group string, read Reader, last mark.Mark) ([]Grounds,
 	}
 	var all []Grounds
 	for _, disk := range slices.Sorted(maps.Keys(disks)) {
-		g := Grounds{Disk: disk, State: StateOf(disk, wants[disk].Weight, have, last)}
+		g := Grounds{Disk: disk, State: StateOf(disk, wants[disk], have, last)}
 		g.Weight, _ = number(have, disk)
 		if want, ok := wants[disk]; ok {
 			g.Want = &want
@@ -92,5 +92,5 @@ func (m *Machine) PutsBack(group, disk string, n weight.Value, read Reader, last
 		}
 		have.Devices[disk] = n
 	}
-	return &asked, StateOf(disk, asked.Weight, have, last) == Pending, nil
+	return &asked, StateOf(disk, asked, have, last) == Pending, nil
 }

@@ -15,6 +15,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
+	"isolio/internal/host/hold"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/share"
@@ -38,18 +39,31 @@ type Want struct {
 	Why   string `json:"why"`
 	// Limit is the most that could be had where more was asked for, 0 if that is not so.
 	Limit int `json:"limit,omitempty"`
+	// Base is what was raised, and Promise for what, where By is ByHold.
+	Base    weight.Value `json:"base,omitempty"`
+	Promise string       `json:"promise,omitempty"`
+
+	of string // what decided Base
+}
+
+// AskedFor is the weight that was asked for: a raise does not ask for another.
+func (w Want) AskedFor() weight.Value {
+	if w.By == ByHold {
+		return w.Base
+	}
+	return w.Weight
 }
 
 // Decided reports whether a rule or a pod decided, and not what a runtime or systemd
 // was asked for.
 func (w Want) Decided() bool {
-	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.By == ByClaim || w.By == ByCluster || w.Limit != 0
+	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.By == ByClaim || w.By == ByCluster || w.By == ByHold || w.Limit != 0
 }
 
 // Source is what decided, for a reader.
 func (w Want) Source() string {
 	switch {
-	case w.Rule == 0:
+	case w.By == ByHold, w.Rule == 0:
 		return w.Why
 	case w.By == weight.ByDefault:
 		return "default of " + w.RuleName()
@@ -72,6 +86,8 @@ type Machine struct {
 	disks DiskNumbers
 	// containers are by the cgroup that competes for them; pods by theirs.
 	containers, pods map[string]container.Container
+	// held are weights that are raised, by cgroup.
+	held map[string][]hold.Held
 
 	once sync.Once
 	// rests are what is left of disks of which pods have claimed shares.
@@ -181,7 +197,7 @@ func (m *Machine) own(group string, read Reader) (map[string]Want, weight.Asked,
 	if want, ok := m.ofCluster(group); ok && wants[EveryDisk].Weight == 0 {
 		wants[EveryDisk] = want
 	}
-	return wants, asked, nil
+	return wants, asked, m.raise(group, wants, read)
 }
 
 // Annotation is the weight that a pod's author asks for, for the pod or for one of

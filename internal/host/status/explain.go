@@ -37,6 +37,7 @@ const (
 	DecidedByClaim Code = "decided-claim"   // a share of the disk that the pod claimed decides
 	DecidedCluster Code = "decided-cluster" // the default of the pod's PriorityClass or namespace decides
 	DecidedByAsked Code = "decided-asked"   // what was asked decides
+	DecidedByHold  Code = "decided-hold"    // the daemon raised it for a promise that is missed
 	BadAnnotation  Code = "bad-annotation"  // an annotation of the pod is no weight, or is more than it may have
 	Undecided      Code = "undecided"       // neither
 	InEffect       Code = "in-effect"       // io.kyber.weight holds what was decided
@@ -164,6 +165,8 @@ func (x *explainer) decided() {
 		case want == nil && ground.Disk == ruling.EveryDisk:
 			x.add(Reason{Code: Undecided, Text: "no rule of " + rule.File + " is for it"})
 		case want == nil:
+		case want.By == ruling.ByHold:
+			x.add(Reason{Code: DecidedByHold, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByDefault:
 			x.add(Reason{Code: DecidedDefault, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: the default in %s%s", want.Weight, want.RuleName(), x.matches(want))})
 		case want.By == weight.ByPod:
@@ -218,7 +221,7 @@ func (x *explainer) state(ground ruling.Grounds, on string) {
 	case ruling.InEffect:
 		r.Code, r.Text = InEffect, fmt.Sprintf("%s in %s, as decided", ground.Weight, file)
 	case ruling.Overridden:
-		r.Code, r.Text = Overridden, fmt.Sprintf("%s in %s: written by hand; it stays until a weight other than %s is decided", ground.Weight, file, ground.Want.Weight)
+		r.Code, r.Text = Overridden, fmt.Sprintf("%s in %s: written by hand; it stays until a weight other than %s is decided", ground.Weight, file, ground.Want.AskedFor())
 		r.Remedy = fmt.Sprintf("isolio weight %s default gives it back to the daemon", x.g.Word())
 	case ruling.Leftover:
 		r.Code, r.Text = Leftover, fmt.Sprintf("%s in %s: the daemon wrote it; no rule, runtime or unit asks for it any more, so the daemon takes it back", ground.Weight, file)
@@ -316,7 +319,7 @@ func (x *explainer) shown(majMin string) bool {
 
 // steps are what codes are about, for a reader.
 var steps = map[Code]string{
-	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByClaim: "decided", DecidedCluster: "decided", DecidedByAsked: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
+	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByClaim: "decided", DecidedCluster: "decided", DecidedByAsked: "decided", DecidedByHold: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
 	Acts: "acts on", ActsNot: "does not act on", NoSiblings: "acts on", InertWeight: "does not act on", Entitled: "entitled", Idle: "entitled",
 	LimitParent: "limited", LimitMax: "limited", LimitBudget: "limited",
 }

@@ -18,6 +18,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
+	"isolio/internal/host/hold"
 	"isolio/internal/host/lock"
 	"isolio/internal/host/mark"
 	"isolio/internal/host/meter"
@@ -159,7 +160,11 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.rulings = ruling.New(config, schedulers, world.Containers)
+	held, err := hold.Load(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	m.rulings = ruling.New(config, schedulers, world.Containers).Hold(held)
 	if d.NoCgroups == "" {
 		if m.iocost, err = world.Tree.IOCost(); err != nil {
 			return nil, err

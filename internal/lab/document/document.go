@@ -44,7 +44,8 @@ const (
 type block struct {
 	// Table is "contenders", with a row for each contender of a case, or, without one, for
 	// each of each of Rows, which are all cases of the result if there are none; or "cases",
-	// with a row for each of Rows and a column for each of Contenders.
+	// with a row for each of Rows and a column for each of Contenders; or "promises", with a row for each
+	// contender of each case, and in how many of the demanded seconds each promise was kept.
 	Table string `toml:"table"`
 	// Plot is "shares".
 	Plot string `toml:"plot"`
@@ -56,6 +57,9 @@ type block struct {
 	// Columns are those of a table of contenders; of one of cases, what is in each cell.
 	Columns []column `toml:"columns"`
 	Rows    []row    `toml:"rows"`
+	// Promises and Profile are the files of a table of promises: what was promised, and of which disk.
+	Promises string `toml:"promises"`
+	Profile  string `toml:"profile"`
 	// Head is what stands over the rows' names.
 	Head string `toml:"head"`
 	// Verdicts has the expectations of the case listed that are not met.
@@ -170,8 +174,10 @@ func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
 		return f.contenders(p, b, filled)
 	case b.Table == "cases":
 		return f.cases(p, b, filled)
+	case b.Table == "promises":
+		return f.promises(p, b, filled)
 	case b.Table != "":
-		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), "contenders, cases")
+		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), "contenders, cases, promises")
 	case b.Plot == "shares":
 		return f.shares(p, b, filled)
 	default:

@@ -201,7 +201,7 @@ func TestRefused(t *testing.T) {
 		{"scheduler", between(contendersBlock+"\ncontenders = [\"sfq\"]", ""), `a.md:3: columns.scheduler: "sfq" is not one of the experiment's schedulers; allowed: none, bfq`},
 		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
 		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
-		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases`},
+		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises`},
 		{"no rows", between(severalBlock+"\nrows = []", ""), "a.md:3: rows: is empty"},
 		{"no end", "text\n" + begin + "\ntable = \"contenders\"\n", "a.md:2: has no end"},
 		{"no end of the table", "text\n" + begin + "\ntable = \"contenders\"\n" + ends + "\n| a |\n", "a.md:2: has no end"},

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+
+package account
+
+import (
+	"testing"
+	"time"
+
+	"isolio/internal/host/meter"
+	"isolio/internal/host/rule"
+)
+
+// waiting has a judge read a tenant of so many requests outstanding on a disk that serves 1,868 a second, 470 of
+// them the tenant's, with 36 in flight, as kyber-fairness had it on a model disk. queued are in the scheduler at a reading.
+func waiting(outstanding float64, seconds int, queued, inDisk func(second int) uint64) (v Verdict, m Measure) {
+	j := NewJudge(Terms{Read: rule.Amount{IOPS: 774}, BlockBytes: block})
+	latency := time.Duration(outstanding / 470 * 1e9)
+	under := bucketOf(latency)
+	for n := range seconds {
+		done := uint64(470 * n)
+		r := Reading{At: time.Unix(int64(n), 0), Active: true, Stalled: -1}
+		r.Service.ReadIOs = done + inDisk(n)
+		r.Service.ReadBytes = r.Service.ReadIOs * block
+		r.Service.ThrottledUS = uint64(25_000 * n)
+		r.Sent.ReadIOs = r.Service.ReadIOs + queued(n)
+		r.Sent.ReadBytes = r.Sent.ReadIOs * block
+		r.Latency.Read = meter.Histogram{{Under: under, Count: done}}
+		r.Disk.ReadIOs, r.Disk.ReadBytes, r.Disk.InFlight = uint64(1868*n), uint64(1868*n*block), 36
+		v, _ = j.Next(r)
+		m = j.Measured()
+	}
+	return v, m
+}
+
+func always9(int) uint64 { return 9 }
+
+// A tenant whose requests wait before a full disk waits for its share, though it is hardly ever out of budget.
+// One whose requests are all in the disk does not.
+func TestWaited(t *testing.T) {
+	if _, m := waiting(20, 10, func(int) uint64 { return 11 }, always9); !m.Waited {
+		t.Errorf("20 outstanding, 9 of them in the disk: %+v", m)
+	}
+	if _, m := waiting(9, 10, func(int) uint64 { return 0 }, always9); m.Waited {
+		t.Errorf("9 outstanding, all in the disk: %+v", m)
+	}
+}
+
+// A reading that meets all requests in the scheduler's queue finds a tenant that asks.
+func TestQueuedIsDemanded(t *testing.T) {
+	none := func(n int) uint64 {
+		if n%3 == 2 {
+			return 0
+		}
+		return 9
+	}
+	queue := func(n int) uint64 { return 2 + 9 - none(n) }
+	for seconds := 8; seconds < 14; seconds++ {
+		if v, _ := waiting(11, seconds, queue, none); !v.Demanded {
+			t.Errorf("after %d s: %+v", seconds, v)
+		}
+	}
+	// Without any at some readings it may be bursts with pauses.
+	if v, _ := waiting(11, 12, func(int) uint64 { return 0 }, none); v.Demanded {
+		t.Errorf("none outstanding every third second: %+v", v)
+	}
+}

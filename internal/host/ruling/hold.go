@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+
+package ruling
+
+import (
+	"fmt"
+
+	"isolio/internal/host/hold"
+	"isolio/internal/host/weight"
+)
+
+// ByHold is a promise that is missed, for which the daemon raised the weight.
+const ByHold weight.By = "hold"
+
+// Hold tells which weights are raised.
+func (m *Machine) Hold(all []hold.Held) *Machine {
+	m.held = map[string][]hold.Held{}
+	for _, h := range all {
+		m.held[h.Cgroup] = append(m.held[h.Cgroup], h)
+	}
+	return m
+}
+
+// raise raises what a cgroup is to have, on the disks where it is held. What is raised is the disk's own
+// weight where one is asked for, else what the file has for all disks.
+func (m *Machine) raise(group string, wants map[string]Want, read Reader) error {
+	if len(m.held[group]) == 0 {
+		return nil
+	}
+	have, there, err := read(group, weight.Kyber.File())
+	if err != nil || !there {
+		return err
+	}
+	for _, h := range m.held[group] {
+		want, ok := wants[h.Disk]
+		if !ok {
+			if want, ok = wants[EveryDisk]; !ok || want.Weight != have.Default {
+				want = Want{Why: "what " + weight.Kyber.File() + " has for all disks"}
+			}
+			want.Weight = have.Default
+		}
+		base := want.Weight
+		if want.By == ByHold {
+			base = want.Base // a second promise for the same
+		}
+		n := weight.Value(hold.Weight(int(base), h.Factor, h.Most, weight.Max))
+		if base < 1 || n <= want.Weight { // of a sum, and where nothing is raised
+			continue
+		}
+		source := want.Source()
+		if want.By == ByHold {
+			source = want.of
+		}
+		want.Why = fmt.Sprintf("%s by %s, raised for the promise to %s: %s; at most %s", base, source, h.Promise, meaning(h.Cause), weight.Value(hold.Weight(int(base), h.Most, h.Most, weight.Max)))
+		want.Weight, want.Base, want.By, want.Promise, want.of = n, base, ByHold, h.Promise, source
+		wants[h.Disk] = want
+	}
+	return nil
+}
+
+// meaning is a cause in words.
+func meaning(cause string) string {
+	switch cause {
+	case "disk":
+		return "the disk is slower than its profile"
+	case "oversold":
+		return "others are entitled to too much of the disk"
+	}
+	return "it was missed"
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+
+package document
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"isolio/internal/host/account"
+	"isolio/internal/host/capacity"
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/meter"
+	"isolio/internal/host/promise"
+	"isolio/internal/host/rule"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/result"
+)
+
+// Sold is what an experiment promises to its containers, by name, and the plan for it. The files are
+// those that `isolio sla plan` reads.
+type Sold struct {
+	Profile  *capacity.Profile
+	Promises []rule.Promise
+	Plan     *promise.Plan
+}
+
+// ReadSold reads the promises of a file and the profile of their disk.
+func ReadSold(promises, profile string) (*Sold, error) {
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sold{}
+	if s.Profile, err = capacity.Decode(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", profile, err)
+	}
+	config, err := rule.Load("", promises)
+	if err != nil {
+		return nil, err
+	}
+	if len(config.Promises) == 0 {
+		return nil, fmt.Errorf("%s: promises nothing; allowed: one [[promise]] or more", promises)
+	}
+	s.Promises = config.Promises
+	s.Plan, err = promise.Make(promise.Disk{Name: s.Promises[0].Device, Profile: s.Profile}, s.Promises, config.SLA)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", promises, err)
+	}
+	if !s.Plan.Fits {
+		return nil, fmt.Errorf("%s: %s", promises, s.Plan.Problem)
+	}
+	return s, nil
+}
+
+// kept counts intervals of one container under one contender.
+type kept struct{ judged, demanded, kept int }
+
+func (k kept) String() string { return fmt.Sprintf("%d of %d", k.kept, k.demanded) }
+
+// outstanding is how many requests a job keeps outstanding all the time; 0 for one that pauses.
+func outstanding(j experiment.Job) int {
+	if j.Count("thinktime", 0) > 0 || j["rate"] != "" || j["rate_iops"] != "" {
+		return 0
+	}
+	return j.Count("iodepth", 1) * j.Count("numjobs", 1)
+}
+
+// above is the bound of the least bucket that begins at a latency or above it.
+func above(latency time.Duration) time.Duration {
+	for octave := time.Duration(1024); ; octave *= 2 {
+		for quarter := range time.Duration(4) {
+			if under := octave + octave/4*(quarter+1); (meter.Bucket{Under: under}).Begin() >= latency {
+				return under
+			}
+		}
+	}
+}
+
+// keptOf has the account judge each step of a container's series, as the daemon judges each second. All
+// contenders are judged by the same counters: what was submitted, and by Little's law the latency that so many
+// outstanding requests have. The scheduler's own counters would be there for one contender alone.
+func (s *Sold) keptOf(i int, r *result.Run, k *experiment.Case) (kept, error) {
+	name := s.Promises[i].For.Name
+	at := slices.IndexFunc(r.Containers, func(c result.Container) bool { return c.Name == name })
+	of := slices.IndexFunc(k.Containers, func(c experiment.Container) bool { return c.Name == name })
+	if at < 0 || of < 0 || r.Containers[at].Series == nil {
+		return kept{}, fmt.Errorf("container %s has no samples in case %s", name, k.Name)
+	}
+	series, job := r.Containers[at].Series, k.Containers[of].Job
+	if job.Writes() {
+		return kept{}, fmt.Errorf("container %s writes: the samples have reads and writes in one; allowed: a job that reads", name)
+	}
+	held := uint64(outstanding(job))
+	judge := account.NewJudge(account.TermsOf(s.Promises[i], s.Profile, &s.Plan.Tenants[i], s.Plan.Fits))
+	reading := account.Reading{At: time.Unix(0, 0), Active: true, Stalled: -1}
+	reading.Disk.InFlight = int(held)
+	reading.Service.ReadIOs = held
+	reading.Sent = reading.Service.IOStat
+	judge.Next(reading)
+	step := time.Duration(series.StepMS) * time.Millisecond
+	var all kept
+	for n := range series.IOs {
+		reading.At = reading.At.Add(step)
+		did := cgroup.IOStat{ReadIOs: series.IOs[n], ReadBytes: series.Bytes[n]}
+		reading.Service.IOStat = reading.Service.Plus(did)
+		reading.Sent = reading.Service.IOStat
+		total := cgroup.IOStat{}
+		for _, c := range r.Containers {
+			if c.Series != nil && n < len(c.Series.IOs) {
+				total = total.Plus(cgroup.IOStat{ReadIOs: c.Series.IOs[n], ReadBytes: c.Series.Bytes[n]})
+			}
+		}
+		reading.Disk.IOStat = reading.Disk.Plus(total)
+		reading.Disk.Busy += step
+		if did.ReadIOs > 0 {
+			latency := time.Duration(float64(held) * float64(step) / float64(did.ReadIOs))
+			reading.Latency.Read = reading.Latency.Read.Plus(meter.Histogram{{Under: above(latency), Count: did.ReadIOs}})
+		}
+		v, ok := judge.Next(reading)
+		if !ok {
+			continue
+		}
+		all.judged++
+		if v.Demanded {
+			all.demanded++
+		}
+		if v.Kept {
+			all.kept++
+		}
+	}
+	return all, nil
+}
+
+// promises makes a table of in how many of the demanded seconds each promise was kept, with a row for each
+// contender of each case.
+func (f *Filler) promises(p place, b *block, filled *Filled) (string, error) {
+	if b.Promises == "" || b.Profile == "" {
+		return "", p.wrong("promises", "is missing, or profile is", "both: the files that `isolio sla plan` reads")
+	}
+	sold, err := ReadSold(filepath.Join(string(f.Tree), filepath.FromSlash(b.Promises)), filepath.Join(string(f.Tree), filepath.FromSlash(b.Profile)))
+	if err != nil {
+		return "", p.wrong("promises", err.Error(), "promises that fit the profile")
+	}
+	sources, names, err := f.sources(p, b, filled)
+	if err != nil {
+		return "", err
+	}
+	head := []string{"case", heading(b.Head, "scheduler")}
+	for i, one := range sold.Promises {
+		head = append(head, fmt.Sprintf("%s: %s", one.For.Name, strings.TrimSuffix(sold.Promises[i].Terms(), " of reads")))
+	}
+	rows := [][]string{head}
+	for i, s := range sources {
+		for _, contender := range contendersOf(b, s) {
+			name := s.k.Name
+			if names != nil {
+				name = names[i]
+			}
+			cells := []string{name, contender}
+			runs := s.doc.In(s.k.Name)
+			at := slices.IndexFunc(runs, func(r result.Run) bool { return r.Scheduler == contender })
+			if at < 0 {
+				return "", p.wrong("contenders", fmt.Sprintf("%q did not run in case %s", contender, s.k.Name), "those of the case")
+			}
+			for n := range sold.Promises {
+				k, err := sold.keptOf(n, &runs[at], s.k)
+				if err != nil {
+					return "", p.wrong("result", err.Error(), "sample_ms = 1000, and a container for each promise")
+				}
+				text := k.String()
+				if k.demanded == 0 {
+					text = "not demanded"
+				}
+				cells = append(cells, text)
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return markdown(rows, 2) + sources[0].measured(), nil
+}
