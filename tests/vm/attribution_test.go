@@ -171,7 +171,9 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	daemon.Stdout, daemon.Stderr = out, out
 	must(t, daemon.Start())
 	shop := filepath.Join(cgroupRoot, "shop.service")
-	reads := func() (tenant, all float64) { return float64(keyed(t, shop, "io.stat", d)["rios"]), float64(d.stat(t, "reads")) }
+	reads := func() (tenant, all float64) {
+		return float64(keyed(t, shop, "io.stat", d)["rios"]), float64(d.stat(t, "reads"))
+	}
 	readBefore, allBefore := reads()
 	for range 4 {
 		time.Sleep(judged / 4)
