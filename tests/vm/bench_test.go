@@ -71,7 +71,7 @@ func TestBenchIsTakenBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDisk(t, busyDisk)
 			d.use(t, "mq-deadline")
-			for name, value := range map[string]string{"nr_requests": "48", "read_ahead_kb": "64", "iosched/read_expire": "77"} {
+			for name, value := range map[string]string{"nr_requests": "48", "read_ahead_kb": "64", "iosched/read_expire": "80"} {
 				write(t, d.queue(name), value)
 			}
 			before := stateOf(t, d)
@@ -137,7 +137,7 @@ func killedBench(t *testing.T, d *disk, file, group string) {
 	}
 	out := succeeds(t, "bench", "--recover")
 	t.Logf("--recover:\n%s", out)
-	for _, want := range []string{"ended the processes in " + group, "removed the cgroup " + group, d.name + ": scheduler mq-deadline, was bfq", "iosched/read_expire 77"} {
+	for _, want := range []string{"ended the processes in " + group, "removed the cgroup " + group, d.name + ": scheduler mq-deadline, was bfq", "iosched/read_expire 80"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("--recover does not say %q", want)
 		}
