@@ -129,6 +129,47 @@ func (d *disk) logState(t *testing.T) {
 			}
 		}
 	}
+	logClock(t)
+	logBusy(t)
+}
+
+// logBusy shows which tasks have had the CPU, by ticks since boot.
+func logBusy(t *testing.T) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(t, err)
+	for _, file := range stats {
+		text, _ := os.ReadFile(file) // the task may have ended
+		comm, rest, _ := strings.Cut(string(text), ") ")
+		if f := strings.Fields(rest); len(f) > 13 && len(f[11])+len(f[12]) > 4 {
+			t.Logf("%s): user %s, system %s ticks, state %s", comm, f[11], f[12], f[0])
+		}
+	}
+}
+
+// logClock shows what the kernel measures time with, since rates depend on it, and the end
+// of its log.
+func logClock(t *testing.T) {
+	t.Helper()
+	for _, file := range []string{"/sys/devices/system/clocksource/clocksource0/current_clocksource", "/sys/devices/system/clockevents/clockevent0/current_device", "/proc/uptime"} {
+		if text, err := os.ReadFile(file); err == nil {
+			t.Logf("%s: %s", file, strings.TrimSpace(string(text)))
+		}
+	}
+	for line := range strings.Lines(kernelLog(t)) {
+		for _, word := range []string{"clocksource", "hrtimer", "watchdog", "NOHZ", "min_delta"} {
+			if strings.Contains(line, word) {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
+	}
+	if text, err := os.ReadFile("/proc/timer_list"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "hres_active") || strings.Contains(line, "resolution") || strings.Contains(line, "nr_hangs") || strings.Contains(line, "max_hang_time") || strings.Contains(line, "min_delta_ns") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
+	}
 }
 
 // logProcesses shows where in the kernel the processes of a group are.
