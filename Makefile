@@ -182,6 +182,7 @@ first-hour: ## what a new user's first hour prints, on the Debian of KERNEL, int
 	scripts/user-root $(KERNEL)
 	scripts/user-modules $(KERNEL)
 	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestFirstHour$$' --timeout 2h --data build/first-hour.jsonl
+	cp tests/vm/transcript/first-hour.md docs/results/first-hour.md
 	go run ./tests/vm/transcript docs/results/first-hour.md build/first-hour.jsonl
 
 daemon-cost: ## measure the daemon with 200 and with 1000 containers, into docs/daemon.md

@@ -37,7 +37,7 @@ func TestThePageHasAllSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../../docs/results/first-hour.md")
+	page, err := os.ReadFile("first-hour.md")
 	if err != nil {
 		t.Fatal(err)
 	}
