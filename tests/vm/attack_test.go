@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -114,15 +115,11 @@ func dockerHas(t *testing.T, id, name string, labels map[string]string) {
 func crioHas(t *testing.T, id, group, namespace, pod, name string, chosen map[string]string) {
 	t.Helper()
 	annotations := map[string]string{}
-	for key, value := range chosen {
-		annotations[key] = value
-	}
-	for key, value := range map[string]string{
+	maps.Copy(annotations, chosen)
+	maps.Copy(annotations, map[string]string{
 		"io.kubernetes.container.name": name, "io.kubernetes.pod.name": pod, "io.kubernetes.pod.namespace": namespace,
 		"io.kubernetes.cri-o.ContainerType": "container", "io.kubernetes.cri-o.Labels": "{}", "io.kubernetes.cri-o.Annotations": asJSON(t, chosen),
-	} {
-		annotations[key] = value
-	}
+	})
 	path := filepath.Base(filepath.Dir(group)) + ":crio:" + id
 	spec := specs.Spec{Version: "1.0.2", Annotations: annotations, Linux: &specs.Linux{CgroupsPath: path}}
 	putFile(t, filepath.Join(storageFiles, id, "userdata/config.json"), asJSON(t, spec))

@@ -7,6 +7,7 @@ package vm
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,9 +195,7 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	}
 	p := report.Promises[0]
 	found := map[string]int{"not demanded": p.Judged - p.Demanded, "kept": p.Kept}
-	for cause, n := range p.Missed {
-		found[cause] = n
-	}
+	maps.Copy(found, p.Missed)
 	t.Logf("promised %d IOPS, plan: weight %d, depth %d; kept %d outstanding: %v", iops, plan.Weight, plan.Depth, depth, found)
 	line, err := json.Marshal(attributed{Attribution: preset, Did: v.did, Want: v.want, Found: found})
 	must(t, err)

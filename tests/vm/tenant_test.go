@@ -109,7 +109,7 @@ func refused(what string, err error) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %v, want that it is refused", what, err)
+	return fmt.Errorf("%s: %s, want that it is refused", what, fmt.Sprint(err))
 }
 
 // reachOut tries all that is not the tenant's.
@@ -191,7 +191,7 @@ func makeHostile(own string) error {
 		errs = append(errs, put(dir+"/io.weight", "300"))
 	}
 	if err := os.Mkdir(own+"/line\nbreak", 0o755); !errors.Is(err, unix.EINVAL) {
-		errs = append(errs, fmt.Errorf("a name with a line break: %v, want EINVAL", err))
+		errs = append(errs, fmt.Errorf("a name with a line break: %s, want EINVAL", fmt.Sprint(err)))
 	}
 	return errors.Join(errs...)
 }
