@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -64,7 +65,7 @@ func TestImage(t *testing.T) {
 	archive := tar.NewReader(bytes.NewReader(build(t, tree(t, 0))))
 	for {
 		h, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -111,7 +112,7 @@ func TestImage(t *testing.T) {
 	var names []string
 	for r := tar.NewReader(text); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

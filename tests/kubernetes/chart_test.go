@@ -7,6 +7,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -105,7 +106,7 @@ func objects(t *testing.T, text string) []runtime.Object {
 	var all []runtime.Object
 	for {
 		doc, err := docs.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {

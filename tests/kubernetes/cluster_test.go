@@ -405,7 +405,7 @@ func (c *cluster) fleet(nodes, pods int) {
 		_, err := c.client.ResourceV1().ResourceSlices().Create(ctx, sliceOf(name, "nvme0n1"), meta.CreateOptions{})
 		return err
 	})
-	example := strings.Split(read(c.t, "../../deploy/kubernetes/first-pod.yaml"), "\n---\n")[0]
+	example, _, _ := strings.Cut(read(c.t, "../../deploy/kubernetes/first-pod.yaml"), "\n---\n")
 	c.apply(example)
 	template := "disk-300"
 	began := time.Now()
