@@ -148,7 +148,7 @@ func unpackKernelImage(data []byte) ([]byte, error) {
 	case bytes.HasPrefix(payload, bzip2Magic):
 		vmlinux, err = io.ReadAll(bzip2.NewReader(withoutSize(payload)))
 	default:
-		return nil, fmt.Errorf("the kernel image is compressed with something else than gzip, xz, lz4, zstd or bzip2 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
+		return nil, fmt.Errorf("the kernel image is compressed with something other than gzip, xz, lz4, zstd or bzip2 (it starts with % x): use the vmlinux of its headers package, or %s on a machine that runs it",
 			payload[:min(4, len(payload))], RunningBTF)
 	}
 	if err != nil {

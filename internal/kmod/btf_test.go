@@ -152,7 +152,7 @@ func TestReadBTF(t *testing.T) {
 		{"damaged zstd image", image(zstdPacked(t, elf)[:200]), "damaged kernel image"},
 		{"bzip2 image", image(bzippedHello), "damaged ELF file"},
 		{"damaged bzip2 image", image(bzippedHello[:30]), "damaged kernel image"},
-		{"lzo image", image([]byte("\x89LZO\x00\x0d\x0a")), "something else than gzip, xz, lz4, zstd or bzip2"},
+		{"lzo image", image([]byte("\x89LZO\x00\x0d\x0a")), "something other than gzip, xz, lz4, zstd or bzip2"},
 		{"truncated image", truncated[:len(truncated)-100], "payload lies outside"},
 		{"damaged image", image(gzipped(t, elf)[:200]), "damaged kernel image"},
 		{"text", []byte("hello"), "neither raw BTF"},

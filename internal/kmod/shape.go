@@ -37,7 +37,7 @@ func (s *shape) enter(depth int) error {
 	s.left--
 	switch {
 	case depth > shapeDepth:
-		return fmt.Errorf("its parts lie more than %d deep in each other", shapeDepth)
+		return fmt.Errorf("its parts are nested more than %d deep", shapeDepth)
 	case s.left < 0:
 		return fmt.Errorf("it has more than %d parts", shapeParts)
 	}

@@ -232,7 +232,7 @@ func (d *Daemon) givenNow() os.FileInfo {
 	return info
 }
 
-// otherClaims reports whether a cluster gave pods something else than before. It does so
+// otherClaims reports whether a cluster gave pods something other than before. It does so
 // before a pod runs, of which the runtime tells; this is for what comes later.
 func (d *Daemon) otherClaims() bool {
 	now := d.givenNow()

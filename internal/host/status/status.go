@@ -89,7 +89,7 @@ type Weight struct {
 	DecidedBy string `json:"decided_by,omitempty"`
 	// CarriedBy is the file in which the disks find what was asked here, "" for none.
 	CarriedBy string `json:"carried_by,omitempty"`
-	// Inert is where it does nothing, or something else than was asked.
+	// Inert is where it does nothing, or something other than was asked.
 	Inert []Inert `json:"inert,omitempty"`
 }
 

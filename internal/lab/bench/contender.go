@@ -172,7 +172,7 @@ func (e Env) iocostSteps(c contender, d *block.Device, k *experiment.Case) ([]pl
 	case e.Device != "":
 		// A disk of the machine: the kernel's own parameters for its kind.
 		if c.Tells() {
-			return nil, failure.Usagef("contender %s: its iocost stands for what [device.iocost] says of the lab's disk, and %s is told nothing; "+
+			return nil, failure.Usagef("contender %s: its iocost needs a model of the disk; [device.iocost] is the one of the lab's disk, not of %s; "+
 				"allowed: leave it out with --schedulers", c.Name, e.Device)
 		}
 		return []plan.Step{set(costQoS, "enable=1 ctrl=auto", "enable=0")}, nil

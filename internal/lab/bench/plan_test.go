@@ -180,7 +180,7 @@ func TestIocostOfTheExperiment(t *testing.T) {
 	_, e := newMachine(t, honest)
 	x := parse(t, ownContenders)
 	x.Cases[0].Device.Model.Scale = 2
-	if _, err := decide(t, e, x, "strict-iocost"); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "nullb0 is told nothing") {
+	if _, err := decide(t, e, x, "strict-iocost"); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "not of nullb0") {
 		t.Errorf("on a disk of the machine: %v", err)
 	}
 	d, err := e.System.Find(e.Device)

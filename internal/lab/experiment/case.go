@@ -265,7 +265,7 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 			c.fail(key+".cgroup", fmt.Sprintf("%q is the cgroup of an earlier container", t.Cgroup), "a cgroup of its own")
 		}
 		if nested(earlier.Cgroup, t.Cgroup) {
-			c.fail(key+".cgroup", fmt.Sprintf("%q and %q lie one in the other", earlier.Cgroup, t.Cgroup),
+			c.fail(key+".cgroup", fmt.Sprintf("%q and %q are nested", earlier.Cgroup, t.Cgroup),
 				"a leaf: cgroup v2 keeps processes out of inner groups")
 		}
 	}

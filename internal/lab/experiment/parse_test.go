@@ -169,7 +169,7 @@ func TestParseRefuses(t *testing.T) {
 		{"cgroup outside", `cgroup = "build/compile"`, `cgroup = "../x"`,
 			`x:26: container.cgroup: "../x" is not a path below the experiment's cgroup; allowed: a relative path without '..'`},
 		{"cgroup in another", `cgroup = "build/compile"`, `cgroup = "video/x"`,
-			`x:26: container.cgroup: "video" and "video/x" lie one in the other; allowed: a leaf: cgroup v2 keeps processes out of inner groups`},
+			`x:26: container.cgroup: "video" and "video/x" are nested; allowed: a leaf: cgroup v2 keeps processes out of inner groups`},
 		{"ends before it starts", "end_s = 2.0", "end_s = 0.75",
 			"x:28: container.end_s: 0.75 is out of range; allowed: above start_s and ramp_s, at most ramp_s + duration_s = 2.5"},
 		{"ends after the load", "end_s = 2.0", "end_s = 9.0",

@@ -21,7 +21,7 @@ func (c *checker) pauses(key string, pairs [][]float64, t *Container) []Pause {
 		from, to := pair[0], pair[1]
 		if from < at || from >= to || to > t.EndS {
 			c.fail(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("[%g, %g] is out of place", from, to),
-				fmt.Sprintf("from below to, in order, between start_s %g and end_s %g, and not one in another", t.StartS, t.EndS))
+				fmt.Sprintf("from below to, in order, between start_s %g and end_s %g, without overlap", t.StartS, t.EndS))
 		}
 		all = append(all, Pause{from, to})
 		at = to

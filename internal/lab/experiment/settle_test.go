@@ -54,7 +54,7 @@ func TestParsePauses(t *testing.T) {
 }
 
 func TestParseRefusesPauses(t *testing.T) {
-	const between = "; allowed: from below to, in order, between start_s 0 and end_s 4, and not one in another"
+	const between = "; allowed: from below to, in order, between start_s 0 and end_s 4, without overlap"
 	refuses(t, paused, []struct{ name, old, new, want string }{
 		{"no pairs", "[[1, 2.0], [2.5, 3.0]]", "[1.0, 2.0]", "x:16: container.pauses: has the wrong type; allowed: a list of pairs of numbers"},
 		{"three numbers", "[1, 2.0]", "[1, 2.0, 3.0]",
@@ -63,7 +63,7 @@ func TestParseRefusesPauses(t *testing.T) {
 		{"one in another", "2.5, 3.0", "1.5, 3.0", "x:16: container.pauses: [1.5, 3] is out of place" + between},
 		{"after the end", "2.5, 3.0", "2.5, 4.5", "x:16: container.pauses: [2.5, 4.5] is out of place" + between},
 		{"before the start", "start_s = 0.1", "start_s = 0.1\npauses = [[0.0, 1.0]]",
-			"x:21: container.pauses: [0, 1] is out of place; allowed: from below to, in order, between start_s 0.1 and end_s 4, and not one in another"},
+			"x:21: container.pauses: [0, 1] is out of place; allowed: from below to, in order, between start_s 0.1 and end_s 4, without overlap"},
 	})
 }
 
