@@ -3,9 +3,12 @@
 package archive
 
 import (
+	"io"
+	"maps"
 	"strings"
 	"testing"
 
+	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
 )
 
@@ -26,15 +29,30 @@ func TestSame(t *testing.T) {
 }
 
 func TestNear(t *testing.T) {
-	if err := near("x", runs(100, 0.5), runs(101.9, 0.491)); err != nil {
+	all := map[string]bool{"bfq": true}
+	if err := near("x", runs(100, 0.5), runs(101.9, 0.491), all, io.Discard); err != nil {
 		t.Error(err)
 	}
-	err := near("x", runs(100, 0.5), runs(97.9, 0.511))
+	err := near("x", runs(100, 0.5), runs(97.9, 0.511), all, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "bfq: bytes a second: was 100, is 97.9") || !strings.Contains(err.Error(), "bfq: share of a: was 0.5, is 0.511") {
 		t.Error(err)
 	}
-	if err := near("x", runs(100, 0.5), nil); err == nil {
+	if err := near("x", runs(100, 0.5), nil, nil, io.Discard); err == nil {
 		t.Error("no runs are near")
+	}
+	var out strings.Builder
+	if err := near("x", runs(100, 0.5), runs(97.9, 0.5), map[string]bool{"none": true}, &out); err != nil {
+		t.Errorf("a contender that no expectation is about: %v", err)
+	}
+	if want := "verify: x: bfq: bytes a second: was 100, is 97.9; no expectation is about it\n"; out.String() != want {
+		t.Errorf("said %q, want %q", out.String(), want)
+	}
+}
+
+func TestJudged(t *testing.T) {
+	got := judged(&experiment.Experiment{Expect: []experiment.Expectation{{Scheduler: "rsd"}, {Scheduler: "rsd"}}})
+	if want := map[string]bool{"none": true, "rsd": true}; !maps.Equal(got, want) {
+		t.Errorf("judged %v, want %v", got, want)
 	}
 }
 
