@@ -30,6 +30,9 @@ VERSION ?= $(or $(shell scripts/version),devel)
 # Of the modules for the lab's kernels: by default without the commit.
 MODULE_VERSION ?=
 
+# The programs serve metrics in plain text, and have no use for HTTP/2. debian/rules has the same.
+small := -tags nethttpomithttp2
+
 # The toolchain that go.mod names: any go from 1.21 on fetches it. Debian's
 # backports have a go of their own, outside of PATH.
 export GOTOOLCHAIN := $(lastword $(shell grep '^toolchain ' go.mod))
@@ -54,7 +57,7 @@ qemu: ## get a newer QEMU for machines with several CPUs, where this one's is ol
 	@scripts/setup-qemu
 
 build: build/qemu-clock.so ## build the programs, build/isolio and build/isolio-lab, and what runs in the lab's VMs
-	go build -ldflags="-w -X isolio/internal/cli.Version=$(VERSION)" -o build/ ./cmd/isolio ./cmd/isolio-lab
+	go build $(small) -ldflags="-s -w -X isolio/internal/cli.Version=$(VERSION)" -o build/ ./cmd/isolio ./cmd/isolio-lab
 	go build -o build/isolio-guest ./cmd/isolio-guest
 
 build/qemu-clock.so: internal/lab/vm/clock/qemu-clock.c
@@ -122,7 +125,7 @@ boot-%:
 	build/vm-run --hangs --kernel $*
 
 guest-tests: build
-	go build -ldflags=-w -o build/guest/ ./cmd/isolio ./cmd/isolio-lab
+	go build $(small) -ldflags="-s -w" -o build/guest/ ./cmd/isolio ./cmd/isolio-lab
 	go test -c -tags vm -o build/vm.test ./tests/vm
 	go build -o build/vm-run ./tests/vm/run
 

@@ -5,9 +5,6 @@ package availability
 import (
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -16,6 +13,7 @@ import (
 
 	"isolio/internal/host/account"
 	"isolio/internal/host/history"
+	"isolio/internal/host/page/pagetest"
 )
 
 var begin = time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
@@ -122,20 +120,8 @@ func TestHTML(t *testing.T) {
 		if err := New(past, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
 			t.Fatal(err)
 		}
-		d := xml.NewDecoder(strings.NewReader(strings.Replace(b.String(), "<!DOCTYPE html>", "", 1)))
 		bars := 0
-		for {
-			token, err := d.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%v in\n%s", err, b.String())
-			}
-			e, ok := token.(xml.StartElement)
-			if !ok {
-				continue
-			}
+		for _, e := range pagetest.Elements(t, b.String()) {
 			switch e.Name.Local {
 			case "script", "img", "b", "link", "iframe", "object":
 				t.Errorf("an element <%s>", e.Name.Local)

@@ -5,67 +5,21 @@ package availability
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+
+	g "maragu.dev/gomponents"
+	"maragu.dev/gomponents/html"
 
 	"isolio/internal/host/account"
 	"isolio/internal/host/page"
 )
 
-var htmlPage = page.New(`
-{{- define "title"}}Promises{{end}}
-{{- define "body"}}<h1>Promises, kept and missed</h1>
-<p class="muted">{{.Since}} to {{.Until}}</p>
-{{if not .Promises}}<p>No account was kept of any promise in this time.</p>
-{{else}}<div class="wide"><table class="cards">
-<thead><tr><th>promise to</th><th>disk</th><th>promised</th><th class="n">demanded</th><th class="n">missed</th><th class="n">availability</th><th class="n">objective</th><th class="n">budget left</th><th>worst hour</th></tr></thead>
-<tbody>
-{{range .Promises}}<tr><td data-label="promise to" class="name">{{show .Promise}}</td><td data-label="disk">{{show .Disk}}</td><td data-label="promised" class="name">{{show .Terms}}</td><td data-label="demanded" class="n">{{.Demanded}}</td><td data-label="missed" class="n">{{.Missed}}</td><td data-label="availability" class="n{{if .Bad}} bad{{end}}">{{.Availability}}</td><td data-label="objective" class="n">{{.Objective}}</td><td data-label="budget left" class="n{{if .Bad}} bad{{end}}">{{.Budget}}</td><td data-label="worst hour">{{.Worst}}</td></tr>
-{{end}}</tbody></table></div>
-<p class="muted">Availability is the part of the demanded intervals of a second in which the promise was kept. Those in which the tenant kept too few requests outstanding
-are not part of it: it had no claim then. The budget is what the objective allows to be missed in this time. Hours are in UTC.</p>
-{{range .Promises}}<h2>{{show .Promise}}</h2>
-<p class="muted">{{show .Terms}}; disk {{show .Disk}}, {{show .Identity}}</p>
-{{if .Bars}}<figure class="bars"><svg role="img" aria-label="Each hour: how long the promise was demanded, kept and missed" viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}">
-<line class="grid" x1="0" x2="{{.Width}}" y1="{{.Base}}" y2="{{.Base}}"/>
-{{range .Bars}}<g><title>{{.Title}}</title>{{range .Parts}}<rect class="{{.Class}}" x="{{.X}}" y="{{.Y}}" width="{{.W}}" height="{{.H}}"/>{{end}}</g>
-{{end}}{{range .Days}}<text x="{{.X}}" y="{{.Y}}">{{.Text}}</text>{{end}}
-</svg></figure>
-{{end}}<ul class="legend">
-<li><svg width="12" height="12"><rect class="kept" width="12" height="12"/></svg>kept</li>
-{{range .Causes}}<li><svg width="12" height="12"><rect class="{{.Class}}" width="12" height="12"/></svg>{{.Duration}}: {{.Meaning}} ({{.Code}})</li>
-{{end}}</ul>
-{{end}}{{end}}{{end}}`)
-
-// htmlReport is what the page says: text that is ready to read, and drawings.
-type htmlReport struct {
-	Since, Until string
-	Promises     []htmlPromise
-}
-
-type htmlPromise struct {
-	Promise, Disk, Identity, Terms                           string
-	Demanded, Missed, Availability, Objective, Budget, Worst string
-	Bad                                                      bool // the budget is overspent
-	Width, Height, Base                                      int
-	Bars                                                     []bar
-	Days                                                     []label
-	Causes                                                   []htmlCause
-}
-
-type htmlCause struct{ Class, Code, Meaning, Duration string }
-
 // bar is an hour: how much of it was kept, and missed by each cause.
 type bar struct {
-	Title string
-	Parts []rect
-}
-
-type rect struct{ Class, X, Y, W, H string }
-
-type label struct {
-	X, Y int
-	Text string
+	title string
+	parts []g.Node
 }
 
 // Sizes of the bars, in pixels of CSS.
@@ -84,24 +38,79 @@ func class(cause account.Cause) string {
 
 // WriteHTML prints one page that needs no other file.
 func (r Report) WriteHTML(w io.Writer) error {
-	doc := htmlReport{Since: r.Since.Format("2006-01-02 15:04"), Until: r.Until.Format("2006-01-02 15:04 MST")}
-	for i := range r.Promises {
-		doc.Promises = append(doc.Promises, r.Promises[i].html(r.Since, r.Until))
+	body := []g.Node{
+		html.H1(g.Text("Promises, kept and missed")),
+		html.P(html.Class("muted"), g.Text(r.Since.Format("2006-01-02 15:04")+" to "+r.Until.Format("2006-01-02 15:04 MST"))),
 	}
-	return page.Write(w, htmlPage, doc)
+	if len(r.Promises) == 0 {
+		body = append(body, html.P(g.Text("No account was kept of any promise in this time.")))
+		return page.Write(w, "Promises", body...)
+	}
+	body = append(body, r.summary(), html.P(html.Class("muted"), g.Text("Availability is the part of the demanded intervals of a second in which the promise was kept. "+
+		"Those in which the tenant kept too few requests outstanding are not part of it: it had no claim then. "+
+		"The budget is what the objective allows to be missed in this time. Hours are in UTC.")))
+	for i := range r.Promises {
+		body = append(body, r.Promises[i].details(r.Since, r.Until)...)
+	}
+	return page.Write(w, "Promises", body...)
 }
 
-func (p *Promise) html(since, until time.Time) htmlPromise {
-	h := htmlPromise{
-		Promise: p.Promise, Disk: p.Disk, Identity: p.Identity, Terms: p.Terms, Demanded: Duration(p.Demanded), Missed: Duration(p.byHost()),
-		Availability: percent(p.AvailabilityPct), Objective: number(&p.ObjectivePct) + " %", Budget: p.budget(), Worst: p.worst(),
-		Bad:   p.BudgetLeftPct != nil && *p.BudgetLeftPct < 0,
-		Width: barsWidth, Height: barsHeight + daysHeight, Base: barsHeight,
+// summary is a table with a row for each promise. On a narrow screen a row is a card, whose
+// cells have their heads beside them.
+func (r Report) summary() g.Node {
+	columns := []struct{ head, class string }{
+		{"promise to", "name"}, {"disk", ""}, {"promised", "name"}, {"demanded", "n"}, {"missed", "n"},
+		{"availability", "n"}, {"objective", "n"}, {"budget left", "n"}, {"worst hour", ""},
 	}
+	var top, rows []g.Node
+	for _, c := range columns {
+		top = append(top, html.Th(g.If(c.class == "n", html.Class("n")), g.Text(c.head)))
+	}
+	for i := range r.Promises {
+		p := &r.Promises[i]
+		overspent := p.BudgetLeftPct != nil && *p.BudgetLeftPct < 0
+		var cells []g.Node
+		for j, text := range []string{
+			p.Promise, p.Disk, p.Terms, Duration(p.Demanded), Duration(p.byHost()),
+			percent(p.AvailabilityPct), number(&p.ObjectivePct) + " %", p.budget(), p.worst(),
+		} {
+			c := columns[j]
+			class := c.class
+			if overspent && (c.head == "availability" || c.head == "budget left") {
+				class += " bad"
+			}
+			cells = append(cells, html.Td(html.Data("label", c.head), g.If(class != "", html.Class(class)), page.Text(text)))
+		}
+		rows = append(rows, html.Tr(cells...))
+	}
+	return html.Div(html.Class("wide"), html.Table(html.Class("cards"), html.THead(html.Tr(top...)), html.TBody(rows...)))
+}
+
+// details are a promise's hours and the causes of what was missed.
+func (p *Promise) details(since, until time.Time) []g.Node {
+	all := []g.Node{
+		html.H2(page.Text(p.Promise)),
+		html.P(html.Class("muted"), page.Text(p.Terms+"; disk "+p.Disk+", "+p.Identity)),
+	}
+	if len(p.Hours) > 0 {
+		all = append(all, html.Figure(html.Class("bars"), p.bars(since, until)))
+	}
+	legend := []g.Node{html.Li(page.Swatch("kept"), g.Text("kept"))}
 	for cause := range account.NrCauses {
 		if n := p.Missed[cause.String()]; n > 0 {
-			h.Causes = append(h.Causes, htmlCause{class(cause), cause.String(), cause.Meaning(), Duration(n)})
+			legend = append(legend, html.Li(page.Swatch(class(cause)), g.Textf("%s: %s (%s)", Duration(n), cause.Meaning(), cause)))
 		}
+	}
+	return append(all, html.Ul(html.Class("legend"), g.Group(legend)))
+}
+
+// bars draws the hours.
+func (p *Promise) bars(since, until time.Time) g.Node {
+	const high = barsHeight + daysHeight
+	drawing := []g.Node{
+		html.Role("img"), html.Aria("label", "Each hour: how long the promise was demanded, kept and missed"),
+		g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", barsWidth, high)), html.Width(strconv.Itoa(barsWidth)), html.Height(strconv.Itoa(high)),
+		g.El("line", html.Class("grid"), g.Attr("x1", "0"), g.Attr("x2", strconv.Itoa(barsWidth)), g.Attr("y1", strconv.Itoa(barsHeight)), g.Attr("y2", strconv.Itoa(barsHeight))),
 	}
 	first := since.Truncate(time.Hour)
 	hours := max(1, until.Sub(first).Hours())
@@ -112,23 +121,24 @@ func (p *Promise) html(since, until time.Time) htmlPromise {
 		most = max(most, p.Hours[i].Demanded)
 	}
 	for i := range p.Hours {
-		h.Bars = append(h.Bars, p.Hours[i].bar(at(p.Hours[i].From), max(0.5, perHour*0.85), barsHeight/float64(most)))
+		one := p.Hours[i].bar(at(p.Hours[i].From), max(0.5, perHour*0.85), barsHeight/float64(most))
+		drawing = append(drawing, g.El("g", g.El("title", g.Text(one.title)), g.Group(one.parts)))
 	}
 	last := -dayWidth
 	for day := first.Truncate(24 * time.Hour); day.Before(until); day = day.Add(24 * time.Hour) {
 		if x := int(at(day)); x >= 0 && x >= last+dayWidth && x+dayWidth <= barsWidth {
-			h.Days = append(h.Days, label{x, barsHeight + 15, day.Format("2006-01-02")})
+			drawing = append(drawing, g.El("text", g.Attr("x", strconv.Itoa(x)), g.Attr("y", strconv.Itoa(barsHeight+15)), g.Text(day.Format("2006-01-02"))))
 			last = x
 		}
 	}
-	return h
+	return html.SVG(drawing...)
 }
 
 // bar draws an hour: kept at the bottom, misses on top.
 func (h *Hour) bar(x, width, scale float64) bar {
-	one := bar{Title: h.From.Format("2006-01-02 15:04") + ": demanded " + Duration(h.Demanded)}
+	one := bar{title: h.From.Format("2006-01-02 15:04") + ": demanded " + Duration(h.Demanded)}
 	if h.AvailabilityPct != nil {
-		one.Title += ", availability " + percent(h.AvailabilityPct)
+		one.title += ", availability " + percent(h.AvailabilityPct)
 	}
 	y := float64(barsHeight)
 	pixels := func(v float64) string { return fmt.Sprintf("%.1f", v) }
@@ -141,7 +151,7 @@ func (h *Hour) bar(x, width, scale float64) bar {
 			high = max(1, high) // one miss in an hour is seen
 		}
 		y -= high
-		one.Parts = append(one.Parts, rect{class, pixels(x), pixels(max(0, y)), pixels(width), pixels(high)})
+		one.parts = append(one.parts, g.El("rect", html.Class(class), g.Attr("x", pixels(x)), g.Attr("y", pixels(max(0, y))), html.Width(pixels(width)), html.Height(pixels(high))))
 	}
 	add("kept", h.Kept)
 	var missed []string
@@ -153,7 +163,7 @@ func (h *Hour) bar(x, width, scale float64) bar {
 		}
 	}
 	if len(missed) > 0 {
-		one.Title += ", missed: " + strings.Join(missed, ", ")
+		one.title += ", missed: " + strings.Join(missed, ", ")
 	}
 	return one
 }

@@ -4,76 +4,65 @@ package capacity
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
+
+	g "maragu.dev/gomponents"
+	"maragu.dev/gomponents/html"
 
 	"isolio/internal/host/page"
 )
 
-var htmlPage = page.New(`
-{{- define "title"}}{{show .Name}}: what it can do for long{{end}}
-{{- define "body"}}<h1>{{show .Name}}: what it can do for long</h1>
-<p class="muted">{{show .Identity}}; measured {{.At}} under {{show .Scheduler}}, kernel {{show .Kernel}}, in {{.Took}}</p>
-{{range .Sections}}<h2>{{.Head}}</h2>
-<p>{{.Says}}</p>
-<ul class="legend">{{range .Legend}}<li><svg width="12" height="12"><rect class="f{{.Colour}}" width="12" height="12"/></svg>{{show .Name}}: {{.Says}}</li>{{end}}</ul>
-<div class="charts">{{range .Charts}}<figure>{{.}}</figure>{{end}}</div>
-{{end}}<h2>All points</h2>
-<div class="wide"><table>
-<thead><tr><th>load</th><th class="n">depth</th><th class="n">IOPS</th><th class="n">MiB/s</th><th class="n">mean, us</th><th class="n">p99, us</th><th class="n">p99.9, us</th><th class="n">runs apart</th><th></th></tr></thead>
-<tbody>
-{{range .Rows}}<tr>{{range $i, $cell := .}}<td{{if and $i (lt $i 8)}} class="n"{{end}}>{{show $cell}}</td>{{end}}</tr>
-{{end}}</tbody></table></div>
-{{if .Notes}}<h2>Notes</h2>
-<ul>{{range .Notes}}<li>{{show .}}</li>
-{{end}}</ul>{{end}}{{end}}`)
-
-// htmlProfile is what the page says.
-type htmlProfile struct {
-	Name, Identity, At, Scheduler, Kernel, Took string
-	Sections                                    []htmlSection
-	Rows                                        [][]string
-	Notes                                       []string
-}
-
-// htmlSection is the charts of loads that have one unit.
-type htmlSection struct {
-	Head, Says string
-	Legend     []htmlLegend
-	Charts     []template.HTML
-}
-
-type htmlLegend struct {
-	Colour     int
-	Name, Says string
-}
-
 // manyBytes is from which size on a load's rate is told in bytes.
 const manyBytes = 64 << 10
 
+// heads are the columns of the table of all points; those from the second on are numbers, but
+// for the last.
+var heads = []string{"load", "depth", "IOPS", "MiB/s", "mean, us", "p99, us", "p99.9, us", "runs apart", ""}
+
 // WriteHTML prints the profile as one page with its curves, that needs no other file.
 func (p *Profile) WriteHTML(w io.Writer) error {
-	doc := htmlProfile{
-		Name: p.title(), Identity: p.Disk.Identity, At: p.MeasuredAt.Format("2006-01-02 15:04 MST"), Scheduler: p.Scheduler, Kernel: p.Kernel,
-		Took: fmt.Sprintf("%.0f s", p.TookS), Rows: p.rows(), Notes: p.notes(),
+	title := p.title() + ": what it can do for long"
+	body := []g.Node{
+		html.H1(page.Text(title)),
+		html.P(html.Class("muted"), page.Text(fmt.Sprintf("%s; measured %s under %s, kernel %s, in %.0f s",
+			p.Disk.Identity, p.MeasuredAt.Format("2006-01-02 15:04 MST"), p.Scheduler, p.Kernel, p.TookS))),
 	}
 	for _, s := range []struct {
 		head, unit string
 		large      bool
 		scale      float64
 	}{{"Small requests", "requests a second", false, 1}, {"Large requests", "MiB a second", true, 1 << 20}} {
-		if section, some := p.section(s.head, s.unit, s.large, s.scale); some {
-			doc.Sections = append(doc.Sections, section)
-		}
+		body = append(body, p.section(s.head, s.unit, s.large, s.scale)...)
 	}
-	return page.Write(w, htmlPage, doc)
+	body = append(body, html.H2(g.Text("All points")), p.table())
+	if notes := p.notes(); len(notes) > 0 {
+		body = append(body, html.H2(g.Text("Notes")), html.Ul(page.Texts(notes)...))
+	}
+	return page.Write(w, title, body...)
+}
+
+// table has a row for each point.
+func (p *Profile) table() g.Node {
+	number := func(column int) g.Node { return g.If(column > 0 && column < len(heads)-1, html.Class("n")) }
+	var top, rows []g.Node
+	for i, head := range heads {
+		top = append(top, html.Th(number(i), g.Text(head)))
+	}
+	for _, row := range p.rows() {
+		var cells []g.Node
+		for i, cell := range row {
+			cells = append(cells, html.Td(number(i), page.Text(cell)))
+		}
+		rows = append(rows, html.Tr(cells...))
+	}
+	return html.Div(html.Class("wide"), html.Table(html.THead(html.Tr(top...)), html.TBody(rows...)))
 }
 
 // section draws the loads of one unit: rate by depth, and p99 by rate, in which the knee shows as
-// a corner.
-func (p *Profile) section(head, unit string, large bool, scale float64) (s htmlSection, some bool) {
-	s = htmlSection{Head: head, Says: "A ring is the knee of a load: with more requests outstanding the rate is hardly higher, and each takes longer."}
+// a corner. It is nothing where the profile has no such load.
+func (p *Profile) section(head, unit string, large bool, scale float64) []g.Node {
+	var legend, charts []g.Node
 	rate := page.Chart{Label: head + ": rate by requests outstanding", X: "requests outstanding", Y: unit, FromZero: true}
 	wait := page.Chart{Label: head + ": p99 by rate", X: unit, Y: "p99, us"}
 	for i := range p.Loads {
@@ -96,15 +85,24 @@ func (p *Profile) section(head, unit string, large bool, scale float64) (s htmlS
 		if l.KneeDepth == 0 {
 			says += ", and still growing"
 		}
-		s.Legend = append(s.Legend, htmlLegend{len(rate.Curves) % page.Colours, l.Name, says})
+		colour := fmt.Sprint("f", len(rate.Curves)%page.Colours)
+		legend = append(legend, html.Li(page.Swatch(colour), page.Text(l.Name+": "+says)))
 		rate.Curves, wait.Curves = append(rate.Curves, byDepth), append(wait.Curves, byRate)
 	}
 	for _, c := range []page.Chart{rate, wait} {
-		if svg := c.SVG(); svg != "" {
-			s.Charts = append(s.Charts, svg)
+		if svg := c.SVG(); svg != nil {
+			charts = append(charts, html.Figure(svg))
 		}
 	}
-	return s, len(s.Legend) > 0
+	if len(legend) == 0 {
+		return nil
+	}
+	return []g.Node{
+		html.H2(g.Text(head)),
+		html.P(g.Text("A ring is the knee of a load: with more requests outstanding the rate is hardly higher, and each takes longer.")),
+		html.Ul(html.Class("legend"), g.Group(legend)),
+		html.Div(html.Class("charts"), g.Group(charts)),
+	}
 }
 
 // title is the disk's name and model.

@@ -7,12 +7,14 @@ package page
 import (
 	_ "embed"
 	"fmt"
-	"html"
-	"html/template"
+	stdhtml "html"
 	"io"
 	"math"
 	"strconv"
 	"strings"
+
+	g "maragu.dev/gomponents"
+	"maragu.dev/gomponents/html"
 
 	"isolio/internal/printable"
 )
@@ -20,37 +22,35 @@ import (
 //go:embed page.css
 var css string
 
-// frame is around the body of any page. Its policy has a browser load nothing and run nothing,
-// whatever is in the page.
-const frame = `<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
-<meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>{{template "title" .}}</title>
-<style>
-{{css}}</style>
-</head>
-<body>
-<main>
-{{template "body" .}}</main>
-</body>
-</html>
-`
+// policy has a browser load nothing and run nothing, whatever is in the page.
+const policy = "default-src 'none'; style-src 'unsafe-inline'"
 
-// New is a page whose templates "title" and "body" are defined by text. The function show makes
-// a name printable.
-func New(text string) *template.Template {
-	functions := template.FuncMap{
-		"css":  func() template.CSS { return template.CSS(css) }, //nolint:gosec // our own file
-		"show": printable.Text,
-	}
-	return template.Must(template.Must(template.New("page").Funcs(functions).Parse(frame)).Parse(text))
+// Write prints a page. What title and body show of names goes through Text.
+func Write(w io.Writer, title string, body ...g.Node) error {
+	return html.Doctype(html.HTML(html.Lang("en"),
+		html.Head(
+			html.Meta(html.Charset("utf-8")),
+			html.Meta(g.Attr("http-equiv", "Content-Security-Policy"), html.Content(policy)),
+			html.Meta(html.Name("viewport"), html.Content("width=device-width, initial-scale=1")),
+			html.TitleEl(Text(title)),
+			html.StyleEl(g.Raw(css)),
+		),
+		html.Body(html.Main(body...)),
+	)).Render(w)
 }
 
-// Write prints a page.
-func Write(w io.Writer, page *template.Template, data any) error { return page.Execute(w, data) }
+// Text is a name that a tenant may have chosen, made printable and safe.
+func Text(name string) g.Node { return g.Text(printable.Text(name)) }
+
+// Texts are lines of a list, as Text has them.
+func Texts(lines []string) []g.Node {
+	return g.Map(lines, func(line string) g.Node { return html.Li(Text(line)) })
+}
+
+// Swatch is a square of the colour that a class of page.css has, for a legend.
+func Swatch(class string) g.Node {
+	return html.SVG(html.Width("12"), html.Height("12"), g.El("rect", html.Class(class), html.Width("12"), html.Height("12")))
+}
 
 // Curve is points of a chart, by growing x.
 type Curve struct {
@@ -85,8 +85,17 @@ const (
 	radius, markRadius       = 3, 7
 )
 
-// SVG draws the chart. What it cannot draw, such as a latency of 0, it leaves out.
-func (c Chart) SVG() template.HTML {
+// SVG draws the chart; it is nil where there is nothing to draw. A point that has no place on
+// the axes, such as a latency of 0, is left out.
+func (c Chart) SVG() g.Node {
+	if svg := c.svg(); svg != "" {
+		return g.Raw(svg)
+	}
+	return nil
+}
+
+// svg is the chart's text, in which every name was escaped.
+func (c Chart) svg() string {
 	xs, ys := newAxis(plotWidth, true), newAxis(plotHeight, !c.FromZero)
 	for _, curve := range c.Curves {
 		for _, p := range curve.Points {
@@ -120,7 +129,7 @@ func (c Chart) SVG() template.HTML {
 		b.WriteString(curveSVG(curve, i%Colours, xs, ys))
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) //nolint:gosec // every text in it was escaped
+	return b.String()
 }
 
 func curveSVG(curve Curve, colour int, xs, ys axis) string {
@@ -140,7 +149,7 @@ func curveSVG(curve Curve, colour int, xs, ys axis) string {
 }
 
 // text is safe in an element and in an attribute.
-func text(name string) string { return html.EscapeString(printable.Text(name)) }
+func text(name string) string { return stdhtml.EscapeString(printable.Text(name)) }
 
 // axis maps values to pixels.
 type axis struct {

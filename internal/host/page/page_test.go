@@ -16,7 +16,7 @@ func TestSVG(t *testing.T) {
 		{Name: "none", Points: []Point{{1, 0, false}, {math.NaN(), 1, false}, {math.Inf(1), 3, false}}},
 	}}
 	for _, c.FromZero = range []bool{false, true} {
-		svg := string(c.SVG())
+		svg := c.svg()
 		var into struct {
 			XMLName   xml.Name
 			Label     string     `xml:"aria-label,attr"`
@@ -34,10 +34,10 @@ func TestSVG(t *testing.T) {
 			t.Errorf("%d circles, %d lines: %s", len(into.Circles), len(into.Polylines), svg)
 		}
 	}
-	if svg := (Chart{Curves: []Curve{{Points: []Point{{0, 0, false}}}}}).SVG(); svg != "" {
+	if svg := (Chart{Curves: []Curve{{Points: []Point{{0, 0, false}}}}}).svg(); svg != "" {
 		t.Errorf("a chart of nothing: %s", svg)
 	}
-	one := string(Chart{Curves: []Curve{{Points: []Point{{4, 4, false}}}}}.SVG())
+	one := Chart{Curves: []Curve{{Points: []Point{{4, 4, false}}}}}.svg()
 	if !strings.Contains(one, "circle") || strings.Contains(one, "NaN") {
 		t.Errorf("a chart of one point: %s", one)
 	}
