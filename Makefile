@@ -168,6 +168,7 @@ node: ## build isolio-node and kubectl-isolio, for Kubernetes, into build/node/;
 	cd deploy/node && go build -ldflags="-s -w -X isolio/internal/cli.Version=$(VERSION)" -o ../../build/node/ ./cmd/...
 
 image: node ## make build/isolio-image.tar, an OCI archive of the programs and of the modules that are in build/modules; the same bytes each time
+	@scripts/setup-host kmod
 	scripts/image $(VERSION)
 
 manifest: ## write deploy/kubernetes/isolio.yaml, as the chart makes it
