@@ -31,10 +31,10 @@ type pod struct {
 	Annotations map[string]string `json:"annotations"`
 	Parent      string            `json:"parent"` // its cgroup, as a kubelet names it
 	Image       string            `json:"image"`
-	Args        []string          `json:"args"`
-	Log         string            `json:"log"`    // a directory for what it prints
-	Device      string            `json:"device"` // a block device that the container has
-	Mounts      map[string]string `json:"mounts"` // directories of the node, by where the container has them
+	Command     []string          `json:"command"` // in place of the image's
+	Log         string            `json:"log"`     // a directory for what it prints
+	Device      string            `json:"device"`  // a block device that the container has
+	Mounts      map[string]string `json:"mounts"`  // directories of the node, by where the container has them
 }
 
 func main() {
@@ -80,7 +80,16 @@ func ask(socket string, what func(context.Context, cri.RuntimeServiceClient) err
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	return what(ctx, cri.NewRuntimeServiceClient(conn))
+	runtime := cri.NewRuntimeServiceClient(conn)
+	for {
+		// One that has just started serves before it has read what it ran.
+		if _, err := runtime.Version(ctx, &cri.VersionRequest{}); err == nil {
+			return what(ctx, runtime)
+		} else if ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func start(ctx context.Context, runtime cri.RuntimeServiceClient, p *pod) error {
@@ -94,7 +103,7 @@ func start(ctx context.Context, runtime cri.RuntimeServiceClient, p *pod) error 
 		return fmt.Errorf("RunPodSandbox %s: %w", p.Name, err)
 	}
 	config := &cri.ContainerConfig{
-		Metadata: &cri.ContainerMetadata{Name: "main"}, Image: &cri.ImageSpec{Image: p.Image}, Args: p.Args, LogPath: "main.log",
+		Metadata: &cri.ContainerMetadata{Name: "main"}, Image: &cri.ImageSpec{Image: p.Image}, Command: p.Command, LogPath: "main.log",
 		Envs:  []*cri.KeyValue{{Key: "PATH", Value: []byte("/bin")}, {Key: "HOME", Value: []byte("/tmp")}},
 		Linux: &cri.LinuxContainerConfig{SecurityContext: &cri.LinuxContainerSecurityContext{NamespaceOptions: host}},
 	}
