@@ -150,6 +150,11 @@ test-containers: ## test weights of real containers, of crun and runc, on a boot
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
 
+test-pods: ## test shares of pods of a real containerd, Debian 13's, with a kubelet's cgroups and the chart's rules, on a booted kernel KERNEL; needs root to get it
+	scripts/pods
+	@$(MAKE) --no-print-directory modules guest-tests
+	build/vm-run --kernel $(KERNEL) --run '^TestPod(sOf|That)' --carry build/pods --work 1024
+
 test-promises: ## test on KERNEL that the daemon attributes each violation of a promise to its cause, ten minutes of virtual time
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/promises-$(KERNEL).jsonl
@@ -166,6 +171,7 @@ node: ## build isolio-node and kubectl-isolio, for Kubernetes, into build/node/;
 	cd deploy/node && go build -ldflags="-s -w -X isolio/internal/cli.Version=$(VERSION)" -o ../../build/node/ ./cmd/...
 
 image: node ## make build/isolio-image.tar, an OCI archive of the programs and of the modules that are in build/modules; the same bytes each time
+	@scripts/setup-host kmod
 	scripts/image $(VERSION)
 
 manifest: ## write deploy/kubernetes/isolio.yaml, as the chart makes it
@@ -265,4 +271,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-nri test-prometheus test-promises test-powercut test-user first-hour daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean
+.PHONY: node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean

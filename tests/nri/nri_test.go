@@ -8,16 +8,11 @@
 package nri
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +21,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"isolio/tests/nri/oci"
 )
 
 const (
@@ -250,60 +247,7 @@ func (b *bench) image() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	layer := archive(map[string][]byte{"pause": text})
-	config := encode(map[string]any{
-		"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": []string{"/pause"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{sum(layer)}},
-	})
-	blob := func(kind string, data []byte) map[string]any {
-		return map[string]any{"mediaType": "application/vnd.oci.image." + kind, "digest": sum(data), "size": len(data)}
-	}
-	manifest := encode(map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": blob("config.v1+json", config), "layers": []any{blob("layer.v1.tar", layer)},
-	})
-	entry := blob("manifest.v1+json", manifest)
-	entry["annotations"] = map[string]string{"io.containerd.image.name": image, "org.opencontainers.image.ref.name": "1"}
-	files := map[string][]byte{
-		"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`),
-		"index.json": encode(map[string]any{"schemaVersion": 2, "manifests": []any{entry}}),
-	}
-	for _, data := range [][]byte{layer, config, manifest} {
-		files["blobs/sha256/"+strings.TrimPrefix(sum(data), "sha256:")] = data
-	}
-	b.put("image.tar", string(archive(files)))
-}
-
-func sum(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
-
-func encode(what any) []byte {
-	text, err := json.Marshal(what)
-	if err != nil {
-		panic(err)
-	}
-	return text
-}
-
-func archive(files map[string][]byte) []byte {
-	var text bytes.Buffer
-	w := tar.NewWriter(&text)
-	var names []string
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(files[name]))}); err != nil {
-			panic(err)
-		}
-		if _, err := w.Write(files[name]); err != nil {
-			panic(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		panic(err)
-	}
-	return text.Bytes()
+	b.put("image.tar", string(oci.Archive(image, text)))
 }
 
 // removeCgroups removes what containerd made, once its processes are gone.

@@ -159,7 +159,7 @@ func expectShares(t *testing.T, what string, asked map[string]float64) {
 // The runtimes of Debian write weights on two scales, by whether bfq is loaded;
 // the daemon makes of both what was asked for.
 func TestContainers(t *testing.T) {
-	if !exists(runtimes) {
+	if !exists(filepath.Join(runtimes, "crun")) {
 		t.Skip("no container runtimes here: make test-containers")
 	}
 	loaded(t)

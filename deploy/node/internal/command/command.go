@@ -6,6 +6,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `DIR`")
 	set.StringVar(&f.mounts, "mounts", "/proc/1/mountinfo", "the `FILE` with what is mounted on the node")
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
-	set.StringVar(&f.listen, "listen", "", "serve /healthz and Prometheus metrics on /metrics at `HOST:PORT`; left out, neither")
+	set.StringVar(&f.listen, "listen", "", "serve /healthz, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
 	set.StringVar(&f.pod, "pod-uid", os.Getenv("POD_UID"), "the `UID` of this program's pod, so that two may run while one replaces the other; left out, the variable POD_UID")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
 	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")
@@ -134,7 +135,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.Metrics = driver.NewMetrics(registry)
-	s := &server{registry: registry}
+	s := &server{registry: registry, pods: d.Pods}
 	if f.listen != "" {
 		if err := s.serve(ctx, f.listen); err != nil {
 			return err
@@ -263,6 +264,7 @@ func preview(w io.Writer, d *driver.Driver, extended bool) error {
 // server serves health and metrics.
 type server struct {
 	registry *prometheus.Registry
+	pods     func() driver.Pods
 	// ready is set when the driver runs.
 	ready atomic.Pointer[func() bool]
 }
@@ -285,6 +287,10 @@ func (s *server) serve(ctx context.Context, address string) error {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET "+driver.PodsPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.pods()) // the client may be gone
 	})
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: readHeader}
 	context.AfterFunc(ctx, func() { web.Close() })

@@ -508,6 +508,35 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// It tells which disks the volumes of pods lie on, also after a restart, and of pods without claims.
+func TestPods(t *testing.T) {
+	db := "4" + webUID[1:]
+	plain := podOf("shop", "db", db, "")
+	plain.Spec.Volumes = []core.Volume{
+		{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}},
+		{Name: "memory", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{Medium: core.StorageMediumMemory}}},
+	}
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), plain)
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db"})
+	const want = `{"schema":1,"pods":[{"namespace":"shop","name":"db","volumes":[{"name":"scratch","disk":"nvme0n1","on":["nvme0n1"]}]},` +
+		`{"namespace":"shop","name":"web","volumes":[{"name":"pv-1","disk":"sda","on":["sda"]}]}]}`
+	get := func() string {
+		r, err := http.Get("http://" + n.address + "/pods") //nolint:noctx // of a test's own
+		if err != nil {
+			return err.Error()
+		}
+		defer r.Body.Close()
+		text, _ := io.ReadAll(r.Body)
+		return strings.TrimSpace(string(text))
+	}
+	for range 2 {
+		stop := n.start()
+		n.kubelet()
+		n.until("the pods", func() bool { return get() == want })
+		stop()
+	}
+}
+
 // A node asks for little: what is watched are its own slices.
 func TestRequests(t *testing.T) {
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))

@@ -77,6 +77,7 @@ type learned struct {
 	done  bool
 	again time.Time
 	pause time.Duration
+	pod   Pod
 }
 
 // locked is the name of the lock around the file of what pods were given, and lockWait how

@@ -166,6 +166,7 @@ type found struct {
 	claim.Pod
 	// claimed are the shares of each claim, by its UID.
 	claimed map[string][]claim.Share
+	volumes []Volume
 }
 
 func (f *found) update(b *claim.Book) {
@@ -232,6 +233,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 		}
 		next[p.UID] = learned{done: true}
 		if one != nil {
+			next[p.UID] = learned{done: true, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
 			all = append(all, one)
 		}
 	}
@@ -270,7 +272,11 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err := d.askDefault(ctx, pod, f); err != nil {
 		return nil, err
 	}
-	d.checkVolumes(ctx, pod, f, disks)
+	if f.volumes, err = d.volumesOf(pod, disks); err != nil {
+		d.Log.WarnContext(ctx, "volume", "warning", err.Error())
+		return f, nil
+	}
+	d.checkVolumes(ctx, pod, f)
 	return f, nil
 }
 
@@ -357,32 +363,41 @@ func defaultIn(annotations map[string]string, from string, refuse func(text stri
 	return n
 }
 
-// checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.
-func (d *Driver) checkVolumes(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) {
-	if len(f.claimed) == 0 {
-		return
-	}
-	under := map[string][]string{} // disks by volume
-	var names []string
+// volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
+func (d *Driver) volumesOf(pod *core.Pod, disks []disk.Disk) ([]Volume, error) {
+	var all []Volume
 	for _, v := range d.mounts().Of(pod, filepath.Clean(d.KubeletDir)) {
 		on, err := volume.Disks(d.system(), v.Mount)
 		if err != nil {
-			d.Log.WarnContext(ctx, "volume", "warning", err.Error())
-			return
+			return nil, err
 		}
-		if len(on) > 0 && under[v.Name] == nil {
-			names = append(names, v.Name)
-			under[v.Name] = on
+		one := Volume{Name: v.Name, On: on}
+		if len(on) > 0 {
+			one.Disk = lowest(on, disks)
+		}
+		at := slices.IndexFunc(all, func(other Volume) bool { return other.Name == v.Name })
+		switch {
+		case at < 0:
+			all = append(all, one)
+		case all[at].Disk == "":
+			all[at] = one
+		}
+	}
+	return all, nil
+}
+
+// checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.
+func (d *Driver) checkVolumes(ctx context.Context, pod *core.Pod, f *found) {
+	var where []string
+	for _, v := range f.volumes {
+		if v.Disk != "" {
+			where = append(where, v.Name+" on "+v.Disk)
 		}
 	}
 	for _, uid := range slices.Sorted(keys(f.claimed)) {
 		for _, s := range f.claimed[uid] {
-			if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(under[name], s.Disk) }) {
+			if len(where) == 0 || slices.ContainsFunc(f.volumes, func(v Volume) bool { return slices.Contains(v.On, s.Disk) }) {
 				continue
-			}
-			var where []string
-			for _, name := range names {
-				where = append(where, name+" on "+lowest(under[name], disks))
 			}
 			d.tell(ctx, podOf(pod), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
 				s.Claim, s.Disk, strings.Join(where, ", "), disk.Driver))

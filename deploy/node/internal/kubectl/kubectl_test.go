@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"isolio/deploy/node/internal/disk"
@@ -106,6 +109,60 @@ n1    nvme0n1     600  shop       c2     db-0
 	}
 	if _, out, _ := isolio(t, fake.NewClientset(), "status"); out != "no node offers a disk; kubectl -n isolio-system get pods shows whether isolio runs\n" {
 		t.Error(out)
+	}
+}
+
+// answer is what a pod of isolio-node says over the API server.
+type answer struct {
+	text string
+	err  error
+}
+
+func (a answer) DoRaw(context.Context) ([]byte, error)         { return []byte(a.text), a.err }
+func (a answer) Stream(context.Context) (io.ReadCloser, error) { return nil, a.err }
+
+// Each volume has its disk, and what the claims of its pod have of that.
+func TestVolumes(t *testing.T) {
+	runs := func(name, node string) *core.Pod {
+		p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: name, Labels: map[string]string{"app.kubernetes.io/name": "isolio"}}}
+		p.Spec.NodeName = node
+		p.Spec.Containers = []core.Container{{Name: "daemon", Ports: []core.ContainerPort{{Name: "metrics", ContainerPort: 9105}}}, {Name: "node", Ports: []core.ContainerPort{{Name: "node-metrics", ContainerPort: 9106}}}}
+		return p
+	}
+	cluster := fake.NewClientset(sliceOf("n1", diskOf("nvme0n1")), sliceOf("n2", diskOf("nvme0n1")), claimOf("c1", disk.Driver, 300, 300, "web", "web-1"), runs("a", "n1"), runs("b", "n2"))
+	answers := map[string]answer{
+		"a": {text: `{"schema":1,"pods":[{"namespace":"shop","name":"web","volumes":[{"name":"scratch","disk":"nvme0n1","on":["dm-0","nvme0n1"]},{"name":"nfs","disk":""}]},{"namespace":"shop","name":"none","volumes":[]}]}`},
+		"b": {text: `{"schema":1,"pods":[{"namespace":"shop","name":"db","volumes":[{"name":"data","disk":"nvme0n1","on":["nvme0n1"]}]}]}`},
+	}
+	cluster.AddProxyReactor("pods", func(a clienttesting.Action) (bool, rest.ResponseWrapper, error) {
+		get := a.(clienttesting.ProxyGetAction)
+		if get.GetPort() != "9106" || get.GetPath() != driver.PodsPath {
+			t.Errorf("asked at port %s for %s", get.GetPort(), get.GetPath())
+		}
+		return true, answers[get.GetName()], nil
+	})
+	const one = `NODE  NAMESPACE  POD  VOLUME   DISK     SHARES  ON
+n1    shop       web  scratch  nvme0n1     150  dm-0, nvme0n1
+n1    shop       web  nfs      none
+`
+	if code, out, errs := isolio(t, cluster, "status", "n1", "--volumes"); code != 0 || out != one {
+		t.Errorf("%d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := isolio(t, cluster, "status", "--volumes"); code != 0 || !strings.Contains(out, "n2    shop       db   data     nvme0n1       0  nvme0n1\n") {
+		t.Errorf("%d\n%s%s", code, out, errs)
+	}
+	_, out, _ := isolio(t, cluster, "status", "--volumes", "--json")
+	var doc struct {
+		Schema  int
+		Volumes []Volume
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != 1 || len(doc.Volumes) != 3 || doc.Volumes[0].Share != 150 || doc.Volumes[0].Disk != "nvme0n1" {
+		t.Errorf("%v, %s", err, out)
+	}
+	// A node that does not answer does not hide the others.
+	answers["b"] = answer{err: errors.New("no route to the node")}
+	if code, out, errs := isolio(t, cluster, "status", "--volumes"); code != 1 || !strings.Contains(out, "scratch") || !strings.Contains(errs, "node n2: pod b: volumes: no route to the node") {
+		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 }
 
@@ -213,6 +270,9 @@ func TestBadInput(t *testing.T) {
 	}{
 		{[]string{"stats"}, `unknown command "stats"; did you mean status?`},
 		{[]string{"status", "n7"}, "node n7: offers no disk; those that do: n1"},
+		{[]string{"status", "--pods", "--volumes"}, "--pods and --volumes: allowed: one of them"},
+		{[]string{"status", "--volumes"}, "namespace isolio-system: has no pod of isolio-node; --system-namespace"},
+		{[]string{"status", "n1", "--volumes"}, "namespace isolio-system: has no pod of isolio-node on n1; --system-namespace"},
 		{[]string{"explain"}, "got 0 arguments, want 1"},
 		{[]string{"explain", "web"}, "pod default/web: there is none; allowed: a pod's name"},
 		{[]string{"enable", "n7", "sda"}, "node n7: there is none"},

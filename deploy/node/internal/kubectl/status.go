@@ -17,17 +17,23 @@ import (
 )
 
 func (p *plugin) status() *cobra.Command {
-	var pods, asJSON bool
+	var pods, volumes, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [NODE]",
 		Short: "Show disks, how many of their shares are given, and to which pods",
 		Long: `Show each disk that nodes offer, how many of its 1000 shares claims have, and how many are
-left. --pods shows the claims instead, one a line, with their pods. A disk that is not there is not
-shared by weight: 'kubectl isolio enable NODE DISK' changes that.`,
+left. --pods shows the claims instead, one a line, with their pods. --volumes shows the volumes of each
+pod, with their disks; it asks the pods of isolio-node through the API server, which takes the verb get
+on pods/proxy. A disk that is not there is not shared by weight: 'kubectl isolio enable NODE DISK' changes
+that.`,
 		Example: `  kubectl isolio status
-  kubectl isolio status worker-1 --pods`,
+  kubectl isolio status worker-1 --pods
+  kubectl isolio status worker-1 --volumes`,
 		Args: cli.Between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if pods && volumes {
+				return failure.Usagef("--pods and --volumes: allowed: one of them")
+			}
 			if err := p.connect(); err != nil {
 				return err
 			}
@@ -43,6 +49,9 @@ shared by weight: 'kubectl isolio enable NODE DISK' changes that.`,
 				all = slices.DeleteFunc(all, func(d Disk) bool { return d.Node != args[0] })
 			}
 			out := cmd.OutOrStdout()
+			if volumes {
+				return p.writeVolumes(cmd.Context(), out, all, args, asJSON)
+			}
 			switch {
 			case asJSON:
 				text := json.NewEncoder(out)
@@ -58,6 +67,7 @@ shared by weight: 'kubectl isolio enable NODE DISK' changes that.`,
 		},
 	}
 	cmd.Flags().BoolVar(&pods, "pods", false, "show claims and their pods")
+	cmd.Flags().BoolVar(&volumes, "volumes", false, "show the volumes of pods, and the disks that they lie on")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return cmd
 }
