@@ -75,6 +75,8 @@ type Sampler struct {
 	// Containers finds containers among cgroups, which it gets as paths from the
 	// root of the tree; nil for none.
 	Containers func(groups []string) ([]container.Container, error)
+	// Most is how many cgroups inside of a tenant's are read, 0 for all.
+	Most int
 	// Now tells the time; time.Now if nil.
 	Now func() time.Time
 
@@ -170,6 +172,10 @@ func (s *Sampler) Sample() (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
+	var over map[string]int
+	if s.Most > 0 {
+		groups, over = container.Limit(groups, s.Most)
+	}
 	if err := s.own(groups, at); err != nil {
 		return Sample{}, err
 	}
@@ -191,6 +197,9 @@ func (s *Sampler) Sample() (Sample, error) {
 	if len(sample.Rows) == 0 && len(sample.Skipped) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(sample.Skipped)))
 		return Sample{}, fmt.Errorf("%s: %s; so are %d others", first, sample.Skipped[first], len(sample.Skipped)-1)
+	}
+	for tenant, nr := range over {
+		sample.Skipped["/"+tenant] = fmt.Sprintf("has %d cgroups inside, of which %d are not read", nr, nr-s.Most)
 	}
 	share(sample.Rows)
 	s.last, s.lastAt = counters, at
