@@ -137,12 +137,20 @@ func Subcommand(cmd *cobra.Command, args []string) error {
 	return failure.Usagef("%s: %s: no such command; allowed: %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
+// count says how many arguments there are.
+func count(args []string) string {
+	if len(args) == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", len(args))
+}
+
 // Exactly is cobra.ExactArgs with the programs' exit code and wording.
 func Exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return failure.Usagef("%s: got %d arguments, want %d; usage: %s",
-				cmd.CommandPath(), len(args), n, cmd.UseLine())
+			return failure.Usagef("%s: got %s, want %d; usage: %s",
+				cmd.CommandPath(), count(args), n, cmd.UseLine())
 		}
 		return nil
 	}
@@ -152,8 +160,8 @@ func Exactly(n int) cobra.PositionalArgs {
 func Between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return failure.Usagef("%s: got %d arguments, want %d to %d; usage: %s",
-				cmd.CommandPath(), len(args), least, most, cmd.UseLine())
+			return failure.Usagef("%s: got %s, want %d to %d; usage: %s",
+				cmd.CommandPath(), count(args), least, most, cmd.UseLine())
 		}
 		return nil
 	}
@@ -163,8 +171,8 @@ func Between(least, most int) cobra.PositionalArgs {
 func AtLeast(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
-			return failure.Usagef("%s: got %d arguments, want %d or more; usage: %s",
-				cmd.CommandPath(), len(args), n, cmd.UseLine())
+			return failure.Usagef("%s: got %s, want %d or more; usage: %s",
+				cmd.CommandPath(), count(args), n, cmd.UseLine())
 		}
 		return nil
 	}
