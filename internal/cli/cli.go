@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"isolio/internal/failure"
+	"isolio/internal/printable"
 )
 
 // Version is what --version prints. The linker sets it to what scripts/version
@@ -27,10 +28,15 @@ var Version = "devel"
 // Run executes one command line below root and returns its exit code: 0 done, 1
 // failed or not met, 2 usage or bad input, 3 not supported here. An error is one
 // line on stderr.
+//
+// Whatever a command prints goes through printable.Writer: names that tenants and
+// processes choose reach tables, JSON, errors and completions, and must not act on a
+// terminal.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	RefuseUnknown(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
+	stdout, stderr = printable.Writer(stdout), printable.Writer(stderr)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -43,7 +49,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 // Fail prints the error and returns its exit code. Both programs call themselves
 // isolio: isolio-lab is called through `isolio lab` and `isolio bench`.
 func Fail(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "isolio: %s\n", message(err))
+	fmt.Fprintf(printable.Writer(stderr), "isolio: %s\n", message(err))
 	return failure.Code(err)
 }
 

@@ -11,13 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
-	"isolio/internal/printable"
 )
 
-// Run executes one command line and returns its exit code, as cli.Run does. What it prints
-// acts on no terminal: a process that has a disk open, or a file, may have any name.
+// Run executes one command line and returns its exit code, as cli.Run does.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, Root(), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
+	return cli.Run(ctx, Root(), args, stdin, stdout, stderr)
 }
 
 // Root lists every subcommand. Help calls them as users do, `isolio lab`.
