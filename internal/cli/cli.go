@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"isolio/internal/failure"
+	"isolio/internal/printable"
 )
 
 // Version is what --version prints. The linker sets it to what scripts/version
@@ -27,10 +28,15 @@ var Version = "devel"
 // Run executes one command line below root and returns its exit code: 0 done, 1
 // failed or not met, 2 usage or bad input, 3 not supported here. An error is one
 // line on stderr.
+//
+// Whatever a command prints goes through printable.Writer: names that tenants and
+// processes choose reach tables, JSON, errors and completions, and must not act on a
+// terminal.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	RefuseUnknown(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
+	stdout, stderr = printable.Writer(stdout), printable.Writer(stderr)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -43,7 +49,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 // Fail prints the error and returns its exit code. Both programs call themselves
 // isolio: isolio-lab is called through `isolio lab` and `isolio bench`.
 func Fail(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "isolio: %s\n", message(err))
+	fmt.Fprintf(printable.Writer(stderr), "isolio: %s\n", message(err))
 	return failure.Code(err)
 }
 
@@ -137,12 +143,20 @@ func Subcommand(cmd *cobra.Command, args []string) error {
 	return failure.Usagef("%s: %s: no such command; allowed: %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
+// count says how many arguments there are.
+func count(args []string) string {
+	if len(args) == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", len(args))
+}
+
 // Exactly is cobra.ExactArgs with the programs' exit code and wording.
 func Exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return failure.Usagef("%s: got %d arguments, want %d; usage: %s",
-				cmd.CommandPath(), len(args), n, cmd.UseLine())
+			return failure.Usagef("%s: got %s, want %d; usage: %s",
+				cmd.CommandPath(), count(args), n, cmd.UseLine())
 		}
 		return nil
 	}
@@ -152,8 +166,8 @@ func Exactly(n int) cobra.PositionalArgs {
 func Between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return failure.Usagef("%s: got %d arguments, want %d to %d; usage: %s",
-				cmd.CommandPath(), len(args), least, most, cmd.UseLine())
+			return failure.Usagef("%s: got %s, want %d to %d; usage: %s",
+				cmd.CommandPath(), count(args), least, most, cmd.UseLine())
 		}
 		return nil
 	}
@@ -163,8 +177,8 @@ func Between(least, most int) cobra.PositionalArgs {
 func AtLeast(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
-			return failure.Usagef("%s: got %d arguments, want %d or more; usage: %s",
-				cmd.CommandPath(), len(args), n, cmd.UseLine())
+			return failure.Usagef("%s: got %s, want %d or more; usage: %s",
+				cmd.CommandPath(), count(args), n, cmd.UseLine())
 		}
 		return nil
 	}

@@ -62,8 +62,9 @@ func Text(name string) string {
 }
 
 // Writer passes text on with everything escaped that acts on a terminal, except
-// line ends and tabs. Escapes stand for what JSON would have them stand for.
-func Writer(to io.Writer) io.Writer { return writer{to} }
+// line ends and tabs. Escapes stand for what JSON would have them stand for. A writer that
+// does so stays as it is.
+func Writer(to io.Writer) io.Writer { return writer{Under(to)} }
 
 // Under is what a Writer passes text on to, and any other writer itself: a
 // program that draws on a terminal needs that.

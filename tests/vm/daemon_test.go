@@ -166,10 +166,16 @@ func (c *crowd) start() (group string) {
 	must(c.t, os.Mkdir(group, 0o755))
 	c.t.Cleanup(func() { _ = removeGroup(group) })
 	write(c.t, filepath.Join(group, "io.weight"), "1920") // --blkio-weight 200
-	write(c.t, filepath.Join(group, "cgroup.procs"), "0")
-	defer write(c.t, filepath.Join(cgroupRoot, "cgroup.procs"), "0")
-	readOnce(c.t, c.d)
+	readIn(c.t, group, c.d)
 	return group
+}
+
+// readIn reads 4 KiB from a disk in a cgroup.
+func readIn(t *testing.T, group string, d *disk) {
+	t.Helper()
+	write(t, filepath.Join(group, "cgroup.procs"), "0")
+	defer write(t, filepath.Join(cgroupRoot, "cgroup.procs"), "0")
+	readOnce(t, d)
 }
 
 // readOnce reads 4 KiB from a disk.

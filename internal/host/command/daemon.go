@@ -20,6 +20,7 @@ import (
 	"isolio/internal/host/journal"
 	"isolio/internal/host/rule"
 	"isolio/internal/plan"
+	"isolio/internal/printable"
 )
 
 // daemonFlags are the flags of `isolio daemon`.
@@ -142,7 +143,8 @@ func preview(w io.Writer, d *daemon.Daemon) error {
 		return err
 	}
 	for i := range changes {
-		fmt.Fprintf(w, "# %s\n", changes[i].Why)
+		// On one line, whatever it names: what follows is run by a shell.
+		fmt.Fprintf(w, "# %s\n", printable.Text(changes[i].Why))
 		if err := plan.Print(w, []plan.Step{changes[i].Step}); err != nil {
 			return err
 		}

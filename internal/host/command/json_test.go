@@ -32,7 +32,7 @@ var documents = map[string]any{
 }
 
 // elsewhere are objects whose keys the page has under another name.
-var elsewhere = []string{"status", "write"}
+var elsewhere = []string{"status", "write", "grounds"}
 
 // keysOf are the keys of a type as JSON, with those of what is in it: "disks[].name".
 func keysOf(t reflect.Type, prefix string) map[string]string {

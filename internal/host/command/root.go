@@ -11,19 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
-	"isolio/internal/printable"
 )
 
 // Run executes one command line and returns its exit code, as cli.Run does. A line
 // for the laboratory becomes isolio-lab, and Run does not return.
-//
-// Whatever a command prints goes through printable.Writer: names that tenants
-// chose, in results, errors and completions, act on no terminal.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if forLab(args) {
 		return cli.Fail(stderr, becomeLab(args))
 	}
-	return cli.Run(ctx, Root(), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
+	return cli.Run(ctx, Root(), args, stdin, stdout, stderr)
 }
 
 // Root lists every subcommand, so that one place shows them all.

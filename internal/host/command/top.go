@@ -14,7 +14,8 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/container"
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/top"
 	"isolio/internal/host/usage"
 	"isolio/internal/printable"
@@ -38,7 +39,8 @@ func newTopCommand() *cobra.Command {
 its measured share of the disk, bandwidth, requests a second, and latencies of the
 last seconds. A further column is the part of the time in which the scheduler
 throttled the container at its share. It is summed over hardware queues, so it can
-exceed 100 %.
+exceed 100 %. The last column tells what decided the weight: a rule, the request to a
+runtime or to systemd, or an operator; 'isolio explain' has the whole chain.
 
 Keys: s and S choose the column to sort by, r reverses the order, / filters and
 escape ends that, t shows the tree of cgroups with sums, i hides idle containers,
@@ -74,7 +76,10 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	sampler := newSampler(root)
+	sampler, err := newSampler(root)
+	if err != nil {
+		return err
+	}
 	if err := sampler.Check(); err != nil {
 		return err
 	}
@@ -84,10 +89,15 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd, sampler)
 }
 
-// newSampler looks at the machine below root, and knows its containers.
-func newSampler(root string) *usage.Sampler {
-	finder := &container.Finder{Root: root}
-	return &usage.Sampler{System: block.System{Root: root}, Containers: finder.List}
+// newSampler looks at the machine below root, and knows its containers and who decided
+// their weights.
+func newSampler(root string) (*usage.Sampler, error) {
+	tree, err := cgroup.Find(root)
+	if err != nil {
+		return nil, err
+	}
+	witness := ruling.NewWitness(root, tree)
+	return &usage.Sampler{System: block.System{Root: root}, Containers: witness.Containers, Grounds: witness.Among}, nil
 }
 
 // screen is the terminal to show a live table on, nil if there is none, or none

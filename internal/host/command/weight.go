@@ -25,6 +25,7 @@ import (
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
+	"isolio/internal/plan/shell"
 	"isolio/internal/printable"
 )
 
@@ -251,7 +252,9 @@ func (f *weightFlags) show(cmd *cobra.Command, names []string) error {
 	return doc.WriteGroups(cmd.OutOrStdout())
 }
 
-// targets are the names of all cgroups, for a shell to complete.
+// targets are the names of cgroups, for a shell to complete. One that a shell would not take
+// for a word is left out: bash puts what several names begin with on the command line as it
+// is, and a tenant chooses names.
 func targets(dir string) []string {
 	root, err := cli.Absolute(dir)
 	if err != nil {
@@ -263,7 +266,11 @@ func targets(dir string) []string {
 	}
 	var names []string
 	for _, group := range world.Groups {
-		names = append(names, world.Of(group).Name)
+		name := world.Of(group).Name
+		// systemd's names have backslashes, which a shell at worst leaves out.
+		if bare := strings.ReplaceAll(name, `\`, ""); shell.Quote(bare) == bare && !strings.HasPrefix(bare, "-") {
+			names = append(names, name)
+		}
 	}
 	return names
 }

@@ -3,8 +3,10 @@
 package container
 
 import (
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -92,6 +94,22 @@ func Tenant(group string) string {
 		end++
 	}
 	return ""
+}
+
+// Limit leaves out what is beyond so many cgroups inside of each tenant's, and tells how
+// many such a tenant has. A tenant makes as many as it likes.
+func Limit(groups []string, most int) (kept []string, over map[string]int) {
+	inside := map[string]int{}
+	kept = slices.DeleteFunc(groups, func(group string) bool {
+		tenant := Tenant(group)
+		if tenant == "" || tenant == group {
+			return false
+		}
+		inside[tenant]++
+		return inside[tenant] > most
+	})
+	maps.DeleteFunc(inside, func(_ string, nr int) bool { return nr <= most })
+	return kept, inside
 }
 
 // hasInside is what may have a tree of its own: units that are no slices, and

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/host/cgroup"
+	"isolio/internal/host/rule"
 	"isolio/internal/plan"
 )
 
@@ -275,6 +276,113 @@ func TestMetricsOfHostileNames(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+// sampleOf is the value of a metric, "" if it is not there.
+func sampleOf(text, metric string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, metric+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// A tenant that makes cgroups without end, each of which uses the disk, does not use up
+// memory: what it does is counted, and most of it as the tenant's.
+func TestMetricsOfATenantAreLimited(t *testing.T) {
+	for _, tenant := range []string{"user.slice/user-1000.slice/user@1000.service", "lxc.payload.box", "system.slice/worker.service"} {
+		h := newHost(t, "")
+		const stat = "8:0 rbytes=%d wbytes=0 rios=1 wios=0 throttled_usec=0 weight=100 share_ppm=0\n"
+		h.put("sys/fs/cgroup/"+tenant+"/io.kyber.stat", fmt.Sprintf(stat, 7))
+		inside := func(i int) string { return fmt.Sprintf("%s/c%04d", tenant, i) }
+		const many = mostInside + 200
+		for i := range many {
+			h.put("sys/fs/cgroup/"+inside(i)+"/io.kyber.stat", fmt.Sprintf(stat, 1000))
+		}
+		m := NewMetrics(h.Root, h.tree, h.finder)
+		bytesOf := func(text, cgroup string) string {
+			return sampleOf(text, `isolio_bytes_total{cgroup="/`+cgroup+`",container="",device="sda",direction="read"}`)
+		}
+		got := scrape(t, m)
+		if nr := strings.Count(got, "\nisolio_weight{"); nr != mostApart+1 {
+			t.Errorf("%s: %d cgroups have metrics, want %d", tenant, nr, mostApart+1)
+		}
+		if own, all := bytesOf(got, inside(0)), bytesOf(got, tenant); own != "1000" || all != fmt.Sprint(7+1000*(mostInside-mostApart)) {
+			t.Errorf("%s: %s bytes, and %s inside", tenant, all, own)
+		}
+		if got := sampleOf(got, "isolio_metrics_skipped"); got != "1" {
+			t.Errorf("%s: %s skipped, want the tenant", tenant, got)
+		}
+		// One that goes makes room, and the others keep what they have.
+		if err := os.RemoveAll(h.tree.Path(inside(1))); err != nil {
+			t.Fatal(err)
+		}
+		h.put("sys/fs/cgroup/"+inside(2)+"/io.kyber.stat", fmt.Sprintf(stat, 1500))
+		for i := range 2 { // what the next one did before counts as the tenant's still
+			h.put("sys/fs/cgroup/"+inside(mostApart)+"/io.kyber.stat", strings.Replace(fmt.Sprintf(stat, 1000+100*i), "rios=1", fmt.Sprint("rios=", 1+i), 1))
+			m.at = m.at.Add(-leastInterval)
+			got = scrape(t, m)
+		}
+		if bytesOf(got, inside(2)) != "1500" || bytesOf(got, inside(1)) != "" || bytesOf(got, inside(mostApart)) != "100" {
+			t.Errorf("%s: after one has gone %q, %q and %q bytes, want 1500, none and 100", tenant, bytesOf(got, inside(2)), bytesOf(got, inside(1)), bytesOf(got, inside(mostApart)))
+		}
+	}
+}
+
+// A rule says which containers and units have metrics of their own. What the others do is
+// counted together, so that shares of the disk stay right.
+func TestRulesLimitMetrics(t *testing.T) {
+	h := newHost(t, `
+[[rule]]
+name = "web"
+metrics = true
+
+[[rule]]
+unit = "backup"
+weight = 300
+metrics = false
+
+[[rule]]
+name = "*"
+metrics = false
+`)
+	const stat = "8:0 rbytes=%d wbytes=0 rios=1 wios=0 throttled_usec=0 weight=100 share_ppm=250000\n"
+	for group, bytes := range map[string]int{"docker/" + idA: 1000, "docker/" + idB: 200, "docker/" + idB + "/inner": 50, "system.slice/backup.service": 30, "idle": 4} {
+		h.put("sys/fs/cgroup/"+group+"/io.kyber.stat", fmt.Sprintf(stat, bytes))
+	}
+	m := NewMetrics(h.Root, h.tree, h.finder)
+	m.rules = func() rule.Config { return *h.inForce.Load() }
+	served := func(of string) string {
+		return sampleOf(scrape(t, m), "isolio_bytes_total{"+of+`,device="sda",direction="read"}`)
+	}
+	for of, want := range map[string]string{
+		`cgroup="/docker/` + idA + `",container="web"`: "1000", `cgroup="others",container=""`: "280", `cgroup="/idle",container=""`: "4",
+		`cgroup="/docker/` + idB + `",container="batch"`: "", `cgroup="/system.slice/backup.service",container=""`: "",
+	} {
+		if got := served(of); got != want {
+			t.Errorf("%s: %q bytes, want %q", of, got, want)
+		}
+	}
+	text := scrape(t, m)
+	if strings.Contains(text, `isolio_weight{cgroup="others"`) {
+		t.Error("the others have one weight")
+	}
+	if got := sampleOf(text, `isolio_entitled_share_ratio{cgroup="others",container="",device="sda"}`); got != "0.75" {
+		t.Errorf("the others are entitled to %s", got)
+	}
+	if h.once(); h.weights("system.slice/backup.service", "docker/"+idB) != "300 100" {
+		t.Errorf("weights %s", h.weights("system.slice/backup.service", "docker/"+idB))
+	}
+	h.put("etc/isolio.toml", "")
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	m = NewMetrics(h.Root, h.tree, h.finder)
+	m.rules = func() rule.Config { return *h.inForce.Load() }
+	if got := served(`cgroup="/docker/` + idB + `",container="batch"`); got != "250" {
+		t.Errorf("without rules batch has %q bytes, want 250", got)
 	}
 }
 

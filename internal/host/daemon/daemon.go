@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,8 +55,10 @@ type Daemon struct {
 	NoNRI bool
 	Log   *slog.Logger
 
-	tree    cgroup.Tree
-	config  rule.Config
+	tree   cgroup.Tree
+	config rule.Config
+	// inForce is config, for scrapes.
+	inForce atomic.Pointer[rule.Config]
 	marks   *mark.Store
 	watcher *fsnotify.Watcher // nil for a daemon that looks once, or cannot have one
 	groups  []string          // of the last look
@@ -141,6 +144,7 @@ func (d *Daemon) Open() error {
 // use takes rules into force.
 func (d *Daemon) use(config rule.Config) {
 	d.config = config
+	d.inForce.Store(&config)
 	d.finder.Keep(config.Keeps)
 	d.settle(blindRule, nil)
 	d.health.reloaded(true)
@@ -222,20 +226,10 @@ const mostInside = 1000
 
 // limited leaves out what is beyond that.
 func (d *Daemon) limited(groups []string) []string {
-	inside := map[string]int{}
-	groups = slices.DeleteFunc(groups, func(group string) bool {
-		tenant := container.Tenant(group)
-		if tenant == "" || tenant == group {
-			return false
-		}
-		inside[tenant]++
-		return inside[tenant] > mostInside
-	})
+	groups, inside := container.Limit(groups, mostInside)
 	over := map[string]string{}
 	for tenant, nr := range inside {
-		if nr > mostInside {
-			over[tenant] = fmt.Sprintf("has %d cgroups inside: %d keep the weights that they have; limit them with cgroup.max.descendants", nr, nr-mostInside)
-		}
+		over[tenant] = fmt.Sprintf("has %d cgroups inside: %d keep the weights that they have; limit them with cgroup.max.descendants", nr, nr-mostInside)
 	}
 	d.settle(tooMany, over)
 	return groups

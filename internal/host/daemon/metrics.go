@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/usage"
 	"isolio/internal/printable"
 )
@@ -43,7 +47,21 @@ type Metrics struct {
 	skipped int
 	totals  map[source]*total
 	last    map[source]meter.Histograms
+	// rules are those in force, and containers those of the last sample.
+	rules      func() rule.Config
+	containers []container.Container
+	// apart are the cgroups inside of each tenant's that have metrics of their own.
+	apart map[string]map[string]bool
 }
+
+// mostApart is how many cgroups inside of a tenant's have metrics of their own. What the
+// others do counts as the tenant's: each costs memory here and in Prometheus, and a tenant
+// makes as many as it likes.
+const mostApart = 100
+
+// others are all of which rules say that they have no metrics of their own. It is the
+// label of no cgroup, whose path begins with a slash.
+const others = "others"
 
 // total is what a container did on a disk since the metrics began. A cgroup inside
 // of it that goes takes its counters along: what it did was done all the same.
@@ -60,15 +78,18 @@ type source struct{ cgroup, majMin string }
 // NewMetrics are those of the machine below root and its cgroups, with the containers
 // that are found there.
 func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metrics {
-	return &Metrics{
-		tree:   tree,
-		health: func() healthNow { return healthNow{} },
-		sampler: &usage.Sampler{
-			System:     block.System{Root: root},
-			Containers: finder.List,
-		},
-		totals: map[source]*total{}, last: map[source]meter.Histograms{},
+	m := &Metrics{
+		tree:    tree,
+		health:  func() healthNow { return healthNow{} },
+		rules:   func() rule.Config { return rule.Config{} },
+		sampler: &usage.Sampler{System: block.System{Root: root}, Most: mostInside},
+		totals:  map[source]*total{}, last: map[source]meter.Histograms{}, apart: map[string]map[string]bool{},
 	}
+	m.sampler.Containers = func(groups []string) (all []container.Container, err error) {
+		m.containers, err = finder.List(groups)
+		return m.containers, err
+	}
+	return m
 }
 
 // Handler answers scrapes.
@@ -225,14 +246,15 @@ func (m *Metrics) read() error {
 		return err
 	}
 	m.skipped = len(sample.Skipped)
+	all := m.placed(sample.Rows)
 	last := map[source]meter.Histograms{}
-	for i := range sample.Rows {
-		m.add(&sample.Rows[i], sample.At, last)
+	for i := range all {
+		m.add(&all[i], sample.At, last)
 	}
 	m.last = last
 	m.samples = nil
 	shown := map[source]bool{}
-	rows := usage.Fold(sample.Rows)
+	rows := usage.Fold(all)
 	for i := range rows {
 		r := &rows[i]
 		sum := m.totals[source{r.Cgroup, r.MajMin}]
@@ -256,13 +278,59 @@ func (m *Metrics) read() error {
 	return nil
 }
 
-// add adds what a cgroup did to the container that it is in.
+// placed are the rows with the cgroup among whose metrics theirs are as Within. A row for
+// that comes before them.
+func (m *Metrics) placed(rows []usage.Row) []usage.Row {
+	machine := ruling.New(m.rules(), nil, m.containers)
+	apart := map[string]map[string]bool{}
+	all := make([]usage.Row, 0, len(rows))
+	there := map[source]bool{}
+	for _, r := range rows {
+		group := strings.TrimPrefix(cmp.Or(r.Within, r.Cgroup), "/")
+		if tenant := container.Tenant(group); tenant != "" && tenant != group {
+			if r.Counters.IOs() > 0 && m.isApart(tenant, group) {
+				if apart[tenant] == nil {
+					apart[tenant] = map[string]bool{}
+				}
+				apart[tenant][group] = true
+			} else {
+				group = tenant
+			}
+		}
+		r.Within = "/" + group
+		if !machine.HasMetrics(group) {
+			r.Within = others
+		}
+		if of := (source{r.Within, r.MajMin}); !there[of] {
+			there[of] = true
+			if r.Within != r.Cgroup {
+				all = append(all, usage.Row{Cgroup: r.Within, Within: r.Within, Disk: r.Disk, MajMin: r.MajMin})
+			}
+		}
+		all = append(all, r)
+	}
+	m.apart = apart // without those that are gone
+	return all
+}
+
+// isApart reports whether a cgroup inside of a tenant's has metrics of its own. One that
+// had them keeps them.
+func (m *Metrics) isApart(tenant, group string) bool {
+	own := m.apart[tenant]
+	if own == nil {
+		own = map[string]bool{}
+		m.apart[tenant] = own
+	}
+	if !own[group] && len(own) < mostApart {
+		own[group] = true
+	}
+	return own[group]
+}
+
+// add adds what a cgroup did to the one among whose metrics it is.
 func (m *Metrics) add(r *usage.Row, at time.Time, last map[source]meter.Histograms) {
 	key := source{r.Cgroup, r.MajMin}
-	to := key
-	if r.Within != "" {
-		to.cgroup = r.Within
-	}
+	to := source{r.Within, r.MajMin}
 	sum := m.totals[to]
 	if sum == nil {
 		sum = &total{}
@@ -303,7 +371,9 @@ func (m *Metrics) collect(r *usage.Row, sum *total) {
 	number := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, of ...string) {
 		add(prometheus.NewConstMetric(d, kind, v, of...))
 	}
-	number(weightIs, prometheus.GaugeValue, float64(r.Weight), of...)
+	if r.Cgroup != others {
+		number(weightIs, prometheus.GaugeValue, float64(r.Weight), of...)
+	}
 	number(entitled, prometheus.GaugeValue, r.Entitled, of...)
 	c := sum.counters
 	number(served, prometheus.CounterValue, sum.cost, of...)
@@ -396,6 +466,7 @@ func (d *Daemon) serve(ctx context.Context) {
 	d.settle(noMetrics, nil)
 	metrics := NewMetrics(d.Root, d.tree, d.finder)
 	metrics.health = d.health.now
+	metrics.rules = func() rule.Config { return *d.inForce.Load() }
 	if d.ledger != nil {
 		metrics.more = append(metrics.more, d.ledger)
 	}

@@ -135,10 +135,15 @@ func (e Entry) Fields() map[string]string {
 }
 
 // Query are journalctl's arguments that select entries of weights. Any program may
-// send fields of any name; only root's count.
+// send fields of any name; only those count that isolio sent, as root. Other programs of
+// root's pass on fields that a tenant chose: Docker's log driver makes fields of the labels
+// and variables that it is told to log.
 func Query() []string {
-	return []string{"--output=json", "--all", "--no-pager", "--quiet", EventField + "=" + Weight, "_UID=0"}
+	return []string{"--output=json", "--all", "--no-pager", "--quiet", EventField + "=" + Weight, "_UID=0", "_COMM=" + sender}
 }
+
+// sender is the name of the process, which the journal has from the kernel.
+const sender = "isolio"
 
 // Read reads what journalctl prints for a Query.
 func Read(from io.Reader) ([]Entry, error) {

@@ -49,6 +49,7 @@ type fileRule struct {
 	Weight     any     `toml:"weight"`
 	Default    any     `toml:"default"`
 	Most       *int64  `toml:"most"`
+	Metrics    *bool   `toml:"metrics"`
 }
 
 // Dir is the directory of further files beside a file of rules.
@@ -266,7 +267,7 @@ func (c *checker) rules() []Rule {
 		return nil
 	}
 	for i, r := range rules {
-		r.Weight, r.Default, r.Most, r.From, r.At = 0, 0, 0, "", Place{}
+		r.Weight, r.Default, r.Most, r.Metrics, r.From, r.At = 0, 0, 0, Unsaid, "", Place{}
 		line := c.lines[tableOf(i)]
 		if before := c.once(r, line); before != "" {
 			c.fail(tableOf(i), "", "matches the same as that in "+before+", which wins", "one rule for each")
@@ -320,15 +321,23 @@ func (c *checker) rule(table string, f *fileRule) Rule {
 	least, ofDefault = c.weight(table, "default", f.Default)
 	r.Default, r.Most = int(least), c.number(table, "most", f.Most)
 	r.From = ofWeight + ofDefault // a rule has one of them
+	if f.Metrics != nil {
+		r.Metrics = Together
+		if *f.Metrics {
+			r.Metrics = Apart
+		}
+	}
 	switch {
-	case f.Weight == nil && f.Default == nil && f.Most == nil:
-		c.fail(table, "weight", "is missing", c.weights("weight")+"; or default, most")
+	case f.Weight == nil && f.Default == nil && f.Most == nil && f.Metrics == nil:
+		c.fail(table, "weight", "is missing", c.weights("weight")+"; or default, most, metrics")
 	case f.Weight != nil && f.Default != nil:
 		c.fail(table, "default", "cannot be combined with weight, which decides whatever is asked for", "one of them")
 	case f.Weight != nil && f.Most != nil:
 		c.fail(table, "most", "cannot be combined with weight, which decides whatever is asked for", "one of them")
 	case f.Most != nil && f.Device != nil:
 		c.fail(table, "most", "cannot be combined with device", "most for all disks")
+	case f.Metrics != nil && f.Device != nil:
+		c.fail(table, "metrics", "cannot be combined with device", "metrics of all disks")
 	case r.Most > 0 && r.Default > r.Most:
 		c.fail(table, "default", fmt.Sprintf("%d is larger than most, %d", r.Default, r.Most), "no more than most")
 	}

@@ -54,11 +54,24 @@ type Rule struct {
 	// and Most is the largest that may be asked for. 0 is none of it.
 	Weight        weight.Value
 	Default, Most int
+	// Metrics is whether they have metrics of their own.
+	Metrics Series
 	// From is the class that Weight or Default was taken from, "" for none.
 	From string
 	// At is where the rule stands.
 	At Place
 }
+
+// Series is what a rule says of metrics.
+type Series int
+
+// What a rule says: nothing, that each has metrics of its own, or that all are counted
+// together.
+const (
+	Unsaid Series = iota
+	Apart
+	Together
+)
 
 // Place is where something stands in the files.
 type Place struct {

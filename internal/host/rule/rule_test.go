@@ -41,14 +41,19 @@ weight = "sum"
 pod = "team-*/*"
 default = 50
 most = 200
+
+[[rule]]
+unit = "session-*"
+metrics = false
 `))
 	at := func(nr, line int) Place { return Place{File: "r.toml", Nr: nr, Line: line, Own: true} }
-	want := Config{Files: []ReadFile{{"r.toml", 5}}, Metrics: "127.0.0.1:9188", NRI: "/run/nri.sock", Rules: []Rule{
+	want := Config{Files: []ReadFile{{"r.toml", 6}}, Metrics: "127.0.0.1:9188", NRI: "/run/nri.sock", Rules: []Rule{
 		{Name: "db-*", Device: "nvme0n1", Weight: 800, At: at(1, 5)},
 		{Name: "db-*", Weight: 700, At: at(2, 10)},
 		{Unit: "backup.service", Weight: 20, At: at(3, 14)},
 		{Unit: "machine.slice", Weight: weight.Sum, At: at(4, 18)},
 		{Pod: "team-*/*", Default: 50, Most: 200, At: at(5, 22)},
+		{Unit: "session-*", Metrics: Together, At: at(6, 27)},
 	}, SLA: DefaultSLA}
 	if err != nil || !reflect.DeepEqual(config, want) {
 		t.Errorf("Parse = %+v, %v, want %+v", config, err, want)
@@ -64,26 +69,27 @@ func TestParseRefuses(t *testing.T) {
 		"metrics = \":\"\n":                  "r.toml:1: metrics: \":\" is not an address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
 		"[rule]\nname = \"a\"\nweight = 7\n": "r.toml:1: rule: is one table; allowed: [[rule]], of which there may be more",
 		"[[rule]]\nname=\"a\"\nweight=1\n[[rule]]\nname=\"b\"\nweight=1\n[[rule]]\nname=\"a\"\nweight=2\n": "r.toml:7: rule: matches the same as that in line 1, which wins; allowed: one rule for each",
-		"\n[[rule]]\nname = \"a\"\n":                          "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most",
-		"[[rule]]\nname = \"a\"\nweight = 0\n":                "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nname = \"a\"\nweight = 10001\n":            "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nname = \"a\"\nweight = -1\n":               "r.toml:3: rule.weight: -1 is out of range; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nname = \"a\"\nweight = \"300\"\n":          "r.toml:3: rule.weight: \"300\" is not a weight; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nname = \"a\"\nweight = 1.5\n":              "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nname = \"a\"\nweight = [7]\n":              "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nname = \"a\"\nweight = { sum = true }\n":   "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
-		"[[rule]]\nweight = 5\n":                              "r.toml:1: rule: names no container, pod or unit; allowed: " + who,
-		"[[rule]]\nname = \"[\"\nweight = 5\n":                "r.toml:2: rule.name: \"[\" is not a pattern; allowed: a name, in which * stands for any text, ? for a character, [a-z] for one of these",
-		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":              "r.toml:2: rule.label: \"=x\" is not a key and a pattern; allowed: KEY=PATTERN, or KEY for any value",
-		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":  "r.toml:3: rule.device: \"a/b\" is not a disk; allowed: a name as in /sys/block, such as \"nvme0n1\"; or " + block.Selected,
-		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":      "r.toml:3: rule.unit: cannot be combined with keys of containers; allowed: unit alone, or one or more of name, label, annotation, class, pod",
-		"[[rule]]\nname=\"a\"\nwheight = 5\n":                 "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, most",
-		"[[rule]]\nname=\"a\"\nweight=1\ndefault=1\n":         "r.toml:4: rule.default: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
-		"[[rule]]\nname=\"a\"\nmost=5\nweight=1\n":            "r.toml:3: rule.most: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
-		"[[rule]]\nname=\"a\"\nmost=5\ndevice=\"sda\"\n":      "r.toml:3: rule.most: cannot be combined with device; allowed: most for all disks",
-		"[[rule]]\nname=\"a\"\nmost=5\ndefault=6\n":           "r.toml:4: rule.default: 6 is larger than most, 5; allowed: no more than most",
-		"[[rule]]\nname=\"a\"\nmost=-1\n":                     "r.toml:3: rule.most: -1 is out of range; allowed: an integer 1..10000",
-		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5": "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most",
+		"\n[[rule]]\nname = \"a\"\n":                             "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most, metrics",
+		"[[rule]]\nname = \"a\"\nweight = 0\n":                   "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = 10001\n":               "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = -1\n":                  "r.toml:3: rule.weight: -1 is out of range; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = \"300\"\n":             "r.toml:3: rule.weight: \"300\" is not a weight; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = 1.5\n":                 "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = [7]\n":                 "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname = \"a\"\nweight = { sum = true }\n":      "r.toml:3: rule.weight: has the wrong type; allowed: an integer 1..10000, or \"sum\"",
+		"[[rule]]\nname=\"a\"\ndevice=\"sda\"\nmetrics = true\n": "r.toml:4: rule.metrics: cannot be combined with device; allowed: metrics of all disks",
+		"[[rule]]\nweight = 5\n":                                 "r.toml:1: rule: names no container, pod or unit; allowed: " + who,
+		"[[rule]]\nname = \"[\"\nweight = 5\n":                   "r.toml:2: rule.name: \"[\" is not a pattern; allowed: a name, in which * stands for any text, ? for a character, [a-z] for one of these",
+		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":                 "r.toml:2: rule.label: \"=x\" is not a key and a pattern; allowed: KEY=PATTERN, or KEY for any value",
+		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":     "r.toml:3: rule.device: \"a/b\" is not a disk; allowed: a name as in /sys/block, such as \"nvme0n1\"; or " + block.Selected,
+		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":         "r.toml:3: rule.unit: cannot be combined with keys of containers; allowed: unit alone, or one or more of name, label, annotation, class, pod",
+		"[[rule]]\nname=\"a\"\nwheight = 5\n":                    "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, most, metrics",
+		"[[rule]]\nname=\"a\"\nweight=1\ndefault=1\n":            "r.toml:4: rule.default: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
+		"[[rule]]\nname=\"a\"\nmost=5\nweight=1\n":               "r.toml:3: rule.most: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
+		"[[rule]]\nname=\"a\"\nmost=5\ndevice=\"sda\"\n":         "r.toml:3: rule.most: cannot be combined with device; allowed: most for all disks",
+		"[[rule]]\nname=\"a\"\nmost=5\ndefault=6\n":              "r.toml:4: rule.default: 6 is larger than most, 5; allowed: no more than most",
+		"[[rule]]\nname=\"a\"\nmost=-1\n":                        "r.toml:3: rule.most: -1 is out of range; allowed: an integer 1..10000",
+		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5":    "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most, metrics",
 	} {
 		if _, err := Parse("r.toml", []byte(text)); err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)

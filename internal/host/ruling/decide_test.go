@@ -96,3 +96,16 @@ func TestAmong(t *testing.T) {
 		t.Errorf("with one beside its parent's parent: %s, %v", in, others)
 	}
 }
+
+// What decided a weight is told in few words.
+func TestShort(t *testing.T) {
+	want := &Want{Weight: 700, Why: "rule 1"}
+	for text, g := range map[string]Grounds{
+		"-": {State: Default}, "by hand": {State: ByHand}, "rule 1": {State: InEffect, Want: want}, "rule 1, not yet": {State: Pending, Want: want},
+		"by hand, over rule 1": {State: Overridden, Want: want}, "left by the daemon": {State: Leftover},
+	} {
+		if got := g.Short(); got != text {
+			t.Errorf("%s: %q, want %q", g.State, got, text)
+		}
+	}
+}

@@ -6,7 +6,12 @@ import (
 	"maps"
 	"slices"
 
+	"isolio/internal/host/block"
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/container"
+	"isolio/internal/host/hold"
 	"isolio/internal/host/mark"
+	"isolio/internal/host/rule"
 	"isolio/internal/host/weight"
 )
 
@@ -23,6 +28,81 @@ type Grounds struct {
 	State State `json:"state"`
 	// Mark is what the daemon wrote last, nil for nothing.
 	Mark *mark.Written `json:"daemon_wrote,omitempty"`
+}
+
+// Short is what decided, in few words.
+func (g *Grounds) Short() string {
+	why := ""
+	if g.Want != nil {
+		why = g.Want.Why
+	}
+	switch g.State {
+	case ByHand:
+		return "by hand"
+	case Overridden:
+		return "by hand, over " + why
+	case Pending:
+		return why + ", not yet"
+	case Leftover:
+		return "left by the daemon"
+	case InEffect:
+		return why
+	}
+	return "-"
+}
+
+// Witness tells on what grounds cgroups have their weights, as they are when it is asked.
+type Witness struct {
+	root   string
+	tree   cgroup.Tree
+	marks  *mark.Store
+	finder *container.Finder
+	// config are the rules when containers were listed last, and bad what is wrong with them.
+	config rule.Config
+	bad    error
+}
+
+// NewWitness is one of the machine below root, "" for /, and its cgroups.
+func NewWitness(root string, tree cgroup.Tree) *Witness {
+	return &Witness{root: root, tree: tree, marks: mark.Open(root, tree), finder: &container.Finder{Root: root}}
+}
+
+// Containers lists those that run, with the labels and annotations that the rules name.
+func (w *Witness) Containers(groups []string) ([]container.Container, error) {
+	if w.config, w.bad = rule.Load(w.root, ""); w.bad == nil {
+		w.finder.Keep(w.config.Keeps)
+	}
+	return w.finder.List(groups)
+}
+
+// Among returns what tells of a cgroup's weight on a disk, nil where nothing is known.
+// all are the containers that were listed.
+func (w *Witness) Among(all []container.Container) (func(group, majMin string) *Grounds, error) {
+	if w.bad != nil {
+		return nil, w.bad
+	}
+	disks, err := Disks(block.System{Root: w.root}, w.config.Rules)
+	if err != nil {
+		return nil, err
+	}
+	held, err := hold.Load(w.root)
+	if err != nil {
+		return nil, err
+	}
+	m := New(w.config, disks, all).Hold(held)
+	return func(group, majMin string) *Grounds {
+		grounds, _, err := m.Grounds(group, Read(w.tree), w.marks.Get(group))
+		if err != nil { // it has gone, or has no weights
+			return nil
+		}
+		var of *Grounds
+		for i := range grounds { // the one of all disks is first
+			if g := &grounds[i]; g.Disk == EveryDisk || g.Disk == majMin {
+				of = g
+			}
+		}
+		return of
+	}, nil
 }
 
 // Grounds tells of all disks and of each that has a weight of its own, or is to

@@ -319,6 +319,23 @@ func (m *Machine) IsTenantOf(p *rule.Promise, group string) bool {
 	return m.isFor(&p.For, group)
 }
 
+// HasMetrics reports whether a group has metrics of its own. The first rule that says
+// something of them decides. A rule for a pod is for the pod's containers as well, of
+// which metrics are.
+func (m *Machine) HasMetrics(group string) bool {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.Metrics == rule.Unsaid {
+			continue
+		}
+		c, isContainer := m.containers[group]
+		if m.isFor(r, group) || isContainer && r.ForPod(c) {
+			return r.Metrics == rule.Apart
+		}
+	}
+	return true
+}
+
 func (m *Machine) isFor(r *rule.Rule, group string) bool {
 	if c, ok := m.containers[group]; ok {
 		return r.ForContainer(c)

@@ -39,17 +39,21 @@ type column struct {
 func columns() []column {
 	return []column{
 		{"CONTAINER", (*Row).label, func(a, b *Row) int { return cmp.Compare(b.label(), a.label()) }, true, 0, false},
-		{"DISK", func(r *Row) string { return r.Disk }, func(a, b *Row) int { return cmp.Compare(b.Disk, a.Disk) }, true, 7, true},
-		{"WEIGHT", (*Row).weight, func(a, b *Row) int { return cmp.Compare(a.Weight, b.Weight) }, false, 3, false},
+		{"DISK", func(r *Row) string { return r.Disk }, func(a, b *Row) int { return cmp.Compare(b.Disk, a.Disk) }, true, 8, true},
+		{"WEIGHT", (*Row).weight, func(a, b *Row) int { return cmp.Compare(a.Weight, b.Weight) }, false, 4, false},
 		{"ENTITLED%", func(r *Row) string { return percent(r.Entitled) }, by(func(r *Row) float64 { return r.Entitled }), false, 0, false},
 		{"ACTUAL%", func(r *Row) string { return percent(r.Actual) }, by(func(r *Row) float64 { return r.Actual }), false, 0, false},
-		{"MiB/s", func(r *Row) string { return figure(r.BytesPS() / (1 << 20)) }, by(func(r *Row) float64 { return r.BytesPS() }), false, 5, false},
-		{"IOPS", func(r *Row) string { return figure(r.IOPS()) }, by(func(r *Row) float64 { return r.IOPS() }), false, 1, false},
-		{"READ p50/p99", func(r *Row) string { return latency(r.Read.Latency) }, by(func(r *Row) float64 { return float64(r.Read.Latency.P99US) }), false, 4, true},
-		{"WRITE p50/p99", func(r *Row) string { return latency(r.Write.Latency) }, by(func(r *Row) float64 { return float64(r.Write.Latency.P99US) }), false, 2, true},
-		{"THROTTLED%", func(r *Row) string { return figure(r.ThrottledPct) }, by(func(r *Row) float64 { return r.ThrottledPct }), false, 6, false},
+		{"MiB/s", func(r *Row) string { return figure(r.BytesPS() / (1 << 20)) }, by(func(r *Row) float64 { return r.BytesPS() }), false, 6, false},
+		{"IOPS", func(r *Row) string { return figure(r.IOPS()) }, by(func(r *Row) float64 { return r.IOPS() }), false, 2, false},
+		{"READ p50/p99", func(r *Row) string { return latency(r.Read.Latency) }, by(func(r *Row) float64 { return float64(r.Read.Latency.P99US) }), false, 5, true},
+		{"WRITE p50/p99", func(r *Row) string { return latency(r.Write.Latency) }, by(func(r *Row) float64 { return float64(r.Write.Latency.P99US) }), false, 3, true},
+		{"THROTTLED%", func(r *Row) string { return figure(r.ThrottledPct) }, by(func(r *Row) float64 { return r.ThrottledPct }), false, 7, false},
+		{weightBy, (*Row).decided, func(a, b *Row) int { return cmp.Compare(b.decided(), a.decided()) }, true, 1, true},
 	}
 }
+
+// weightBy is the title of the column that tells what decided a weight.
+const weightBy = "WEIGHT BY"
 
 // defaultOrder is the column that the table is ordered by at first: ACTUAL%.
 const defaultOrder = 4
@@ -76,6 +80,14 @@ func (r *Row) weight() string {
 		return "-"
 	}
 	return strconv.Itoa(r.Weight)
+}
+
+// decided is what gave it its weight, "" where that is not known.
+func (r *Row) decided() string {
+	if r.Grounds == nil {
+		return ""
+	}
+	return printable.Text(r.Grounds.Short())
 }
 
 // percent writes a part of one; nothing of it is a dash, so that an idle cgroup

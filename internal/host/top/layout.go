@@ -30,7 +30,9 @@ const (
 func fit(all []column, titles []string, lines [][]string, order, width int) layout {
 	l := layout{widths: make([]int, len(all)), spark: usage.HistoryLen}
 	for i := range all {
-		l.shown = append(l.shown, i)
+		if all[i].title != weightBy || i == order || slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" }) {
+			l.shown = append(l.shown, i)
+		}
 		l.widths[i] = lipgloss.Width(titles[i])
 		for _, line := range lines {
 			l.widths[i] = max(l.widths[i], lipgloss.Width(line[i]))

@@ -6,17 +6,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
 
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/usage"
 )
 
 // WriteTable writes rows as a plain table.
 func WriteTable(w io.Writer, rows []Row) error {
-	all := columns()
+	// Where no weight's reason is known, that column says nothing.
+	all := slices.DeleteFunc(columns(), func(c column) bool {
+		return c.title == weightBy && !slices.ContainsFunc(rows, func(r Row) bool { return c.text(&r) != "" })
+	})
 	table := make([][]string, 1, len(rows)+1)
 	for _, c := range all {
 		table[0] = append(table[0], c.title)
@@ -82,20 +87,22 @@ const Schema = 1
 
 // Line is one of them: a cgroup, a disk and an interval.
 type Line struct {
-	Schema        int         `json:"schema"`
-	Time          string      `json:"time"`
-	IntervalS     float64     `json:"interval_s"`
-	Cgroup        string      `json:"cgroup"`
-	Container     string      `json:"container,omitempty"`
-	Device        string      `json:"device"`
-	Weight        int         `json:"weight"`
-	EntitledShare float64     `json:"entitled_share"`
-	Share         float64     `json:"share"`
-	BytesPS       float64     `json:"bytes_per_s"`
-	IOPS          float64     `json:"iops"`
-	ThrottledPct  float64     `json:"throttled_pct"`
-	Read          jsonTraffic `json:"read"`
-	Write         jsonTraffic `json:"write"`
+	Schema    int     `json:"schema"`
+	Time      string  `json:"time"`
+	IntervalS float64 `json:"interval_s"`
+	Cgroup    string  `json:"cgroup"`
+	Container string  `json:"container,omitempty"`
+	Device    string  `json:"device"`
+	Weight    int     `json:"weight"`
+	// Grounds are why, as `isolio status` and `isolio explain` have them.
+	Grounds       *ruling.Grounds `json:"grounds,omitempty"`
+	EntitledShare float64         `json:"entitled_share"`
+	Share         float64         `json:"share"`
+	BytesPS       float64         `json:"bytes_per_s"`
+	IOPS          float64         `json:"iops"`
+	ThrottledPct  float64         `json:"throttled_pct"`
+	Read          jsonTraffic     `json:"read"`
+	Write         jsonTraffic     `json:"write"`
 }
 
 type jsonTraffic struct {
@@ -124,7 +131,7 @@ func WriteJSON(w io.Writer, sample usage.Sample, rows []Row) error {
 		r := &rows[i]
 		err := encoder.Encode(Line{
 			Schema: Schema, Time: sample.At.UTC().Format(time.RFC3339Nano), IntervalS: sample.Over.Seconds(),
-			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight,
+			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight, Grounds: r.Grounds,
 			EntitledShare: r.Entitled, Share: r.Actual, BytesPS: r.BytesPS(), IOPS: r.IOPS(),
 			ThrottledPct: r.ThrottledPct, Read: jsonOf(r.Read), Write: jsonOf(r.Write),
 		})

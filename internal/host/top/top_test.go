@@ -18,6 +18,7 @@ import (
 
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/ruling"
 	"isolio/internal/host/usage"
 )
 
@@ -256,6 +257,32 @@ func aligned(columns []table.Column, line []rune) error {
 		start = end + columnGap
 	}
 	return nil
+}
+
+// What decided weights is a column where it is known, and the first to go from a narrow
+// screen.
+func TestWeightBy(t *testing.T) {
+	rows := someRows()
+	rows[0].Grounds = &ruling.Grounds{State: ruling.InEffect, Want: &ruling.Want{Weight: 100, Why: "rule 1\x1b[2J"}}
+	rows[1].Grounds = &ruling.Grounds{State: ruling.ByHand}
+	sample := sampled{sample: usage.Sample{At: time.Unix(0, 0), Over: time.Second, Rows: rows}}
+	for _, tt := range []struct {
+		width int
+		shown bool
+	}{{200, true}, {80, true}, {60, false}} {
+		s := press(t)
+		s.Update(tea.WindowSizeMsg{Width: tt.width, Height: 12})
+		if strings.Contains(s.View().Content, weightBy) {
+			t.Errorf("%d wide: the column is there where nothing is known", tt.width)
+		}
+		s.Update(sample)
+		content := s.View().Content
+		for _, text := range []string{weightBy, `rule 1\x1b[2J`, "by hand"} {
+			if strings.Contains(content, text) != tt.shown {
+				t.Errorf("%d wide: %q is in it: %t, in\n%s", tt.width, text, !tt.shown, content)
+			}
+		}
+	}
 }
 
 // A table that is scrolled down stays there when the next sample comes.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"isolio/internal/failure"
@@ -16,6 +17,7 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/ruling"
 )
 
 // Row is what one cgroup did on one disk between two samples.
@@ -39,6 +41,8 @@ type Row struct {
 	Counters meter.Counters
 	// Did is what was counted since the sample before; of a cgroup that is new, all.
 	Did meter.Counters
+	// Grounds are why it has its weight, nil where that is not known.
+	Grounds *ruling.Grounds
 	// Cost is how much of what is shared that is: bytes, requests, or seconds of the
 	// disk. Actual is its part of all cgroups'.
 	Cost float64
@@ -75,12 +79,17 @@ type Sampler struct {
 	// Containers finds containers among cgroups, which it gets as paths from the
 	// root of the tree; nil for none.
 	Containers func(groups []string) ([]container.Container, error)
+	// Grounds returns what tells why a cgroup has its weight on a disk; nil for nothing.
+	Grounds func(all []container.Container) (func(group, majMin string) *ruling.Grounds, error)
+	// Most is how many cgroups inside of a tenant's are read, 0 for all.
+	Most int
 	// Now tells the time; time.Now if nil.
 	Now func() time.Time
 
 	groups  []string // that containers were looked for in
 	ownedAt time.Time
 	owners  map[string]owner
+	found   []container.Container
 	last    map[source]meter.Counters
 	lastAt  time.Time
 	history map[source][]float64
@@ -170,6 +179,10 @@ func (s *Sampler) Sample() (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
+	var over map[string]int
+	if s.Most > 0 {
+		groups, over = container.Limit(groups, s.Most)
+	}
 	if err := s.own(groups, at); err != nil {
 		return Sample{}, err
 	}
@@ -192,10 +205,32 @@ func (s *Sampler) Sample() (Sample, error) {
 		first := slices.Min(slices.Collect(maps.Keys(sample.Skipped)))
 		return Sample{}, fmt.Errorf("%s: %s; so are %d others", first, sample.Skipped[first], len(sample.Skipped)-1)
 	}
+	for tenant, nr := range over {
+		sample.Skipped["/"+tenant] = fmt.Sprintf("has %d cgroups inside, of which %d are not read", nr, nr-s.Most)
+	}
+	s.ground(&sample)
 	share(sample.Rows)
 	s.last, s.lastAt = counters, at
 	s.remember(sample)
 	return sample, nil
+}
+
+// ground tells why each cgroup that used a disk has its weight there. Mistakes in the rules
+// leave that unknown.
+func (s *Sampler) ground(sample *Sample) {
+	if s.Grounds == nil {
+		return
+	}
+	of, err := s.Grounds(s.found)
+	if err != nil {
+		sample.Skipped["weights"] = err.Error()
+		return
+	}
+	for i := range sample.Rows {
+		if r := &sample.Rows[i]; r.Counters.IOs() > 0 && r.Cgroup != "/" {
+			r.Grounds = of(strings.TrimPrefix(r.Cgroup, "/"), r.MajMin)
+		}
+	}
 }
 
 // ownEvery is how often names are looked for where no cgroup came or went: a
@@ -220,7 +255,7 @@ func (s *Sampler) own(groups []string, now time.Time) error {
 			owners["/"+group] = o
 		}
 	}
-	s.owners, s.groups, s.ownedAt = owners, groups, now
+	s.owners, s.found, s.groups, s.ownedAt = owners, all, groups, now
 	return nil
 }
 

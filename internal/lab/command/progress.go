@@ -14,6 +14,7 @@ import (
 	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/printable"
 )
 
 // progressLine shows how far a measurement is, on one line of a terminal that
@@ -36,7 +37,9 @@ func newProgressLine(stderr io.Writer, x *experiment.Experiment) *progressLine {
 		}
 	}
 	l := &progressLine{runs: runs, latest: map[string]bench.Progress{}, began: time.Now(), now: time.Now}
-	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	// The line is written with escapes of its own. It has labels of the experiment, which
+	// are none.
+	if f, ok := printable.Under(stderr).(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		l.out, l.columns = f, 80
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			l.columns = columns
