@@ -60,6 +60,8 @@ type block struct {
 	// Promises and Profile are the files of a table of promises: what was promised, and of which disk.
 	Promises string `toml:"promises"`
 	Profile  string `toml:"profile"`
+	// Optional has rows left out whose result there is none of yet, and the document say so.
+	Optional bool `toml:"optional"`
 	// Head is what stands over the rows' names.
 	Head string `toml:"head"`
 	// Verdicts has the expectations of the case listed that are not met.
@@ -249,6 +251,13 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if len(b.Columns) == 0 {
 		return "", p.wrong("columns", "are missing", "a list of tables with head and metric")
 	}
+	b, lacking, err := f.without(b)
+	if err != nil {
+		return "", err
+	}
+	if len(lacking) > 0 && len(b.Rows) == 0 {
+		return lacks(lacking), nil
+	}
 	sources, names, err := f.sources(p, b, filled)
 	if err != nil {
 		return "", err
@@ -295,7 +304,42 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if b.Verdicts {
 		text += verdictText(verdicts, names != nil)
 	}
+	if len(lacking) > 0 {
+		text += "\n" + lacks(lacking)
+	}
 	return text, nil
+}
+
+// without is the block without the rows whose results are not measured yet, and the names
+// of those, if the block allows it.
+func (f *Filler) without(b *block) (less *block, lacking []string, err error) {
+	if !b.Optional {
+		return b, nil, nil
+	}
+	less = new(*b)
+	less.Rows = nil
+	for _, r := range b.Rows {
+		name := cmp.Or(r.Result, b.Result)
+		doc, err := f.Tree.Read(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if doc != nil {
+			less.Rows = append(less.Rows, r)
+		} else if !slices.Contains(lacking, name) {
+			lacking = append(lacking, name)
+		}
+	}
+	return less, lacking, nil
+}
+
+// lacks says that there are no results of these yet.
+func lacks(names []string) string {
+	var text strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&text, "Not measured yet: `make results ONLY=%s` does that.\n", name)
+	}
+	return text.String()
 }
 
 // sources are the cases of a table of contenders, with their names if it may have several.

@@ -164,10 +164,25 @@ const besideTable = `| case | scheduler | total | of x | of the lowest | nothing
 Measured on kernel 6.1 with fio-3, at version v1.
 `
 
+const optionalBlock = severalBlock + `
+optional = true
+contenders = ["bfq"]
+rows = [{ case = "x", result = "unmeasured" }, { case = "x" }, { case = "alone", result = "unmeasured" }]`
+
+const optionalTable = `| case | way | total / none |
+|---|---|--:|
+| x | bfq | 0.750 |
+
+Measured on kernel 6.1 with fio-3, at version v1.
+
+` + notYet
+
+const notYet = "Not measured yet: `make results ONLY=unmeasured` does that.\n"
+
 func TestTables(t *testing.T) {
 	for asked, want := range map[string]string{
 		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable,
-		besideBlock: besideTable,
+		besideBlock: besideTable, optionalBlock: optionalTable,
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
@@ -179,6 +194,16 @@ func TestTables(t *testing.T) {
 				t.Errorf("results %v", filled.Results)
 			}
 		}
+	}
+}
+
+// A document may have the table of a result that is measured later.
+func TestNotMeasuredYet(t *testing.T) {
+	asked := strings.Replace(severalBlock, `"one"`, `"unmeasured"`, 1) + "\noptional = true\nrows = [{ case = \"x\" }]"
+	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, contendersTable)))
+	must(t, err)
+	if got := string(filled.Text); got != between(asked, notYet) || len(filled.Results) > 0 {
+		t.Errorf("made\n%s\nwant\n%s", got, between(asked, notYet))
 	}
 }
 
