@@ -60,6 +60,8 @@ type block struct {
 	// Promises and Profile are the files of a table of promises: what was promised, and of which disk.
 	Promises string `toml:"promises"`
 	Profile  string `toml:"profile"`
+	// Optional has rows left out whose result there is none of yet, and the document say so.
+	Optional bool `toml:"optional"`
 	// Head is what stands over the rows' names.
 	Head string `toml:"head"`
 	// Verdicts has the expectations of the case listed that are not met.
@@ -79,6 +81,9 @@ type column struct {
 	// its point, three significant digits if there are none.
 	Times    float64 `toml:"times"`
 	Decimals *int64  `toml:"decimals"`
+	// Over divides the figure by that of another case, by its name in the row's Beside;
+	// "lowest" is the lowest figure of all cases there.
+	Over string `toml:"over"`
 }
 
 // row is a case of an experiment with the name that readers know it by.
@@ -86,7 +91,15 @@ type row struct {
 	Name   string `toml:"name"`
 	Result string `toml:"result"`
 	Case   string `toml:"case"`
+	// As stands in place of the contender's name, where cases and not contenders are what
+	// is compared: commands of programs are the same for all contenders.
+	As string `toml:"as"`
+	// Beside are cases of the same result that columns with Over compare with.
+	Beside map[string]string `toml:"beside"`
 }
+
+// lowest is Over the lowest of all.
+const lowest = "lowest"
 
 // Filler fills documents of a tree.
 type Filler struct {
@@ -190,6 +203,7 @@ type source struct {
 	x   *experiment.Experiment
 	k   *experiment.Case
 	doc *result.Document
+	row row
 }
 
 // document finds a result by its name.
@@ -237,6 +251,13 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if len(b.Columns) == 0 {
 		return "", p.wrong("columns", "are missing", "a list of tables with head and metric")
 	}
+	b, lacking, err := f.without(b)
+	if err != nil {
+		return "", err
+	}
+	if len(lacking) > 0 && len(b.Rows) == 0 {
+		return lacks(lacking), nil
+	}
 	sources, names, err := f.sources(p, b, filled)
 	if err != nil {
 		return "", err
@@ -254,12 +275,16 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	rows := [][]string{head}
 	var verdicts []result.Verdict
 	for i, s := range sources {
-		for _, name := range contendersOf(b, s) {
+		contenders := contendersOf(b, s)
+		if s.row.As != "" && len(contenders) != 1 {
+			return "", p.wrong("rows.as", fmt.Sprintf("%q is in place of %d contenders", s.row.As, len(contenders)), "one, with contenders = [NAME]")
+		}
+		for _, name := range contenders {
 			var cells []string
 			if names != nil {
 				cells = append(cells, names[i])
 			}
-			cells = append(cells, name)
+			cells = append(cells, cmp.Or(s.row.As, name))
 			for _, c := range b.Columns {
 				if !s.has(c.Container) && slices.ContainsFunc(sources, func(o source) bool { return o.has(c.Container) }) {
 					cells = append(cells, "-")
@@ -279,7 +304,42 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if b.Verdicts {
 		text += verdictText(verdicts, names != nil)
 	}
+	if len(lacking) > 0 {
+		text += "\n" + lacks(lacking)
+	}
 	return text, nil
+}
+
+// without is the block without the rows whose results are not measured yet, and the names
+// of those, if the block allows it.
+func (f *Filler) without(b *block) (less *block, lacking []string, err error) {
+	if !b.Optional {
+		return b, nil, nil
+	}
+	less = new(*b)
+	less.Rows = nil
+	for _, r := range b.Rows {
+		name := cmp.Or(r.Result, b.Result)
+		doc, err := f.Tree.Read(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if doc != nil {
+			less.Rows = append(less.Rows, r)
+		} else if !slices.Contains(lacking, name) {
+			lacking = append(lacking, name)
+		}
+	}
+	return less, lacking, nil
+}
+
+// lacks says that there are no results of these yet.
+func lacks(names []string) string {
+	var text strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&text, "Not measured yet: `make results ONLY=%s` does that.\n", name)
+	}
+	return text.String()
 }
 
 // sources are the cases of a table of contenders, with their names if it may have several.
@@ -303,6 +363,7 @@ func (f *Filler) sources(p place, b *block, filled *Filled) (all []source, names
 		if err != nil {
 			return nil, nil, err
 		}
+		s.row = r
 		all = append(all, s)
 		names = append(names, cmp.Or(r.Name, r.Case))
 	}
@@ -408,13 +469,14 @@ func heading(given, otherwise string) string {
 
 // cell is one figure as text, "-" if it was not measured.
 func (s source) cell(p place, contender string, c column) (string, error) {
-	x, problem := s.x.Asked(s.k, contender, c.Metric, c.Direction, c.Container)
-	if problem != nil {
-		return "", p.wrong("columns."+problem.Key, problem.What, problem.Allowed)
+	got, ok, err := s.figure(p, s.k, contender, c)
+	if ok && c.Over != "" {
+		var other float64
+		other, ok, err = s.beside(p, contender, c)
+		got /= other
 	}
-	got, ok := s.doc.Figure(s.x, x)
-	if !ok {
-		return "-", nil
+	if !ok || err != nil {
+		return "-", err
 	}
 	if c.Times != 0 {
 		got *= c.Times
@@ -423,6 +485,41 @@ func (s source) cell(p place, contender string, c column) (string, error) {
 		return fmt.Sprintf("%.*f", *c.Decimals, got), nil
 	}
 	return significant(got), nil
+}
+
+// figure is a column's in a case of the result; false if it was not measured.
+func (s source) figure(p place, k *experiment.Case, contender string, c column) (float64, bool, error) {
+	x, problem := s.x.Asked(k, contender, c.Metric, c.Direction, c.Container)
+	if problem != nil {
+		return 0, false, p.wrong("columns."+problem.Key, problem.What, problem.Allowed)
+	}
+	got, ok := s.doc.Figure(s.x, x)
+	return got, ok, nil
+}
+
+// beside is what a column divides by: false if it was not measured, or is 0.
+func (s source) beside(p place, contender string, c column) (float64, bool, error) {
+	names := []string{c.Over}
+	if c.Over == lowest {
+		names = slices.Sorted(maps.Keys(s.row.Beside))
+	}
+	var figures []float64
+	for _, name := range names {
+		k := s.x.CaseNamed(s.row.Beside[name])
+		if k == nil {
+			return 0, false, p.wrong("columns.over", fmt.Sprintf("beside of row %q has no case for %q", cmp.Or(s.row.Name, s.row.Case), name),
+				strings.Join(append(slices.Sorted(maps.Keys(s.row.Beside)), lowest), ", "))
+		}
+		got, ok, err := s.figure(p, k, contender, c)
+		if !ok || err != nil {
+			return 0, false, err
+		}
+		figures = append(figures, got)
+	}
+	if len(figures) == 0 || slices.Min(figures) <= 0 {
+		return 0, false, nil
+	}
+	return slices.Min(figures), true, nil
 }
 
 // significant has three digits at least, and all before the point.

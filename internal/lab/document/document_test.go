@@ -146,9 +146,43 @@ Of 4 expectations of the experiment, 1 are met. Not met:
 
 - ` + "`alone: none: total_iops >= 9`: measured 1\n- `x: bfq: total_vs_none >= 0.8`: measured 0.75\n- `x: none: cpu_ns_per_io <= 9`: not measured\n"
 
+const besideBlock = `table = "contenders"
+contenders = ["none"]
+result = "one"
+columns = [
+  { head = "total", metric = "total_bytes_per_s" },
+  { head = "of x", metric = "total_bytes_per_s", over = "both", decimals = 2 },
+  { head = "of the lowest", metric = "total_bytes_per_s", over = "lowest", decimals = 2 },
+  { head = "nothing", metric = "jain_weighted", over = "self" },
+]
+rows = [{ name = "one", as = "by itself", case = "alone", beside = { both = "x", self = "alone" } }]`
+
+const besideTable = `| case | scheduler | total | of x | of the lowest | nothing |
+|---|---|--:|--:|--:|--:|
+| one | by itself | 100 | 0.50 | 1.00 | - |
+
+Measured on kernel 6.1 with fio-3, at version v1.
+`
+
+const optionalBlock = severalBlock + `
+optional = true
+contenders = ["bfq"]
+rows = [{ case = "x", result = "unmeasured" }, { case = "x" }, { case = "alone", result = "unmeasured" }]`
+
+const optionalTable = `| case | way | total / none |
+|---|---|--:|
+| x | bfq | 0.750 |
+
+Measured on kernel 6.1 with fio-3, at version v1.
+
+` + notYet
+
+const notYet = "Not measured yet: `make results ONLY=unmeasured` does that.\n"
+
 func TestTables(t *testing.T) {
 	for asked, want := range map[string]string{
 		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable,
+		besideBlock: besideTable, optionalBlock: optionalTable,
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
@@ -160,6 +194,16 @@ func TestTables(t *testing.T) {
 				t.Errorf("results %v", filled.Results)
 			}
 		}
+	}
+}
+
+// A document may have the table of a result that is measured later.
+func TestNotMeasuredYet(t *testing.T) {
+	asked := strings.Replace(severalBlock, `"one"`, `"unmeasured"`, 1) + "\noptional = true\nrows = [{ case = \"x\" }]"
+	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, contendersTable)))
+	must(t, err)
+	if got := string(filled.Text); got != between(asked, notYet) || len(filled.Results) > 0 {
+		t.Errorf("made\n%s\nwant\n%s", got, between(asked, notYet))
 	}
 }
 
@@ -202,6 +246,9 @@ func TestRefused(t *testing.T) {
 		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
 		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
 		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises`},
+		{"in place of two", between(severalBlock+"\nrows = [{ case = \"x\", as = \"one\" }]", ""), `a.md:3: rows.as: "one" is in place of 2 contenders; allowed: one`},
+		{"over nothing", between(strings.Replace(besideBlock, `over = "both"`, `over = "neither"`, 1), ""), `a.md:3: columns.over: beside of row "one" has no case for "neither"; allowed: both, self, lowest`},
+		{"beside no case", between(strings.Replace(besideBlock, `both = "x"`, `both = "y"`, 1), ""), `a.md:3: columns.over: beside of row "one" has no case for "both"`},
 		{"no rows", between(severalBlock+"\nrows = []", ""), "a.md:3: rows: is empty"},
 		{"no end", "text\n" + begin + "\ntable = \"contenders\"\n", "a.md:2: has no end"},
 		{"no end of the table", "text\n" + begin + "\ntable = \"contenders\"\n" + ends + "\n| a |\n", "a.md:2: has no end"},
