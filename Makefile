@@ -150,9 +150,10 @@ test-containers: ## test weights of real containers, of crun and runc, on a boot
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run TestContainers --carry build/containers/$(KERNEL)
 
-test-promises: ## test on KERNEL that the daemon attributes each violation of a promise to its cause, ten minutes of virtual time
+test-promises: ## test on KERNEL that the daemon attributes each violation of a promise to its cause, into docs/results/promises.md; ten minutes of virtual time
 	@$(MAKE) --no-print-directory modules guest-tests
-	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/promises-$(KERNEL).jsonl
+	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/promises-$(KERNEL).jsonl; rc=$$?; \
+		go run ./tests/vm/attribution docs/results/promises.md build/promises-$(KERNEL).jsonl && exit $$rc
 
 test-prometheus: ## test the dashboard and the rules of packaging/ against Debian 13's Prometheus, which it gets; needs root to get it, half a minute
 	scripts/prometheus
