@@ -155,9 +155,10 @@ test-pods: ## test shares of pods of a real containerd, Debian 13's, with a kube
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run '^TestPod(sOf|That)' --carry build/pods --work 1024
 
-test-promises: ## test on KERNEL that the daemon attributes each violation of a promise to its cause, ten minutes of virtual time
+test-promises: ## test on KERNEL that the daemon attributes each violation of a promise to its cause, into docs/results/promises.md; ten minutes of virtual time
 	@$(MAKE) --no-print-directory modules guest-tests
-	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/promises-$(KERNEL).jsonl
+	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/promises-$(KERNEL).jsonl; rc=$$?; \
+		go run ./tests/vm/attribution docs/results/promises.md build/promises-$(KERNEL).jsonl && exit $$rc
 
 test-prometheus: ## test the dashboard and the rules of packaging/ against Debian 13's Prometheus, which it gets; needs root to get it, half a minute
 	scripts/prometheus

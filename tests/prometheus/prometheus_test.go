@@ -21,10 +21,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"isolio/internal/host/capacity"
 	"isolio/internal/host/daemon"
 )
 
@@ -50,9 +52,15 @@ type panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-func readDashboard(t *testing.T) (d dashboard, text string) {
+// dashboards and rules are the files of each.
+var (
+	dashboards = []string{"grafana/isolio.json", "grafana/promises.json"}
+	rules      = []string{"prometheus/isolio.yml", "prometheus/promises.yml"}
+)
+
+func readDashboard(t *testing.T, file string) (d dashboard, text string) {
 	t.Helper()
-	raw, err := os.ReadFile(packaging + "grafana/isolio.json")
+	raw, err := os.ReadFile(packaging + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +78,30 @@ var ofTheDaemon = regexp.MustCompile(`\b(isolio|process)_[a-z_]+`)
 func TestMetricsAreThere(t *testing.T) {
 	served := serve(t, nil)
 	has := map[string]bool{}
-	for _, name := range ofTheDaemon.FindAllString(scrape(t, served), -1) {
-		has[name] = true
+	eventually(t, "metrics of promises", 20*time.Second, func() error {
+		text := scrape(t, served)
+		for _, name := range ofTheDaemon.FindAllString(text, -1) {
+			has[name] = true
+		}
+		if !has["isolio_promise_objective_ratio"] {
+			return errors.New("none")
+		}
+		return nil
+	})
+	all := ""
+	for _, file := range dashboards {
+		_, text := readDashboard(t, file)
+		all += text
 	}
-	_, dash := readDashboard(t)
-	rules, err := os.ReadFile(packaging + "prometheus/isolio.yml")
-	if err != nil {
-		t.Fatal(err)
+	for _, file := range rules {
+		text, err := os.ReadFile(packaging + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
 	}
 	asked := map[string]bool{}
-	for _, name := range ofTheDaemon.FindAllString(dash+string(rules), -1) {
+	for _, name := range ofTheDaemon.FindAllString(all, -1) {
 		asked[name] = true
 		if !has[name] {
 			t.Errorf("there is no metric %s", name)
@@ -125,7 +147,18 @@ func TestRulesAreDocumented(t *testing.T) {
 
 // Panels do not overlap, and have a title, a place and a query that uses the variables.
 func TestPanels(t *testing.T) {
-	d, _ := readDashboard(t)
+	uids := map[string]bool{}
+	for _, file := range dashboards {
+		d, _ := readDashboard(t, file)
+		if uids[d.UID] {
+			t.Errorf("%s: %q is another's", file, d.UID)
+		}
+		uids[d.UID] = true
+		t.Run(file, func(t *testing.T) { testPanels(t, d) })
+	}
+}
+
+func testPanels(t *testing.T, d dashboard) {
 	cells, ids := map[[2]int]string{}, map[int]bool{}
 	for _, p := range d.Panels {
 		if ids[p.ID] {
@@ -149,7 +182,7 @@ func TestPanels(t *testing.T) {
 			}
 		}
 	}
-	if len(d.Panels) < 20 || d.UID == "" {
+	if len(d.Panels) < 10 || d.UID == "" {
 		t.Errorf("%d panels of %q", len(d.Panels), d.UID)
 	}
 }
@@ -172,26 +205,29 @@ func program(t *testing.T, name string) string {
 // to raise.
 func TestRules(t *testing.T) {
 	promtool := program(t, "promtool")
-	for _, args := range [][]string{
-		{"check", "rules", "--lint=all", "--lint-fatal", packaging + "prometheus/isolio.yml"},
-		{"test", "rules", packaging + "prometheus/isolio_test.yml"},
-	} {
-		if said, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %s: %v\n%s", args[0], err, said)
+	for _, file := range rules {
+		testsOf := strings.TrimSuffix(file, ".yml") + "_test.yml"
+		for _, args := range [][]string{
+			{"check", "rules", "--lint=all", "--lint-fatal", packaging + file},
+			{"test", "rules", packaging + testsOf},
+		} {
+			if said, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
+				t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, said)
+			}
 		}
-	}
-	// A test that tests no alert could not fail.
-	rules, err := os.ReadFile(packaging + "prometheus/isolio.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests, err := os.ReadFile(packaging + "prometheus/isolio_test.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, alert := range regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(string(rules), -1) {
-		if !regexp.MustCompile(`(?m)^ +alertname: ` + alert[1] + `\n +exp_alerts:\n`).Match(tests) {
-			t.Errorf("%s is never raised", alert[1])
+		// A test that tests no alert could not fail.
+		text, err := os.ReadFile(packaging + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests, err := os.ReadFile(packaging + testsOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, alert := range regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(string(text), -1) {
+			if !regexp.MustCompile(`(?m)^ +-? ?(?:eval_time: \w+\n +)?alertname: ` + alert[1] + `\n +exp_alerts:\n`).Match(tests) {
+				t.Errorf("%s is never raised", alert[1])
+			}
 		}
 	}
 }
@@ -217,6 +253,18 @@ func machine(t *testing.T) (root string, put func(name, text string)) {
 		put("sys/fs/cgroup/docker/"+id+"/io.kyber.weight", "default 100\n")
 		put("var/lib/docker/containers/"+id+"/config.v2.json", `{"ID":"`+id+`","Name":"/`+name+`"}`)
 	}
+	put("sys/block/sda/wwid", "eui.01\n")
+	profile, err := (&capacity.Profile{Schema: capacity.Schema, Disk: capacity.Disk{Identity: "wwid-eui.01", Name: "sda"}, Scheduler: "none", Loads: []capacity.Load{{
+		Name: "randread-4k", Kind: capacity.Kind{Random: true, ReadPct: 100, BlockBytes: 4096}, KneeDepth: 16,
+		Points: []capacity.Point{
+			{Depth: 1, IOPS: 10000, LowIOPS: 10000, Read: &capacity.Latency{Mean: 100, P99: 110}},
+			{Depth: 16, IOPS: 100000, LowIOPS: 100000, Read: &capacity.Latency{Mean: 160, P99: 240}},
+		},
+	}}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("var/lib/isolio/profiles/wwid-eui.01.json", profile)
 	work(put, 1)
 	return root, put
 }
@@ -230,7 +278,11 @@ func work(put func(name, text string), n int) {
 		put("sys/fs/cgroup/docker/"+id+"/io.kyber.stat", fmt.Sprintf(
 			"8:0 rbytes=%d wbytes=%d rios=%d wios=%d throttled_usec=%d weight=100 share_ppm=%d\n", times*1048576, times*4096, times*256, times, n*300000, times*333333/n))
 		put("sys/fs/cgroup/docker/"+id+"/io.kyber.latency", fmt.Sprintf("8:0 r20480=%d r1048576=%d w2048=%d\n", times*250, times*6, times))
+		put("sys/fs/cgroup/docker/"+id+"/io.stat", fmt.Sprintf("8:0 rbytes=%d wbytes=%d rios=%d wios=%d dbytes=0 dios=0\n", times*1048576, times*4096, times*256, times))
+		put("sys/fs/cgroup/docker/"+id+"/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
 	}
+	put("sys/block/sda/stat", fmt.Sprintf("%d 0 %d 0 %d 0 %d 0 0 %d 0 0 0 0 0 0 0\n", 3*n*256, 3*n*2048, 3*n, 3*n*8, n*500))
+	put("sys/block/sda/inflight", "0 0\n")
 }
 
 // serve runs a daemon on a machine of files, whose containers work if working is not nil,
@@ -244,7 +296,8 @@ func serve(t *testing.T, working func(put func(name, text string), n int)) strin
 	}
 	address := l.Addr().String()
 	l.Close()
-	put("etc/isolio.toml", "nri = \"off\"\nmetrics = \""+address+"\"\n[[rule]]\nname = \"web\"\nweight = 200\n")
+	put("etc/isolio.toml", "nri = \"off\"\nmetrics = \""+address+"\"\n[[rule]]\nname = \"web\"\nweight = 200\n"+
+		"[[promise]]\nname = \"web\"\ndevice = \"sda\"\nread = \"100 IOPS\"\nmode = \"hold\"\n")
 	d := &daemon.Daemon{Root: root, RuleFile: filepath.Join(root, "etc/isolio.toml"), Every: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if err := d.Open(); err != nil {
 		t.Fatal(err)
@@ -327,13 +380,17 @@ func prometheus(t *testing.T, daemonAddress string) func(path string, query url.
 	}
 	address := l.Addr().String()
 	l.Close()
-	rules, err := filepath.Abs(packaging + "prometheus/isolio.yml")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, file := range rules {
+		name, err := filepath.Abs(packaging + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, strconv.Quote(name))
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n  - job_name: isolio\n    static_configs: [{targets: [%q]}]\n", rules, daemonAddress)
+	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n  - job_name: isolio\n    static_configs: [{targets: [%q]}]\n", strings.Join(files, ", "), daemonAddress)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +431,7 @@ func prometheus(t *testing.T, daemonAddress string) func(path string, query url.
 
 // variables are what Grafana puts in place of its variables. The daemon reads the kernel
 // once in five seconds.
-var variables = strings.NewReplacer("$job", ".*", "$instance", ".*", "$device", ".*", "$__rate_interval", "15s")
+var variables = strings.NewReplacer("$job", ".*", "$instance", ".*", "$device", ".*", "$promise", ".*", "$__rate_interval", "15s", "$__range", "1m")
 
 // label is a label in the text of a legend.
 var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
@@ -391,9 +448,13 @@ func TestARealPrometheus(t *testing.T) {
 		}
 		return err
 	})
-	d, _ := readDashboard(t)
 	questions := 0
-	for _, p := range d.Panels {
+	var panels []panel
+	for _, file := range dashboards {
+		d, _ := readDashboard(t, file)
+		panels = append(panels, d.Panels...)
+	}
+	for _, p := range panels {
 		for _, target := range p.Targets {
 			questions++
 			query := variables.Replace(target.Expr)
@@ -432,22 +493,43 @@ func TestARealPrometheus(t *testing.T) {
 		}
 		return nil
 	})
-	rules, err := ask("rules", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	// The rules of promises are evaluated every 30 s.
+	var evaluated answer
 	nr := 0
-	for _, group := range rules.Data.Groups {
+	eventually(t, "evaluation of all rules", 60*time.Second, func() (err error) {
+		if evaluated, err = ask("rules", nil); err != nil {
+			return err
+		}
+		nr = 0
+		for _, group := range evaluated.Data.Groups {
+			for _, r := range group.Rules {
+				nr++
+				if r.Health != "ok" {
+					return fmt.Errorf("%+v", r)
+				}
+			}
+		}
+		return nil
+	})
+	for _, group := range evaluated.Data.Groups {
 		for _, r := range group.Rules {
-			nr++
-			if r.Health != "ok" || r.State != "" && r.State != "inactive" {
+			if r.State != "" && r.State != "inactive" {
 				t.Errorf("%+v", r)
 			}
 		}
 	}
-	if nr < 15 {
-		t.Errorf("%d rules: %+v", nr, rules)
+	if nr < 25 {
+		t.Errorf("%d rules: %+v", nr, evaluated)
 	}
+	for _, file := range dashboards {
+		d, _ := readDashboard(t, file)
+		testVariables(t, d, ask)
+	}
+}
+
+// testVariables tests that each variable of a dashboard has values.
+func testVariables(t *testing.T, d dashboard, ask func(path string, query url.Values) (answer, error)) {
+	t.Helper()
 	for _, variable := range d.Vars.List {
 		query, ok := variable.Query.(map[string]any)
 		if !ok {

@@ -10,7 +10,8 @@
 // interval; io.kyber.latency has that sum. A mean of one or more is also that of bursts
 // with pauses between them. So the tasks must have been stalled for the whole interval
 // (PSI), or, where PSI sees no stall as with Linux AIO, requests must have been in flight at
-// the ends of this interval and of two before, in the disk or waiting for it, or throttled throughout.
+// the ends of four intervals in a row, in the disk or waiting for it, or throttled throughout. An interval
+// that may be one of those four stays open until that is known.
 //
 // Kept. The service that a tenant is behind by is carried over from interval to interval,
 // and may be worth 50 ms of the promise, or eight requests: that is how far the scheduler
@@ -173,6 +174,9 @@ type Judge struct {
 	// unsent is the least that was submitted and not dispatched, in bytes: the counters may have
 	// begun at different times.
 	unsent int64
+	// open are verdicts on the last intervals, for the case that the tenant asked all the time. settled are those
+	// that became final with the last reading.
+	open, settled []Verdict
 }
 
 // NewJudge is a judge that has read nothing.
@@ -198,9 +202,10 @@ type interval struct {
 	active      bool
 }
 
-// Next judges the interval since the last reading; ok is false where that cannot be
-// done: for the first reading, after a pause of the reader, and where a counter went back.
+// Next judges the interval since the last reading, by what is known now; ok is false where that cannot be
+// done: for the first reading, after a pause of the reader, and where a counter went back. Settled has what is final.
 func (j *Judge) Next(r Reading) (v Verdict, ok bool) {
+	j.settled = nil
 	last := j.last
 	j.last, j.measured = &r, Measure{}
 	if last == nil {
@@ -215,13 +220,37 @@ func (j *Judge) Next(r Reading) (v Verdict, ok bool) {
 	i := j.between(last, &r)
 	if !i.active {
 		j.rest()
-		return j.unscheduled(&i), true
+		v = j.unscheduled(&i)
+		j.settled = append(j.settled, v)
+		return v, true
 	}
 	if r.Service.WentBack(last.Service.IOStat) || r.Service.ThrottledUS < last.Service.ThrottledUS {
 		j.rest()
 		return v, false
 	}
 	return j.judge(&i), true
+}
+
+// Settled are the verdicts that became final with the last reading, one for each interval that could be judged. Those on
+// up to three intervals are open: whether the tenant asked all the time shows in the next ones.
+func (j *Judge) Settled() []Verdict { return j.settled }
+
+// Close returns the verdicts on intervals that are open still, as not demanded.
+func (j *Judge) Close() []Verdict {
+	j.settled = nil
+	j.settle(false)
+	return j.settled
+}
+
+// settle makes the open verdicts final.
+func (j *Judge) settle(asked bool) {
+	for _, v := range j.open {
+		if !asked {
+			v = Verdict{}
+		}
+		j.settled = append(j.settled, v)
+	}
+	j.open = nil
 }
 
 // Measured is what the last interval had; it goes with the verdict on that.
@@ -238,7 +267,10 @@ func (j *Judge) measure(i *interval, attained float64) Measure {
 }
 
 // rest forgets what was carried over.
-func (j *Judge) rest() { j.behind, j.slow, j.done, j.waits = [3]float64{}, 0, 0, 0 }
+func (j *Judge) rest() {
+	j.settle(false)
+	j.behind, j.slow, j.done, j.waits = [3]float64{}, 0, 0, 0
+}
 
 func (j *Judge) between(a, b *Reading) interval {
 	i := interval{
@@ -329,18 +361,33 @@ func (j *Judge) judge(i *interval) Verdict {
 	j.measured = j.measure(i, attained)
 	late, judged := j.late(i, attained)
 	asks := attained >= 1 || j.asks(i)
+	may := !asks && j.mayAsk(i)
 	v := Verdict{Demanded: asks || judged, Kept: true}
-	if !asks {
+	if !asks && !may {
 		j.behind = [3]float64{}
 	} else if j.fallsBehind(&i.did[served], i.seconds) {
 		v.Kept, v.Cause = false, j.cause(i, attained)
 		j.behind = [3]float64{} // the next interval is judged for itself
 	}
+	if may && !judged {
+		v.Demanded = true
+		j.open = append(j.open, v)
+		return Verdict{}
+	}
 	if v.Kept && late {
 		v.Kept, v.Cause = false, j.causeOfLate(i)
 	}
 	v.Kept = v.Kept && v.Demanded
+	if j.waits == 0 || j.waits >= waitsLeast {
+		j.settle(asks && j.waits > 0)
+	}
+	j.settled = append(j.settled, v)
 	return v
+}
+
+// mayAsk reports whether the next intervals may show that the tenant asked for more throughout this one.
+func (j *Judge) mayAsk(i *interval) bool {
+	return i.outstanding >= always && i.stalled < seen && j.waits > 0 && j.waits < waitsLeast
 }
 
 // asks reports whether a tenant that got less than it was promised asked for more.

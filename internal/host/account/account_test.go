@@ -50,10 +50,12 @@ func series(all []second) []Reading {
 	}
 	readings := []Reading{r}
 	reads, writes, slow := map[time.Duration]uint64{}, map[time.Duration]uint64{}, uint64(0)
+	sent := cgroup.IOStat{}
 	for _, s := range all {
 		r.At = r.At.Add(time.Second)
 		r.Active = !s.off
-		r.Sent = r.Sent.Plus(io(s.reads+s.slow+s.sentMore, s.writes))
+		sent = sent.Plus(io(s.reads+s.slow+s.sentMore, s.writes))
+		r.Sent = sent.Plus(io(uint64(s.inFlight), 0))
 		reads[bucketOf(s.took)] += s.reads
 		writes[bucketOf(s.took)] += s.writes
 		slow += s.slow
@@ -324,6 +326,7 @@ func FuzzJudge(f *testing.F) {
 		j := NewJudge(terms)
 		at := time.Unix(0, 0)
 		sum := cgroup.IOStat{}
+		judged, final := 0, 0
 		for range 50 {
 			at = at.Add(time.Duration(r.IntN(3000)-200) * ms)
 			did := io(uint64(r.IntN(3000)), uint64(r.IntN(300)))
@@ -338,9 +341,19 @@ func FuzzJudge(f *testing.F) {
 			reading.Latency.Write = meter.Histogram{{Under: meter.NoBound, Count: sum.WriteIOs}}
 			reading.Disk = DiskReading{IOStat: sum, Busy: time.Duration(r.IntN(100)) * time.Second, InFlight: r.IntN(30)}
 			v, ok := j.Next(reading)
+			if ok {
+				judged++
+			}
+			final += len(j.Settled())
+			if open := judged - final; open < 0 || open >= waitsLeast {
+				t.Fatalf("%d judged, %d final", judged, final)
+			}
 			if v.Kept && !v.Demanded || v.Cause < 0 || v.Cause >= NrCauses || !ok && v != (Verdict{}) {
 				t.Fatalf("%+v, %v", v, ok)
 			}
+		}
+		if final += len(j.Close()); final != judged {
+			t.Fatalf("%d judged, %d final", judged, final)
 		}
 	})
 }

@@ -3,6 +3,7 @@
 package account
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +63,43 @@ func TestQueuedIsDemanded(t *testing.T) {
 	// Without any at some readings it may be bursts with pauses.
 	if v, _ := waiting(11, 12, func(int) uint64 { return 0 }, none); v.Demanded {
 		t.Errorf("none outstanding every third second: %+v", v)
+	}
+}
+
+// Whether a tenant asked all the time shows at the fourth reading that meets requests. The intervals before are counted
+// as that says, each once, and until then as nothing.
+func TestSettled(t *testing.T) {
+	terms := Terms{Read: rule.Amount{IOPS: 2000}, BlockBytes: block, Profile: disk(), Depth: 3, Share: 0.2}
+	missed := second{reads: 1000, took: 4 * ms, share: 0.1, stalled: -1, disk: 9000, inFlight: 4}
+	none := missed
+	none.inFlight = 0
+	off := missed
+	off.off = true
+	for name, c := range map[string]struct {
+		does []second
+		want []string // after each reading, what became final; " " between two
+		end  string
+	}{
+		"asks from the first second on": {repeated(missed, 6), []string{"", "", "", "oversold oversold oversold oversold", "oversold", "oversold"}, ""},
+		"bursts, met three times":       {[]second{missed, missed, missed, none, missed}, []string{"", "", "", "not demanded not demanded not demanded not demanded", ""}, "not demanded"},
+		"another scheduler comes":       {[]second{missed, missed, off, off}, []string{"", "", "not demanded not demanded scheduler", "scheduler"}, ""},
+	} {
+		words := func(all []Verdict) string {
+			var text []string
+			for _, v := range all {
+				text = append(text, word(v))
+			}
+			return strings.Join(text, " ")
+		}
+		j := NewJudge(terms)
+		for i, r := range series(c.does) {
+			j.Next(r)
+			if i > 0 && words(j.Settled()) != c.want[i-1] {
+				t.Errorf("%s: after %d s final: %q, want %q", name, i, words(j.Settled()), c.want[i-1])
+			}
+		}
+		if got := words(j.Close()); got != c.end {
+			t.Errorf("%s: open at the end: %q, want %q", name, got, c.end)
+		}
 	}
 }

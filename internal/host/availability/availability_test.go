@@ -210,3 +210,18 @@ func TestSums(t *testing.T) {
 		}
 	}
 }
+
+// A promise that was not demanded has a sentence instead of an empty chart.
+func TestHTMLOfIdle(t *testing.T) {
+	idle := sample()[:1]
+	for i := range idle[0].Buckets {
+		idle[0].Buckets[i].Counts = history.Counts{Judged: 300}
+	}
+	var b strings.Builder
+	if err := New(idle, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "It was not demanded in this time.") || strings.Contains(b.String(), "<svg") {
+		t.Errorf("%s", b.String())
+	}
+}

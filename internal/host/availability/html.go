@@ -31,9 +31,9 @@ const (
 	dayWidth   = 110 // that a date needs on a narrow screen
 )
 
-// class is the colour of a cause.
+// class is the colour of a cause. The tenant's own is far from those of the host.
 func class(cause account.Cause) string {
-	return [account.NrCauses]string{account.Scheduler: "f7", account.Disk: "f4", account.Oversold: "f3", account.Depth: "f1", account.Unknown: "f6"}[cause]
+	return [account.NrCauses]string{account.Scheduler: "f7", account.Disk: "f4", account.Oversold: "f3", account.Depth: "f5", account.Unknown: "f6"}[cause]
 }
 
 // WriteHTML prints one page that needs no other file.
@@ -92,9 +92,10 @@ func (p *Promise) details(since, until time.Time) []g.Node {
 		html.H2(page.Text(p.Promise)),
 		html.P(html.Class("muted"), page.Text(p.Terms+"; disk "+p.Disk+", "+p.Identity)),
 	}
-	if len(p.Hours) > 0 {
-		all = append(all, html.Figure(html.Class("bars"), p.bars(since, until)))
+	if p.Demanded == 0 {
+		return append(all, html.P(g.Text("It was not demanded in this time.")))
 	}
+	all = append(all, html.Figure(html.Class("bars"), p.bars(since, until)))
 	legend := []g.Node{html.Li(page.Swatch("kept"), g.Text("kept"))}
 	for cause := range account.NrCauses {
 		if n := p.Missed[cause.String()]; n > 0 {

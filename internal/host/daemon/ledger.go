@@ -264,6 +264,7 @@ func (l *ledger) run(ctx context.Context) {
 		l.keep(kept)
 	}()
 	defer func() {
+		l.end()
 		kept <- l.take()
 		close(kept)
 		<-done
@@ -314,11 +315,30 @@ func (l *ledger) judge() {
 			if err != nil {
 				continue // it is going, or its files are not as they should be: not judged
 			}
-			if v, ok := m.judge.Next(r); ok {
-				s.total.Count(v)
-				s.pending.Count(v)
+			v, ok := m.judge.Next(r)
+			s.count(m.judge.Settled())
+			if ok {
 				l.hold(s, m, v)
 			}
+		}
+	}
+}
+
+// count counts verdicts that are final.
+func (s *sold) count(final []account.Verdict) {
+	for _, v := range final {
+		s.total.Count(v)
+		s.pending.Count(v)
+	}
+}
+
+// end counts the intervals whose verdicts are open.
+func (l *ledger) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.sold {
+		for _, m := range s.members {
+			s.count(m.judge.Close())
 		}
 	}
 }

@@ -80,7 +80,7 @@ const Colours = 8
 // Sizes of a chart, in pixels of CSS.
 const (
 	width, height            = 560, 320
-	left, right, top, bottom = 70, 12, 12, 44
+	left, right, top, bottom = 84, 24, 12, 44
 	plotWidth, plotHeight    = width - left - right, height - top - bottom
 	radius, markRadius       = 3, 7
 )
@@ -155,6 +155,8 @@ func text(name string) string { return stdhtml.EscapeString(printable.Text(name)
 type axis struct {
 	least, most, length float64
 	log                 bool
+	// others is true if a value is no power of two.
+	others bool
 }
 
 func newAxis(length float64, log bool) axis {
@@ -166,7 +168,12 @@ func (a axis) has(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !a.log && v == 0)
 }
 
-func (a *axis) add(v float64) { a.least, a.most = min(a.least, v), max(a.most, v) }
+func (a *axis) add(v float64) {
+	a.least, a.most = min(a.least, v), max(a.most, v)
+	if part, _ := math.Frexp(v); part != 0.5 {
+		a.others = true
+	}
+}
 
 func (a axis) at(v float64) float64 {
 	if a.least == a.most {
@@ -181,24 +188,34 @@ func (a axis) at(v float64) float64 {
 // mostTicks is how many there are about.
 const mostTicks = 8
 
-// ticks are values to name: powers of two or ten, or round numbers.
+// ticks are values to name, as round as the axis allows: powers of two where all values are such, else 1, 2 and 5
+// times powers of ten.
 func (a axis) ticks() (all []float64) {
 	if !a.log {
-		step := math.Pow(10, math.Floor(math.Log10(max(a.most, math.SmallestNonzeroFloat32))))
-		for a.most/step < 4 {
-			step /= 2
-		}
-		for v := 0.0; v <= a.most*1.0001; v += step {
-			all = append(all, v)
-		}
-		return all
+		return a.steps(0, max(a.most, math.SmallestNonzeroFloat32))
 	}
-	base := 2.0
-	if a.most/a.least > 2048 {
-		base = 10
+	base, times := 10.0, []float64{1, 2, 5}
+	if !a.others {
+		base, times = 2, times[:1]
 	}
-	for v := math.Pow(base, math.Ceil(math.Log(a.least)/math.Log(base)-1e-9)); v <= a.most*1.0001 && len(all) < 64; v *= base {
-		all = append(all, v)
+	for unit := math.Pow(base, math.Floor(math.Log(a.least)/math.Log(base)+1e-9)); unit <= a.most; unit *= base {
+		for _, n := range times {
+			if v := n * unit; v >= a.least*0.9999 && v <= a.most*1.0001 {
+				all = append(all, v)
+			}
+		}
+	}
+	if len(all) < 2 && a.least < a.most {
+		return a.steps(a.least, a.most-a.least)
+	}
+	if len(all) > mostTicks+4 && a.others { // powers of ten alone
+		tens := all[:0]
+		for _, v := range all {
+			if digits := math.Log10(v); math.Abs(digits-math.Round(digits)) < 1e-6 {
+				tens = append(tens, v)
+			}
+		}
+		all = tens
 	}
 	for len(all) > mostTicks+4 { // every other one
 		half := all[:0]
@@ -206,6 +223,21 @@ func (a axis) ticks() (all []float64) {
 			half = append(half, all[i])
 		}
 		all = half
+	}
+	return all
+}
+
+// steps are round numbers at equal distances, from one on.
+func (a axis) steps(from, long float64) (all []float64) {
+	step := math.Pow(10, math.Floor(math.Log10(long)))
+	for _, parts := range []float64{1, 2, 5, 10} {
+		if long*parts/step >= 4 {
+			step /= parts
+			break
+		}
+	}
+	for n := math.Ceil(from/step - 1e-9); n*step <= a.most*1.0001; n++ {
+		all = append(all, n*step)
 	}
 	return all
 }

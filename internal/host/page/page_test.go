@@ -71,6 +71,33 @@ func TestAxis(t *testing.T) {
 	}
 }
 
+// Ticks are numbers that people count in.
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		values, want []float64
+	}{
+		{[]float64{1, 16, 64}, []float64{1, 2, 4, 8, 16, 32, 64}},
+		{[]float64{1, 3, 10, 64}, []float64{1, 2, 5, 10, 20, 50}},
+		{[]float64{11534, 942598}, []float64{20e3, 50e3, 100e3, 200e3, 500e3}},
+		{[]float64{3, 8e6}, []float64{10, 100, 1000, 1e4, 1e5, 1e6}},
+		{[]float64{298, 311}, []float64{298, 300, 302, 304, 306, 308, 310}},
+		{[]float64{299}, nil},
+	} {
+		a := newAxis(100, true)
+		for _, v := range c.values {
+			a.add(v)
+		}
+		got := a.ticks()
+		same := len(got) == len(c.want)
+		for i := range got {
+			same = same && math.Abs(got[i]/c.want[i]-1) < 1e-9
+		}
+		if !same {
+			t.Errorf("%g: ticks %g, want %g", c.values, got, c.want)
+		}
+	}
+}
+
 func TestShort(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.3: "0.3", 1: "1", 12.345: "12.3", 100: "100", 1999.6: "2000", 15170: "15.2k", 2e6: "2M", 0.00125: "0.00125"} {
 		if got := short(v); got != want {

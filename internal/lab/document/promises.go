@@ -59,6 +59,18 @@ func ReadSold(promises, profile string) (*Sold, error) {
 // kept counts intervals of one container under one contender.
 type kept struct{ judged, demanded, kept int }
 
+func (k *kept) count(final []account.Verdict) {
+	for _, v := range final {
+		k.judged++
+		if v.Demanded {
+			k.demanded++
+		}
+		if v.Kept {
+			k.kept++
+		}
+	}
+}
+
 func (k kept) String() string { return fmt.Sprintf("%d of %d", k.kept, k.demanded) }
 
 // outstanding is how many requests a job keeps outstanding all the time; 0 for one that pauses.
@@ -120,18 +132,10 @@ func (s *Sold) keptOf(i int, r *result.Run, k *experiment.Case) (kept, error) {
 			latency := time.Duration(float64(held) * float64(step) / float64(did.ReadIOs))
 			reading.Latency.Read = reading.Latency.Read.Plus(meter.Histogram{{Under: above(latency), Count: did.ReadIOs}})
 		}
-		v, ok := judge.Next(reading)
-		if !ok {
-			continue
-		}
-		all.judged++
-		if v.Demanded {
-			all.demanded++
-		}
-		if v.Kept {
-			all.kept++
-		}
+		judge.Next(reading)
+		all.count(judge.Settled())
 	}
+	all.count(judge.Close())
 	return all, nil
 }
 

@@ -100,7 +100,7 @@ func TestKept(t *testing.T) {
 		want string
 	}{
 		{"more than promised", experiment.Job{"iodepth": "8"}, func(int) uint64 { return promised + 10 }, "30 of 30"},
-		{"half of it, backlogged", experiment.Job{"iodepth": "8"}, func(int) uint64 { return promised / 2 }, "0 of 27"},
+		{"half of it, backlogged", experiment.Job{"iodepth": "8"}, func(int) uint64 { return promised / 2 }, "0 of 30"},
 		{"half of it, paced", experiment.Job{"rate_iops": "5"}, func(int) uint64 { return promised / 2 }, "0 of 0"},
 		{"nothing for ten seconds", experiment.Job{"iodepth": "8"}, func(n int) uint64 {
 			if n < 10 {

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+
+// Command attribution writes what TestViolationsAreAttributed found into a document, as tables between two marks: the
+// confusion matrix over all disks, each violation on each disk, and what mode = "hold" kept.
+//
+//	go run ./tests/vm/attribution docs/results/promises.md build/promises-*.jsonl
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The marks in the document.
+const (
+	begins = "<!-- attribution: written by tests/vm/attribution -->\n"
+	ends   = "<!-- end of the attribution -->\n"
+)
+
+// found is a line of the data: the seconds that the account made of one violation on one disk.
+type found struct {
+	Disk      string         `json:"attribution"`
+	Kernel    string         `json:"kernel"`
+	Did       string         `json:"did"`
+	Want      string         `json:"want"`
+	Held      bool           `json:"held"`
+	Promised  int            `json:"promised_iops"`
+	Got       float64        `json:"got_iops"`
+	Depth     int            `json:"depth"`
+	PlanDepth int            `json:"plan_depth"`
+	Seconds   map[string]int `json:"found"`
+}
+
+// columns are what a second can be found to be.
+var columns = []string{"kept", "not demanded", "scheduler", "disk", "oversold", "depth", "unknown"}
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "attribution: usage: attribution DOCUMENT DATA...; `make test-promises` writes the data")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "attribution:", err)
+		os.Exit(1)
+	}
+}
+
+func run(document string, files []string) error {
+	var all []found
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for in := json.NewDecoder(bytes.NewReader(text)); ; {
+			var f found
+			err := in.Decode(&f)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || f.Disk == "" {
+				return fmt.Errorf("%s: is not what TestViolationsAreAttributed sends: %w", file, cmp.Or(err, errors.New("no disk")))
+			}
+			all = append(all, f)
+		}
+	}
+	old, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	text, err := filled(string(old), all)
+	if err != nil {
+		return fmt.Errorf("%s: %w", document, err)
+	}
+	return os.WriteFile(document, []byte(text), 0o644)
+}
+
+func filled(document string, all []found) (string, error) {
+	before, rest, ok := strings.Cut(document, begins)
+	_, after, ended := strings.Cut(rest, ends)
+	if !ok || !ended {
+		return "", fmt.Errorf("has not both marks, %q and %q", strings.TrimSpace(begins), strings.TrimSpace(ends))
+	}
+	if len(all) == 0 {
+		return "", errors.New("the data is empty: the test sent nothing")
+	}
+	return before + begins + tables(all) + ends + after, nil
+}
+
+// right is how many seconds are what was done. A tenant that keeps too few requests outstanding has no claim, whether it
+// is seen to ask all the time or not.
+func (f *found) right() int {
+	n := f.Seconds[f.Want]
+	if f.Want == "depth" {
+		n += f.Seconds["not demanded"]
+	}
+	return n
+}
+
+func (f *found) all() (n int) {
+	for _, one := range f.Seconds {
+		n += one
+	}
+	return n
+}
+
+// row is the seconds of some violations, with the part that is right.
+func row(head []string, some []found) string {
+	right, all := 0, 0
+	cells := slices.Clone(head)
+	for _, c := range columns {
+		n := 0
+		for i := range some {
+			n += some[i].Seconds[c]
+		}
+		cells = append(cells, fmt.Sprint(n))
+	}
+	for i := range some {
+		right, all = right+some[i].right(), all+some[i].all()
+	}
+	cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(right)/float64(max(1, all))))
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+func header(names ...string) string {
+	return "| " + strings.Join(append(names, columns...), " | ") + " | right |\n" + strings.Repeat("|---", len(names)) + strings.Repeat("|--:", len(columns)+1) + "|\n"
+}
+
+func tables(all []found) string {
+	var kernels, disks []string
+	var violations, held []found
+	for _, f := range all {
+		if !slices.Contains(kernels, f.Kernel) {
+			kernels = append(kernels, f.Kernel)
+		}
+		if !slices.Contains(disks, f.Disk) {
+			disks = append(disks, f.Disk)
+		}
+		if f.Held {
+			held = append(held, f)
+		} else {
+			violations = append(violations, f)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Seconds found, over all disks (%s):\n\n", strings.Join(disks, ", "))
+	b.WriteString(header("done"))
+	for _, want := range []string{"kept", "scheduler", "disk", "oversold", "depth"} {
+		var some []found
+		for _, f := range violations {
+			if f.Want == want {
+				some = append(some, f)
+			}
+		}
+		if len(some) > 0 {
+			b.WriteString(row([]string{map[string]string{"kept": "everything as planned"}[want] + map[bool]string{true: "`" + want + "`"}[want != "kept"]}, some))
+		}
+	}
+	b.WriteString("\nEach violation on each disk:\n\n")
+	b.WriteString(header("done", "disk", "promised, IOPS", "got", "outstanding, of the plan's"))
+	slices.SortStableFunc(violations, func(x, y found) int { return cmp.Compare(at(all, x.Did), at(all, y.Did)) })
+	for _, f := range violations {
+		b.WriteString(row([]string{f.Did, f.Disk, fmt.Sprint(f.Promised), fmt.Sprintf("%.0f", f.Got), fmt.Sprintf("%d of %d", f.Depth, f.PlanDepth)}, []found{f}))
+	}
+	if len(held) > 0 {
+		b.WriteString("\n| held | disk | promised, IOPS | got | kept, s | missed, s |\n|---|---|--:|--:|--:|--:|\n")
+		for _, f := range held {
+			fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %d | %d |\n", f.Did, f.Disk, f.Promised, f.Got, f.Seconds["kept"], f.all()-f.Seconds["kept"])
+		}
+	}
+	fmt.Fprintf(&b, "\nMeasured on kernel %s.\n", strings.Join(kernels, ", "))
+	return b.String()
+}
+
+// at is where a violation was first.
+func at(all []found, did string) int {
+	return slices.IndexFunc(all, func(f found) bool { return f.Did == did })
+}
