@@ -110,6 +110,15 @@ func (f *Filler) Fill(file string, text []byte) (*Filled, error) {
 	var out bytes.Buffer
 	lines := slices.Collect(bytes.Lines(text))
 	for i := 0; i < len(lines); i++ {
+		if name := awaited(lines[i]); name != "" {
+			kept, last, err := f.until(file, lines, i, name)
+			if err != nil {
+				return nil, err
+			}
+			out.Write(kept)
+			i = last
+			continue
+		}
 		out.Write(lines[i])
 		if strings.TrimRight(string(lines[i]), "\r\n") != begin {
 			continue
@@ -167,21 +176,27 @@ func (p place) wrong(key, what, allowed string) error {
 
 // make is what comes between the markers.
 func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
+	kinds := []string{"", "contenders", "cases", "promises"}
 	switch {
 	case b.Table != "" && b.Plot != "":
 		return "", p.wrong("plot", "beside table", "one of the two")
-	case b.Table == "contenders":
-		return f.contenders(p, b, filled)
-	case b.Table == "cases":
-		return f.cases(p, b, filled)
-	case b.Table == "promises":
-		return f.promises(p, b, filled)
-	case b.Table != "":
-		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), "contenders, cases, promises")
-	case b.Plot == "shares":
-		return f.shares(p, b, filled)
-	default:
+	case !slices.Contains(kinds, b.Table):
+		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(kinds[1:], ", "))
+	case b.Table == "" && b.Plot != "shares":
 		return "", p.wrong("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+	}
+	if text, err := f.unmeasured(p, b); text != "" || err != nil {
+		return text, err
+	}
+	switch b.Table {
+	case "contenders":
+		return f.contenders(p, b, filled)
+	case "cases":
+		return f.cases(p, b, filled)
+	case "promises":
+		return f.promises(p, b, filled)
+	default:
+		return f.shares(p, b, filled)
 	}
 }
 
@@ -192,8 +207,8 @@ type source struct {
 	doc *result.Document
 }
 
-// document finds a result by its name.
-func (f *Filler) document(p place, name string) (doc *result.Document, err error) {
+// experiment finds one by its name.
+func (f *Filler) experiment(p place, name string) (*experiment.Experiment, error) {
 	if f.experiments == nil {
 		all, err := f.Tree.Experiments()
 		if err != nil {
@@ -206,6 +221,14 @@ func (f *Filler) document(p place, name string) (doc *result.Document, err error
 	}
 	if f.experiments[name] == nil {
 		return nil, p.wrong("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
+	}
+	return f.experiments[name], nil
+}
+
+// document finds a result by its name.
+func (f *Filler) document(p place, name string) (doc *result.Document, err error) {
+	if _, err := f.experiment(p, name); err != nil {
+		return nil, err
 	}
 	if doc = f.results[name]; doc == nil {
 		if doc, err = f.Tree.Read(name); err != nil {
