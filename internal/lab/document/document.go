@@ -45,7 +45,8 @@ type block struct {
 	// Table is "contenders", with a row for each contender of a case, or, without one, for
 	// each of each of Rows, which are all cases of the result if there are none; or "cases",
 	// with a row for each of Rows and a column for each of Contenders; or "promises", with a row for each
-	// contender of each case, and in how many of the demanded seconds each promise was kept.
+	// contender of each case, and in how many of the demanded seconds each promise was kept; or "verdicts",
+	// with a row for each expectation of the case, or of the result.
 	Table string `toml:"table"`
 	// Plot is "shares".
 	Plot string `toml:"plot"`
@@ -176,7 +177,7 @@ func (p place) wrong(key, what, allowed string) error {
 
 // make is what comes between the markers.
 func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
-	kinds := []string{"", "contenders", "cases", "promises"}
+	kinds := []string{"", "contenders", "cases", "promises", "verdicts"}
 	switch {
 	case b.Table != "" && b.Plot != "":
 		return "", p.wrong("plot", "beside table", "one of the two")
@@ -195,6 +196,8 @@ func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
 		return f.cases(p, b, filled)
 	case "promises":
 		return f.promises(p, b, filled)
+	case "verdicts":
+		return f.verdicts(p, b, filled)
 	default:
 		return f.shares(p, b, filled)
 	}
@@ -368,12 +371,17 @@ func verdictText(verdicts []result.Verdict, withCase bool) string {
 			unmet = append(unmet, what+"measured "+experiment.Figure(*v.Got)+"\n")
 		}
 	}
-	text := fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", met+len(unmet), met)
+	text := countText(met, met+len(unmet))
 	if len(unmet) > 0 {
 		text += " Not met:\n\n" + strings.Join(unmet, "")
 		return text
 	}
 	return text + "\n"
+}
+
+// countText says how many of the expectations are met.
+func countText(met, of int) string {
+	return fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", of, met)
 }
 
 // measured says what was measured with what, below a table.

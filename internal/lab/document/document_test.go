@@ -146,9 +146,20 @@ Of 4 expectations of the experiment, 1 are met. Not met:
 
 - ` + "`alone: none: total_iops >= 9`: measured 1\n- `x: bfq: total_vs_none >= 0.8`: measured 0.75\n- `x: none: cpu_ns_per_io <= 9`: not measured\n"
 
+const verdictsBlock = `table = "verdicts"
+result = "one"
+rows = [{ name = "with b", case = "x" }]`
+
+const verdictsTable = "| case | scheduler | figure | wanted | measured | met |\n|---|---|---|--:|--:|--:|\n" +
+	"| with b | bfq | `jain_weighted` | >= 0.99 | 1 | yes |\n" +
+	"| with b | bfq | `total_vs_none` | >= 0.8 | 0.75 | no |\n" +
+	"| with b | none | `cpu_ns_per_io` | <= 9 | - | no |\n" +
+	"\nMeasured on kernel 6.1 with fio-3, at version v1.\n" +
+	"\nOf 3 expectations of the experiment, 1 are met.\n"
+
 func TestTables(t *testing.T) {
 	for asked, want := range map[string]string{
-		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable,
+		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable, verdictsBlock: verdictsTable,
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
@@ -204,7 +215,7 @@ func TestRefused(t *testing.T) {
 		{"scheduler", between(contendersBlock+"\ncontenders = [\"sfq\"]", ""), `a.md:3: columns.scheduler: "sfq" is not one of the experiment's schedulers; allowed: none, bfq`},
 		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
 		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
-		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises`},
+		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises, verdicts`},
 		{"no rows", between(severalBlock+"\nrows = []", ""), "a.md:3: rows: is empty"},
 		{"no end", "text\n" + begin + "\ntable = \"contenders\"\n", "a.md:2: has no end"},
 		{"no end of the table", "text\n" + begin + "\ntable = \"contenders\"\n" + ends + "\n| a |\n", "a.md:2: has no end"},
