@@ -75,24 +75,27 @@ func (f *Filler) unmeasured(p place, b *block) (string, error) {
 		rows = []row{{Case: b.Case}}
 	}
 	var missing []string
+	var all []source
 	for _, r := range rows {
 		name := cmp.Or(r.Result, b.Result)
 		measured, err := f.measured(p, name)
 		if err != nil {
 			return "", err
 		}
-		if measured {
-			continue
-		}
-		if !slices.Contains(missing, name) {
+		if !measured && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
-		if err := f.checkUnmeasured(p, b, f.experiments[name], r.Case); err != nil {
+		of, err := casesOf(p, f.experiments[name], r.Case)
+		if err != nil && !measured {
 			return "", err
 		}
+		all = append(all, of...)
 	}
 	if missing == nil {
 		return "", nil
+	}
+	if err := checkColumns(p, b, all); err != nil {
+		return "", err
 	}
 	var text strings.Builder
 	for _, name := range missing {
@@ -101,28 +104,28 @@ func (f *Filler) unmeasured(p place, b *block) (string, error) {
 	return text.String(), nil
 }
 
-// checkUnmeasured checks a case, or all of them if it is "", and the columns of its table.
-func (f *Filler) checkUnmeasured(p place, b *block, x *experiment.Experiment, ofCase string) error {
-	var cases []*experiment.Case
+// casesOf are a case of an experiment, or all of them if it is "".
+func casesOf(p place, x *experiment.Experiment, name string) (all []source, err error) {
 	for i := range x.Cases {
-		if k := &x.Cases[i]; ofCase == "" || k.Name == ofCase {
-			cases = append(cases, k)
+		if k := &x.Cases[i]; name == "" || k.Name == name {
+			all = append(all, source{x: x, k: k})
 		}
 	}
-	if len(cases) == 0 {
-		return p.wrong("case", fmt.Sprintf("%s has no case %q", x.Name, ofCase), "those in the experiment's file")
+	if all == nil {
+		return nil, p.wrong("case", fmt.Sprintf("%s has no case %q", x.Name, name), "those in the experiment's file")
 	}
-	var all []source
-	for _, k := range cases {
-		all = append(all, source{x: x, k: k})
-	}
+	return all, nil
+}
+
+// checkColumns checks contenders and columns of a table by the experiments of its cases.
+func checkColumns(p place, b *block, all []source) error {
 	for _, s := range all {
 		for _, name := range contendersOf(b, s) {
 			for _, c := range b.Columns {
 				if !s.has(c.Container) && slices.ContainsFunc(all, func(o source) bool { return o.has(c.Container) }) {
 					continue // the cell is "-"
 				}
-				if _, problem := x.Asked(s.k, name, c.Metric, c.Direction, c.Container); problem != nil {
+				if _, problem := s.x.Asked(s.k, name, c.Metric, c.Direction, c.Container); problem != nil {
 					return p.wrong("columns."+problem.Key, problem.What, problem.Allowed)
 				}
 			}
