@@ -27,6 +27,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, **_):
     source = page.file.src_uri
+    if source.startswith("README"):
+        page.meta["hide"] = ["navigation"]  # one page: its text may have the width
     return LINK.sub(lambda m: f"]({m[1]}.md)" if linked(source, m[1]) else m[0], markdown)
 
 
