@@ -266,7 +266,8 @@ man: ## write the manual pages, of each subcommand and of /etc/isolio.toml, into
 	@rm -rf build/man
 	go run -ldflags="-X isolio/internal/cli.Version=$(VERSION)" ./packaging/man build/man
 
-site: man ## write the documents as a site, with search and manual pages, into build/site/; takes mandoc and python3-venv
+site: man ## write the documents as a site, with search and manual pages, into build/site/; gets mandoc and python3-venv (as root)
+	@scripts/setup-host mandoc python3-venv
 	@scripts/site
 
 deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-dev, libaps-rocksdb, libsqlite3-mod-aps; in build/deb/

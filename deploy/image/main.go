@@ -135,7 +135,7 @@ func list(specs []string) ([]file, error) {
 				return err
 			}
 			if !info.Mode().IsRegular() {
-				return fmt.Errorf("%s is no file", name)
+				return fmt.Errorf("%s is not a file", name)
 			}
 			rel, err := filepath.Rel(from, name)
 			if err != nil {

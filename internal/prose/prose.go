@@ -55,6 +55,8 @@ var terms = []term{
 	word(`held back|holds back|hold back|holding back`, "throttled"),
 	word(`overtak(?:e|es|en|ing)|overtook`, "bypassed; delay count"),
 	word(`(?:earlier|former|older) code|was changed after|not run again|last session`, "nothing: history belongs in a commit's body"),
+	word(`of thought`, "think time"),
+	{regexp.MustCompile(`(?i)\b((?:requests?|commands?|reads?|writes?|one|those|is|are|be)[\s*#/]+inside)(?:[.,;:)]|\s*$)`), "in flight"},
 	word(`times slower`, "slowed down by a factor of"),
 	word(`document 00\d`, "the source by its name"),
 	{regexp.MustCompile(`(?:^|[.:;]|[/*#])[\s*#/]*(Who)\s[^.?:;!]*[.:;!]`), "the actor; a question may begin so"},

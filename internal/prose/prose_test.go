@@ -119,6 +119,8 @@ func TestTerms(t *testing.T) {
 		{"earlier codes", nil},
 		{"was changed after it was not run again in the last session", []string{"was changed after", "not run again", "last session"}},
 		{"16 times slower, three times as slow, sometimes slower", []string{"times slower"}},
+		{"20 ms of thought, a thoughtful one", []string{"of thought"}},
+		{"59 requests inside. All are\n * inside; none is inside the disk", []string{"requests inside", "are\n * inside"}},
 		{"document 004, document 0041, document 4, documents", []string{"document 004"}},
 		{"utilise utilize leverage in order to please note", []string{"utilise", "utilize", "leverage", "in order to", "please note"}},
 		{"utilisation, utilized, leveraged, in orders to", nil},

@@ -50,7 +50,7 @@ struct guard {
 	u64 busy_ns;			/* in this period, until busy_start_ns */
 	u64 busy_start_ns;
 	u32 nr_served;			/* in this period */
-	u32 depth;			/* most inside in this period, */
+	u32 depth;			/* most in flight in this period, */
 	u32 last_depth;			/* and in the one before */
 
 	/* Statistics, since they were last reset. */

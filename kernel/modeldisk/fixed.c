@@ -103,7 +103,7 @@ static struct md_model *md_fixed_create(struct md_setup *setup)
 	md_model_init(&fixed->model, &md_fixed_type, setup->seed);
 	fixed->params = *(const struct md_fixed_params *)setup->params;
 	INIT_LIST_HEAD(&fixed->waiting);
-	/* One for each command inside. */
+	/* One for each command in flight. */
 	if (md_events_init(&fixed->events, setup->nr_cmds)) {
 		kfree(fixed);
 		return NULL;

@@ -44,11 +44,11 @@
  *
  *   overhead + seek + guard + wait_permille / 1000 * rotation after all that
  *
- * of those inside, and only then the place that came free is filled: the host
+ * of those in flight, and only then the place that came free is filled: the host
  * cannot have done it earlier. With a guard the firmware gives up on places
  * that it would pass too closely, with a wait_permille below 1000 it counts
  * less on knowing the rotation. What is served has the true rotation. A
- * command that has been inside for age_limit_ns is next whatever it costs, the
+ * command that has been in flight for age_limit_ns is next whatever it costs, the
  * oldest first. A read that hits costs hit_ns, or what is left until the head
  * comes to it; a write that continues, what is left until its place.
  *

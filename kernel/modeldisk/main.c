@@ -109,7 +109,7 @@ static bool md_is_polled(struct request *rq)
 	return rq->mq_hctx->type == HCTX_TYPE_POLL;
 }
 
-/* Sum up the requests inside until now. */
+/* Sum up the requests in flight until now. */
 static void md_stat_depth(struct md_disk *md, u64 now_ns)
 {
 	struct md_stat *stat = &md->stat;
@@ -123,7 +123,7 @@ static void md_stat_depth(struct md_disk *md, u64 now_ns)
 /*
  * How many requests that came after @mr went before it: all that completed,
  * but for those that came before it, which are all that ever did and are not
- * inside any more.
+ * in flight any more.
  */
 static u64 md_overtaken(struct md_disk *md, struct md_rq *mr)
 {
@@ -245,7 +245,7 @@ static void md_advance(struct md_disk *md, u64 now_ns, struct list_head *done)
 		if (md->settings.power_loss)
 			md_move_data(md, mr);
 		if (mr->fault == MD_FAULT_LOSE) {
-			/* Stays inside until md_timeout() looks for it. */
+			/* Stays in flight until md_timeout() looks for it. */
 			mr->fault = MD_FAULT_LOST;
 			if (!md_is_polled(md_rq_of(mr)))
 				md->nr_interrupting--;
@@ -273,7 +273,7 @@ static void md_set_timer(struct md_disk *md)
 	if (!md->nr_interrupting)
 		return;
 	next_ns = min(md->type->next_ns(md->model), md_stalled_ns(md));
-	/* Something is inside, so something will happen. */
+	/* Something is in flight, so something will happen. */
 	if (WARN_ON_ONCE(next_ns == MD_NEVER_NS))
 		return;
 	next_ns = md_pace_kernel_ns(md->start_ns, md->settings.scale, next_ns);
@@ -763,7 +763,7 @@ free_disk:
  * @md: the disk
  *
  * Requests that wait in the scheduler, and all later ones, end with an error;
- * those inside complete, which takes the model's time.
+ * those in flight complete, which takes the model's time.
  */
 void md_power_off(struct md_disk *md)
 {
@@ -834,7 +834,7 @@ void md_power_return(struct md_disk *md)
  * @md: the disk
  * @scale: for settings.scale
  *
- * What was to happen until now has happened at the old speed; requests inside go on
+ * What was to happen until now has happened at the old speed; requests in flight go on
  * at the new one.
  *
  * Return: -ERANGE if the disk has been on for too long for that scale.

@@ -81,7 +81,7 @@ struct md_setup {
 	const void *params;	/* its md_model_type's parameters, each in its range */
 	u64 nr_sects;		/* capacity, a multiple of 8 */
 	u64 seed;
-	u32 nr_cmds;		/* at most so many commands are inside at a time */
+	u32 nr_cmds;		/* at most so many commands are in flight at a time */
 	u32 max_sects;		/* of a read or write */
 	/* Out: why it cannot be made, with the names and values; "": no memory. */
 	char problem[160];
@@ -110,7 +110,7 @@ struct md_param {
  * @params_bytes: size of the structure that params and presets describe
  * @rotational: told to the block layer
  * @create: make one; NULL, with @setup->problem, if it cannot be. May sleep.
- * @destroy: no command is inside
+ * @destroy: no command is in flight
  * @submit: take a command at @now_ns. Never fails; never sleeps. The caller has
  *	called advance() for @now_ns before.
  * @next_ns: when advance() is to be called at the latest, MD_NEVER_NS: nothing

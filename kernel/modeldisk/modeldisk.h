@@ -107,7 +107,7 @@ struct md_stat {
 	u64 nr_cuts;
 	struct md_cut_count cut;
 	u64 depth_max;
-	u64 depth_ns;		/* sum over time of the requests inside */
+	u64 depth_ns;		/* sum over time of the requests in flight */
 	u64 last_ns;		/* when that was last summed */
 };
 

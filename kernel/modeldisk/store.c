@@ -5,7 +5,7 @@
  * what never was reads as zeros.
  *
  * Data moves when a request is submitted to the disk, not when the model
- * completes it: two requests for the same sectors that are inside at the same
+ * completes it: two requests for the same sectors that are in flight at the same
  * time have no order, in this disk as in any.
  */
 #include "modeldisk.h"

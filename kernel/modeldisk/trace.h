@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The stages of each request: accepted by the disk, and completed, with the
- * time it waited inside, the time it was served, and how late the timer was.
+ * time it waited in the disk, the time it was served, and how late the timer was.
  * Times of the device, not stretched by scale, but for late_ns.
  */
 #undef TRACE_SYSTEM

@@ -317,7 +317,7 @@ static struct md_model *md_ull_create(struct md_setup *setup)
 	ull->buffer_pages = div_u64(params->buffer_kib, MD_ULL_PAGE_KIB);
 	md_streams_init(&ull->streams, params->streams);
 
-	/* One for each command inside. */
+	/* One for each command in flight. */
 	if (md_events_init(&ull->events, setup->nr_cmds))
 		goto no_memory;
 	ull->unit_free_ns = kvcalloc(params->units, sizeof(*ull->unit_free_ns), GFP_KERNEL);

@@ -85,7 +85,7 @@ static void sfq_count_waiting(struct sfq_device *sd, enum sfq_dir dir, int by)
 		WRITE_ONCE(sd->nr_not_writes, sd->nr_not_writes + by);
 }
 
-/* A process reads: how long has it thought? */
+/* A process reads: what is its think time? */
 static void sfq_see_read(struct sfq_device *sd, struct sfq_queue *sq, u64 now_ns)
 {
 	u64 done_ns = READ_ONCE(sq->done_ns);

@@ -136,7 +136,7 @@ static inline struct request *sfq_deadline_rq(struct list_head *node)
 	return container_of((void *)node, struct request, elv.priv);
 }
 
-/* 0 is for a request that is not inside. */
+/* 0 is for a request that is not in flight. */
 static inline void sfq_rq_set_inside(struct request *rq, enum sfq_dir dir,
 				     enum sfq_among among)
 {

@@ -143,9 +143,9 @@ enum sfq_among { SFQ_AMONG_SOME, SFQ_AMONG_NONE, SFQ_AMONG_MOST };
 
 /* How long the device takes for reads, by how many writes it has. */
 struct sfq_reads {
-	struct sfq_mean none;	/* no write inside */
+	struct sfq_mean none;	/* no write in flight */
 	struct sfq_mean most;	/* as many as may be */
-	u32 nr_since_none;	/* at stake, since the last one with no write inside */
+	u32 nr_since_none;	/* at stake, since the last one with no write in flight */
 	u32 nr_untold;		/* at stake, while most is not known */
 };
 
@@ -168,7 +168,7 @@ static inline void sfq_mean_add(struct sfq_mean *mean, u64 ns)
  * @reads: how long it takes for them
  * @among: the writes that it had when this one came
  * @ns: how long this one took
- * @is_at_stake: writes that could be inside with the next one wait, and may have to
+ * @is_at_stake: writes that could be in flight with the next one wait, and may have to
  *	wait for it
  */
 static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
@@ -203,11 +203,11 @@ static inline void sfq_reads_add(struct sfq_reads *reads, enum sfq_among among,
 }
 
 /**
- * sfq_reads_want_none - whether no write should be inside with reads
+ * sfq_reads_want_none - whether no write should be in flight with reads
  * @reads: how long the device takes for them
  *
  * So that it is seen how long they take then. It may not be seen by itself: where one of
- * two writes ends after each read, and another takes its place, one is always inside.
+ * two writes ends after each read, and another takes its place, one is always in flight.
  * Wanted until it is known, for SFQ_READS_TRIED_NR of SFQ_READS_OLD_NR reads at stake.
  */
 static inline bool sfq_reads_want_none(const struct sfq_reads *reads)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pages of the site that are no document of the tree: sources, and manual pages.
 
-A browser downloads a .c or .toml file. So each one that a document links to becomes a
+A browser downloads a .c, .toml or .yaml file. So each one that a document links to becomes a
 page that shows it, and the link leads there. Manual pages are what mandoc makes of the
 same files that packages have.
 """
@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 from mkdocs.structure.files import File
 
 TOP = Path(__file__).parents[2]
-LANGUAGES = {".c": "c", ".h": "c", ".toml": "toml", "": "text"}
+LANGUAGES = {".c": "c", ".h": "c", ".toml": "toml", ".yaml": "yaml", "": "text"}
 # A search finds the guides first.
 AFTER_GUIDES = "---\nsearch:\n  boost: 0.2\n---\n"
-LINK = re.compile(r"\]\(([\w./-]*?(?:\.c|\.h|\.toml|LICENSE))\)")
+LINK = re.compile(r"\]\(([\w./-]*?(?:\.c|\.h|\.toml|\.yaml|LICENSE))\)")
 
 
 def on_files(files, config):
@@ -27,6 +27,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, **_):
     source = page.file.src_uri
+    if source.startswith("README"):
+        page.meta["hide"] = ["navigation"]  # one page: its text may have the width
     return LINK.sub(lambda m: f"]({m[1]}.md)" if linked(source, m[1]) else m[0], markdown)
 
 

@@ -96,7 +96,7 @@ func TestModelDiskTimes(t *testing.T) {
 	}
 }
 
-// The scale changes while requests are inside: those go on at the new speed, and the
+// The scale changes while requests are in flight: those go on at the new speed, and the
 // disk's own time goes on from where it was.
 func TestModelDiskChangesItsSpeed(t *testing.T) {
 	comparesRates(t)

@@ -148,7 +148,7 @@ func TestSharesInEachUnit(t *testing.T) {
 	}
 }
 
-// Units and models change while requests are inside: nothing is lost, and shares
+// Units and models change while requests are in flight: nothing is lost, and shares
 // are as they were before.
 func TestUnitSwitchedUnderLoad(t *testing.T) {
 	loaded(t)
@@ -362,7 +362,7 @@ func TestNoWaitForCgroupThatStopped(t *testing.T) {
 }
 
 // A SATA SSD that writes past its buffer: a read behind one write takes longer than the
-// target, so that is missed however few writes are inside, and a reader that is held to
+// target, so that is missed however few writes are in flight, and a reader that is held to
 // its share has less of a disk that does less. So the target throttles no cgroup then: the
 // reader does about as much as without a target. With targets before shares it did 0.23 of that.
 func TestTargetTakesNoShare(t *testing.T) {

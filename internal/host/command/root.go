@@ -28,8 +28,8 @@ func Root() *cobra.Command {
 		&cobra.Command{
 			Use:   "isolio",
 			Short: "Give every container its share of a disk",
-			Long: `isolio gives every container its paid-for share of a disk, on stock Linux
-kernels, without giving up the disk's speed.
+			Long: `isolio shares a disk among containers by weight, at the disk's full speed, on
+stock Linux kernels.
 
 Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		},

@@ -45,7 +45,8 @@ type block struct {
 	// Table is "contenders", with a row for each contender of a case, or, without one, for
 	// each of each of Rows, which are all cases of the result if there are none; or "cases",
 	// with a row for each of Rows and a column for each of Contenders; or "promises", with a row for each
-	// contender of each case, and in how many of the demanded seconds each promise was kept.
+	// contender of each case, and in how many of the demanded seconds each promise was kept; or "verdicts",
+	// with a row for each expectation of the case, or of the result.
 	Table string `toml:"table"`
 	// Plot is "shares".
 	Plot string `toml:"plot"`
@@ -60,8 +61,6 @@ type block struct {
 	// Promises and Profile are the files of a table of promises: what was promised, and of which disk.
 	Promises string `toml:"promises"`
 	Profile  string `toml:"profile"`
-	// Optional has rows left out whose result there is none of yet, and the document say so.
-	Optional bool `toml:"optional"`
 	// Head is what stands over the rows' names.
 	Head string `toml:"head"`
 	// Verdicts has the expectations of the case listed that are not met.
@@ -123,6 +122,15 @@ func (f *Filler) Fill(file string, text []byte) (*Filled, error) {
 	var out bytes.Buffer
 	lines := slices.Collect(bytes.Lines(text))
 	for i := 0; i < len(lines); i++ {
+		if name := awaited(lines[i]); name != "" {
+			kept, last, err := f.until(file, lines, i, name)
+			if err != nil {
+				return nil, err
+			}
+			out.Write(kept)
+			i = last
+			continue
+		}
 		out.Write(lines[i])
 		if strings.TrimRight(string(lines[i]), "\r\n") != begin {
 			continue
@@ -180,21 +188,29 @@ func (p place) wrong(key, what, allowed string) error {
 
 // make is what comes between the markers.
 func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
+	kinds := []string{"", "contenders", "cases", "promises", "verdicts"}
 	switch {
 	case b.Table != "" && b.Plot != "":
 		return "", p.wrong("plot", "beside table", "one of the two")
-	case b.Table == "contenders":
-		return f.contenders(p, b, filled)
-	case b.Table == "cases":
-		return f.cases(p, b, filled)
-	case b.Table == "promises":
-		return f.promises(p, b, filled)
-	case b.Table != "":
-		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), "contenders, cases, promises")
-	case b.Plot == "shares":
-		return f.shares(p, b, filled)
-	default:
+	case !slices.Contains(kinds, b.Table):
+		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(kinds[1:], ", "))
+	case b.Table == "" && b.Plot != "shares":
 		return "", p.wrong("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+	}
+	if text, err := f.unmeasured(p, b); text != "" || err != nil {
+		return text, err
+	}
+	switch b.Table {
+	case "contenders":
+		return f.contenders(p, b, filled)
+	case "cases":
+		return f.cases(p, b, filled)
+	case "promises":
+		return f.promises(p, b, filled)
+	case "verdicts":
+		return f.verdicts(p, b, filled)
+	default:
+		return f.shares(p, b, filled)
 	}
 }
 
@@ -206,8 +222,8 @@ type source struct {
 	row row
 }
 
-// document finds a result by its name.
-func (f *Filler) document(p place, name string) (doc *result.Document, err error) {
+// experiment finds one by its name.
+func (f *Filler) experiment(p place, name string) (*experiment.Experiment, error) {
 	if f.experiments == nil {
 		all, err := f.Tree.Experiments()
 		if err != nil {
@@ -220,6 +236,14 @@ func (f *Filler) document(p place, name string) (doc *result.Document, err error
 	}
 	if f.experiments[name] == nil {
 		return nil, p.wrong("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
+	}
+	return f.experiments[name], nil
+}
+
+// document finds a result by its name.
+func (f *Filler) document(p place, name string) (doc *result.Document, err error) {
+	if _, err := f.experiment(p, name); err != nil {
+		return nil, err
 	}
 	if doc = f.results[name]; doc == nil {
 		if doc, err = f.Tree.Read(name); err != nil {
@@ -250,13 +274,6 @@ func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source,
 func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if len(b.Columns) == 0 {
 		return "", p.wrong("columns", "are missing", "a list of tables with head and metric")
-	}
-	b, lacking, err := f.without(b)
-	if err != nil {
-		return "", err
-	}
-	if len(lacking) > 0 && len(b.Rows) == 0 {
-		return lacks(lacking), nil
 	}
 	sources, names, err := f.sources(p, b, filled)
 	if err != nil {
@@ -304,42 +321,7 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if b.Verdicts {
 		text += verdictText(verdicts, names != nil)
 	}
-	if len(lacking) > 0 {
-		text += "\n" + lacks(lacking)
-	}
 	return text, nil
-}
-
-// without is the block without the rows whose results are not measured yet, and the names
-// of those, if the block allows it.
-func (f *Filler) without(b *block) (less *block, lacking []string, err error) {
-	if !b.Optional {
-		return b, nil, nil
-	}
-	less = new(*b)
-	less.Rows = nil
-	for _, r := range b.Rows {
-		name := cmp.Or(r.Result, b.Result)
-		doc, err := f.Tree.Read(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if doc != nil {
-			less.Rows = append(less.Rows, r)
-		} else if !slices.Contains(lacking, name) {
-			lacking = append(lacking, name)
-		}
-	}
-	return less, lacking, nil
-}
-
-// lacks says that there are no results of these yet.
-func lacks(names []string) string {
-	var text strings.Builder
-	for _, name := range names {
-		fmt.Fprintf(&text, "Not measured yet: `make results ONLY=%s` does that.\n", name)
-	}
-	return text.String()
 }
 
 // sources are the cases of a table of contenders, with their names if it may have several.
@@ -406,12 +388,17 @@ func verdictText(verdicts []result.Verdict, withCase bool) string {
 			unmet = append(unmet, what+"measured "+experiment.Figure(*v.Got)+"\n")
 		}
 	}
-	text := fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", met+len(unmet), met)
+	text := countText(met, met+len(unmet))
 	if len(unmet) > 0 {
 		text += " Not met:\n\n" + strings.Join(unmet, "")
 		return text
 	}
 	return text + "\n"
+}
+
+// countText says how many of the expectations are met.
+func countText(met, of int) string {
+	return fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", of, met)
 }
 
 // measured says what was measured with what, below a table.

@@ -164,25 +164,21 @@ const besideTable = `| case | scheduler | total | of x | of the lowest | nothing
 Measured on kernel 6.1 with fio-3, at version v1.
 `
 
-const optionalBlock = severalBlock + `
-optional = true
-contenders = ["bfq"]
-rows = [{ case = "x", result = "unmeasured" }, { case = "x" }, { case = "alone", result = "unmeasured" }]`
+const verdictsBlock = `table = "verdicts"
+result = "one"
+rows = [{ name = "with b", case = "x" }]`
 
-const optionalTable = `| case | way | total / none |
-|---|---|--:|
-| x | bfq | 0.750 |
-
-Measured on kernel 6.1 with fio-3, at version v1.
-
-` + notYet
-
-const notYet = "Not measured yet: `make results ONLY=unmeasured` does that.\n"
+const verdictsTable = "| case | scheduler | figure | wanted | measured | met |\n|---|---|---|--:|--:|--:|\n" +
+	"| with b | bfq | `jain_weighted` | >= 0.99 | 1 | yes |\n" +
+	"| with b | bfq | `total_vs_none` | >= 0.8 | 0.75 | no |\n" +
+	"| with b | none | `cpu_ns_per_io` | <= 9 | - | no |\n" +
+	"\nMeasured on kernel 6.1 with fio-3, at version v1.\n" +
+	"\nOf 3 expectations of the experiment, 1 are met.\n"
 
 func TestTables(t *testing.T) {
 	for asked, want := range map[string]string{
 		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable,
-		besideBlock: besideTable, optionalBlock: optionalTable,
+		verdictsBlock: verdictsTable, besideBlock: besideTable,
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
@@ -194,16 +190,6 @@ func TestTables(t *testing.T) {
 				t.Errorf("results %v", filled.Results)
 			}
 		}
-	}
-}
-
-// A document may have the table of a result that is measured later.
-func TestNotMeasuredYet(t *testing.T) {
-	asked := strings.Replace(severalBlock, `"one"`, `"unmeasured"`, 1) + "\noptional = true\nrows = [{ case = \"x\" }]"
-	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, contendersTable)))
-	must(t, err)
-	if got := string(filled.Text); got != between(asked, notYet) || len(filled.Results) > 0 {
-		t.Errorf("made\n%s\nwant\n%s", got, between(asked, notYet))
 	}
 }
 
@@ -238,14 +224,17 @@ func TestRefused(t *testing.T) {
 	change := func(old, now string) string { return strings.Replace(contendersBlock, old, now, 1) }
 	for _, c := range []struct{ name, text, want string }{
 		{"result", between(change(`"one"`, `"two"`), ""), `a.md:3: result: no experiment is called "two"`},
-		{"not measured", between(change(`"one"`, `"unmeasured"`), ""), "a.md:3: result: there is no results/unmeasured.json"},
+		{"case not measured", between(strings.Replace(change(`"one"`, `"unmeasured"`), `"x"`, `"y"`, 1), ""), `a.md:3: case: unmeasured has no case "y"`},
+		{"metric not measured", between(strings.Replace(change(`"one"`, `"unmeasured"`), "total_vs_none", "total_vs_nobody", 1), ""), `a.md:3: columns.metric: unknown metric "total_vs_nobody"`},
+		{"no end of until", "text\n" + until("one", "typed\n") + "\n<!-- end -->\n", "a.md:2: has no end"},
+		{"until of no experiment", "text\n" + until("two", "typed\n") + untilAfter + "\n", `a.md:2: result: no experiment is called "two"`},
 		{"case", between(change(`"x"`, `"y"`), ""), `a.md:3: case: one has no case "y"; allowed: x, alone`},
 		{"metric", between(change("total_vs_none", "total_vs_nobody"), ""), `a.md:3: columns.metric: unknown metric "total_vs_nobody"; allowed: jain_weighted`},
 		{"container", between(change(`container = "a"`, `container = "c"`), ""), `a.md:3: columns.container: "c" is not one of the experiment's containers; allowed: a, b`},
 		{"scheduler", between(contendersBlock+"\ncontenders = [\"sfq\"]", ""), `a.md:3: columns.scheduler: "sfq" is not one of the experiment's schedulers; allowed: none, bfq`},
 		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
 		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
-		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises`},
+		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises, verdicts`},
 		{"in place of two", between(severalBlock+"\nrows = [{ case = \"x\", as = \"one\" }]", ""), `a.md:3: rows.as: "one" is in place of 2 contenders; allowed: one`},
 		{"over nothing", between(strings.Replace(besideBlock, `over = "both"`, `over = "neither"`, 1), ""), `a.md:3: columns.over: beside of row "one" has no case for "neither"; allowed: both, self, lowest`},
 		{"beside no case", between(strings.Replace(besideBlock, `both = "x"`, `both = "y"`, 1), ""), `a.md:3: columns.over: beside of row "one" has no case for "both"`},
@@ -256,6 +245,45 @@ func TestRefused(t *testing.T) {
 		_, err := newFiller(t).Fill("a.md", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || failure.Code(err) != failure.Usage {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// until begins what a document says until a result is there.
+func until(name, typed string) string { return untilBegin + name + untilEnd + "\n" + typed }
+
+// A block whose result is missing says how to measure it, and names nothing as measured.
+func TestNotMeasured(t *testing.T) {
+	for asked, want := range map[string]string{
+		strings.Replace(contendersBlock, `"one"`, `"unmeasured"`, 1):                                              "Not measured yet: `make results ONLY=unmeasured` measures it.\n",
+		strings.Replace(severalBlock, `"one"`, `"unmeasured"`, 1):                                                 "Not measured yet: `make results ONLY=unmeasured` measures it.\n",
+		strings.Replace(casesBlock, "rows = [", `rows = [{ name = "b", result = "unmeasured", case = "x" }, `, 1): "Not measured yet: `make results ONLY=unmeasured` measures it.\n",
+	} {
+		filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "| old |\n")))
+		must(t, err)
+		if got := string(filled.Text); got != between(asked, want) || len(filled.Results) > 0 {
+			t.Errorf("results %v, made\n%s\nwant\n%s", filled.Results, got, between(asked, want))
+		}
+	}
+}
+
+// What stands until a result is there goes when it comes, with the line after it.
+func TestUntilMeasured(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"a\n" + until("one", "typed\n") + untilAfter + "\n\nb\n", "a\nb\n"},
+		{"a\n" + until("one", "typed\n") + untilAfter + "\nb\n", "a\nb\n"},
+		{until("one", ""), "has no end"},
+		{until("unmeasured", "typed\n") + untilAfter + "\n\nb\n", until("unmeasured", "typed\n") + untilAfter + "\n\nb\n"},
+	} {
+		filled, err := newFiller(t).Fill("a.md", []byte(c.text))
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q: %v, want %q", c.text, err, c.want)
+			}
+			continue
+		}
+		if string(filled.Text) != c.want {
+			t.Errorf("%q became %q, want %q", c.text, filled.Text, c.want)
 		}
 	}
 }

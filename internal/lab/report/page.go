@@ -51,8 +51,8 @@ type casePage struct {
 	Picture    template.HTML // totals and shares at a glance; "" where there is no such picture
 	Pictured   int           // its number
 	Runs       []runRow
-	Share      figure
-	Total      figure
+	Share      figure        // without panels: the case has one container
+	Total      figure        // without panels: it has one contender
 	Trade      *tradeSection // nil: nothing to compare
 	Sweeps     []sweepSection
 	Legend     []legendEntry // of the curves; none where rows are named
@@ -257,14 +257,19 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 		}
 		k.Pictured = b.next()
 	}
-	if k.Share.Panels, err = b.sharePanels(); err != nil {
-		return nil, err
+	// A container alone has all, and a contender alone costs nothing.
+	if slices.ContainsFunc(b.runs, func(r result.Run) bool { return len(r.Containers) > 1 }) {
+		if k.Share.Panels, err = b.sharePanels(); err != nil {
+			return nil, err
+		}
+		k.Share.Number = b.next()
 	}
-	k.Share.Number = b.next()
-	if k.Total.Panels, err = b.totalPanels(); err != nil {
-		return nil, err
+	if len(b.runs) > 1 {
+		if k.Total.Panels, err = b.totalPanels(); err != nil {
+			return nil, err
+		}
+		k.Total.Number = b.next()
 	}
-	k.Total.Number = b.next()
 	if k.Trade, err = b.trade(); err != nil {
 		return nil, err
 	}

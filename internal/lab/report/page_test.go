@@ -289,8 +289,8 @@ func TestUnusualDocuments(t *testing.T) {
 	}{
 		{"reads only", one(900, 0), []string{"reads"}, "did not run, so there is no total to compare with"},
 		{"writes only", one(0, 900), []string{"writes"}, "percentile of writes"},
-		{"reads and writes", one(500, 400), []string{"reads", "writes"}, "Figure 4 Latency of writes"},
-		{"no throughput", one(0, 0), nil, "weighted Jain 0.000"},
+		{"reads and writes", one(500, 400), []string{"reads", "writes"}, "Figure 2 Latency of writes"},
+		{"no throughput", one(0, 0), nil, "0.0000"},
 		{"one run of many without throughput", half, []string{"reads"}, "no reads completed"},
 		{"no containers", bare, nil, "Weighted Jain index"},
 		{"nine containers", crowd(9, 1), []string{"reads", "writes"}, "the dot is the maximum"},
@@ -311,6 +311,28 @@ func TestUnusualDocuments(t *testing.T) {
 				t.Errorf("the page has %q", bad)
 			}
 		})
+	}
+}
+
+// One contender has nothing to be compared with, and one container has all: no figure shows that.
+func TestFiguresThatSayNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		doc          *result.Document
+		share, total bool
+	}{
+		{"several of both", document(), true, true},
+		{"one contender", crowd(3, 1), true, false},
+		{"one container", crowd(1, 3), false, true},
+		{"one of each", crowd(1, 1), false, false},
+	} {
+		root := parse(t, render(t, tt.doc))
+		if got := section(root, "total") != nil; got != tt.total {
+			t.Errorf("%s: totals shown: %t", tt.name, got)
+		}
+		if got := section(root, "share") != nil; got != tt.share {
+			t.Errorf("%s: shares shown: %t", tt.name, got)
+		}
 	}
 }
 

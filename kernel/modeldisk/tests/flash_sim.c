@@ -273,7 +273,7 @@ static void no_page_is_lost(struct kunit *test)
 	free(written);
 }
 
-/* Many commands inside, a crowded buffer: all of them end, in a valid state. */
+/* Many commands in flight, a crowded buffer: all of them end, in a valid state. */
 static void nothing_stays_inside(struct kunit *test)
 {
 	static const u32 sizes[] = { 1, 8, 13, 264 };

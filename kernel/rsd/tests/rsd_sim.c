@@ -24,7 +24,7 @@ struct outcome {
 	u64 nr_longer;			/* than the wait */
 };
 
-/* A process's request; it waits in the host, then it is inside. */
+/* A process's request; it waits in the host, then it is in flight. */
 struct waiting {
 	struct md_cmd cmd;
 	u64 came_ns;

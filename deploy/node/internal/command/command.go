@@ -187,7 +187,7 @@ func (f *flags) connect() (kubernetes.Interface, error) {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, failure.Usagef("--kubeconfig: is missing, and this is no pod of a cluster; allowed: a file, such as /etc/kubernetes/kubelet.conf")
+		return nil, failure.Usagef("--kubeconfig: is missing, and this is not a pod of a cluster; allowed: a file, such as /etc/kubernetes/kubelet.conf")
 	}
 	if err != nil {
 		return nil, failure.Usagef("--kubeconfig: %w", err)

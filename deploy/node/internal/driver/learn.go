@@ -357,7 +357,7 @@ func defaultIn(annotations map[string]string, from string, refuse func(text stri
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < weight.Min || n > weight.Max {
-		refuse(fmt.Sprintf("%s: annotation %s: %.20q is no weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
+		refuse(fmt.Sprintf("%s: annotation %s: %.20q is not a weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
 		return 0
 	}
 	return n

@@ -37,7 +37,7 @@ disk into the chart's value disks.`,
 				return failure.Usagef("--timeout: %s; allowed: more than 0", timeout)
 			}
 			if strings.HasPrefix(args[1], "-") || strings.ContainsAny(args[1], " \t\n") || args[1] == "" {
-				return failure.Usagef("disk %q: is no name; allowed: a disk of the node, such as nvme1n1", args[1])
+				return failure.Usagef("disk %q: is not a name; allowed: a disk of the node, such as nvme1n1", args[1])
 			}
 			if err := p.connect(); err != nil {
 				return err

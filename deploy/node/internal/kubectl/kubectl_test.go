@@ -277,7 +277,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"explain", "web"}, "pod default/web: there is none; allowed: a pod's name"},
 		{[]string{"enable", "n7", "sda"}, "node n7: there is none"},
 		{[]string{"enable", "n1", "sda"}, "namespace isolio-system: has no DaemonSet isolio-node"},
-		{[]string{"enable", "n1", "--", "-x"}, `disk "-x": is no name`},
+		{[]string{"enable", "n1", "--", "-x"}, `disk "-x": is not a name`},
 		{[]string{"enable", "n1", "sda", "--timeout", "0s"}, "--timeout: 0s; allowed: more than 0"},
 		{[]string{"enable", "n1", "sda", "--timeout", "x"}, `--timeout: "x"; allowed: a number with its unit`},
 	} {

@@ -52,7 +52,7 @@ func Parse(text []byte) (Table, error) {
 		front, back, ok := strings.Cut(lines.Text(), " - ")
 		words, more := strings.Fields(front), strings.Fields(back)
 		if !ok || len(words) < 6 || len(more) < 2 {
-			return nil, fmt.Errorf("%q is no line of mountinfo", lines.Text())
+			return nil, fmt.Errorf("%q is not a line of mountinfo", lines.Text())
 		}
 		t = append(t, Mount{MajMin: words[2], Root: unescape(words[3]), Point: unescape(words[4]), Type: more[0], Source: unescape(more[1])})
 	}

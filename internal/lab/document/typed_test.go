@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+
+package document
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// otherwise are the pages of results whose tables another program makes.
+var otherwise = map[string]string{
+	"first-hour.md":  "make first-hour",
+	"law.md":         "make law",
+	"promises.md":    "make test-promises",
+	"reliability.md": "make matrix, make test-hostile, make test-powercut, make fuzz",
+	"rsd.md":         "kernel/rsd/tests/rsd_sim.c, two tables",
+	"scaling.md":     "make bench-smp",
+	"libaps.md":      "the APS paper's figures and settings, beside blocks",
+}
+
+// figureCell is a cell of a table that is a figure, or begins with one.
+var figureCell = regexp.MustCompile(`\| *\**[+-]?[0-9][0-9.,]*`)
+
+// typed are the lines of a document's tables that have figures, and stand between no markers.
+func typed(text string) (lines []string) {
+	between := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case line == begin || awaited([]byte(line)) != "":
+			between = true
+		case line == after || line == untilAfter:
+			between = false
+		case !between && figureCell.MatchString(line):
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// No figure of a page of results is typed in: each table is made of a result, or waits for one.
+func TestFiguresAreOfResults(t *testing.T) {
+	pages, err := filepath.Glob("../../../docs/results/*.md")
+	must(t, err)
+	if len(pages) < 8 {
+		t.Fatalf("%d pages: where are the others?", len(pages))
+	}
+	for _, page := range pages {
+		if otherwise[filepath.Base(page)] != "" {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		must(t, err)
+		for _, line := range typed(string(text)) {
+			t.Errorf("%s: %q is typed in: a block of results fills it, or it waits for one between %q and %q", page, line, untilBegin+"NAME"+untilEnd, untilAfter)
+		}
+	}
+}
+
+func TestTyped(t *testing.T) {
+	text := "| a | b |\n|---|---|\n| x | 1.5 |\n| y | **0.9** of it |\n" + begin + "\n" + ends + "\n| z | 2 |\n" + after + "\n" +
+		until("one", "| w | 3 |\n") + untilAfter + "\n| v | no |\n| 4 |\n"
+	if got := strings.Join(typed(text), "; "); got != "| x | 1.5 |; | y | **0.9** of it |; | 4 |" {
+		t.Errorf("found %q", got)
+	}
+}
