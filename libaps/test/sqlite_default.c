@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * For sqlite-suite.sh: the function that SQLite calls when it starts (SQLITE_EXTRA_INIT). The
- * extension is inside, and with TEST_VFS=aps its VFS is the default one.
+ * extension is linked in, and with TEST_VFS=aps its VFS is the default one.
  */
 #include <stdlib.h>
 #include <string.h>
