@@ -33,6 +33,10 @@ type disk struct {
 	isLeg bool
 	// isStack is set for the disk on top.
 	isStack bool
+	// takesBios is set where no scheduler can be: the kernel refuses all of them.
+	takesBios bool
+	// network is set for a disk that is away when its connection is.
+	network *network
 	regions []*region
 	// fioFrom is where fio's part begins, in MiB, and fioMiB its size.
 	fioFrom, fioMiB int
@@ -87,11 +91,15 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 		}
 		disks = append(disks, d)
 	}
-	loop, err := loopDisk()
-	if err != nil {
-		return nil, err
+	for _, device := range []func() (*disk, error){loopDisk, networkDisk, zramDisk} {
+		d, err := device()
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			disks = append(disks, d)
+		}
 	}
-	disks = append(disks, loop...)
 	disks = append(disks, realDisks()...)
 	if !isLight {
 		top, err := stack(disks)
@@ -103,7 +111,7 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 		}
 	}
 	for i, d := range disks {
-		if d.config != "" {
+		if d.mayGo() {
 			if err := d.powerOn(); err != nil {
 				return nil, err
 			}
@@ -124,7 +132,7 @@ func makeDisks(isLight bool) (disks []*disk, err error) {
 }
 
 // loopDisk makes a loop device of a file in memory, if the kernel has them.
-func loopDisk() ([]*disk, error) {
+func loopDisk() (*disk, error) {
 	const device, size = "/dev/loop0", 24 << 20
 	if !exists(device) {
 		return nil, nil
@@ -145,8 +153,22 @@ func loopDisk() ([]*disk, error) {
 	if err := unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_SET_FD, int(file.Fd())); err != nil {
 		return nil, fmt.Errorf("%s: %w", device, err)
 	}
-	return []*disk{{name: "loop0"}}, nil
+	return &disk{name: "loop0"}, nil
 }
+
+// zramDisk is compressed memory, if the kernel has it: a disk that takes bios.
+func zramDisk() (*disk, error) {
+	d := &disk{name: zram, takesBios: true}
+	if !exists(d.sys("disksize")) {
+		return nil, nil
+	}
+	if err := put(d.sys("disksize"), "16M"); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.name, err)
+	}
+	return d, nil
+}
+
+const zram = "zram0"
 
 // realDisks are those that the VM came with: the guest's root is in memory.
 func realDisks() (disks []*disk) {
@@ -200,7 +222,13 @@ func (d *disk) divide(index int) error {
 	return nil
 }
 
+// mayGo tells whether the suite can take the disk away and bring it back.
+func (d *disk) mayGo() bool { return d.config != "" || d.network != nil }
+
 func (d *disk) powerOn() error {
+	if d.network != nil {
+		return d.network.connect(d.name)
+	}
 	if err := put(filepath.Join(d.config, "power"), "1"); err != nil {
 		return fmt.Errorf("%s: power on: %w", d.name, err)
 	}
@@ -212,6 +240,9 @@ func (d *disk) powerOn() error {
 }
 
 func (d *disk) powerOff() error {
+	if d.network != nil {
+		return d.network.nbd.Disconnect()
+	}
 	if err := put(filepath.Join(d.config, "power"), "0"); err != nil {
 		return fmt.Errorf("%s: power off: %w", d.name, err)
 	}

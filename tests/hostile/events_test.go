@@ -22,7 +22,7 @@ import (
 func doRemoval(w *world, a *actor, op script.Op) error {
 	var disks []*disk
 	for _, d := range w.disks {
-		if d.config != "" && !d.isSwap {
+		if d.mayGo() && !d.isSwap {
 			disks = append(disks, d)
 		}
 	}
@@ -50,6 +50,13 @@ func doRemoval(w *world, a *actor, op script.Op) error {
 	}
 	a.sleep(time.Duration(op.B%400) * time.Millisecond)
 	a.doing.Store("return " + d.name)
+	if d.network != nil {
+		d.network.connections = 1 + int(op.C%mostConnections)
+		if changesMeetSwitches {
+			w.loading.Lock()
+			defer w.loading.Unlock()
+		}
+	}
 	if err := d.powerOn(); err != nil {
 		w.fail("%v", err)
 	}

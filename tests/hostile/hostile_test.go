@@ -105,12 +105,20 @@ func (w *world) takeDown(t *testing.T) {
 		if d.isSwap {
 			must(t, swap(unix.SYS_SWAPOFF, d))
 		}
-		if !d.isStack {
+		if !d.takesBios {
 			must(t, put(d.queue("scheduler"), "none"))
 		}
-		if d.config != "" {
+		if d.mayGo() {
 			must(t, d.powerOff())
+		}
+		if d.config != "" {
 			must(t, os.Remove(d.config))
+		}
+		if d.network != nil {
+			must(t, d.network.back.Close())
+		}
+		if d.name == zram {
+			must(t, put(d.sys("reset"), "1"))
 		}
 		if d.name == "loop0" {
 			must(t, d.ioctl(unix.LOOP_CLR_FD))

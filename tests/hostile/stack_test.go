@@ -56,7 +56,7 @@ func stack(disks []*disk) (*disk, error) {
 	if err != nil || len(names) != 1 {
 		return nil, fmt.Errorf("dmsetup made %d disks, want 1: %w", len(names), err)
 	}
-	return &disk{name: filepath.Base(names[0]), isStack: true}, nil
+	return &disk{name: filepath.Base(names[0]), isStack: true, takesBios: true}, nil
 }
 
 // unstack takes the stack down. A program that looks at a disk that has just changed

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -82,6 +83,7 @@ func (v *watcher) look() {
 	v.looked = time.Now()
 	v.seen = map[string]sight{}
 	worst := max(v.tasks(), v.operations(), v.actorTimes(), v.stalls())
+	v.refusals()
 	v.sights = v.seen
 	switch {
 	case worst < reliefAfter:
@@ -185,6 +187,15 @@ func (v *watcher) stalls() (worst time.Duration) {
 	return worst
 }
 
+// refusals fails where a disk that takes bios has a scheduler after all.
+func (v *watcher) refusals() {
+	for _, d := range v.w.disks {
+		if offered, _ := d.schedulers(); d.takesBios && len(offered) > 0 && !slices.Equal(offered, []string{"none"}) {
+			v.w.fail("%s takes bios, and has the schedulers %q", d.name, offered)
+		}
+	}
+}
+
 // explained are lines of the kernel's log, of a warning's level and above, that
 // the suite causes: errors that it injects, limits that it sets, CPUs and disks
 // that it removes, tunables that the kernel refuses.
@@ -196,6 +207,7 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^(hpet: Lost|clocksource: )`,
 	`^smpboot: do_boot_cpu failed\(-1\)`, // a CPU that does not start within 10 s, for the same reason
 	`callbacks suppressed$`,
+	`^block nbd\d+: `,                                           // its connection ends
 	`^nvme nvme\d+: `,                                           // its controller is reset
 	`^mmc\d+: (Timeout waiting for hardware interrupt|sdhci: )`, // a CPU that leaves, or gets no time, takes it late; the request is sent again
 	`^(fio\[\d+\]: segfault| in fio\[|Code: )`,                  // fio's own, where it ends while a job starts

@@ -10,12 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"isolio/internal/lab/vm"
 	"isolio/tests/hostile/script"
 )
 
@@ -29,8 +29,11 @@ type outcome struct {
 }
 
 // stock are the kernel's modules for more disks: one of SCSI, in memory, that
-// can be told to fail, and one on a file.
-var stock = []string{"sd_mod", "scsi_debug dev_size_mb=24 ndelay=200000 lbpu=1", "loop max_loop=1"}
+// can be told to fail, one on a file, one behind a socket, and compressed memory.
+var stock = []string{"sd_mod", "scsi_debug dev_size_mb=24 ndelay=200000 lbpu=1", "loop max_loop=1", "nbd nbds_max=1", "zram"}
+
+// compressor is zram's on kernels where that is a module of its own.
+const compressor = "lzo-rle"
 
 // stackModules are those of the stack above disks of real drivers. The programs that
 // make it are in the roots of generic kernels only.
@@ -44,9 +47,17 @@ func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (out
 		"--binary", filepath.Join(o.build, "hostile.test"),
 		"--cpus", fmt.Sprint(o.cpus), "--work", "900", "--limit", limit.String(), "--timeout", (2 * limit).String(),
 	}
-	modules := stock
+	kernel, err := vm.OpenKernel(o.build, o.kernel)
+	if err != nil {
+		return outcome{}, err
+	}
+	modules, err := kernel.Modules(compressor)
+	if err != nil {
+		return outcome{}, err
+	}
+	modules = append(modules, stock...)
 	if !o.isVirtual && strings.HasSuffix(o.kernel, "-generic") {
-		modules = append(slices.Clone(stock), stackModules...)
+		modules = append(modules, stackModules...)
 		args = append(args, "--programs", "fio,dmsetup,mdadm")
 	} else {
 		args = append(args, "--programs", "fio")
