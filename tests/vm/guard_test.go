@@ -61,6 +61,34 @@ func (d *disk) guardStat(t *testing.T, name string) int {
 	return 0
 }
 
+// A hardware queue that no CPU uses has no tags, and the block layer asks the scheduler
+// about it all the same: when the gate opens, and when the disk gives requests back.
+func TestGuardWithQueueWithoutCPU(t *testing.T) {
+	withGuard(t)
+	polled := runtime.NumCPU() + 2
+	for _, scheduler := range guarded {
+		t.Run(scheduler, func(t *testing.T) {
+			d := newModelDisk(t, append([]string{fmt.Sprint("poll_queues=", polled)}, reordering...))
+			queues, err := filepath.Glob(filepath.Join("/sys/block", d.name, "mq/*"))
+			must(t, err)
+			if len(queues) == 0 || len(queues) > polled { // only those with CPUs are there
+				t.Fatalf("%d of %d hardware queues have CPUs, want fewer", len(queues), 1+polled)
+			}
+			d.use(t, scheduler)
+			d.set(t, "age_th", 4)
+			d.fail(t, "requeue_every=7")
+			startFio(t, d, newGroup(t, "a"), "--number_ios=600", "--rw=randread", "--iodepth=32").wait(t)
+			if closings, requeued := d.guardStat(t, "closings"), d.stat(t, "requeued"); closings == 0 || requeued == 0 {
+				t.Errorf("the gate closed %d times, and %d requests were given back; want some of both", closings, requeued)
+			}
+			if got := d.guardStat(t, "inside"); got != 0 {
+				t.Errorf("%d requests are in flight at the end by the guard's count", got)
+			}
+			d.use(t, "none")
+		})
+	}
+}
+
 // No delay count exceeds what the tunable allows, by the disk's own count, which is the
 // guard's too.
 func TestGuardBounds(t *testing.T) {

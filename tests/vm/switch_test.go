@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,6 +81,46 @@ func TestSwitchUnderLoad(t *testing.T) {
 	}
 	d.use(t, elevator)
 	untilBusy(t, d)
+	stopLoads(t, d, loads)
+}
+
+// The state of a scheduler may be read while it comes and goes: what a file shows is of the
+// one that the disk has, or the read fails.
+func TestStateReadDuringSwitch(t *testing.T) {
+	withGuard(t)
+	d := newDisk(t, fast)
+	stop, sum := make(chan struct{}), make(chan int)
+	go func() {
+		texts := 0
+		for {
+			select {
+			case <-stop:
+				sum <- texts
+				return
+			default:
+			}
+			for _, pattern := range []string{"sched/*", "hctx*/sched/*"} {
+				files, _ := filepath.Glob(filepath.Join("/sys/kernel/debug/block", d.name, pattern)) // the pattern is right
+				for _, file := range files {
+					if text, err := os.ReadFile(file); err == nil && len(text) > 0 { // else it has just gone
+						texts++
+					}
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	loads := startLoads(t, d)
+	for range 10 {
+		for _, scheduler := range append(slices.Clone(guarded), "none") {
+			d.use(t, scheduler)
+			untilBusy(t, d)
+		}
+	}
+	close(stop)
+	if texts := <-sum; texts < 100 {
+		t.Errorf("%d files were read during 40 switches, want 100 and more", texts)
+	}
 	stopLoads(t, d, loads)
 }
 
