@@ -448,7 +448,7 @@ func known(sys block.System, info block.Info, scheduler string) error {
 	if file, err := kmod.Installed(sys.Root, sys.Release(), moduleOf(scheduler)); err != nil || file != "" {
 		return err
 	}
-	return failure.Usagef("scheduler %q: device %s has no such; allowed: %s", scheduler, info.Name, strings.Join(info.Available, ", "))
+	return failure.Usagef("scheduler %q: device %s does not have it; allowed: %s", scheduler, info.Name, strings.Join(info.Available, ", "))
 }
 
 // usual is the kernel's own choice: mq-deadline for one hardware queue, nothing
