@@ -12,8 +12,8 @@ import (
 )
 
 var htmlPage = page.New(`
-{{- define "title"}}{{show .Name}}: what it can do for long{{end}}
-{{- define "body"}}<h1>{{show .Name}}: what it can do for long</h1>
+{{- define "title"}}{{show .Name}}: sustained rates{{end}}
+{{- define "body"}}<h1>{{show .Name}}: sustained rates</h1>
 <p class="muted">{{show .Identity}}; measured {{.At}} under {{show .Scheduler}}, kernel {{show .Kernel}}, in {{.Took}}</p>
 {{range .Sections}}<h2>{{.Head}}</h2>
 <p>{{.Says}}</p>
