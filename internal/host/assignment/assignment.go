@@ -212,7 +212,7 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	case back && r.N != 0 && daemon:
 		return failure.Usagef("weight %s of %s: %s, and the daemon puts that back; change that, or give another weight than %s, which overrides it", n, r.Target, says, n)
 	case back && (daemon || !known):
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that at its next look", says))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that in its next pass", says))
 	case back:
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: the daemon writes that when it runs", says))
 	default:

@@ -22,7 +22,7 @@ var heads = []string{"load", "depth", "IOPS", "MiB/s", "mean, us", "p99, us", "p
 
 // WriteHTML prints the profile as one page with its curves, that needs no other file.
 func (p *Profile) WriteHTML(w io.Writer) error {
-	title := p.title() + ": what it can do for long"
+	title := p.title() + ": sustained rates"
 	body := []g.Node{
 		html.H1(page.Text(title)),
 		html.P(html.Class("muted"), page.Text(fmt.Sprintf("%s; measured %s under %s, kernel %s, in %.0f s",

@@ -117,7 +117,7 @@ Weights in systemd's units and in the kernel's own files stay.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.all, "all", false, "every disk that enable gave a scheduler")
-	cmd.Flags().StringVar(&f.request.Scheduler, "scheduler", "", "go back to the scheduler `NAME` instead of that of before")
+	cmd.Flags().StringVar(&f.request.Scheduler, "scheduler", "", "give the disk the scheduler `NAME`, not the one that it had before")
 	f.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.request.Root)) // the flag is there
 	return cmd

@@ -92,7 +92,7 @@ Without a disk that shares by weight the command exits 3: the weight would do no
 	flags := cmd.Flags()
 	cmd.SetFlagErrorFunc(numberError)
 	flags.StringVar(&f.device, "device", "", "the weight on the disk `DEV` only")
-	flags.BoolVar(&f.runtime, "runtime", false, "have systemd forget it with the next boot")
+	flags.BoolVar(&f.runtime, "runtime", false, "of a unit: only until the next boot")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a table")
 	cli.RootFlag(cmd, &f.root)

@@ -45,11 +45,11 @@ func (m *machine) controller() []Check {
 		}
 	}
 	if len(order) == 0 {
-		return ok(name, "it reaches all containers (%d)", len(m.wanted()))
+		return ok(name, "reaches every container and pod (%d)", len(m.wanted()))
 	}
 	var checks []Check
 	for _, end := range order {
-		finding := fmt.Sprintf("it ends at %s: %d cannot have a weight, such as %s", at(end), len(blocked[end]), blocked[end][0])
+		finding := fmt.Sprintf("ends at %s: %d of the containers and pods cannot have a weight, such as %s", at(end), len(blocked[end]), blocked[end][0])
 		checks = append(checks, warning(name, finding, m.passOn(end))...)
 	}
 	return checks
@@ -68,7 +68,7 @@ func (m *machine) passOn(group string) string {
 		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
 	}
 	if _, systemd := unit.On(m.sys.Root); systemd && (group == share.Root || unit.Of(group) != "") {
-		return "isolio weight on one of them: systemd then passes the controller on; or IOAccounting=yes in the unit"
+		return "give one of them a weight with isolio weight: systemd then passes the controller on; or set IOAccounting=yes in the unit"
 	}
 	return shell.Echo("+io", m.shown(m.world.Tree.Path(group, "cgroup.subtree_control")))
 }
@@ -172,7 +172,7 @@ func (m *machine) takers() []Check {
 func (m *machine) systemd() []Check {
 	const name = "systemd"
 	if _, there := unit.On(m.sys.Root); there {
-		return ok(name, "runs: weights of its units go through it")
+		return ok(name, "runs: isolio has it keep the weights of units")
 	}
 	return warning(name, "does not run: a weight lasts as long as its cgroup", "none is needed where nothing restarts")
 }
@@ -187,13 +187,13 @@ func (m *machine) daemon() []Check {
 		return nil
 	}
 	if slices.Contains(m.world.Groups, daemonGroup) {
-		return ok(name, "runs: it passes on what is asked with --blkio-weight and IOWeight=")
+		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
 	remedy := "run `isolio daemon`"
 	if _, systemd := unit.On(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
 		remedy = "systemctl enable --now isolio"
 	}
-	return warning(name, "does not run: what is asked with --blkio-weight and IOWeight= does nothing with "+scheduler, remedy)
+	return warning(name, "does not run: --blkio-weight and IOWeight= have no effect with "+scheduler, remedy)
 }
 
 // weightRules tells whether a daemon takes /etc/isolio.toml: with a mistake in it
@@ -208,20 +208,20 @@ func (m *machine) weightRules() []Check {
 		return warning(name, strings.ReplaceAll(err.Error(), m.sys.Path("etc/isolio."), "/etc/isolio."), "correct the file, then systemctl restart isolio; until then a running daemon keeps its rules, and a new one does not start")
 	}
 	if len(config.Files) == 0 {
-		return ok(name, "there is no %s: weights are as runtimes and systemd are asked", rule.File)
+		return ok(name, "there is no %s: weights are those that runtimes and systemd were asked for", rule.File)
 	}
 	var checks []Check
 	for _, idle := range config.Idle(m.sys) {
 		checks = append(checks, warning(name, idle, "name a disk that exists, or connect this one")...)
 	}
 	for _, blind := range config.Blind(m.world.Containers) {
-		checks = append(checks, warning(name, blind, "podman run --annotation KEY=VALUE and annotation = \"KEY=VALUE\"; isolio.toml(5) has containerd's way")...)
+		checks = append(checks, warning(name, blind, "match by annotation: podman run --annotation KEY=VALUE, and annotation = \"KEY=VALUE\" in the rule; isolio.toml(5) has containerd's way")...)
 	}
 	if len(checks) > 0 {
 		return checks
 	}
 	if one := config.Files[0]; len(config.Files) == 1 {
-		return ok(name, "%s has %d", one.Name, one.Rules)
+		return ok(name, "rules in %s: %d", one.Name, one.Rules)
 	}
-	return ok(name, "%d files have %d: %s and %s", len(config.Files), len(config.Rules), rule.File, rule.Dir(rule.File))
+	return ok(name, "rules in %s and %s: %d, in %d files", rule.File, rule.Dir(rule.File), len(config.Rules), len(config.Files))
 }

@@ -26,16 +26,16 @@ func (m *machine) kernel() []Check {
 		return warning(name, "its version is not known", "mount /proc")
 	}
 	if slices.ContainsFunc(tested, func(line string) bool { return m.release == line || strings.HasPrefix(m.release, line+".") }) {
-		return ok(name, "%s: of a line that isolio is tested on", m.release)
+		return ok(name, "%s: isolio is tested on this line of kernels", m.release)
 	}
-	return warning(name, fmt.Sprintf("%s: not a line that isolio is tested on (%s)", m.release, strings.Join(tested, ", ")),
-		"try it: a module that does not fit is not loaded")
+	return warning(name, fmt.Sprintf("%s: isolio is tested on other lines of kernels: %s", m.release, strings.Join(tested, ", ")),
+		"try it: isolio loads no module that does not fit the kernel")
 }
 
 func (m *machine) btf() []Check {
 	const name = "BTF"
 	if m.exists(kmod.RunningBTF) {
-		return ok(name, "%s tells the kernel's private structures", kmod.RunningBTF)
+		return ok(name, "%s describes the kernel's private structures", kmod.RunningBTF)
 	}
 	return fails(name, kmod.RunningBTF+" is missing", "boot a kernel built with CONFIG_DEBUG_INFO_BTF: those of distributions are")
 }
@@ -49,9 +49,9 @@ func (m *machine) headers() []Check {
 	}
 	remedy := "apt-get install linux-headers-" + m.release + " (Debian)"
 	if m.loaded() || m.module != "" {
-		return warning(name, "there are none in "+build+": the module is there, but cannot be built again", remedy)
+		return warning(name, "not in "+build+": the module is there, but cannot be built again", remedy)
 	}
-	return fails(name, "there are none in "+build+", and there is no module either", remedy)
+	return fails(name, "not in "+build+", and there is no module either", remedy)
 }
 
 // loaded reports whether the scheduler is there to choose.
@@ -81,7 +81,7 @@ func (m *machine) fits() []Check {
 	if err != nil {
 		return fails(name, strings.Join(strings.Fields(err.Error()), " "), "sudo make install in isolio's source, or dpkg-reconfigure isolio-dkms")
 	}
-	return ok(name, "%s: its layout is the running kernel's", m.shown(m.module))
+	return ok(name, "%s fits the running kernel", m.shown(m.module))
 }
 
 // shown is a path as a user of the machine calls it.

@@ -96,7 +96,7 @@ func (m *machine) tuned() []Check {
 	const name = "tuned"
 	active := m.read("etc/tuned/active_profile")
 	if active == "" {
-		return ok(name, "has no active profile")
+		return ok(name, "no profile is active")
 	}
 	for profile := range strings.FieldsSeq(active) {
 		for _, file := range m.profiles(profile, nil) {

@@ -163,7 +163,7 @@ func (x *explainer) decided() {
 		on := x.disk(ground.Disk)
 		switch want := ground.Want; {
 		case want == nil && ground.Disk == ruling.EveryDisk:
-			x.add(Reason{Code: Undecided, Text: "no rule of " + rule.File + " is for it"})
+			x.add(Reason{Code: Undecided, Text: "no rule in " + rule.File + " matches it"})
 		case want == nil:
 		case want.By == ruling.ByHold:
 			x.add(Reason{Code: DecidedByHold, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
@@ -182,7 +182,7 @@ func (x *explainer) decided() {
 		case want.Limit != 0:
 			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s of %s", want.Weight, want.Why, rule.File)})
 		default:
-			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: what was asked; no rule of %s matches", want.Weight, rule.File)})
+			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: as it was asked for; no rule in %s matches", want.Weight, rule.File)})
 		}
 		x.state(ground, on)
 	}
@@ -226,9 +226,9 @@ func (x *explainer) state(ground ruling.Grounds, on string) {
 	case ruling.Leftover:
 		r.Code, r.Text = Leftover, fmt.Sprintf("%s in %s: the daemon wrote it; no rule, runtime or unit asks for it any more, so the daemon takes it back", ground.Weight, file)
 	default:
-		r.Code, r.Text = Pending, fmt.Sprintf("%s in %s: the daemon changes it to %s at its next look", ground.Weight, file, ground.Want.Weight)
+		r.Code, r.Text = Pending, fmt.Sprintf("%s in %s: the daemon changes it to %s in its next pass", ground.Weight, file, ground.Want.Weight)
 		if x.d.Daemon == DaemonStopped {
-			r.Code, r.Text = NotCarried, fmt.Sprintf("%s in %s: no daemon runs that would make it %s", ground.Weight, file, ground.Want.Weight)
+			r.Code, r.Text = NotCarried, fmt.Sprintf("%s in %s: it should be %s, and the daemon that would write that does not run", ground.Weight, file, ground.Want.Weight)
 			r.Remedy = "systemctl start isolio"
 		}
 	}
@@ -238,7 +238,7 @@ func (x *explainer) state(ground ruling.Grounds, on string) {
 // acts tells on which disks the weight does something.
 func (x *explainer) acts() {
 	if parent, others := ruling.Among(x.m.world.Groups, x.g.Group, weight.Kyber, x.m.read); !others {
-		x.add(Reason{Code: NoSiblings, On: parent, Text: "a weight is compared with siblings', and it has none in " + parent, Remedy: "give " + parent + " the weight"})
+		x.add(Reason{Code: NoSiblings, On: parent, Text: "a weight is compared with those of siblings, and it has no sibling in " + parent, Remedy: "give " + parent + " the weight"})
 	}
 	for _, d := range x.d.Disks {
 		switch {

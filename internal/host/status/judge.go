@@ -36,7 +36,7 @@ func (m *machine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 	if parent, others := ruling.Among(m.world.Groups, g.Group, by, m.read); !others {
 		w.ActsOn = []string{}
 		w.Inert = append(w.Inert, Inert{
-			Why:    "a weight is compared with siblings', and it has none in " + parent,
+			Why:    "a weight is compared with those of siblings, and it has no sibling in " + parent,
 			Remedy: fmt.Sprintf("isolio weight %s %s", m.world.Of(parent).Word(), intended(g, by, v)),
 		})
 		return w

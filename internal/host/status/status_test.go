@@ -90,7 +90,7 @@ func TestInert(t *testing.T) {
 		{"another reads another file", "kyber-fairness", nil, "no disk shares by bfq, and kyber-fairness reads io.kyber.weight; isolio weight a 300, or have `isolio daemon` do it"},
 		{"carried over", "kyber-fairness", map[string]string{"sys/fs/cgroup/a/io.kyber.weight": "default 300\n"}, ""},
 		{"alone", "bfq", map[string]string{"sys/fs/cgroup/a/io.bfq.weight": "default 100\n", "sys/fs/cgroup/b/c/io.bfq.weight": "default 300\n"},
-			"a weight is compared with siblings', and it has none in b; isolio weight b 300"},
+			"a weight is compared with those of siblings, and it has no sibling in b; isolio weight b 300"},
 		{"a disk's", "none", map[string]string{"sys/fs/cgroup/a/io.bfq.weight": "default 100\n8:0 50\n"}, "the scheduler none knows no weights; isolio enable sda"},
 	} {
 		root := tree(t, tt.scheduler)

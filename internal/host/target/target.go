@@ -154,7 +154,7 @@ func (w World) Find(name string) (Target, error) {
 	if rest := len(found) - mostListed; rest > 0 {
 		found, more = found[:mostListed], fmt.Sprintf(" and %d more", rest)
 	}
-	return Target{}, failure.Usagef("target %q: it means more than one; give one's cgroup: /%s%s", name, strings.Join(found, ", /"), more)
+	return Target{}, failure.Usagef("target %q: matches more than one cgroup; give the path of one: /%s%s", name, strings.Join(found, ", /"), more)
 }
 
 // hint is for a user that does not see all names.

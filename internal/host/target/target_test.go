@@ -59,7 +59,7 @@ func TestFindNotOne(t *testing.T) {
 		w.Containers = append(w.Containers, container.Container{ID: "abcd" + n, Cgroup: n})
 	}
 	w.Containers[4].Name = "2"
-	for name, want := range map[string]string{"": "it is empty", "abcd": "give one's cgroup: /1, /2, /3 and 2 more", "2": "give one's cgroup: /2, /5"} {
+	for name, want := range map[string]string{"": "it is empty", "abcd": "give the path of one: /1, /2, /3 and 2 more", "2": "give the path of one: /2, /5"} {
 		if _, err := w.Find(name); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("Find(%q): %v, want %s", name, err, want)
 		}
