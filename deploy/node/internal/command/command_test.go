@@ -621,7 +621,7 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{nil, "--node: is missing; allowed: the node's name"},
-		{[]string{"--node", "n1", "x"}, "got 1 arguments, want 0"},
+		{[]string{"--node", "n1", "x"}, "got 1 argument, want 0"},
 		{[]string{"--node", "n1", "--root", "/none"}, `--root: "/none" is not a directory`},
 		{[]string{"--node", "n1", "--kubelet-dir", "x"}, `--kubelet-dir: "x"; allowed: a path from / on`},
 		{[]string{"--node", "n1", "--listen", "9106"}, `--listen: "9106"; allowed: HOST:PORT`},

@@ -80,7 +80,7 @@ func TestWhereVolumesLie(t *testing.T) {
 }
 
 func TestBadTable(t *testing.T) {
-	if _, err := Parse([]byte("21 1 254:0\n")); err == nil || !strings.Contains(err.Error(), `"21 1 254:0" is no line`) {
+	if _, err := Parse([]byte("21 1 254:0\n")); err == nil || !strings.Contains(err.Error(), `"21 1 254:0" is not a line`) {
 		t.Error(err)
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "none")); err == nil {
