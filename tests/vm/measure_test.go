@@ -35,6 +35,12 @@ type figures struct {
 
 // known are the figures of each model, from its parameters alone.
 var known = map[string]func(p func(string) float64) figures{
+	"hdd": func(p func(string) float64) figures {
+		turn, outer := 60e9/p("rpm"), p("outer_track_sects")
+		return figures{
+			alone: 1e9 / (p("overhead_ns") + meanSeek(p) + turn/2 + turn*8/outer),
+		}
+	},
 	"nvme": func(p func(string) float64) figures {
 		medium := p("channels") * p("dies") * p("planes") * p("page_kib") * 1024 / // bytes in the time of a program
 			(p("program_ns") + p("planes")*p("page_kib")/4*p("channel_ns"))
@@ -73,6 +79,24 @@ var known = map[string]func(p func(string) float64) figures{
 		f.writes = 1e9 / (p("command_ns") + p("link_ns") + p("program_ns") + collect/(pages-valid))
 		return f
 	},
+}
+
+// meanSeek is the mean time of a seek between two sectors anywhere on a hard disk. Outer tracks have more of them.
+func meanSeek(p func(string) float64) float64 {
+	const steps = 400
+	sectors := func(x float64) float64 { return 1 - p("zone_permille")/1000*x }
+	time := func(x float64) float64 {
+		return p("seek_ns") + p("seek_sqrt_ns")*math.Sqrt(x) + p("seek_stroke_ns")*x
+	}
+	sum, weights := 0.0, 0.0
+	for i := range steps {
+		for j := range steps {
+			a, b := (float64(i)+0.5)/steps, (float64(j)+0.5)/steps
+			weight := sectors(a) * sectors(b)
+			sum, weights = sum+weight*time(math.Abs(a-b)), weights+weight
+		}
+	}
+	return sum / weights
 }
 
 // spareBlocks are not in use: the model keeps two or three free.
@@ -128,6 +152,7 @@ func TestMeasure(t *testing.T) {
 		{"nvme", "p4500-2tb", 32, writes, "500ms", "16,128"},
 		{"ull", "optane-p4800x", 100, writes, "500ms", "16,128"},
 		{"ull", "z-ssd", 100, writes, "500ms", "16,128"},
+		{"hdd", "desktop-2008", 1, reads, "4s", "1,31"},
 	} {
 		t.Run(fmt.Sprintf("%s %s", c.preset, c.loads), func(t *testing.T) {
 			if i%3 != 0 && os.Getenv(everyMeasureVariable) == "" {
@@ -153,12 +178,16 @@ func TestMeasure(t *testing.T) {
 			if !strings.Contains(progress, "run 2 of 2: ") {
 				t.Errorf("progress: %s", progress)
 			}
-			if table := succeeds(t, "measure", d.name, "--show"); !strings.Contains(table, "  knee\n") {
+			if table := succeeds(t, "measure", d.name, "--show"); !strings.Contains(table, "  knee\n") && c.model != "hdd" {
 				t.Errorf("--show prints no knee:\n%s", table)
 			}
 			f := known[c.model](func(name string) float64 { return d.param(t, filepath.Join(c.model, name)) })
 			within := func(what string, got, want float64) {
 				t.Helper()
+				if want == 0 && c.model == "hdd" { // its equations do not say: how a hard disk chooses from a queue
+					t.Logf("%s: %.0f a second", what, got)
+					return
+				}
 				want /= float64(c.scale)
 				t.Logf("%s: %.0f a second, by its parameters %.0f: %+.1f %%", what, got, want, 100*(got/want-1))
 				if math.Abs(got/want-1) > 0.05 {
@@ -176,7 +205,7 @@ func TestMeasure(t *testing.T) {
 				case "randwrite-4k":
 					within("writes", full.IOPS, f.writes)
 				}
-				if l.KneeDepth == 0 {
+				if l.KneeDepth == 0 && c.model != "hdd" { // a hard disk does more with each request
 					t.Errorf("%s has no knee", l.Name)
 				}
 				for _, at := range l.Points {
