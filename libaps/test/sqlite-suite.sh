@@ -49,7 +49,9 @@ for test in "$@"; do
 	failures aps "$test" >"$test.aps"
 	[ ! -s "$test.aps" ] || failures unix "$test" >"$test.unix"
 	new=$([ ! -s "$test.aps" ] || grep -vxFf "$test.unix" "$test.aps" || :)
-	if [ -z "$new" ]; then
+	if [ -z "$new" ] && grep -qx 'no end' "$test.aps"; then
+		echo "ok - $test # skip: it does not end with either VFS: $(tail -n 1 "aps/$test.log")"
+	elif [ -z "$new" ]; then
 		echo "ok - $test: $(sed -n 's/.* errors out of \([0-9]*\) tests.*/\1 tests/p' "aps/$test.log")"
 	else
 		echo "not ok - $test: with the VFS of libaps alone: $(echo "$new" | tr '\n' ' ')"

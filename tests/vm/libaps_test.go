@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -85,84 +84,6 @@ func TestLibapsCost(t *testing.T) {
 	}
 	if ns, err := strconv.Atoi(string(found[1])); err != nil || ns < 20 || ns > 260 {
 		t.Errorf("%d instructions a decision, want 260 at most (%v)", ns, err)
-	}
-}
-
-// waysOf is what aps-load asks, of a disk of the machine.
-const waysOf = `name = "ways"
-question = "How should a reader wait for a 10 us disk when others want the CPU?"
-schedulers = ["interrupt", "poll", "aps"]
-ramp_s = 0.2
-duration_s = 0.5
-[device]
-kind = "null_blk"
-completion_us = 10
-tags = 16
-[[contender]]
-name = "interrupt"
-scheduler = "none"
-job.reader.mode = "interrupt"
-[[contender]]
-name = "poll"
-scheduler = "none"
-job.reader.mode = "poll"
-[[contender]]
-name = "aps"
-scheduler = "none"
-job.reader.mode = "aps"
-[job]
-rw = "randread"
-direct = 1
-bs = 4096
-[[container]]
-name = "reader"
-weight = 100
-job.ioengine = "aps"
-job.iodepth = 1
-[[container]]
-name = "neighbours"
-weight = 100
-job.ioengine = "compute"
-job.work = 100
-job.numjobs = 4
-`
-
-// The command that the guide has for a machine of the reader's own: isolio bench with the
-// engines of libaps on a disk with poll queues. The ways differ as they do in the lab: with
-// four neighbours a thread that polls gets a fraction of the reads.
-func TestBenchWithLibaps(t *testing.T) {
-	comparesRates(t)
-	withModelDisk(t)
-	if !exists(libapsDir + "fio-aps.so") {
-		t.Skip("libaps' engines for fio are not built for this kernel: make libaps does that")
-	}
-	file := filepath.Join(t.TempDir(), "ways.toml")
-	must(t, os.WriteFile(file, []byte(waysOf), 0o644))
-	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=64", "memory_backed=1", "poll_queues=1"})
-	var got struct {
-		Runs []struct {
-			Scheduler  string
-			Containers []struct {
-				Name string
-				IOPS float64
-			}
-		}
-	}
-	must(t, json.Unmarshal([]byte(succeeds(t, "bench", file, "--device", d.name, "--engines", libapsDir, "--json")), &got))
-	rates := map[string]float64{}
-	for _, run := range got.Runs {
-		for _, c := range run.Containers {
-			if c.IOPS <= 0 {
-				t.Errorf("%s: %s does no I/O", run.Scheduler, c.Name)
-			}
-			if c.Name == "reader" {
-				rates[run.Scheduler] = c.IOPS
-			}
-		}
-	}
-	t.Logf("reads a second: %v", rates)
-	if len(rates) != 3 || rates["poll"] > rates["interrupt"]/2 || rates["aps"] < rates["poll"]*2 {
-		t.Errorf("reads a second: %v; want polling to have less than half of each other way", rates)
 	}
 }
 

@@ -349,24 +349,17 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// libapsTests are libaps' test programs and its engines for fio by their paths in the guest;
-// none where they are not built: `scripts/libaps LINE tests` builds no engines.
+// libapsTests are libaps' test programs by their paths in the guest; none where
+// they are not built.
 func libapsTests(kernel *vm.Kernel) (map[string]string, error) {
-	built := map[string]string{}
-	for _, names := range [][]string{
-		{"ring-test", "life-test", "stress-test", "cost", "apsping"},
-		{"fio-aps.so", "fio-compute.so"},
-	} {
-		files, err := kernel.Libaps(names...)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range files {
-			built["/tests/libaps/"+names[i]] = files[i]
-		}
+	names := []string{"ring-test", "life-test", "stress-test", "cost", "apsping"}
+	files, err := kernel.Libaps(names...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return built, nil
+	built := map[string]string{}
+	for i := range files {
+		built["/tests/libaps/"+names[i]] = files[i]
+	}
+	return built, err
 }
