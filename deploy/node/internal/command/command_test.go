@@ -488,8 +488,8 @@ func TestEvents(t *testing.T) {
 	// The volume that web has lies on sda, its claim is on nvme0n1.
 	want := []string{
 		`bad BadDefaultDiskWeight namespace bad: annotation isolio.dev/default-weight: "much" is no weight; allowed: an integer 1..10000`,
-		`bad BadDiskWeight bad/bad: annotation isolio.dev/weight: "high" is no weight; allowed: an integer 1..10000`,
-		`rich BadDiskWeight shop/rich/main: annotation isolio.dev/weight.main: "0" is no weight; allowed: an integer 1..10000`,
+		`bad BadDiskWeight bad/bad: annotation isolio.dev/weight: "high" is not a weight; allowed: an integer 1..10000`,
+		`rich BadDiskWeight shop/rich/main: annotation isolio.dev/weight.main: "0" is not a weight; allowed: an integer 1..10000`,
 		`rich BadDiskWeight shop/rich: annotation isolio.dev/weight: 400; 300 is the most by rule 1`,
 		`web VolumeOnOtherDisk claim claim-c1 is for a share of nvme0n1, and no volume of the pod lies there: pv-1 on sda; select the disk in the claim, such as by device.attributes["disk.isolio.dev"].kubelet`,
 	}
