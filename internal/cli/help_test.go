@@ -55,6 +55,10 @@ func TestForwarded(t *testing.T) {
 // code is what a document has as a command: a span, or an indented line.
 var code = regexp.MustCompile("(?m)`([^`\n]+)`|^(?: {4}|\t)(.+)$")
 
+// printed is what a program printed to a transcript: a sentence there that begins with
+// isolio is no call.
+var printed = regexp.MustCompile(`(?s)(<!-- step: [a-z ]+ -->\n\n    \$ [^\n]*\n).*?<!-- end of step -->`)
+
 // call is a call of this command in it, up to what a shell takes for its end.
 var call = regexp.MustCompile(`(?:^|[ /])isolio ([a-z]+[^#|;&>]*)`)
 
@@ -77,7 +81,7 @@ func TestDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, span := range code.FindAllStringSubmatch(strings.ReplaceAll(string(text), "ExecReload=", "    ExecReload="), -1) {
+		for _, span := range code.FindAllStringSubmatch(printed.ReplaceAllString(strings.ReplaceAll(string(text), "ExecReload=", "    ExecReload="), "$1"), -1) {
 			for _, found := range call.FindAllStringSubmatch(span[1]+span[2], -1) {
 				calls++
 				if err := checkCall(strings.Fields(found[1])); err != nil {

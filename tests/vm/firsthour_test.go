@@ -123,15 +123,14 @@ func TestFirstHour(t *testing.T) {
 	for _, unit := range []struct{ name, disk string }{{"web", spare}, {"batch", spare}, {"backup", second}} {
 		quiet(t, "systemd-run --unit "+unit.name+" fio "+reads(unit.disk))
 	}
-	// Until a service has a weight, systemd gives none of them the io controller, and the kernel counts them all as the host.
-	until(t, "isolio top --json --count 1 --interval 500ms", `"device":"`+spare+`"`)
-	h.says("top before", h.step("before", "isolio top --count 1 --interval 4s"), "/ ", spare)
+	until(t, "isolio top --json --count 1 --interval 500ms", "/batch.service")
+	h.says("top before", h.step("before", "isolio top --count 1 --interval 4s"), "web", "batch", "50.0")
 	h.says("weight", h.step("weight", "sudo isolio weight web 300"), "300")
 	until(t, "isolio top --json --count 1 --interval 500ms", "/batch.service")
 	h.says("top after", h.step("after", "isolio top --count 1 --interval 4s"), "web", "batch", "75.", "25.")
 
 	h.step("inert", "sudo isolio weight backup 500")
-	h.says("explain", h.step("explain", "isolio explain backup"), second, "kyber-fairness")
+	h.says("explain", h.step("explain", "isolio explain backup"), second, "isolio enable "+second)
 	h.says("status", h.step("status", "isolio status"), "web", "backup")
 
 	quiet(t, "systemctl stop web batch backup")
