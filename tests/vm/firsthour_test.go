@@ -19,9 +19,10 @@ const spare = "nvme0n1"
 // second is another disk, which stays as it is.
 const second = "nvme1n1"
 
-// modelDisk has a disk appear, as one that is plugged in does.
+// modelDisk has a disk appear, as one that is plugged in does, until the test ends.
 func modelDisk(t *testing.T, name string) {
 	t.Helper()
+	t.Cleanup(func() { quiet(t, "cd /sys/kernel/config/modeldisk && echo 0 >"+name+"/power && rmdir "+name) })
 	quiet(t, `modprobe modeldisk
 cd /sys/kernel/config/modeldisk && mkdir `+name+` && cd `+name+`
 echo nvme >model; echo p4500-2tb >preset; echo 256 >scale; echo 1 >queues; echo 128 >tags; echo 1 >power`)
