@@ -115,7 +115,7 @@ func missing(d Disk, r rule.Promise, write bool) *Error {
 // tenant is what one promise comes to by itself.
 func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 	t := Tenant{For: r.Selector(), Line: r.Line, Count: r.Count, Read: r.Read.String(), Write: r.Write.String(), P99MS: milliseconds(r.P99), Rule: r}
-	depth, use := 0.0, 0.0
+	use := 0.0
 	for _, write := range []bool{false, true} {
 		rate := r.Read.RequestsPS(r.BlockBytes)
 		if write {
@@ -134,10 +134,10 @@ func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 		if write {
 			readPct = 0
 		}
-		depth += rate * seconds * float64(c.profile.KneeDepth(!r.Sequential, readPct, r.BlockBytes))
+		t.inFlight += rate * seconds * c.profile.MostInFlight(!r.Sequential, readPct, r.BlockBytes)
 	}
 	t.UsePct = 100 * use
-	t.Depth = max(1, int(math.Ceil(depth-slack)))
+	t.Depth = whole(t.inFlight)
 	bound := c.latencyBound(r)
 	if r.P99 > 0 {
 		t.Bound = milliseconds(bound)
@@ -146,6 +146,25 @@ func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 		}
 	}
 	return t, nil
+}
+
+// awaits is by how much kyber-fairness wants more outstanding than depth_pct says before
+// the others wait for a cgroup, so that it does not change to and fro.
+const awaits = 1.25
+
+// mostDepthPct is the largest depth_pct that kyber-fairness takes.
+const mostDepthPct = 1000
+
+// depthPct is the largest depth_pct with which the others wait for a tenant that keeps its
+// depth. It is a part of the bandwidth-delay product, and a depth is the tenant's part of
+// the ceiling. The load with the largest product counts: it is what
+// few requests leave the disk the emptiest with.
+func (c *costs) depthPct() int {
+	product := 0.0
+	for _, l := range c.profile.Loads {
+		product = max(product, capacity.BDP(l.Points))
+	}
+	return min(mostDepthPct, int(100*capacity.CeilingOf(product)/product/awaits+slack))
 }
 
 // ceil rounds a latency up to two digits, so that what a message allows is allowed.
