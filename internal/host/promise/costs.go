@@ -148,25 +148,6 @@ func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 	return t, nil
 }
 
-// awaits is by how much kyber-fairness wants more outstanding than depth_pct says before
-// the others wait for a cgroup, so that it does not change to and fro.
-const awaits = 1.25
-
-// mostDepthPct is the largest depth_pct that kyber-fairness takes.
-const mostDepthPct = 1000
-
-// depthPct is the largest depth_pct with which the others wait for a tenant that keeps its
-// depth. It is a part of the bandwidth-delay product, and a depth is the tenant's part of
-// the ceiling. The load with the largest product counts: it is what
-// few requests leave the disk the emptiest with.
-func (c *costs) depthPct() int {
-	product := 0.0
-	for _, l := range c.profile.Loads {
-		product = max(product, capacity.BDP(l.Points))
-	}
-	return min(mostDepthPct, int(100*capacity.CeilingOf(product)/product/awaits+slack))
-}
-
 // ceil rounds a latency up to two digits, so that what a message allows is allowed.
 func ceil(d time.Duration) time.Duration {
 	unit := time.Duration(1)

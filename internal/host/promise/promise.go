@@ -30,10 +30,11 @@
 // part 1 - m it is 1 / (1 - m) times as long.
 //
 // A cgroup that keeps n requests outstanding, and for which the others wait, empties the
-// disk until n is its share of what is in flight. depth_pct says from which n on they
-// wait. At 1 / awaits of the ceiling a tenant that keeps its depth is waited for, so its share is
-// exact whatever the others send; one that keeps less is not, once that is less by a
-// fifth, and costs the others nothing.
+// disk until n is its share of what is in flight. With depthPct they wait for it only if
+// n requests would have its share on a disk that has no others, see kf_clock_is_awaited().
+// To wait for one that keeps fewer cannot give it its share, and takes the others theirs.
+// A tenant that keeps its depth has three times as many, so they wait for it, even where
+// the others' requests take the disk longer in flight than its own.
 package promise
 
 import (
@@ -48,6 +49,10 @@ import (
 
 // MostWeight is the largest weight that kyber-fairness takes.
 const MostWeight = 10000
+
+// depthPct is the percentage of its share of the bandwidth-delay product from which on the
+// others wait for a cgroup: all of it.
+const depthPct = 100
 
 // defaultWeight is that of a cgroup that was given none.
 const defaultWeight = 100
@@ -139,7 +144,7 @@ func Make(d Disk, promises []rule.Promise, sla rule.SLA) (*Plan, error) {
 	c := newCosts(d.Profile, sla.ShareBy)
 	p := &Plan{
 		Disk: d.Name, Identity: d.Profile.Disk.Identity, ReservePct: sla.ReservePct, Interference: c.interference,
-		ShareBy: sla.ShareBy, CostModel: c.model(), DepthPct: c.depthPct(), Others: Others{BestEffort: sla.BestEffort, Weight: sla.BestEffort * defaultWeight},
+		ShareBy: sla.ShareBy, CostModel: c.model(), DepthPct: depthPct, Others: Others{BestEffort: sla.BestEffort, Weight: sla.BestEffort * defaultWeight},
 	}
 	sold := 0.0
 	for _, r := range promises {

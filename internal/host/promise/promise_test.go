@@ -75,8 +75,7 @@ func TestMake(t *testing.T) {
 	if a.Depth != 11 || b.Depth != 4 {
 		t.Errorf("depths %d and %d", a.Depth, b.Depth)
 	}
-	// The product of reads is 10; 32/10/1.25 of that is the depth of a tenant.
-	if p.DepthPct != 256 {
+	if p.DepthPct != 100 {
 		t.Errorf("depth_pct %d", p.DepthPct)
 	}
 	if want := "30000 IOPS of reads, random, 4 KiB: 30.00 % of the disk's time each; weight 600 of 1800"; a.Why != want {
@@ -304,7 +303,7 @@ func minimal(t *testing.T, p *Plan, c costs) {
 }
 
 // depths checks by Little's law that a tenant that keeps its depth has its rate while the scheduler fills the disk
-// up to its ceiling, that the others wait for it, and that they do not wait for one that keeps three quarters of it.
+// up to its ceiling.
 func depths(t *testing.T, p *Plan, profile *capacity.Profile) {
 	t.Helper()
 	for _, x := range p.Tenants {
@@ -331,30 +330,26 @@ func awaited(outstanding, share, product float64, depthPct int) bool {
 	return outstanding >= 1.25*share*product*float64(depthPct)/100
 }
 
-// The others wait for a tenant that keeps its depth, and not for one that keeps less than three quarters of
-// it.
+// The others wait for a tenant that keeps its depth, also if its share of the requests is twice its share of the
+// disk, as next to writes. They do not wait for one that keeps less than its share of the product.
 func TestDepthPct(t *testing.T) {
-	for _, c := range []struct {
-		alone, most float64
-		want        int
-	}{
-		{100e-6, 100000, 256}, // the product is 10, the ceiling 32
-		{100e-6, 400000, 240}, // 40, and 120: three times the product
-		{200e-6, 5000, 1000},  // 1: more than the scheduler takes
+	for _, c := range []struct{ alone, most float64 }{
+		{100e-6, 100000}, // the product is 10, the ceiling 32
+		{100e-6, 400000}, // 40, and 120: three times the product
+		{200e-6, 5000},   // 1, and 32
 	} {
 		profile := &capacity.Profile{Loads: []capacity.Load{loadOf("randread-4k", true, 100, 4096, c.alone, c.most)}}
 		p, err := Make(Disk{"sda", profile}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
-		if err != nil || p.DepthPct != c.want {
-			t.Errorf("%g, %g: depth_pct %d, want %d; %v", c.alone, c.most, p.DepthPct, c.want, err)
-			continue
+		if err != nil {
+			t.Fatal(err)
 		}
 		product := c.alone * c.most
-		share := 0.25 / (1 - p.MarginPct/100) // that it needs
-		if depth := p.Tenants[0].Depth; !awaited(float64(depth), share, product, p.DepthPct) {
-			t.Errorf("the others do not wait for a tenant that keeps %d outstanding", depth)
+		share := p.Tenants[0].Share
+		if depth := p.Tenants[0].Depth; !awaited(float64(depth), 2*share, product, p.DepthPct) {
+			t.Errorf("product %g: the others do not wait for a tenant that keeps %d outstanding", product, depth)
 		}
-		if c.want < 1000 && awaited(0.75*share*capacity.Ceiling(profile.Loads[0].Points), share, product, p.DepthPct) {
-			t.Error("the others wait for a tenant that keeps three quarters of its depth")
+		if awaited(0.99*share*product, share, product, p.DepthPct) {
+			t.Errorf("product %g: the others wait for a tenant that could not have its share of an empty disk", product)
 		}
 	}
 }
