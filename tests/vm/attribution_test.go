@@ -152,6 +152,7 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	defer d.use(t, "none")
 	if v.scheduler == elevator {
 		write(t, d.tunable("share_by"), doc.Plans[0].ShareBy)
+		write(t, d.tunable("depth_pct"), fmt.Sprint(doc.Plans[0].DepthPct))
 	}
 	before := identityOf(t, d)
 	write(t, filepath.Join(d.config, "scale"), strconv.Itoa(int(float64(scale)*v.slower)))

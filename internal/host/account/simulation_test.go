@@ -359,8 +359,8 @@ func play(t *testing.T, s scenario, seed uint64, got map[string]int) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	h := &host{servers: 8 << random.IntN(3), service: 0.008 * (1 + 2*random.Float64()), random: random,
 		speed: func(float64) float64 { return 1 }, fair: func(float64) bool { return true }}
-	h.ceiling = h.servers
 	profile := h.profile()
+	h.ceiling = int(capacity.Ceiling(profile.Loads[0].Points))
 	most := float64(h.servers) / h.service
 	part := 0.2 + 0.25*random.Float64()
 	others := 3 + random.IntN(5)
@@ -373,7 +373,7 @@ func play(t *testing.T, s scenario, seed uint64, got map[string]int) {
 	one := &tenant{weight: float64(p.Weight), aio: random.IntN(2) == 0}
 	h.tenants = []*tenant{one}
 	for range others {
-		h.tenants = append(h.tenants, &tenant{weight: 100, depth: h.servers, aio: true})
+		h.tenants = append(h.tenants, &tenant{weight: 100, depth: h.ceiling, aio: true})
 	}
 	s.change(h, one, p)
 	h.start()

@@ -348,6 +348,17 @@ func (p *Profile) KneeDepth(random bool, readPct, blockBytes int) int {
 	return near.Full().Depth
 }
 
+// MostInFlight is how many requests of this kind are in flight while cgroups fill the disk with
+// them: kyber-fairness' ceiling, or as many as the disk needs to be busy if that is more. They are
+// those of the nearest size, 0 if none was measured.
+func (p *Profile) MostInFlight(random bool, readPct, blockBytes int) float64 {
+	near := p.Nearest(random, readPct, blockBytes)
+	if near == nil {
+		return 0
+	}
+	return max(float64(near.Full().Depth), Ceiling(near.Points))
+}
+
 // P99 is the p99 of the load's reads, or writes, at a depth, in microseconds. Beyond the
 // deepest that was measured each further request waits for all before it.
 func (l *Load) P99(depth float64, write bool) float64 {
@@ -378,6 +389,7 @@ func BDP(points []Point) float64 {
 
 // Ceiling is how many requests kyber-fairness lets be in flight at most while cgroups
 // share the disk: three times the product, and 32 in any case.
-func Ceiling(points []Point) float64 {
-	return max(32, 3*BDP(points))
-}
+func Ceiling(points []Point) float64 { return CeilingOf(BDP(points)) }
+
+// CeilingOf is the same of a product.
+func CeilingOf(product float64) float64 { return max(32, 3*product) }

@@ -32,7 +32,7 @@ order = "sequential"
 read = "50 MiB/s"
 `
 
-// profile is of a disk that reads 10,000 times a second.
+// profile is of a disk that reads 10,000 times a second. The scheduler has 48 requests in flight there.
 const profile = `{"schema": 1, "disk": {"identity": "serial-S1", "name": "sda", "size_bytes": 4294967296}, "loads": [
 {"name": "randread-4k", "random": true, "read_pct": 100, "block_bytes": 4096, "knee_depth": 16, "points": [
 {"depth": 1, "iops": 625, "low_iops": 625, "read_lat_us": {"mean": 1600, "p99": 2000}, "runs": []}, {"depth": 16, "iops": 10000, "low_iops": 10000, "read_lat_us": {"mean": 1600, "p99": 2000}, "runs": []},
@@ -70,13 +70,13 @@ func newPromisedHost(t *testing.T) *promisedHost {
 func (h *promisedHost) counters() {
 	h.t.Helper()
 	h.put("sys/block/sda/stat", fmt.Sprintf("%d 0 %d 0 0 0 0 0 9 %d 0\n", h.diskReads, h.diskReads*8, h.clock.UnixMilli()%1e9))
-	h.put("sys/block/sda/inflight", "       16        0\n")
+	h.put("sys/block/sda/inflight", "       48        0\n")
 	h.put("sys/fs/cgroup/"+shop+"/io.stat", fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=%d wios=0\n", h.reads*4096, h.reads))
 	h.put("sys/fs/cgroup/"+shop+"/io.pressure", fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", h.stalledMS*1000))
 	half := h.reads / 2 // one half is of a cgroup inside
 	for group, n := range map[string]int{shop: h.reads - half, shop + "/inside": half} {
 		h.put("sys/fs/cgroup/"+group+"/io.kyber.stat", fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=%d wios=0 throttled_usec=0 weight=100 share_ppm=60000\n", n*4096, n))
-		h.put("sys/fs/cgroup/"+group+"/io.kyber.latency", fmt.Sprintf("8:0 r4096000=%d\n", n))
+		h.put("sys/fs/cgroup/"+group+"/io.kyber.latency", fmt.Sprintf("8:0 r12582912=%d\n", n))
 	}
 	h.put("sys/fs/cgroup/docker/"+idA+"/io.stat", "")
 	h.put("sys/fs/cgroup/docker/"+idA+"/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")

@@ -115,7 +115,7 @@ func missing(d Disk, r rule.Promise, write bool) *Error {
 // tenant is what one promise comes to by itself.
 func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 	t := Tenant{For: r.Selector(), Line: r.Line, Count: r.Count, Read: r.Read.String(), Write: r.Write.String(), P99MS: milliseconds(r.P99), Rule: r}
-	depth, use := 0.0, 0.0
+	use := 0.0
 	for _, write := range []bool{false, true} {
 		rate := r.Read.RequestsPS(r.BlockBytes)
 		if write {
@@ -134,10 +134,10 @@ func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 		if write {
 			readPct = 0
 		}
-		depth += rate * seconds * float64(c.profile.KneeDepth(!r.Sequential, readPct, r.BlockBytes))
+		t.inFlight += rate * seconds * c.profile.MostInFlight(!r.Sequential, readPct, r.BlockBytes)
 	}
 	t.UsePct = 100 * use
-	t.Depth = max(1, int(math.Ceil(depth-slack)))
+	t.Depth = whole(t.inFlight)
 	bound := c.latencyBound(r)
 	if r.P99 > 0 {
 		t.Bound = milliseconds(bound)

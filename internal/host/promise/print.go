@@ -88,11 +88,12 @@ func (p *Plan) writeTable(w io.Writer) error {
 	for _, t := range p.Tenants {
 		fmt.Fprintf(w, "%s: %s\n", t.For, t.Why)
 	}
+	fmt.Fprintf(w, "\nThe shares suffice on a disk that serves %.1f %% less than its profile.\n", p.MarginPct)
 	var room []string
 	for _, r := range p.Room {
 		room = append(room, fmt.Sprintf("%s (%.0f IOPS, %.1f MiB/s)", r.Kind, r.IOPS, r.BytesPS/(1<<20)))
 	}
-	fmt.Fprintf(w, "\nleft, one of: %s\n", strings.Join(room, "; "))
+	fmt.Fprintf(w, "left, one of: %s\n", strings.Join(room, "; "))
 	for _, n := range p.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
@@ -101,12 +102,17 @@ func (p *Plan) writeTable(w io.Writer) error {
 
 // writeSettings prints what makes the plan so: the scheduler's settings and rules.
 func (p *Plan) writeSettings(w io.Writer) error {
-	fmt.Fprintf(w, "\n# the disk's scheduler\necho %s > /sys/block/%s/queue/iosched/share_by\n", p.ShareBy, p.Disk)
-	if p.CostModel != "" {
-		fmt.Fprintf(w, "echo %q > /sys/block/%s/queue/iosched/cost_model\n", p.CostModel, p.Disk)
-	}
-	_, err := fmt.Fprint(w, "\n# for /etc/isolio.toml\n", p.Rules())
+	_, err := fmt.Fprintf(w, "\n# for /etc/isolio.toml, and then: isolio enable %s\n%s\n%s", p.Disk, p.Table(), p.Rules())
 	return err
+}
+
+// Table is what the disk's scheduler must be told, as the disk's table.
+func (p *Plan) Table() string {
+	text := fmt.Sprintf("[[disk]]\ndevice = %s\nshare_by = %s\n", quoted(p.Disk), quoted(p.ShareBy))
+	if p.CostModel != "" {
+		text += fmt.Sprintf("cost_model = %s\n", quoted(p.CostModel))
+	}
+	return text + fmt.Sprintf("depth_pct = %d\n", p.DepthPct)
 }
 
 // Rules are the plan's weights as rules. A device of a rule is a name as in /sys/block.

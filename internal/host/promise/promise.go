@@ -15,12 +15,26 @@
 //	C = Q + (1 - U) / d
 //
 // So a tenant that is charged q for what it was promised needs the share q / C, and
-// cgroups without a promise together have the rest. Weights are the smallest whole
-// numbers that give each tenant its share or more beside them.
+// cgroups without a promise together have the rest. The reserve is there for a disk
+// that serves less than its profile: where it serves the part 1 - m of it, all charges
+// are (1 - m) C, so the share is q / ((1 - m) C). The margin m is the reserve, but
+// cgroups without a promise keep half of the reserve as their share, and weights end at
+// MostWeight. Weights are the smallest whole numbers that give each tenant its share or
+// more beside them.
 //
 // A tenant has what it was promised only while it keeps so many requests outstanding
 // as that rate has in flight on a full disk: by Little's law the rate times the
-// latency there, which is its part of the disk times the depth that the disk needs.
+// latency there. The scheduler fills the disk up to its ceiling, whatever the disk needs
+// to be busy. So the latency is N / X, with X requests a second, and N in flight: the
+// ceiling, or the depth that the disk needs if that is more. On a disk that serves the
+// part 1 - m it is 1 / (1 - m) times as long.
+//
+// A cgroup that keeps n requests outstanding, and for which the others wait, empties the
+// disk until n is its share of what is in flight. With depthPct they wait for it only if
+// n requests would have its share on a disk that has no others, see kf_clock_is_awaited().
+// To wait for one that keeps fewer cannot give it its share, and takes the others theirs.
+// A tenant that keeps its depth has three times as many, so they wait for it, even where
+// the others' requests take the disk longer in flight than its own.
 package promise
 
 import (
@@ -35,6 +49,10 @@ import (
 
 // MostWeight is the largest weight that kyber-fairness takes.
 const MostWeight = 10000
+
+// depthPct is the percentage of its share of the bandwidth-delay product from which on the
+// others wait for a cgroup: all of it.
+const depthPct = 100
 
 // defaultWeight is that of a cgroup that was given none.
 const defaultWeight = 100
@@ -67,9 +85,12 @@ type Plan struct {
 	Room []Room `json:"room"`
 	// Drop is what to give up where too much is promised.
 	Drop []string `json:"drop,omitempty"`
-	// ShareBy and CostModel are what the disk's scheduler must be told.
+	// MarginPct is by how much less than its profile the disk may serve.
+	MarginPct float64 `json:"margin_pct"`
+	// ShareBy, CostModel and DepthPct are what the disk's scheduler must be told.
 	ShareBy   string   `json:"share_by"`
 	CostModel string   `json:"cost_model,omitempty"`
+	DepthPct  int      `json:"depth_pct"`
 	Notes     []string `json:"notes,omitempty"`
 }
 
@@ -89,7 +110,8 @@ type Tenant struct {
 	Why    string       `json:"why"`
 	Rule   rule.Promise `json:"-"`
 
-	charge float64 // a second, for each
+	charge   float64 // a second, for each
+	inFlight float64 // of its requests, on a full disk that is as in its profile
 }
 
 // Others are the cgroups without a promise.
@@ -122,7 +144,7 @@ func Make(d Disk, promises []rule.Promise, sla rule.SLA) (*Plan, error) {
 	c := newCosts(d.Profile, sla.ShareBy)
 	p := &Plan{
 		Disk: d.Name, Identity: d.Profile.Disk.Identity, ReservePct: sla.ReservePct, Interference: c.interference,
-		ShareBy: sla.ShareBy, CostModel: c.model(), Others: Others{BestEffort: sla.BestEffort, Weight: sla.BestEffort * defaultWeight},
+		ShareBy: sla.ShareBy, CostModel: c.model(), DepthPct: depthPct, Others: Others{BestEffort: sla.BestEffort, Weight: sla.BestEffort * defaultWeight},
 	}
 	sold := 0.0
 	for _, r := range promises {
@@ -164,7 +186,15 @@ func (p *Plan) weigh(c costs, sold float64) {
 		c.dearest = max(c.dearest, t.UsePct/100/t.charge)
 	}
 	all := charged + (1-sold)/c.dearest
-	weights, sum := solve(p.Tenants, all, p.Others.Weight)
+	reserve := p.ReservePct / 100
+	most := max(0, min(reserve, 1-charged/all/(1-reserve/2)))
+	margin := 0.0
+	var weights []int
+	var sum int
+	for step := marginSteps; step >= 0 && weights == nil; step-- {
+		margin = most * float64(step) / marginSteps
+		weights, sum = solve(p.Tenants, all*(1-margin), p.Others.Weight)
+	}
 	if weights == nil {
 		p.Fits = false
 		p.Problem = fmt.Sprintf("weights above %d would be needed beside %d cgroups of weight %d", MostWeight, p.Others.BestEffort, defaultWeight)
@@ -174,13 +204,21 @@ func (p *Plan) weigh(c costs, sold float64) {
 		p.Drop = []string{"a smaller best_effort, or a larger reserve_pct"}
 		return
 	}
+	p.MarginPct = 100 * margin
 	for i := range p.Tenants {
 		t := &p.Tenants[i]
+		t.Depth = whole(t.inFlight / (1 - margin))
 		t.Weight, t.Share = weights[i], float64(weights[i])/float64(sum)
 		t.Why = fmt.Sprintf("%s: %.2f %% of the disk's time each; weight %d of %d", t.promised(), t.UsePct, t.Weight, sum)
 	}
 	p.Others.Share = float64(p.Others.Weight) / float64(sum)
 }
+
+// marginSteps are the parts of the margin of which as many are given up as weights take.
+const marginSteps = 20
+
+// whole is a number of requests that is no less, and 1 at least.
+func whole(n float64) int { return max(1, int(math.Ceil(n-slack))) }
 
 // solve returns the smallest whole weights that give each tenant its part of all
 // charges, beside others of a weight, and the sum of all weights; nil if one would be

@@ -55,8 +55,9 @@ func to(name string, read, write float64) rule.Promise {
 	return rule.Promise{For: rule.Rule{Name: name}, Line: 1, Read: rule.Amount{IOPS: read}, Write: rule.Amount{IOPS: write}, BlockBytes: 4096, Count: 1}
 }
 
-// Worked: of 100,000 reads, 30,000 are 30 % of the disk; 2,000 of 20,000 writes 10 %.
-// Beside ten cgroups of weight 100, which have the other 60 %, the weights are 500 and 167.
+// Worked: of 100,000 reads, 30,000 are 30 % of the disk; 2,000 of 20,000 writes 10 %. On a disk that
+// serves 90 % of that they are 1/3 and 1/9. Beside ten cgroups of weight 100, which have the other 5/9, the
+// weights are 600 and 200.
 func TestMake(t *testing.T) {
 	p, err := Make(Disk{"sda", ssd()}, []rule.Promise{to("a", 30000, 0), to("b", 0, 2000)}, rule.DefaultSLA)
 	if err != nil {
@@ -66,14 +67,18 @@ func TestMake(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	a, b := p.Tenants[0], p.Tenants[1]
-	if a.Weight != 501 || b.Weight != 167 || a.Share < 0.3 || b.Share < 0.1 || a.Share > 0.301 || b.Share > 0.101 {
+	if a.Weight != 600 || b.Weight != 200 || math.Abs(a.Share-1/3.0) > 1e-9 || math.Abs(b.Share-1/9.0) > 1e-9 || math.Abs(p.MarginPct-10) > 1e-9 {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	// Reads are full at 16 in flight, so 30 % of the disk are 4.8 of them; writes at 1.
-	if a.Depth != 5 || b.Depth != 1 {
+	// Reads are full at 16 in flight, writes at 1, but the scheduler lets 32 be. 30 % of them are 9.6, on a disk of
+	// 90 % of its speed 10.7; 10 % are 3.2, and 3.6.
+	if a.Depth != 11 || b.Depth != 4 {
 		t.Errorf("depths %d and %d", a.Depth, b.Depth)
 	}
-	if want := "30000 IOPS of reads, random, 4 KiB: 30.00 % of the disk's time each; weight 501 of 1668"; a.Why != want {
+	if p.DepthPct != 100 {
+		t.Errorf("depth_pct %d", p.DepthPct)
+	}
+	if want := "30000 IOPS of reads, random, 4 KiB: 30.00 % of the disk's time each; weight 600 of 1800"; a.Why != want {
 		t.Errorf("why: %q, want %q", a.Why, want)
 	}
 	if p.CostModel != "rbps=500000000 riops=100000 wbps=200000000 wiops=20000" {
@@ -263,7 +268,7 @@ func keeps(t *testing.T, p *Plan, c costs, active []bool, others float64) {
 			busy += float64(x.Weight*x.Count) * timeOf(t, c, x.Rule) / x.charge
 		}
 	}
-	perWeight := 1 / busy // charges a second
+	perWeight := (1 - p.MarginPct/100) / busy // charges a second, on the slowest disk that the plan counts on
 	for i, x := range p.Tenants {
 		if got := perWeight * float64(x.Weight) / x.charge; active[i] && got < 1-1e-9 {
 			t.Fatalf("%s has %.4f of its promise with weight %d of %.0f: %+v", x.For, got, x.Weight, weights, p)
@@ -280,7 +285,7 @@ func minimal(t *testing.T, p *Plan, c costs) {
 		charged += x.charge * float64(x.Count)
 		sum += x.Weight * x.Count
 	}
-	all := charged + (1-p.PromisedPct/100)/c.dearest
+	all := (charged + (1-p.PromisedPct/100)/c.dearest) * (1 - p.MarginPct/100)
 	total := p.Others.Share
 	for _, x := range p.Tenants {
 		need := x.charge / all
@@ -297,7 +302,8 @@ func minimal(t *testing.T, p *Plan, c costs) {
 	}
 }
 
-// depths checks by Little's law that a tenant that keeps its depth on a full disk has its rate.
+// depths checks by Little's law that a tenant that keeps its depth has its rate while the scheduler fills the disk
+// up to its ceiling.
 func depths(t *testing.T, p *Plan, profile *capacity.Profile) {
 	t.Helper()
 	for _, x := range p.Tenants {
@@ -308,12 +314,67 @@ func depths(t *testing.T, p *Plan, profile *capacity.Profile) {
 		}{{100, x.Rule.Read.RequestsPS(x.Rule.BlockBytes)}, {0, x.Rule.Write.RequestsPS(x.Rule.BlockBytes)}} {
 			if part.rate > 0 {
 				seconds, _ := profile.RequestTime(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)
-				latency := float64(profile.KneeDepth(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)) * seconds
-				need += part.rate * latency
+				l := profile.Nearest(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)
+				inFlight := max(float64(l.Full().Depth), capacity.Ceiling(l.Points))
+				need += part.rate * seconds * p.Interference * inFlight / (1 - p.MarginPct/100)
 			}
 		}
-		if float64(x.Depth) < need-1e-9 {
+		if float64(x.Depth) < need-1e-6 || float64(x.Depth) > need+1+1e-6 {
 			t.Fatalf("%s: depth %d, by Little's law %g: %+v", x.For, x.Depth, need, p)
+		}
+	}
+}
+
+// awaited is what kf_clock_is_awaited() says of a cgroup that was not.
+func awaited(outstanding, share, product float64, depthPct int) bool {
+	return outstanding >= 1.25*share*product*float64(depthPct)/100
+}
+
+// The others wait for a tenant that keeps its depth, also if its share of the requests is twice its share of the
+// disk, as next to writes. They do not wait for one that keeps less than its share of the product.
+func TestDepthPct(t *testing.T) {
+	for _, c := range []struct{ alone, most float64 }{
+		{100e-6, 100000}, // the product is 10, the ceiling 32
+		{100e-6, 400000}, // 40, and 120: three times the product
+		{200e-6, 5000},   // 1, and 32
+	} {
+		profile := &capacity.Profile{Loads: []capacity.Load{loadOf("randread-4k", true, 100, 4096, c.alone, c.most)}}
+		p, err := Make(Disk{"sda", profile}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		product := c.alone * c.most
+		share := p.Tenants[0].Share
+		if depth := p.Tenants[0].Depth; !awaited(float64(depth), 2*share, product, p.DepthPct) {
+			t.Errorf("product %g: the others do not wait for a tenant that keeps %d outstanding", product, depth)
+		}
+		if awaited(0.99*share*product, share, product, p.DepthPct) {
+			t.Errorf("product %g: the others wait for a tenant that could not have its share of an empty disk", product)
+		}
+	}
+}
+
+// The margin is the reserve. Where nearly all of the disk is sold, cgroups without a promise keep half of the
+// reserve, and where weights end, as much of it as they allow.
+func TestMargin(t *testing.T) {
+	for _, c := range []struct {
+		promised         float64
+		count, others    int
+		reserve          float64
+		least, most      float64 // margin
+		leastShareOthers float64
+	}{
+		{30000, 1, 10, 10, 10, 10, 0.6},
+		{20000, 4, 10, 10, 10, 10, 0.1},
+		{10000, 9, 10, 10, 5.2, 5.3, 0.049}, // 1 - 0.9 / 0.95
+		{90000, 1, 10, 10, 0, 1, 0.09},      // of weight 10000 beside 1000
+		{30000, 1, 10, 0, 0, 0, 0.69},
+	} {
+		promised := to("a", c.promised, 0)
+		promised.Count = c.count
+		p, err := Make(Disk{"sda", ssd()}, []rule.Promise{promised}, rule.SLA{ReservePct: c.reserve, BestEffort: c.others, ShareBy: "time"})
+		if err != nil || !p.Fits || p.MarginPct < c.least-1e-9 || p.MarginPct > c.most+1e-9 || p.Others.Share < c.leastShareOthers {
+			t.Errorf("%g to %d: %+v, %v", c.promised, c.count, p, err)
 		}
 	}
 }

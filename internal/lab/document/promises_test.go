@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,8 +47,9 @@ func TestExperimentsAreAsPlanned(t *testing.T) {
 				contender = &x.Contenders[i]
 			}
 		}
-		if contender == nil || contender.Tunables["share_by"] != sold.Plan.ShareBy || contender.Tunables["cost_model"] != sold.Plan.CostModel {
-			t.Errorf("%s: %+v, the plan says share_by %s, cost_model %q", x.Name, contender, sold.Plan.ShareBy, sold.Plan.CostModel)
+		if contender == nil || contender.Tunables["share_by"] != sold.Plan.ShareBy || contender.Tunables["cost_model"] != sold.Plan.CostModel ||
+			contender.Tunables["depth_pct"] != strconv.Itoa(sold.Plan.DepthPct) {
+			t.Errorf("%s: %+v, the plan says\n%s", x.Name, contender, sold.Plan.Table())
 		}
 		for _, k := range x.Cases {
 			others := 0
