@@ -59,7 +59,7 @@ func engine(scheduler, name string, to *json.Encoder, stderr io.Writer) int {
 	// is one CPU.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	env := bench.NewEnv("")
-	env.Engines = guestEngines
+	env.Engines, env.Outrank = guestEngines, true
 	run, err := bench.Run(context.Background(), env, x, k, scheduler,
 		func(p bench.Progress) { tell(report{Progress: &p}) })
 	if err != nil {

@@ -158,7 +158,7 @@ func TestRunMerges(t *testing.T) {
 		}
 		image, err := os.ReadFile(filepath.Join(opts.Keep, s, "initramfs.cpio"))
 		must(t, err)
-		if !strings.Contains(string(image), `"/init",`+"\n    \""+s+`"`) || !strings.Contains(string(image), testExperiment) {
+		if !strings.Contains(string(image), `"/init",`+"\n    \""+s+`"`) || !strings.Contains(string(image), string(x.Source)) {
 			t.Errorf("%s: the initramfs lacks its name or the experiment", s)
 		}
 	}

@@ -178,12 +178,15 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 	kf_domain_set_depth(kq, id, p99_bucket, congested, depth);
 }
 
-/* As many requests are in flight as keep the device reasonably busy. */
+/*
+ * As many requests are in flight as keep the device reasonably busy. data_race(): requests
+ * take and return places meanwhile; the count is a sample, and need not be exact.
+ */
 static bool kf_is_full(struct kf_queue *kq)
 {
 	u64 least = (u64)READ_ONCE(kq->band.bdp_milli) * KF_BUSY_PCT / 100000;
 
-	return sbitmap_weight(&kq->places.sb) >= max_t(u64, least, KF_BUSY_MIN);
+	return data_race(sbitmap_weight(&kq->places.sb)) >= max_t(u64, least, KF_BUSY_MIN);
 }
 
 /*

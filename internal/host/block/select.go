@@ -104,7 +104,7 @@ func bareWWN(text string) string {
 // only is the one disk that a selector is to name.
 func (s System) only(text string) (*Device, error) {
 	if !CheckSelector(text) {
-		return nil, failure.Usagef("device %q: is no disk; allowed: a name or path, %s", text, Selected)
+		return nil, failure.Usagef("device %q: is not a disk; allowed: a name or path, %s", text, Selected)
 	}
 	found, err := s.Match(text)
 	if err != nil {

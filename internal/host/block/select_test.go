@@ -55,8 +55,8 @@ func TestMatch(t *testing.T) {
 	for text, want := range map[string]string{
 		"model:INTEL*":  "device model:INTEL*: is 2 disks; name one: nvme0n1, nvme1n1",
 		"serial:x":      "device serial:x: no disk is it; `isolio status -o wide` shows what disks are",
-		"wwn:":          `device "wwn:": is no disk; allowed: a name or path, ` + Selected,
-		"model:[":       `device "model:[": is no disk; allowed: a name or path, ` + Selected,
+		"wwn:":          `device "wwn:": is not a disk; allowed: a name or path, ` + Selected,
+		"model:[":       `device "model:[": is not a disk; allowed: a name or path, ` + Selected,
 		"uuid:5":        "device uuid:5: there is no such disk; allowed: ",
 		"serial:\x1b[2": "no disk is it",
 	} {

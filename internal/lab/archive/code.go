@@ -69,7 +69,7 @@ func goWords(source []byte) []byte {
 	}
 }
 
-// hashlessLines leaves out lines that are empty, or a comment of TOML, a shell or make.
+// hashlessLines leaves out lines that are empty, or a comment of a shell or make.
 func hashlessLines(text []byte) []byte {
 	var left []byte
 	for line := range bytes.Lines(text) {

@@ -77,7 +77,7 @@ type source struct{ name, sum string }
 // sources are the sums of what the experiment's result depends on, in the order in which
 // they are told. A module has the name of its directory in kernel/.
 func (t Tree) sources(x *experiment.Experiment) ([]source, error) {
-	all := []source{{"experiment", sumOf(hashlessLines(x.Source))}}
+	all := []source{{"experiment", sumOf(x.Source)}}
 	for _, module := range x.Modules() {
 		files, err := t.moduleFiles(module)
 		if err != nil {

@@ -34,6 +34,9 @@ type Env struct {
 	Fio string
 	// Engines is the directory with libaps' engines for fio, "" for none.
 	Engines string
+	// Outrank lets the engine have a priority above all loads where it needs one: on
+	// a machine that does nothing else, as a VM of the lab.
+	Outrank bool
 
 	machine plan.Machine
 	// user runs the containers' commands; nil is this process's own user.

@@ -237,7 +237,7 @@ const tick = 500 * time.Millisecond
 // await releases and stops the containers at their times, counts, and waits
 // until all ended.
 func (e Env) await(ctx context.Context, running []*process, p *Plan, dir string, report func(string, float64)) (counted window, err error) {
-	if p.mustOutrank() {
+	if e.Outrank && p.mustOutrank() {
 		undo, rankErr := outrank()
 		if rankErr != nil {
 			return counted, rankErr

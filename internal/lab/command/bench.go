@@ -6,14 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +30,7 @@ type benchFlags struct {
 	root        string
 	dryRun      bool
 	recover     bool
+	attend      bool
 	allowWrites string
 	engines     string
 }
@@ -55,9 +52,10 @@ a partition table or the like is found on it, the flag must name the disk:
 --allow-writes=serial:NUMBER, as 'isolio status -o wide' shows it. Without the flag fio
 can only read. The experiment's own [device] and cpus are not used: those are for the lab.
 
-After Ctrl-C, and when the terminal goes away, all that was changed is taken back. What
-a bench leaves that was killed, --recover takes back: load that still runs, cgroups, the
-scheduler with its tunables.`,
+After Ctrl-C, and when the terminal goes away, all that was changed is taken back. A
+second process waits meanwhile, and takes it back when the bench is killed: load that
+still runs, cgroups, the scheduler with its tunables. Where both were killed --recover
+does it.`,
 		Example: `  isolio bench report-rand-read --device /dev/nvme1n1
   isolio bench report-rand-write --device nullb0 --allow-writes --json
   isolio bench report-rand-read --device nullb0 --schedulers none,bfq --dry-run
@@ -71,7 +69,7 @@ scheduler with its tunables.`,
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.recover {
-				return f.takeBack(cmd.OutOrStdout())
+				return f.takeBack(cmd)
 			}
 			return f.run(cmd, args[0])
 		},
@@ -84,6 +82,8 @@ scheduler with its tunables.`,
 	flags.StringVar(&f.allowWrites, "allow-writes", "", "let jobs that write destroy what is on the disk; `=ID`, such as =serial:NUMBER, where something is on it")
 	flags.Lookup("allow-writes").NoOptDefVal = anyBlank
 	flags.BoolVar(&f.recover, "recover", false, "take back what benches that were killed have left, and measure nothing")
+	flags.BoolVar(&f.attend, attendFlag, false, "")
+	_ = flags.MarkHidden(attendFlag) // it is there
 	flags.StringVar(&f.engines, "engines", "", "`DIR` with libaps' engines for fio (fio-aps.so), for jobs that have them")
 	return cmd
 }
@@ -191,13 +191,17 @@ func (f *benchFlags) kept(cmd *cobra.Command, env bench.Env, d *block.Device, x 
 	for _, p := range plans {
 		steps = append(steps, p.Setup...)
 	}
+	dismiss, err := f.attended(d)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(dir))
+	}
+	defer func() { err = errors.Join(err, dismiss()) }()
 	kept, err := leftover.Keep(env.System.Root, d, x.Name, steps, dir)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(dir))
 	}
 	defer func() { err = errors.Join(err, kept.End()) }()
-	// Where the terminal or a pipe goes away, a write fails, and does not end the process.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	outliveReaders()
 	return f.measure(cmd, env, d, x)
 }
 
@@ -226,45 +230,6 @@ func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, d *block.Device,
 		}
 	}
 	return result.Merge(x, runs)
-}
-
-// takeBack has the machine as it was before benches that were killed.
-func (f *benchFlags) takeBack(out io.Writer) error {
-	root, err := cli.RootDir(f.root)
-	if err != nil {
-		return err
-	}
-	killed, running, err := leftover.Find(root)
-	if err != nil {
-		return err
-	}
-	for _, disk := range running {
-		fmt.Fprintf(out, "%s: its bench runs; nothing is taken back\n", disk)
-	}
-	var errs []error
-	done := 0
-	for _, k := range killed {
-		if f.device != "" && k.Disk != strings.TrimPrefix(f.device, "/dev/") {
-			continue
-		}
-		done++
-		for _, action := range k.Decide(root) {
-			if f.dryRun {
-				fmt.Fprintln(out, action.Shell)
-			} else if err := action.Do(); err != nil {
-				errs = append(errs, err)
-			} else {
-				fmt.Fprintln(out, action.Says)
-			}
-		}
-		if !f.dryRun && len(errs) == 0 {
-			errs = append(errs, k.End())
-		}
-	}
-	if done == 0 && len(running) == 0 {
-		fmt.Fprintln(out, "no bench was killed: there is nothing to take back")
-	}
-	return errors.Join(errs...)
 }
 
 // completeExperiments offers names, and files.

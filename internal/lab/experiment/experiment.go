@@ -15,7 +15,8 @@ import (
 
 // Experiment is one question, asked of several schedulers with the same load.
 type Experiment struct {
-	// File is where the experiment was read, for messages; Source its text.
+	// File is where the experiment was read, for messages; Source its text without
+	// comments: what a VM gets, and what a result depends on.
 	File   string
 	Source []byte
 

@@ -3,7 +3,6 @@
 package experiment
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
@@ -52,7 +51,11 @@ func Parse(name string, text []byte) (*Experiment, error) {
 	if p := c.first(); p != nil {
 		return nil, p.In(name)
 	}
-	e.File, e.Source = name, bytes.Clone(text)
+	e.File = name
+	var err error
+	if e.Source, err = tomlfile.WithoutComments(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	return e, nil
 }
 

@@ -197,6 +197,9 @@ func (k *Kept) End() error {
 	return os.Remove(k.file.Name())
 }
 
+// Release leaves the record, and what there is to take back, to another process.
+func (k *Kept) Release() { k.file.Close() }
+
 // Find returns the records of benches that were killed, and the names of disks whose
 // bench runs.
 func Find(root string) (killed []*Kept, running []string, err error) {
