@@ -106,7 +106,7 @@ func TestBenchIsTakenBack(t *testing.T) {
 				must(t, unix.Kill(attendant(t), unix.SIGKILL))
 			}
 			must(t, cmd.Process.Signal(tt.signal))
-			err := cmd.Wait() // until nobody has its output open: the attendant has
+			err := cmd.Wait() // returns when its output is closed: the attendant has it open, too
 			if err == nil {
 				t.Errorf("it succeeds: %s", said.String())
 			}
