@@ -164,18 +164,22 @@ func (o Options) machine(x *experiment.Experiment) (vm.VM, error) {
 	if err != nil {
 		return vm.VM{}, err
 	}
+	helpers, err := helperModules(kernel, x)
+	if err != nil {
+		return vm.VM{}, err
+	}
 	m := vm.VM{
 		Kernel: kernel, Init: o.Guest(),
 		Programs: programs(x),
 		Built:    engines,
-		Stock:    stock(x),
+		Stock:    stock(x, helpers),
 		Payload: vm.Payload{
 			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", vm.EngineEnv + "=1"},
 			Data: map[string][]byte{guestExperiment: x.Source},
 		},
 		Stall: o.Stall,
 	}
-	if x.UsesPrograms() {
+	if needsTree(x) {
 		err = o.addCommands(x, &m)
 	}
 	return m, err
@@ -221,14 +225,11 @@ func (o Options) addCommands(x *experiment.Experiment, m *vm.VM) error {
 	return nil
 }
 
-// filesystems are those that the experiment's cases have on their disks.
-func filesystems(x *experiment.Experiment) (kinds []string) {
-	for i := range x.Cases {
-		if kind := x.Cases[i].Device.Filesystem; kind != "" && !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
+// needsTree reports whether the guest's programs are those of the tree of programs, which
+// has what the kernel's root has, and more.
+func needsTree(x *experiment.Experiment) bool {
+	extra := slices.ContainsFunc(x.FilesystemsUsed(), func(f experiment.Filesystem) bool { return f.Extra })
+	return extra || x.Swaps() || x.UsesPrograms()
 }
 
 // programs are what the guest has of the kernel's root.
@@ -237,8 +238,11 @@ func programs(x *experiment.Experiment) []string {
 	if hasMembers(x) {
 		all = append(all, "dd") // with which each reads a block before the load
 	}
-	for _, kind := range filesystems(x) {
-		all = append(all, "mkfs."+kind)
+	for _, kind := range x.FilesystemsUsed() {
+		all = append(all, "mkfs."+kind.Name)
+	}
+	if x.Swaps() {
+		all = append(all, experiment.SwapPrograms()...)
 	}
 	return all
 }
@@ -266,9 +270,29 @@ func built(kernel *vm.Kernel, x *experiment.Experiment) (map[string]string, erro
 	return engines, nil
 }
 
-// stock are the kernel's own modules to load.
-func stock(x *experiment.Experiment) []string {
-	return slices.Concat(stockModules, filesystems(x))
+// helperModules are the modules that the experiment's file systems want loaded before them,
+// of those that the kernel has.
+func helperModules(kernel *vm.Kernel, x *experiment.Experiment) (all []string, err error) {
+	for _, kind := range x.FilesystemsUsed() {
+		for _, name := range kind.Helpers {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return kernel.Modules(all...)
+}
+
+// stock are the kernel's own modules to load, with the helpers that file systems want.
+func stock(x *experiment.Experiment, helpers []string) []string {
+	all := slices.Concat(stockModules, helpers)
+	for _, kind := range x.FilesystemsUsed() {
+		all = append(all, kind.Name)
+	}
+	return all
 }
 
 // modules are the files of the named modules of the project, as Experiment.ModulesIn has them.

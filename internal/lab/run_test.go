@@ -409,18 +409,31 @@ func TestEngineReports(t *testing.T) {
 
 // What makes and knows a file system is there where a case has one.
 func TestFilesystemsOfTheGuest(t *testing.T) {
-	text := strings.Replace(modelDiskCases, "memory_backed = true\n", "memory_backed = true\nfilesystem = \"ext4\"\n", 1)
+	with := func(keys string) string {
+		return strings.Replace(modelDiskCases, "memory_backed = true\n", "memory_backed = true\n"+keys+"\n", 1)
+	}
 	for _, tt := range []struct {
-		text, programs, module string
-		mib                    int
+		text, programs, modules string
+		mib                     int
+		tree                    bool
 	}{
-		{modelDiskCases, "fio sh", "bfq", 0}, {text, "fio sh mkfs.ext4", "ext4", cacheMiB},
+		{modelDiskCases, "fio sh", "", 0, false},
+		{with(`filesystem = "ext4"`), "fio sh mkfs.ext4", " ext4", cacheMiB, false},
+		{with(`filesystem = "xfs"`), "fio sh mkfs.xfs", " helper xfs", cacheMiB, false},
+		{with(`filesystem = "btrfs"`), "fio sh mkfs.btrfs", " helper btrfs", cacheMiB, true},
+		{with("filesystem = \"ext4\"\nswap_mib = 64"), "fio sh mkfs.ext4 fallocate chmod mkswap swapon swapoff", " ext4", cacheMiB, true},
 	} {
 		x, err := experiment.Parse("t.toml", []byte(tt.text))
 		must(t, err)
-		modules := stock(x)
-		if got := strings.Join(programs(x), " "); got != tt.programs || modules[len(modules)-1] != tt.module {
-			t.Errorf("programs %s, last module %s, want %s and %s", got, modules[len(modules)-1], tt.programs, tt.module)
+		var helpers []string
+		for _, kind := range x.FilesystemsUsed() {
+			for range kind.Helpers {
+				helpers = append(helpers, "helper")
+			}
+		}
+		modules := strings.TrimPrefix(strings.Join(stock(x, helpers), " "), strings.Join(stockModules, " "))
+		if got := strings.Join(programs(x), " "); got != tt.programs || modules != tt.modules || needsTree(x) != tt.tree {
+			t.Errorf("programs %s, modules%s, of the tree: %v; want %s,%s and %v", got, modules, needsTree(x), tt.programs, tt.modules, tt.tree)
 		}
 		if got, want := workMiB(&x.Cases[1]), kernelMiB+processMiB+4*jobMiB+512+tt.mib; got != want {
 			t.Errorf("%d MiB, want %d", got, want)

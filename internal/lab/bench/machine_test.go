@@ -48,7 +48,7 @@ func (m *fakeMachine) Mkdir(path string) error {
 		return err
 	}
 	for _, name := range []string{
-		"cgroup.subtree_control", "cgroup.procs", "cgroup.freeze", "io.stat", "io.weight", "io.bfq.weight", "io.kyber.weight",
+		"cgroup.subtree_control", "cgroup.procs", "cgroup.freeze", "memory.max", "io.stat", "io.weight", "io.bfq.weight", "io.kyber.weight",
 		"queue_mode", "irqmode", "completion_nsec", "hw_queue_depth", "submit_queues", "size", "power",
 		"model", "preset", "scale", "seed", "queues", "poll_queues", "tags", "size_mib", "memory_backed", "write_cache", "discard",
 		"nvme/dies", "stall_us",

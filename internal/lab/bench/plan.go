@@ -159,7 +159,7 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 		return nil, err
 	}
 	p.mounted = at
-	p.Setup = append(p.Setup, mount...)
+	p.Setup = slices.Concat(p.Setup, e.limitMemory(k, group), mount)
 	p.Jobs, err = e.jobs(x, k, c, group, d, at)
 	return p, err
 }
@@ -174,7 +174,7 @@ const partAlign = 1 << 20
 // jobs gives each container an equal part of the disk, unless its job names
 // an offset.
 func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, group string, d *block.Device, mounted string) ([]Job, error) {
-	part := d.SizeBytes / int64(len(k.Containers)) / partAlign * partAlign
+	part := (d.SizeBytes - int64(k.Device.SwapMiB)<<20) / int64(len(k.Containers)) / partAlign * partAlign
 	var jobs []Job
 	for i, t := range k.Containers {
 		if t.Program != nil {
@@ -335,6 +335,8 @@ func (p *Plan) Print(w io.Writer) error {
 		switch {
 		case s.Mkdir:
 			b.WriteString("rmdir " + s.Path + "\n")
+		case s.UndoCommand != nil:
+			b.WriteString(shell.Join(s.UndoCommand...) + "\n")
 		case s.Mount != "":
 			b.WriteString("umount " + s.Path + "\n")
 		case s.Undo != "":

@@ -49,6 +49,9 @@ type Container struct {
 	// Count is how many containers of the same weight and job this one stands
 	// for, 1..4096; 0 for one that is just itself.
 	Count int
+	// MemoryMiB is how much memory it may have, 0 for no limit. Beyond that the kernel
+	// takes pages from it: those of files, and others if it can swap.
+	MemoryMiB int
 	// Cgroup is the path below the experiment's own cgroup.
 	Cgroup string
 	// StartS and EndS bound the load, in seconds after the load's start;
@@ -108,6 +111,7 @@ type fileContainer struct {
 	Name   *string        `toml:"name"`
 	Weight *int64         `toml:"weight"`
 	Count  *int64         `toml:"count"`
+	Memory *int64         `toml:"memory_mib"`
 	Cgroup *string        `toml:"cgroup"`
 	StartS *float64       `toml:"start_s"`
 	EndS   *float64       `toml:"end_s"`
@@ -256,6 +260,9 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	if o, found := t.Job.misplaced(); found {
 		c.misplaced(key+".job."+o.name, o)
 	}
+	if f.Memory != nil {
+		t.MemoryMiB = c.integer(key+".memory_mib", f.Memory, nil, 1, maxMemoryMiB)
+	}
 	t.Cgroup = value(f.Cgroup, t.Name)
 	for _, earlier := range k.Containers {
 		if f.Name != nil && earlier.Name == t.Name {
@@ -289,6 +296,9 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	}
 	return t
 }
+
+// maxMemoryMiB is the most that a container's memory may be limited to: 1 TiB.
+const maxMemoryMiB = 1 << 20
 
 func nested(a, b string) bool {
 	return strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")

@@ -178,7 +178,7 @@ func TestParseRefusesCases(t *testing.T) {
 		{"no name", "name = \"base\"\n", "", "x:23: case.name: is missing; allowed: " + nameRule},
 		{"key of another kind", "[case.device]\ntags", "[case.device]\ncompletion_us = 3\ntags",
 			"x:31: case.device.completion_us: is not a key of kind modeldisk; allowed: " +
-				"model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, params, iocost"},
+				"model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, swap_mib, params, iocost"},
 		{"another kind starts from nothing", "completion_us = 1000\n", "",
 			"x:53: case.device.completion_us: is missing; allowed: an integer 0..10000000"},
 		{"expectation of an absent case", `case = "nvme"`, `case = "flat"`,

@@ -33,6 +33,8 @@ type Device struct {
 	// Filesystem is what is made on the disk, for files in place of the disk
 	// itself: one of Filesystems, "" for none.
 	Filesystem string
+	// SwapMiB is how large a file of it the kernel swaps to; 0 is none.
+	SwapMiB int
 	// Model is what a modeldisk is; the zero Model for a null_blk.
 	Model Model
 }
@@ -69,9 +71,6 @@ type Iocost struct {
 // Models lists what a modeldisk can be.
 func Models() []string { return []string{"fixed", "hdd", "flash", "nvme", "ull"} }
 
-// Filesystems lists what can be made on a disk.
-func Filesystems() []string { return []string{"ext4"} }
-
 // String describes the device in one line.
 func (d Device) String() string {
 	queues := countOf(d.Queues, "queue") + fmt.Sprintf(" of %d tags", d.Tags)
@@ -105,6 +104,9 @@ func (d Device) String() string {
 	if d.Filesystem != "" {
 		about = append(about, d.Filesystem)
 	}
+	if d.SwapMiB > 0 {
+		about = append(about, fmt.Sprintf("swap %d MiB", d.SwapMiB))
+	}
 	return strings.Join(about, ", ")
 }
 
@@ -132,6 +134,7 @@ type fileDevice struct {
 	WriteCache   *bool          `toml:"write_cache"`
 	Discard      *bool          `toml:"discard"`
 	Filesystem   *string        `toml:"filesystem"`
+	SwapMiB      *int64         `toml:"swap_mib"`
 	Params       map[string]any `toml:"params"`
 	Iocost       *fileIocost    `toml:"iocost"`
 }
@@ -169,7 +172,7 @@ func kindKeys(kind string) []string {
 		return []string{"completion_us", "tags", "queues", "size_mib"}
 	}
 	return []string{"model", "preset", "scale", "seed", "tags", "queues", "poll_queues", "size_mib",
-		"memory_backed", "write_cache", "discard", "filesystem", "params", "iocost"}
+		"memory_backed", "write_cache", "discard", "filesystem", "swap_mib", "params", "iocost"}
 }
 
 // paramPattern keeps the names of parameters and presets fit for file names.
@@ -201,15 +204,7 @@ func (c *checker) device(f *fileDevice) Device {
 		d.SizeMiB = c.integer("device.size_mib", f.SizeMiB, nil, 1, 1<<24)
 	}
 	d.Model = c.model(f)
-	if d.Filesystem = value(f.Filesystem, ""); f.Filesystem == nil {
-		return d
-	}
-	if !slices.Contains(Filesystems(), d.Filesystem) {
-		c.fail("device.filesystem", fmt.Sprintf("unknown file system %q", d.Filesystem), strings.Join(Filesystems(), ", "))
-	}
-	if !d.Model.MemoryBacked {
-		c.fail("device.filesystem", "needs a disk that keeps what is written", "memory_backed = true, with size_mib; or no filesystem")
-	}
+	c.filesystem(f, &d)
 	return d
 }
 

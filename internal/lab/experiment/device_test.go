@@ -102,7 +102,7 @@ func TestDeviceString(t *testing.T) {
 }
 
 func TestParseRefusesModelDisk(t *testing.T) {
-	keys := "model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, params, iocost"
+	keys := "model, preset, scale, seed, tags, queues, poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, swap_mib, params, iocost"
 	refuses(t, modelDisk, []struct{ name, old, new, want string }{
 		{"a key of another kind", `scale = 16`, `completion_us = 16`,
 			"x:10: device.completion_us: is not a key of kind modeldisk; allowed: " + keys},
@@ -148,7 +148,17 @@ func TestParseRefusesFilesystems(t *testing.T) {
 		"[job]\nrw = \"write\"\n[[container]]\nname = \"a\"\nweight = 1\n"
 	refuses(t, base, []struct{ name, old, new, want string }{
 		{"unknown", with(""), with("memory_backed = true\nsize_mib = 64\nfilesystem = \"fat\"\n"),
-			`x:10: device.filesystem: unknown file system "fat"; allowed: ext4`},
+			`x:10: device.filesystem: unknown file system "fat"; allowed: ext4, xfs, btrfs`},
+		{"too small", with(""), with("memory_backed = true\nsize_mib = 64\nfilesystem = \"xfs\"\n"),
+			"x:9: device.size_mib: 64 is too small for xfs; allowed: 300 and up"},
+		{"swap on nothing", with(""), with("memory_backed = true\nsize_mib = 64\nswap_mib = 8\n"),
+			`x:10: device.swap_mib: needs a file system to be a file of; allowed: device.filesystem = "ext4" or "xfs"`},
+		{"swap on btrfs", with(""), with("memory_backed = true\nsize_mib = 512\nfilesystem = \"btrfs\"\nswap_mib = 8\n"),
+			`x:11: device.swap_mib: does not go with btrfs; allowed: device.filesystem = "ext4" or "xfs"`},
+		{"swap on most of the disk", with(""), with("memory_backed = true\nsize_mib = 64\nfilesystem = \"ext4\"\nswap_mib = 33\n"),
+			"x:11: device.swap_mib: 33 is out of range; allowed: an integer 1..32"},
+		{"no memory", "weight = 1\n", "weight = 1\nmemory_mib = 0\n",
+			"x:13: container.memory_mib: 0 is out of range; allowed: an integer 1..1048576"},
 		{"nothing is kept", with(""), with("filesystem = \"ext4\"\n"),
 			"x:8: device.filesystem: needs a disk that keeps what is written; allowed: memory_backed = true, with size_mib; or no filesystem"},
 	})
@@ -158,5 +168,33 @@ func TestParseRefusesFilesystems(t *testing.T) {
 	}
 	if d := e.Cases[0].Device; d.Filesystem != "ext4" || !strings.HasSuffix(d.String(), "memory-backed, ext4") {
 		t.Errorf("device %s", d)
+	}
+	if e.Swaps() || e.Cases[0].Containers[0].MemoryMiB != 0 {
+		t.Error("there is swap, or a limit, that the file does not have")
+	}
+}
+
+// Each case has a file system of its own; memory and swap are as the file has them.
+func TestParseFilesystems(t *testing.T) {
+	const text = "name = \"x\"\nquestion = \"What?\"\nschedulers = [\"bfq\"]\nduration_s = 1.0\n" +
+		"[device]\nkind = \"modeldisk\"\nmodel = \"nvme\"\nmemory_backed = true\nsize_mib = 512\nfilesystem = \"xfs\"\n" +
+		"[job]\nrw = \"write\"\n[[container]]\nname = \"a\"\nweight = 1\nmemory_mib = 64\n" +
+		"[[case]]\nname = \"swap\"\ndevice.swap_mib = 256\n[[case]]\nname = \"btrfs\"\ndevice.filesystem = \"btrfs\"\n[[case]]\nname = \"again\"\n"
+	e, err := Parse("x", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, kind := range e.FilesystemsUsed() {
+		kinds = append(kinds, kind.Name)
+	}
+	if got := strings.Join(kinds, " "); got != "xfs btrfs" || !e.Swaps() {
+		t.Errorf("file systems %s, swaps: %v", got, e.Swaps())
+	}
+	if d := e.Cases[0].Device; d.SwapMiB != 256 || !strings.HasSuffix(d.String(), "memory-backed, xfs, swap 256 MiB") {
+		t.Errorf("device %s", d)
+	}
+	if e.Cases[1].Device.SwapMiB != 0 || e.Cases[1].Containers[0].MemoryMiB != 64 {
+		t.Errorf("case btrfs: %+v", e.Cases[1])
 	}
 }

@@ -128,7 +128,7 @@ func (c *checker) program(key string, f *fileContainer, k *Case) *Program {
 	case f.Count != nil:
 		c.fail(key+"."+what, "does not go with count", "one container for each command")
 	case k.Device.Filesystem == "":
-		c.fail(key+"."+what, "needs a file system to run on", "device.filesystem = \"ext4\"")
+		c.fail(key+"."+what, "needs a file system to run on", "device.filesystem, one of "+strings.Join(Filesystems(), ", "))
 	}
 	if f.Program == nil {
 		return c.commands(key, &fileProgram{Command: f.Command, Setup: f.Setup, Ends: f.Ends, Output: f.Output})

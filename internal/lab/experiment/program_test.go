@@ -111,7 +111,7 @@ func TestParseRefusesPrograms(t *testing.T) {
 		{"no command", "command = [\"sh\", \"-c\", \"cat x.sql | sqlite3 x.db\"]\n", "",
 			"x:14: program.command: is missing; allowed: a program and its arguments"},
 		{"no file system", "filesystem = \"ext4\"\n", "",
-			"x:22: container.program: needs a file system to run on; allowed: device.filesystem = \"ext4\""},
+			"x:22: container.program: needs a file system to run on; allowed: device.filesystem, one of ext4, xfs, btrfs"},
 		{"no expression", `'tps = ([\d.]+)'`, `'tps = ('`,
 			`x:28: container.output.per_s: "tps = (" is no regular expression; allowed: ` + pattern},
 		{"no group", `'tps = ([\d.]+)'`, `'tps'`,
