@@ -73,8 +73,13 @@ const (
 	P999VsCase = "p99_9_vs_case" // :CASE, by none's there, or :CASE/SCHEDULER
 	MaxVsCase  = "max_vs_case"   // likewise
 
+	// A container's p99 over its p99 in another case.
+	P99VsCase = "p99_vs_case" // :CASE, by none's there, or :CASE/SCHEDULER
+
 	// How long a container takes to have its rate; goes with the keys of Settle.
 	SettleMS = "settle_ms"
+	// The longest time in which a container sent no request; needs samples.
+	GapMS = "gap_ms"
 )
 
 // argument is what follows a metric's kind.
@@ -136,7 +141,9 @@ var metricForms = []metricForm{
 	{kind: GuardStat, argument: statArgument},
 	{kind: P999VsCase, argument: caseArgument},
 	{kind: MaxVsCase, argument: caseArgument},
+	{kind: P99VsCase, argument: caseArgument, direction: true, container: true, calls: true},
 	{kind: SettleMS, container: true},
+	{kind: GapMS, container: true},
 }
 
 // form is that of the metric; false if there is no such metric.
@@ -235,7 +242,7 @@ func (x Expectation) Reference() (name, scheduler string, ok bool) {
 	case LatVs:
 		_, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return x.Case, scheduler, true
-	case TotalVsCase, IOPSVsCase, P999VsCase, MaxVsCase:
+	case TotalVsCase, IOPSVsCase, P99VsCase, P999VsCase, MaxVsCase:
 		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return name, cmp.Or(scheduler, "none"), true
 	case CPUNsPerIOVsCase, RateVsCase:

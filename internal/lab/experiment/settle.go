@@ -36,6 +36,9 @@ const (
 
 // settle reads the keys of settle_ms, and refuses them for other metrics.
 func (c *checker) settle(key string, f *fileExpect, x *Expectation, k *Case) {
+	if x.Metric.Kind == GapMS && k.SampleMS == 0 {
+		c.fail(key+".metric", "gap_ms needs samples", "sample_ms at the top or in the case, 1..1000")
+	}
 	if x.Metric.Kind != SettleMS {
 		for name, set := range map[string]bool{
 			"after_s": f.AfterS != nil, "until_s": f.UntilS != nil, "fraction": f.Fraction != nil, "window_ms": f.WindowMS != nil,

@@ -78,6 +78,8 @@ func (d *Document) Figure(e *experiment.Experiment, x experiment.Expectation) (f
 		return r.p99VsFair(e.CaseNamed(x.Case), x)
 	case experiment.SettleMS:
 		return r.settle(x)
+	case experiment.GapMS:
+		return r.gapMS(x.Container)
 	case experiment.LatVsBest, experiment.BytesVsBest, experiment.FinishVsBest:
 		return d.versusBest(e, r, x)
 	case experiment.FinishMS:
@@ -121,6 +123,8 @@ func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
 		b, alsoKnown := bytes(other)
 		got, ok := over(a, b)
 		return got, ok && known && alsoKnown
+	case experiment.P99VsCase:
+		return r.latVs(other, x, "p99")
 	case experiment.P999VsCase:
 		return r.latencyVersus(other, x, "p99_9")
 	case experiment.MaxVsCase:

@@ -229,6 +229,33 @@ func TestMetricsThatCompare(t *testing.T) {
 			run("both", "fast").Containers[0].Read.Lat.P999 = 12000
 		}, want: 0.25},
 		{kind: experiment.LatVs, arg: "p99_9/fast", container: "small", want: unknown}, // neither has one
+		{kind: experiment.P99VsCase, arg: "solo-small/fast", container: "small", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Read.Lat.P99 = 3000
+			run("solo-small", "fast").Containers[0].Read.Lat.P99 = 2000
+		}, want: 1.5},
+		{kind: experiment.P99VsCase, arg: "solo-small", container: "small", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Read.Lat.P99 = 3000
+			run("solo-small", "none").Containers[0].Read.Lat.P99 = 12000
+		}, want: 0.25},
+		{kind: experiment.P99VsCase, arg: "solo-small", container: "small", direction: "operations", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Operations = &Direction{Lat: Latency{P99: 500}}
+			run("solo-small", "none").Containers[0].Operations = &Direction{Lat: Latency{P99: 1000}}
+		}, want: 0.5},
+		{kind: experiment.P99VsCase, arg: "solo-small", container: "large", want: unknown}, // it is not there
+
+		{kind: experiment.GapMS, change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Series = &Series{StepMS: 50, IOs: []uint64{0, 0, 3, 1, 0, 0, 0, 2}}
+			run("both", "bfq").Containers[1].Series = &Series{StepMS: 50, IOs: []uint64{1, 1, 1, 0, 0, 0, 0, 0}}
+		}, want: 250},
+		{kind: experiment.GapMS, container: "small", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Series = &Series{StepMS: 50, IOs: []uint64{0, 0, 3, 1, 0, 0, 0, 2}}
+		}, want: 150},
+		{kind: experiment.GapMS, container: "small", change: func(run func(string, string) *Run) {
+			run("both", "bfq").Containers[0].Series = &Series{StepMS: 50, IOs: []uint64{1, 2, 3}}
+		}, want: 0},
+		{kind: experiment.GapMS, change: func(run func(string, string) *Run) { // the other has no samples
+			run("both", "bfq").Containers[0].Series = &Series{StepMS: 50, IOs: []uint64{1, 2, 3}}
+		}, want: unknown},
 
 		{kind: experiment.CPUPct, change: func(run func(string, string) *Run) {
 			run("both", "bfq").Containers[0].CPUUserPct = 10

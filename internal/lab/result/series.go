@@ -92,3 +92,31 @@ func (r *Run) settle(x experiment.Expectation) (ms float64, ok bool) {
 	}
 	return t.Series.SettleMS(*x.Settle, wanted), true
 }
+
+// gapMS is the longest time in which no request was submitted.
+func (s *Series) gapMS() float64 {
+	longest, now := 0, 0
+	for _, n := range s.IOs {
+		if now++; n > 0 {
+			now = 0
+		}
+		longest = max(longest, now)
+	}
+	return float64(longest * s.StepMS)
+}
+
+// gapMS is that of one container, or the longest of all containers'; false if one has no
+// series.
+func (r *Run) gapMS(container string) (longest float64, ok bool) {
+	for i := range r.Containers {
+		t := &r.Containers[i]
+		if container != "" && t.Name != container {
+			continue
+		}
+		if t.Series == nil {
+			return 0, false
+		}
+		longest, ok = max(longest, t.Series.gapMS()), true
+	}
+	return longest, ok
+}
