@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/pelletier/go-toml/v2"
 
 	"isolio/internal/host/weight"
@@ -197,8 +196,21 @@ func (d *disk) spec(text []byte) (Container, error) {
 	return c, err
 }
 
+// ociSpec is what is read of an OCI specification. Most of one is the list of system calls.
+type ociSpec struct {
+	Annotations map[string]string `json:"annotations"`
+	Linux       *struct {
+		CgroupsPath string `json:"cgroupsPath"`
+		Resources   *struct {
+			BlockIO *struct {
+				Weight *uint16 `json:"weight"`
+			} `json:"blockIO"`
+		} `json:"resources"`
+	} `json:"linux"`
+}
+
 func (d *disk) parse(text []byte) (c Container, annotations map[string]string, err error) {
-	spec, err := unmarshal[specs.Spec](text)
+	spec, err := unmarshal[ociSpec](text)
 	if err != nil {
 		return c, nil, err
 	}
