@@ -32,7 +32,7 @@ type disk struct {
 	keep func(key string) bool
 	now  time.Time
 	// text is that of the last file that was read: there are thousands of them.
-	text bytes.Buffer
+	text []byte
 }
 
 // told is what a file tells, and which file that was.
@@ -127,10 +127,13 @@ func (d *disk) read(file string, known told) (told, []byte, error) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		next.inode = stat.Ino
 	}
-	d.text.Reset()
-	d.text.Grow(int(info.Size()) + bytes.MinRead) // at once: growing to it would take several times so much
-	_, err = d.text.ReadFrom(io.LimitReader(f, largest))
-	return next, d.text.Bytes(), err
+	if need := int(info.Size()) + bytes.MinRead; cap(d.text) < need {
+		d.text = make([]byte, 0, need) // growing to it would take several times so much
+	}
+	b := bytes.NewBuffer(d.text[:0])
+	_, err = b.ReadFrom(io.LimitReader(f, largest))
+	d.text = b.Bytes()
+	return next, d.text, err
 }
 
 // keep returns what a file told, which is not forgotten.
