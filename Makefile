@@ -104,6 +104,9 @@ test: test-c test-go test-vm ## run all tests: C, Go and command line, modules o
 test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 	scripts/test-c
 
+test-race: ## Go unit tests of what runs on a host, under the race detector; wants gcc
+	CGO_ENABLED=1 go test -race ./internal/host/...
+
 law: ## compare laws of sharing on model disks in user space: ONLY='p4500' for some cases
 	@scripts/law --markdown --only '$(ONLY)'
 
@@ -277,4 +280,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean test-attacks
+.PHONY: test-race node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean test-attacks

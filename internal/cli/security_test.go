@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// docs/security.md names tests that there are.
+// docs/security.md names tests that there are, at least one in each line of its tables of
+// attacks and faults.
 func TestSecurityNamesTests(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
@@ -31,6 +32,7 @@ func TestSecurityNamesTests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	tested := regexp.MustCompile("`(Test[A-Za-z]+|[a-z-]+[.]txtar)`")
 	names := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(text), -1)
 	for _, name := range names {
 		if !strings.Contains(sources.String(), "func "+name[1]+"(t *testing.T)") {
@@ -41,6 +43,15 @@ func TestSecurityNamesTests(t *testing.T) {
 	for _, script := range scripts {
 		if _, err := os.Stat("../../tests/script/" + script[1]); err != nil {
 			t.Error(err)
+		}
+	}
+	of := ""
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "## "):
+			of = strings.TrimSpace(line)
+		case strings.HasPrefix(line, "| ") && of != "## Trust" && !strings.HasSuffix(line, "| test |\n") && !tested.MatchString(line):
+			t.Errorf("%s: no test in %q", of, line)
 		}
 	}
 	if len(names) < 20 || len(scripts) < 3 {

@@ -139,6 +139,32 @@ type crowd struct {
 	nr  int // how many there have been
 }
 
+// newCrowd starts so many containers.
+func newCrowd(t *testing.T, d *disk, many int) (c *crowd, groups []string) {
+	t.Helper()
+	c = &crowd{t: t, d: d, top: newGroup(t, "crowd")}
+	write(t, filepath.Join(c.top, "cgroup.subtree_control"), "+io")
+	for range many {
+		groups = append(groups, c.start())
+	}
+	return c, groups
+}
+
+// fits checks what a daemon had in memory at most, with so many containers, and returns that.
+func fits(t *testing.T, pid, many int) (peakKB int) {
+	t.Helper()
+	bound := memoryBoundKB
+	if many > 200 {
+		bound = memoryOfMostKB
+	}
+	peakKB = statusKB(t, pid, "VmHWM:")
+	t.Logf("%d containers: the daemon has %d KB in memory, and had %d at most; %d are allowed", many, statusKB(t, pid, "VmRSS:"), peakKB, bound)
+	if peakKB > bound {
+		t.Errorf("the daemon had %d KB in memory, more than %d", peakKB, bound)
+	}
+	return peakKB
+}
+
 // start makes a container's files and cgroup, and reads once from the disk in it.
 func (c *crowd) start() (group string) {
 	c.t.Helper()
@@ -237,13 +263,8 @@ func TestDaemonIsCheap(t *testing.T) {
 	loopback(t)
 	d := newDisk(t, fast)
 	d.use(t, elevator)
-	c := &crowd{t: t, d: d, top: newGroup(t, "crowd")}
-	write(t, filepath.Join(c.top, "cgroup.subtree_control"), "+io")
 	many := manyContainers(t)
-	var groups []string
-	for range many {
-		groups = append(groups, c.start())
-	}
+	c, groups := newCrowd(t, d, many)
 	config := filepath.Join(t.TempDir(), "isolio.toml")
 	must(t, os.WriteFile(config, []byte(`metrics = "127.0.0.1:9188"`), 0o644))
 	cmd := exec.Command("isolio", "daemon", "--config", config, "--every", quietTime.String())
@@ -269,9 +290,8 @@ func TestDaemonIsCheap(t *testing.T) {
 		}
 	})
 	scraped := used(func() { scrape(t, many) })
-	peak := statusKB(t, cmd.Process.Pid, "VmHWM:")
-	t.Logf("%d containers: CPU while nothing happens: %.2f %%; for a container that comes: %v; for a scrape: %v; %d KB in memory, %d at most",
-		many, 100*quiet.Seconds()/quietTime.Seconds(), busy/3, scraped, statusKB(t, cmd.Process.Pid, "VmRSS:"), peak)
+	t.Logf("CPU while nothing happens: %.2f %%; for a container that comes: %v; for a scrape: %v", 100*quiet.Seconds()/quietTime.Seconds(), busy/3, scraped)
+	peak := fits(t, cmd.Process.Pid, many)
 	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
 	text, err := json.Marshal(costs{many, ms(quiet), ms(busy / 3), ms(scraped), peak})
 	must(t, err)
@@ -279,13 +299,6 @@ func TestDaemonIsCheap(t *testing.T) {
 	must(t, err)
 	if !onDebugKernel(t) && many < mostContainers && quiet.Seconds() > cpuBound*quietTime.Seconds() {
 		t.Errorf("%v of CPU in %v, more than %g %%", quiet, quietTime, 100*cpuBound)
-	}
-	bound := memoryBoundKB
-	if many > 200 {
-		bound = memoryOfMostKB
-	}
-	if peak > bound {
-		t.Errorf("%d KB in memory, more than %d", peak, bound)
 	}
 	for _, group := range groups {
 		untilWeights(t, group, "default 200")

@@ -97,7 +97,7 @@ func newSampler(root string) (*usage.Sampler, error) {
 		return nil, err
 	}
 	witness := ruling.NewWitness(root, tree)
-	return &usage.Sampler{System: block.System{Root: root}, Containers: witness.Containers, Grounds: witness.Among}, nil
+	return &usage.Sampler{System: block.System{Root: root}, Containers: witness.Containers, Grounds: witness.Among, Histories: true}, nil
 }
 
 // screen is the terminal to show a live table on, nil if there is none, or none

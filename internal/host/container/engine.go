@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/pelletier/go-toml/v2"
 
 	"isolio/internal/host/weight"
@@ -19,7 +18,7 @@ import (
 // dockerConfig is what is read of the Docker daemon's config.v2.json.
 type dockerConfig struct {
 	ID, Name string
-	Config   struct{ Labels map[string]string }
+	Config   struct{ Labels picked }
 }
 
 // docker reads the Docker daemon's own files.
@@ -44,11 +43,12 @@ func (d *disk) docker() []Container {
 // dockerConfig takes a config.v2.json. Its labels are the image's as well, so
 // they do not tell who a container is: the name does, which is Docker's own key.
 func (d *disk) dockerConfig(text []byte) (Container, error) {
-	config, err := unmarshal[dockerConfig](text)
-	if err != nil {
+	var config dockerConfig
+	config.Config.Labels.want = d.keep
+	if err := json.Unmarshal(text, &config); err != nil {
 		return Container{}, err
 	}
-	c := Container{ID: config.ID, Labels: d.kept(config.Config.Labels)}
+	c := Container{ID: config.ID, Labels: d.kept(config.Config.Labels.all)}
 	name := strings.TrimPrefix(config.Name, "/")
 	// Kubernetes has Docker's containers called k8s_NAME_POD_NAMESPACE_UID_ATTEMPT;
 	// none of its own names has a "_".
@@ -197,38 +197,56 @@ func (d *disk) spec(text []byte) (Container, error) {
 	return c, err
 }
 
-func (d *disk) parse(text []byte) (c Container, annotations map[string]string, err error) {
-	spec, err := unmarshal[specs.Spec](text)
-	if err != nil {
+// ociSpec is what is read of an OCI specification. Most of one is the list of system calls.
+type ociSpec struct {
+	Annotations picked `json:"annotations"`
+	Linux       *struct {
+		CgroupsPath string `json:"cgroupsPath"`
+		Resources   *struct {
+			BlockIO *struct {
+				Weight *uint16 `json:"weight"`
+			} `json:"blockIO"`
+		} `json:"resources"`
+	} `json:"linux"`
+}
+
+// parse takes a specification, with those of its annotations that rules or the caller want.
+func (d *disk) parse(text []byte, wanted ...string) (c Container, annotations map[string]string, err error) {
+	var spec ociSpec
+	spec.Annotations.want = func(key string) bool { return slices.Contains(wanted, key) || d.keep != nil && d.keep(key) }
+	if err := json.Unmarshal(text, &spec); err != nil {
 		return c, nil, err
 	}
-	c = Container{SpecRead: true, Annotations: d.kept(spec.Annotations)}
+	c = Container{SpecRead: true, Annotations: d.kept(spec.Annotations.all)}
 	if linux := spec.Linux; linux != nil {
 		c.Cgroup = groupOf(linux.CgroupsPath)
 		if r := linux.Resources; r != nil && r.BlockIO != nil && r.BlockIO.Weight != nil {
 			c.Weight = inRange(int(*r.BlockIO.Weight))
 		}
 	}
-	return c, spec.Annotations, nil
+	return c, spec.Annotations.all, nil
 }
 
 // taskSpec takes a specification of one of containerd's clients. nerdctl writes
 // the name that its user gave.
 func (d *disk) taskSpec(text []byte) (Container, error) {
-	c, annotations, err := d.parse(text)
-	c.Name = annotations["nerdctl/name"]
+	const name = "nerdctl/name"
+	c, annotations, err := d.parse(text, name)
+	c.Name = annotations[name]
 	return c, err
 }
 
 // kubernetesSpec takes a specification that containerd made for Kubernetes. It
 // writes these keys after those that it passes on from a pod.
 func (d *disk) kubernetesSpec(text []byte) (Container, error) {
-	c, annotations, err := d.parse(text)
-	const prefix = "io.kubernetes.cri."
+	const (
+		prefix                          = "io.kubernetes.cri."
+		name, namespace, pod, uid, kind = prefix + "container-name", prefix + "sandbox-namespace", prefix + "sandbox-name", prefix + "sandbox-uid", prefix + "container-type"
+	)
+	c, annotations, err := d.parse(text, name, namespace, pod, uid, kind)
 	c.is(identity{
-		name: annotations[prefix+"container-name"], namespace: annotations[prefix+"sandbox-namespace"],
-		pod: annotations[prefix+"sandbox-name"], podUID: annotations[prefix+"sandbox-uid"],
-		sandbox: annotations[prefix+"container-type"] == "sandbox",
+		name: annotations[name], namespace: annotations[namespace], pod: annotations[pod], podUID: annotations[uid],
+		sandbox: annotations[kind] == "sandbox",
 	})
 	return c, err
 }
@@ -236,16 +254,19 @@ func (d *disk) kubernetesSpec(text []byte) (Container, error) {
 // storageSpec takes a specification of podman or CRI-O. CRI-O writes the labels of
 // Kubernetes last, over whatever annotations a pod has.
 func (d *disk) storageSpec(text []byte) (Container, error) {
-	c, annotations, err := d.parse(text)
-	const prefix = "io.kubernetes."
+	const (
+		prefix                          = "io.kubernetes."
+		name, namespace, pod, uid, kind = prefix + "container.name", prefix + "pod.namespace", prefix + "pod.name", prefix + "pod.uid", prefix + "cri-o.ContainerType"
+		// CRI-O has the container's own labels and annotations as JSON besides.
+		labels, own = prefix + "cri-o.Labels", prefix + "cri-o.Annotations"
+	)
+	c, annotations, err := d.parse(text, name, namespace, pod, uid, kind, labels, own)
 	c.asCRIO = identity{
-		name: annotations[prefix+"container.name"], namespace: annotations[prefix+"pod.namespace"],
-		pod: annotations[prefix+"pod.name"], podUID: annotations[prefix+"pod.uid"],
-		sandbox: annotations[prefix+"cri-o.ContainerType"] == "sandbox",
+		name: annotations[name], namespace: annotations[namespace], pod: annotations[pod], podUID: annotations[uid],
+		sandbox: annotations[kind] == "sandbox",
 	}
-	// CRI-O has the container's own labels and annotations as JSON besides.
-	c.Labels = d.kept(unpacked(annotations[prefix+"cri-o.Labels"]))
-	c.Annotations = merged(c.Annotations, d.kept(unpacked(annotations[prefix+"cri-o.Annotations"])))
+	c.Labels = d.kept(pickedFrom(annotations[labels], d.keep))
+	c.Annotations = merged(c.Annotations, d.kept(pickedFrom(annotations[own], d.keep)))
 	return c, err
 }
 
@@ -255,12 +276,4 @@ func inRange(n int) int {
 		return 0
 	}
 	return n
-}
-
-func unpacked(text string) map[string]string {
-	var m map[string]string
-	if json.Unmarshal([]byte(text), &m) != nil {
-		return nil
-	}
-	return m
 }

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type disk struct {
 	// keep chooses labels and annotations by their keys; nil for none.
 	keep func(key string) bool
 	now  time.Time
+	// text is that of the last file that was read: there are thousands of them.
+	text []byte
 }
 
 // told is what a file tells, and which file that was.
@@ -54,7 +57,7 @@ const settled = time.Second
 const largest = 8 << 20
 
 // of returns what a file tells. parse is called if the file is another one than
-// before. Of a file that is not there, or is not ours to read, nothing is told.
+// before, and keeps no part of the text. Of a file that is not there, or is not ours to read, nothing is told.
 // It is not sure if the file is there, cannot be used, and never could.
 func of[T any](d *disk, file string, parse func(text []byte) (T, error)) (value T, sure bool) {
 	known, before := d.told[file]
@@ -96,7 +99,8 @@ func (known told) is(info fs.FileInfo) bool {
 	return known.settled && !known.stale && ok && known.inode == stat.Ino && known.size == info.Size() && known.modified.Equal(info.ModTime())
 }
 
-// read reads a file, unless it is the known one: then there is no text.
+// read reads a file, unless it is the known one: then there is no text. The text is
+// good until the next file is read.
 func (d *disk) read(file string, known told) (told, []byte, error) {
 	if known.settled { // most are as they were, and are not opened
 		if info, err := os.Stat(file); err == nil && known.is(info) {
@@ -123,11 +127,13 @@ func (d *disk) read(file string, known told) (told, []byte, error) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		next.inode = stat.Ino
 	}
-	text, err := io.ReadAll(io.LimitReader(f, largest))
-	if text == nil {
-		text = []byte{}
+	if need := int(info.Size()) + bytes.MinRead; cap(d.text) < need {
+		d.text = make([]byte, 0, need) // growing to it would take several times so much
 	}
-	return next, text, err
+	b := bytes.NewBuffer(d.text[:0])
+	_, err = b.ReadFrom(io.LimitReader(f, largest))
+	d.text = b.Bytes()
+	return next, d.text, err
 }
 
 // keep returns what a file told, which is not forgotten.

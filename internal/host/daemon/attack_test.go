@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/host/cgroup"
@@ -277,6 +278,14 @@ func TestMetricsOfHostileNames(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
+	// That is what Prometheus' own parser takes.
+	problems, err := promlint.New(strings.NewReader(got)).Lint()
+	if err != nil {
+		t.Errorf("%v in\n%s", err, got)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
 }
 
 // sampleOf is the value of a metric, "" if it is not there.
@@ -523,6 +532,10 @@ func TestMarksGoWithTheirCgroups(t *testing.T) {
 	}
 }
 
+// keptMost is what a thousand containers may take: of so much, the collector makes less
+// than twice as much, and the program's text is 13 MB.
+const keptMost = 8 << 20
+
 // A thousand containers with labels that no rule names, and their metrics, fit in
 // the memory that the unit gives, several times over.
 func TestAThousandContainers(t *testing.T) {
@@ -541,8 +554,8 @@ func TestAThousandContainers(t *testing.T) {
 	var memory runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&memory)
-	if memory.HeapAlloc > 24<<20 {
-		t.Errorf("%d KB are kept", memory.HeapAlloc>>10)
+	if memory.HeapAlloc > keptMost {
+		t.Errorf("%d KB are kept, more than %d", memory.HeapAlloc>>10, keptMost>>10)
 	}
 	t.Logf("%d KB are kept", memory.HeapAlloc>>10)
 	runtime.KeepAlive(m)

@@ -393,9 +393,15 @@ func TestMetricsAreDocumented(t *testing.T) {
 	NewMetrics(h.Root, h.tree, h.finder).Describe(descs)
 	(&ledger{}).Describe(descs)
 	close(descs)
+	var all []string
+	for i := range families {
+		all = append(all, metricPrefix+families[i].name)
+	}
 	fqName := regexp.MustCompile(`fqName: "([^"]+)"`)
 	for desc := range descs {
-		name := fqName.FindStringSubmatch(desc.String())[1]
+		all = append(all, fqName.FindStringSubmatch(desc.String())[1])
+	}
+	for _, name := range all {
 		if !named[name] {
 			t.Errorf("no %s in docs/daemon.md", name)
 		}

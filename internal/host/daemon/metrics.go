@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,12 +27,15 @@ import (
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/usage"
-	"isolio/internal/printable"
 )
 
 // Metrics serves what containers have of disks to Prometheus. Counters are the
 // kernel's, added up by container, so that they never go back while it runs. Any
 // number of scrapers see the same.
+//
+// There are a thousand containers with dozens of samples each, so these are kept as
+// numbers and become text on the way to a client. What the daemon tells of itself is
+// little, and is client_golang's.
 type Metrics struct {
 	tree   cgroup.Tree
 	health func() healthNow
@@ -43,10 +45,10 @@ type Metrics struct {
 	mu      sync.Mutex
 	sampler *usage.Sampler
 	at      time.Time // of the last sample
-	samples []prometheus.Metric
+	series  []series  // of the last sample; never changed
 	skipped int
 	totals  map[source]*total
-	last    map[source]meter.Histograms
+	last    map[source]*timesOf
 	// rules are those in force, and containers those of the last sample.
 	rules      func() rule.Config
 	containers []container.Container
@@ -68,8 +70,12 @@ const others = "others"
 type total struct {
 	counters meter.Counters
 	cost     float64
-	latency  meter.Histograms
-	seen     time.Time
+	latency  timesOf
+
+	// Of the last sample in which it was.
+	name, disk string
+	weight     int
+	entitled   float64
 }
 
 // source is a cgroup and a disk.
@@ -83,7 +89,7 @@ func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metric
 		health:  func() healthNow { return healthNow{} },
 		rules:   func() rule.Config { return rule.Config{} },
 		sampler: &usage.Sampler{System: block.System{Root: root}, Most: mostInside},
-		totals:  map[source]*total{}, last: map[source]meter.Histograms{}, apart: map[string]map[string]bool{},
+		totals:  map[source]*total{}, last: map[source]*timesOf{}, apart: map[string]map[string]bool{},
 	}
 	m.sampler.Containers = func(groups []string) (all []container.Container, err error) {
 		m.containers, err = finder.List(groups)
@@ -97,20 +103,22 @@ func (m *Metrics) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.more...)
 	registry.MustRegister(m, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &answers{of: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})}
+	return &answers{metrics: m, own: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})}
 }
 
-// answers has one answer for all clients. It is made once for a while, and nothing is held
-// while a client gets it: clients that do not read keep no other one waiting.
+// answers has one answer for all clients. What the daemon tells of itself is made once
+// for a while. Nothing is held while a client gets the answer: clients that do not read
+// keep no other one waiting.
 type answers struct {
-	of http.Handler
+	metrics *Metrics
+	own     http.Handler
 
 	mu   sync.Mutex
 	at   time.Time
 	last *answer
 }
 
-// answerFor is how long an answer is given again.
+// answerFor is how long what the daemon tells of itself is told again.
 const answerFor = time.Second
 
 // answer is one, in memory.
@@ -124,40 +132,35 @@ func (a *answer) Header() http.Header  { return a.header }
 func (a *answer) WriteHeader(code int) { a.code = code }
 
 func (all *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	series := all.metrics.now()
 	one := all.now(r)
 	maps.Copy(w.Header(), one.header)
 	w.WriteHeader(one.code)
-	_, _ = w.Write(one.Bytes()) // the client may have gone
+	_, err := w.Write(one.Bytes())
+	if err == nil && one.code == http.StatusOK {
+		err = writeSeries(w, series)
+	}
+	_ = err // the client has gone
 }
 
-// now is the answer to all requests of this time. It is plain text whatever a client
-// would accept.
+// now is what the daemon tells of itself, to all requests of this time. It is plain text
+// whatever a client would accept.
 func (all *answers) now(r *http.Request) *answer {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.last == nil || time.Since(all.at) >= answerFor {
 		one := &answer{header: http.Header{}, code: http.StatusOK}
 		plain := &http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}}
-		all.of.ServeHTTP(one, plain.WithContext(context.WithoutCancel(r.Context())))
+		all.own.ServeHTTP(one, plain.WithContext(context.WithoutCancel(r.Context())))
 		all.last, all.at = one, time.Now()
 	}
 	return all.last
 }
 
 var (
-	labels   = []string{"cgroup", "container", "device"}
-	byDir    = append(slices.Clip(labels), "direction")
 	describe = func(name, help string, of []string) *prometheus.Desc {
-		return prometheus.NewDesc("isolio_"+name, help, of, nil)
+		return prometheus.NewDesc(metricPrefix+name, help, of, nil)
 	}
-	weightIs  = describe("weight", "Weight in effect on the disk.", labels)
-	entitled  = describe("entitled_share_ratio", "Share of the disk that it is entitled to among those active now, 0 if it is not active.", labels)
-	served    = describe("served_total", "What the disk served, in the unit that it is shared by: bytes, requests, or seconds of the disk.", labels)
-	bytesMade = describe("bytes_total", "Bytes of requests that went to the disk.", byDir)
-	requests  = describe("requests_total", "Requests that went to the disk.", byDir)
-	throttled = describe("throttled_seconds_total", "How long the cgroup was throttled: it had requests queued and was a lead ahead. The sum over hardware queues.", labels)
-	latency   = describe("request_duration_seconds", "Time of requests in the scheduler and the disk. The sum is made of the buckets, to within an eighth.", byDir)
-
 	buildInfo   = describe("build_info", "1, with the version of isolio and of Go.", []string{"version", "goversion"})
 	sharedDisks = describe("shared_disks", "Disks at the last pass on which io.kyber.weight acts.", nil)
 	cgroups     = describe("cgroups", "Cgroups at the last pass.", nil)
@@ -174,10 +177,9 @@ var (
 	unread      = describe("metrics_skipped", "Cgroups and disks whose metrics could not be read.", nil)
 )
 
-// Describe tells all metrics.
+// Describe tells what the daemon tells of itself.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		weightIs, entitled, served, bytesMade, requests, throttled, latency,
 		buildInfo, sharedDisks, cgroups, containers, problems, refused, hearing, passes, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
 	} {
 		to <- d
@@ -189,23 +191,21 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // to have root read files without end.
 const leastInterval = 5 * time.Second
 
-// Collect reads all metrics.
-func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+// now are the metrics of containers, of a sample that is not older than that.
+func (m *Metrics) now() []series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Since(m.at) >= leastInterval {
-		if err := m.read(); err != nil {
-			to <- prometheus.NewInvalidMetric(weightIs, err)
-		}
+		m.read()
 	}
-	for _, metric := range m.samples {
-		to <- metric
-	}
-	m.self(to)
+	return m.series
 }
 
-// self is what the daemon tells of itself.
-func (m *Metrics) self(to chan<- prometheus.Metric) {
+// Collect tells what the daemon tells of itself.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	skipped := m.skipped
+	m.mu.Unlock()
 	h := m.health()
 	for _, one := range []struct {
 		desc  *prometheus.Desc
@@ -224,7 +224,7 @@ func (m *Metrics) self(to chan<- prometheus.Metric) {
 		{writeErrors, prometheus.CounterValue, float64(h.writeErrors)},
 		{reloadOK, prometheus.GaugeValue, map[bool]float64{true: 1}[h.reloadOK]},
 		{reloadAt, prometheus.GaugeValue, seconds(h.lastReload)},
-		{unread, prometheus.GaugeValue, float64(m.skipped)},
+		{unread, prometheus.GaugeValue, float64(skipped)},
 	} {
 		to <- prometheus.MustNewConstMetric(one.desc, one.kind, one.value)
 	}
@@ -238,79 +238,69 @@ func seconds(at time.Time) float64 {
 	return float64(at.UnixNano()) / 1e9
 }
 
-// read takes a sample, and makes metrics of it.
-func (m *Metrics) read() error {
+// read takes a sample, and makes metrics of it. Where nothing can be read there are none,
+// and counters go on from where they were when something can.
+func (m *Metrics) read() {
+	m.series = nil
 	sample, err := m.sampler.Sample()
 	m.at = time.Now() // a reading that failed is one as well
 	if err != nil {
-		return err
+		m.skipped = 1
+		return
 	}
 	m.skipped = len(sample.Skipped)
-	all := m.placed(sample.Rows)
-	last := map[source]meter.Histograms{}
-	for i := range all {
-		m.add(&all[i], sample.At, last)
-	}
-	m.last = last
-	m.samples = nil
-	shown := map[source]bool{}
-	rows := usage.Fold(all)
-	for i := range rows {
-		r := &rows[i]
-		sum := m.totals[source{r.Cgroup, r.MajMin}]
-		if sum == nil || sum.counters.IOs() == 0 {
-			continue
-		}
-		// Two names may look the same once they are valid: the second has no metrics.
-		name := source{printable.Text(r.Cgroup), r.MajMin}
-		if shown[name] {
-			m.skipped++
-			continue
-		}
-		shown[name] = true
-		m.collect(r, sum)
-	}
-	for key, sum := range m.totals {
-		if !sum.seen.Equal(sample.At) {
-			delete(m.totals, key)
-		}
-	}
-	return nil
-}
-
-// placed are the rows with the cgroup among whose metrics theirs are as Within. A row for
-// that comes before them.
-func (m *Metrics) placed(rows []usage.Row) []usage.Row {
 	machine := ruling.New(m.rules(), nil, m.containers)
 	apart := map[string]map[string]bool{}
-	all := make([]usage.Row, 0, len(rows))
-	there := map[source]bool{}
-	for _, r := range rows {
-		group := strings.TrimPrefix(cmp.Or(r.Within, r.Cgroup), "/")
-		if tenant := container.Tenant(group); tenant != "" && tenant != group {
-			if r.Counters.IOs() > 0 && m.isApart(tenant, group) {
-				if apart[tenant] == nil {
-					apart[tenant] = map[string]bool{}
-				}
-				apart[tenant][group] = true
-			} else {
-				group = tenant
-			}
+	seen := make(map[source]bool, len(m.last))
+	shown := make(map[source]bool, len(m.totals))
+	var order []source
+	for i := range sample.Rows {
+		r := &sample.Rows[i]
+		to := source{m.placed(machine, r, apart), r.MajMin}
+		sum := m.totals[to]
+		if sum == nil {
+			sum = &total{}
+			m.totals[to] = sum
 		}
-		r.Within = "/" + group
-		if !machine.HasMetrics(group) {
-			r.Within = others
+		if !shown[to] {
+			shown[to] = true
+			order = append(order, to)
+			sum.name, sum.disk, sum.weight, sum.entitled = "", r.Disk, 0, 0
 		}
-		if of := (source{r.Within, r.MajMin}); !there[of] {
-			there[of] = true
-			if r.Within != r.Cgroup {
-				all = append(all, usage.Row{Cgroup: r.Within, Within: r.Within, Disk: r.Disk, MajMin: r.MajMin})
-			}
+		if r.Cgroup == to.cgroup {
+			sum.name, sum.weight = r.Name, r.Weight
 		}
-		all = append(all, r)
+		m.add(sum, r)
+		seen[source{r.Cgroup, r.MajMin}] = true
 	}
 	m.apart = apart // without those that are gone
-	return all
+	maps.DeleteFunc(m.last, func(of source, _ *timesOf) bool { return !seen[of] })
+	maps.DeleteFunc(m.totals, func(of source, _ *total) bool { return !shown[of] })
+	m.show(order)
+}
+
+// placed is the cgroup among whose metrics those of a row are.
+func (m *Metrics) placed(machine *ruling.Machine, r *usage.Row, apart map[string]map[string]bool) string {
+	group := strings.TrimPrefix(cmp.Or(r.Within, r.Cgroup), "/")
+	if tenant := container.Tenant(group); tenant != "" && tenant != group {
+		if r.Counters.IOs() > 0 && m.isApart(tenant, group) {
+			if apart[tenant] == nil {
+				apart[tenant] = map[string]bool{}
+			}
+			apart[tenant][group] = true
+		} else {
+			group = tenant
+		}
+	}
+	switch {
+	case !machine.HasMetrics(group):
+		return others
+	case r.Cgroup[1:] == group:
+		return r.Cgroup
+	case strings.TrimPrefix(r.Within, "/") == group:
+		return r.Within
+	}
+	return "/" + group
 }
 
 // isApart reports whether a cgroup inside of a tenant's has metrics of its own. One that
@@ -328,15 +318,8 @@ func (m *Metrics) isApart(tenant, group string) bool {
 }
 
 // add adds what a cgroup did to the one among whose metrics it is.
-func (m *Metrics) add(r *usage.Row, at time.Time, last map[source]meter.Histograms) {
-	key := source{r.Cgroup, r.MajMin}
-	to := source{r.Within, r.MajMin}
-	sum := m.totals[to]
-	if sum == nil {
-		sum = &total{}
-		m.totals[to] = sum
-	}
-	sum.seen = at
+func (m *Metrics) add(sum *total, r *usage.Row) {
+	sum.entitled += r.Entitled
 	sum.counters.Add(r.Did)
 	sum.cost += r.Cost
 	if r.Counters.IOs() == 0 {
@@ -344,84 +327,43 @@ func (m *Metrics) add(r *usage.Row, at time.Time, last map[source]meter.Histogra
 	}
 	all, err := meter.ReadLatency(m.tree.Path(r.Cgroup))
 	if err != nil {
-		m.skipped++
-		last[key] = m.last[key] // what comes until the next reading is not lost
+		m.skipped++ // what comes until the next reading is not lost
 		return
 	}
-	for _, h := range all {
-		if h.MajMin == r.MajMin {
-			before := m.last[key]
-			sum.latency.Read = sum.latency.Read.Plus(h.Read.Since(before.Read))
-			sum.latency.Write = sum.latency.Write.Plus(h.Write.Since(before.Write))
-			last[key] = h
+	for i := range all {
+		if h := &all[i]; h.MajMin == r.MajMin {
+			of := source{r.Cgroup, r.MajMin}
+			last := m.last[of]
+			if last == nil {
+				last = &timesOf{}
+				m.last[of] = last
+			}
+			now := timesOf{timesIn(h.Read), timesIn(h.Write)}
+			sum.latency.read.add(now.read.since(&last.read))
+			sum.latency.write.add(now.write.since(&last.write))
+			*last = now
 		}
 	}
 }
 
-// collect makes the metrics of a container and a disk.
-func (m *Metrics) collect(r *usage.Row, sum *total) {
-	of := []string{printable.Text(r.Cgroup), printable.Text(r.Name), r.Disk}
-	add := func(metric prometheus.Metric, err error) {
-		if err != nil {
-			m.skipped++
-			return
-		}
-		m.samples = append(m.samples, metric)
-	}
-	number := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, of ...string) {
-		add(prometheus.NewConstMetric(d, kind, v, of...))
-	}
-	if r.Cgroup != others {
-		number(weightIs, prometheus.GaugeValue, float64(r.Weight), of...)
-	}
-	number(entitled, prometheus.GaugeValue, r.Entitled, of...)
-	c := sum.counters
-	number(served, prometheus.CounterValue, sum.cost, of...)
-	number(throttled, prometheus.CounterValue, float64(c.ThrottledUS)/1e6, of...)
-	for _, dir := range []struct {
-		name       string
-		bytes, ios uint64
-		histogram  meter.Histogram
-	}{{"read", c.ReadBytes, c.ReadIOs, sum.latency.Read}, {"write", c.WriteBytes, c.WriteIOs, sum.latency.Write}} {
-		if dir.ios == 0 {
+// show makes metrics of those that did something.
+func (m *Metrics) show(order []source) {
+	m.series = make([]series, 0, len(order))
+	shown := make(map[string]bool, len(order))
+	for _, of := range order {
+		sum := m.totals[of]
+		if sum.counters.IOs() == 0 {
 			continue
 		}
-		of := append(slices.Clip(of), dir.name)
-		number(bytesMade, prometheus.CounterValue, float64(dir.bytes), of...)
-		number(requests, prometheus.CounterValue, float64(dir.ios), of...)
-		count, sum, buckets := cumulated(dir.histogram)
-		add(prometheus.NewConstHistogram(latency, count, sum, buckets, of...))
-	}
-}
-
-// Bounds of the buckets that Prometheus gets: every eighth of the kernel's, from
-// 16 us to 17 s, so that their counts are exact.
-const (
-	firstBound = 1 << 14 * time.Nanosecond
-	boundStep  = 4
-	nrBounds   = 11
-)
-
-// cumulated makes a histogram one of Prometheus': each bucket has all that took
-// less. A kernel's bucket is narrow, and
-// its requests are taken to be in its middle.
-func cumulated(h meter.Histogram) (count uint64, sum float64, buckets map[float64]uint64) {
-	buckets = map[float64]uint64{}
-	bound := firstBound
-	for range nrBounds {
-		for _, b := range h {
-			if b.Under != meter.NoBound && b.Under <= bound {
-				buckets[bound.Seconds()] += b.Count
-			}
+		// Two names may look the same once they are valid: the second has no metrics.
+		one := seriesOf(of.cgroup, sum)
+		if shown[one.labels] {
+			m.skipped++
+			continue
 		}
-		buckets[bound.Seconds()] += 0 // there in any case
-		bound *= boundStep
+		shown[one.labels] = true
+		m.series = append(m.series, one)
 	}
-	for _, b := range h {
-		count += b.Count
-		sum += float64(b.Count) * b.Middle().Seconds()
-	}
-	return count, sum, buckets
 }
 
 // metricsServer answers scrapes on an address.

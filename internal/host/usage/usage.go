@@ -35,7 +35,8 @@ type Row struct {
 	// ThrottledPct is how much of the time its requests waited because it had
 	// had its share; the sum over hardware queues, so it may be over 100.
 	ThrottledPct float64
-	// History is bytes a second of this and earlier samples, oldest first.
+	// History is bytes a second of this and earlier samples, oldest first, where the
+	// sampler has histories.
 	History []float64
 	// Counters are since the disk has the scheduler.
 	Counters meter.Counters
@@ -81,6 +82,8 @@ type Sampler struct {
 	Containers func(groups []string) ([]container.Container, error)
 	// Grounds returns what tells why a cgroup has its weight on a disk; nil for nothing.
 	Grounds func(all []container.Container) (func(group, majMin string) *ruling.Grounds, error)
+	// Histories has rows have histories.
+	Histories bool
 	// Most is how many cgroups inside of a tenant's are read, 0 for all.
 	Most int
 	// Now tells the time; time.Now if nil.
@@ -103,8 +106,8 @@ type source struct{ cgroup, disk string }
 
 // disk is one that has the scheduler.
 type disk struct {
-	name string
-	unit meter.Unit
+	name, majMin string
+	unit         meter.Unit
 }
 
 // Check returns nil if there is a disk to look at.
@@ -150,7 +153,7 @@ func (s *Sampler) disks(skipped map[string]string) (map[string]disk, error) {
 			skipped[name] = err.Error()
 			continue
 		}
-		all[d.MajMin] = disk{name, unit}
+		all[d.MajMin] = disk{name, d.MajMin, unit}
 	}
 	return all, nil
 }
@@ -186,7 +189,7 @@ func (s *Sampler) Sample() (Sample, error) {
 	if err := s.own(groups, at); err != nil {
 		return Sample{}, err
 	}
-	counters := map[source]meter.Counters{}
+	counters := make(map[source]meter.Counters, len(s.last))
 	for _, group := range append([]string{""}, groups...) {
 		stats, err := meter.ReadStat(tree.Path(group))
 		if err != nil {
@@ -262,7 +265,7 @@ func (s *Sampler) own(groups []string, now time.Time) error {
 func (s *Sampler) row(group string, d disk, stat *meter.Stat, over time.Duration) Row {
 	r := Row{
 		Cgroup: group, Name: s.owners[group].name, Within: s.owners[group].within,
-		Disk: d.name, MajMin: stat.MajMin, Weight: stat.Weight, Counters: stat.Counters,
+		Disk: d.name, MajMin: d.majMin, Weight: stat.Weight, Counters: stat.Counters,
 		Entitled: float64(stat.SharePPM) / 1e6,
 		Read:     Traffic{Latency: stat.Read},
 		Write:    Traffic{Latency: stat.Write},
@@ -306,6 +309,9 @@ func share(rows []Row) {
 // remember gives the rows their histories, and forgets those of cgroups that
 // are gone. The first sample has no rate to remember.
 func (s *Sampler) remember(sample Sample) {
+	if !s.Histories {
+		return
+	}
 	history := map[source][]float64{}
 	for i := range sample.Rows {
 		r := &sample.Rows[i]

@@ -31,7 +31,7 @@ func newMachine(t *testing.T, unit string) *machine {
 	m := &machine{t: t, now: time.Unix(1000, 0)}
 	m.Sampler = &Sampler{
 		System: block.System{Root: t.TempDir()},
-		Now:    func() time.Time { return m.now },
+		Now:    func() time.Time { return m.now }, Histories: true,
 		Containers: func([]string) ([]container.Container, error) {
 			m.listed++
 			return []container.Container{{Name: "web", Cgroup: "pod/a"}}, nil

@@ -92,6 +92,8 @@ func CheckPath(path string) error {
 	switch {
 	case err == nil && fi.IsDir():
 		return failure.Usagef("report %s: is a directory: give a file name in it", path)
+	case err == nil && fi.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice:
+		return failure.Usagef("report %s: is a disk, which the page would overwrite: give a file name", path)
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):

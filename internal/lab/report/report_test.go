@@ -103,6 +103,23 @@ func TestBadPaths(t *testing.T) {
 	}
 }
 
+// A page is not written over what is on a disk.
+func TestADiskIsNoFile(t *testing.T) {
+	disk := filepath.Join(t.TempDir(), "disk")
+	// Of a number that no driver has: nothing could be written to it.
+	if err := syscall.Mknod(disk, syscall.S_IFBLK|0o600, 255<<8|255); err != nil {
+		t.Skipf("a disk's node: %v; only root makes one", err)
+	}
+	for what, err := range map[string]error{"CheckPath": CheckPath(disk), "Write": Write(disk, document())} {
+		if failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "is a disk") {
+			t.Errorf("%s: error %v, want a usage error", what, err)
+		}
+	}
+	if err := CheckPath("/dev/null"); err != nil {
+		t.Errorf("/dev/null: %v", err)
+	}
+}
+
 func TestFailedWriteKeepsTheOldPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {

@@ -7,21 +7,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
-)
 
-// The marks in the document.
-const (
-	begins = "<!-- attribution: written by tests/vm/attribution -->\n"
-	ends   = "<!-- end of the attribution -->\n"
+	"isolio/tests/vm/measured"
 )
 
 // found is a line of the data: the seconds that the account made of one violation on one disk.
@@ -41,58 +33,17 @@ type found struct {
 // columns are what a second can be found to be.
 var columns = []string{"kept", "not demanded", "scheduler", "disk", "oversold", "depth", "unknown"}
 
-func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "attribution: usage: attribution DOCUMENT DATA...; `make test-promises` writes the data")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "attribution:", err)
-		os.Exit(1)
-	}
+var attribution = measured.Table[found]{
+	Name: "attribution", Test: "TestViolationsAreAttributed", Target: "test-promises", Text: tables,
+	Check: func(f *found) error {
+		if f.Disk == "" {
+			return errors.New("no disk")
+		}
+		return nil
+	},
 }
 
-func run(document string, files []string) error {
-	var all []found
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for in := json.NewDecoder(bytes.NewReader(text)); ; {
-			var f found
-			err := in.Decode(&f)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil || f.Disk == "" {
-				return fmt.Errorf("%s: is not what TestViolationsAreAttributed sends: %w", file, cmp.Or(err, errors.New("no disk")))
-			}
-			all = append(all, f)
-		}
-	}
-	old, err := os.ReadFile(document)
-	if err != nil {
-		return err
-	}
-	text, err := filled(string(old), all)
-	if err != nil {
-		return fmt.Errorf("%s: %w", document, err)
-	}
-	return os.WriteFile(document, []byte(text), 0o644)
-}
-
-func filled(document string, all []found) (string, error) {
-	before, rest, ok := strings.Cut(document, begins)
-	_, after, ended := strings.Cut(rest, ends)
-	if !ok || !ended {
-		return "", fmt.Errorf("has not both marks, %q and %q", strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	if len(all) == 0 {
-		return "", errors.New("the data is empty: the test sent nothing")
-	}
-	return before + begins + tables(all) + ends + after, nil
-}
+func main() { attribution.Main() }
 
 // right is how many seconds are what was done. A tenant that keeps too few requests outstanding has no claim, whether it
 // is seen to ask all the time or not.

@@ -7,21 +7,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
-)
 
-// The marks in the document.
-const (
-	begins = "<!-- costs: written by tests/vm/costs -->\n"
-	ends   = "<!-- end of the costs -->\n"
+	"isolio/tests/vm/measured"
 )
 
 // cost is a line of the data.
@@ -33,58 +25,17 @@ type cost struct {
 	PeakKB     int     `json:"peak_kb"`
 }
 
-func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "costs: usage: costs DOCUMENT DATA...; `make daemon-cost` writes the data")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "costs:", err)
-		os.Exit(1)
-	}
+var costs = measured.Table[cost]{
+	Name: "costs", Test: "TestDaemonIsCheap", Target: "daemon-cost", Text: table,
+	Check: func(c *cost) error {
+		if c.Containers == 0 {
+			return errors.New("no containers")
+		}
+		return nil
+	},
 }
 
-func run(document string, files []string) error {
-	var all []cost
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for in := json.NewDecoder(bytes.NewReader(text)); ; {
-			var c cost
-			err := in.Decode(&c)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil || c.Containers == 0 {
-				return fmt.Errorf("%s: is not what TestDaemonIsCheap sends: %w", file, cmp.Or(err, errors.New("no containers")))
-			}
-			all = append(all, c)
-		}
-	}
-	old, err := os.ReadFile(document)
-	if err != nil {
-		return err
-	}
-	text, err := filled(string(old), all)
-	if err != nil {
-		return fmt.Errorf("%s: %w", document, err)
-	}
-	return os.WriteFile(document, []byte(text), 0o644)
-}
-
-func filled(document string, all []cost) (string, error) {
-	before, rest, ok := strings.Cut(document, begins)
-	_, after, ended := strings.Cut(rest, ends)
-	if !ok || !ended {
-		return "", fmt.Errorf("has not both marks, %q and %q", strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	if len(all) == 0 {
-		return "", errors.New("the data is empty: the test sent nothing")
-	}
-	return before + begins + table(all) + ends + after, nil
-}
+func main() { costs.Main() }
 
 // everySeconds is how often the daemon looks at everything, and scrapeSeconds how often
 // Prometheus asks by default.

@@ -7,21 +7,12 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-)
 
-// The marks in the document.
-const (
-	begins = "<!-- matrix: written by tests/vm/matrix -->\n"
-	ends   = "<!-- end of the matrix -->\n"
+	"isolio/tests/vm/measured"
 )
 
 // cell is a line of the data: one disk, one scheduler, without or under load.
@@ -36,57 +27,12 @@ type cell struct {
 	Failed    map[string]string  `json:"failed"`
 }
 
-func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "matrix: usage: matrix DOCUMENT DATA...; `make test-drivers` writes the data")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "matrix:", err)
-		os.Exit(1)
-	}
+var matrix = measured.Table[cell]{
+	Name: "matrix", Test: "TestOperations", Target: "test-drivers",
+	Text: func(cells []cell) string { return "\n" + tables(cells) },
 }
 
-func run(document string, files []string) error {
-	var cells []cell
-	for _, file := range files {
-		more, err := readCells(file)
-		if err != nil {
-			return err
-		}
-		cells = append(cells, more...)
-	}
-	old, err := os.ReadFile(document)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(old), begins)
-	_, after, ended := strings.Cut(rest, ends)
-	if !ok || !ended {
-		return fmt.Errorf("%s: has not both marks, %q and %q", document, strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	return os.WriteFile(document, []byte(before+begins+"\n"+tables(cells)+ends+after), 0o644)
-}
-
-func readCells(file string) ([]cell, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var cells []cell
-	for in := json.NewDecoder(bytes.NewReader(text)); ; {
-		var c cell
-		switch err := in.Decode(&c); {
-		case errors.Is(err, io.EOF) && len(cells) == 0:
-			return nil, fmt.Errorf("%s: is empty: no test sent anything", file)
-		case errors.Is(err, io.EOF):
-			return cells, nil
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		cells = append(cells, c)
-	}
-}
+func main() { matrix.Main() }
 
 // distinct are the values of a field in the order in which they come.
 func distinct(cells []cell, field func(cell) string) (values []string) {

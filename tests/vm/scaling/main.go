@@ -7,13 +7,13 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+
+	"isolio/tests/vm/measured"
 )
 
 // cell is a line of the data: one scheduler under one load.
@@ -38,28 +38,14 @@ func main() {
 }
 
 func run(file string, out io.Writer) error {
-	f, err := os.Open(file)
+	cells, err := measured.Lines(file, "TestScaling", func(c *cell) error {
+		if len(c.PerSecond) == 0 {
+			return fmt.Errorf("%s has no figures", c.Scheduler)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	var cells []cell
-	for in := json.NewDecoder(f); ; {
-		var c cell
-		err := in.Decode(&c)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if len(c.PerSecond) == 0 {
-			return fmt.Errorf("%s: %s has no figures", file, c.Scheduler)
-		}
-		cells = append(cells, c)
-	}
-	if len(cells) == 0 {
-		return fmt.Errorf("%s: is empty: no test sent anything", file)
 	}
 	_, err = io.WriteString(out, table(cells))
 	return err

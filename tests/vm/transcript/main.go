@@ -7,16 +7,15 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"isolio/tests/vm/measured"
 )
 
 // step is a line of the data.
@@ -70,30 +69,22 @@ func ran(name, command string) (step, error) {
 	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil || len(out) == 0 {
-		return step{}, fmt.Errorf("step %q: %s: printed %d bytes: %v", name, command, len(out), err)
+	if err == nil && len(out) == 0 {
+		err = errors.New("printed nothing")
+	}
+	if err != nil {
+		return step{}, fmt.Errorf("step %q: %s: %w", name, command, err)
 	}
 	return step{name, command, string(out)}, nil
 }
 
 func readSteps(file string) (map[string]step, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+	all, err := measured.Lines[step](file, "TestFirstHour", nil)
 	steps := map[string]step{}
-	for in := json.NewDecoder(bytes.NewReader(text)); ; {
-		var s step
-		switch err := in.Decode(&s); {
-		case errors.Is(err, io.EOF) && len(steps) == 0:
-			return nil, fmt.Errorf("%s: is empty: the test sent nothing", file)
-		case errors.Is(err, io.EOF):
-			return steps, nil
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
+	for _, s := range all {
 		steps[s.Step] = s
 	}
+	return steps, err
 }
 
 // marked is a step's place in the document.
