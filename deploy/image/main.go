@@ -185,6 +185,19 @@ func pack(files []file) ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// fullName is what a kubelet has its runtime look for where a pod's image is called name:
+// one without a host is of docker.io, and there of library if nothing is before it.
+func fullName(name string) string {
+	first, rest, _ := strings.Cut(name, "/")
+	switch {
+	case rest == "":
+		return "docker.io/library/" + name
+	case strings.ContainsAny(first, ".:") || first == "localhost":
+		return name
+	}
+	return "docker.io/" + name
+}
+
 // Archive writes an OCI layout with the image as a tar.
 func Archive(w io.Writer, image v1.Image, name string) error {
 	dir, err := os.MkdirTemp("", "image")
@@ -196,9 +209,9 @@ func Archive(w io.Writer, image v1.Image, name string) error {
 	if err != nil {
 		return err
 	}
-	_, tag, _ := strings.Cut(name, ":")
+	_, tag, _ := strings.Cut(path.Base(name), ":")
 	err = at.AppendImage(image, layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": name,
+		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": fullName(name),
 	}))
 	if err != nil {
 		return err

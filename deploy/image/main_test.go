@@ -94,7 +94,7 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifest, err := index.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations["io.containerd.image.name"] != "isolio:1" {
+	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations["io.containerd.image.name"] != "docker.io/library/isolio:1" {
 		t.Fatalf("%+v, %v", manifest, err)
 	}
 	image, err := index.Image(manifest.Manifests[0].Digest)
@@ -138,6 +138,21 @@ func TestBadSpecs(t *testing.T) {
 		_, err := Image("amd64", "1", []string{"/usr/bin/a=" + dir + "/bin/isolio", spec})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// A kubelet finds an image that was imported, by the name that a pod has for it.
+func TestFullName(t *testing.T) {
+	for name, want := range map[string]string{
+		"isolio:1":                      "docker.io/library/isolio:1",
+		"team/isolio:1":                 "docker.io/team/isolio:1",
+		"registry.example.com/isolio:1": "registry.example.com/isolio:1",
+		"localhost:5000/isolio:1":       "localhost:5000/isolio:1",
+		"localhost/isolio:1":            "localhost/isolio:1",
+	} {
+		if got := fullName(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

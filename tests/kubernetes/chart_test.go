@@ -175,14 +175,49 @@ metadata:
 	objects(t, text)
 }
 
-// The chart has the rules and the dashboard of packaging/.
+// The chart has the rules and the dashboards of packaging/.
 func TestFilesOfPackaging(t *testing.T) {
-	for file, from := range map[string]string{"rules.yml": "../../packaging/prometheus/isolio.yml", "dashboard.json": "../../packaging/grafana/isolio.json"} {
+	for file, from := range map[string]string{
+		"rules.yml": "../../packaging/prometheus/isolio.yml", "promises.yml": "../../packaging/prometheus/promises.yml",
+		"dashboard.json": "../../packaging/grafana/isolio.json", "promises.json": "../../packaging/grafana/promises.json",
+	} {
 		want, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, filepath.Join(chart, "files", file), string(want))
+	}
+}
+
+// With rules and dashboards, those of weights and those of promises come.
+func TestMonitoring(t *testing.T) {
+	groups := map[string]bool{}
+	var titles []string
+	for _, o := range rendered(t, everything) {
+		switch o := o.(type) {
+		case *unstructured.Unstructured:
+			all, _, err := unstructured.NestedSlice(o.Object, "spec", "groups")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range all {
+				groups[g.(map[string]any)["name"].(string)] = true
+			}
+		case *core.ConfigMap:
+			for file, text := range o.Data {
+				var board struct{ Title string }
+				if strings.HasSuffix(file, ".json") {
+					if err := yaml.Unmarshal([]byte(text), &board); err != nil {
+						t.Fatalf("%s: %v", file, err)
+					}
+					titles = append(titles, board.Title)
+				}
+			}
+		}
+	}
+	slices.Sort(titles)
+	if !groups["isolio.alerts"] || !groups["isolio-promises"] || !slices.Equal(titles, []string{"isolio: disks by weight", "isolio: promises"}) {
+		t.Errorf("groups of rules %v, dashboards %q", groups, titles)
 	}
 }
 
