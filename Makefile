@@ -44,7 +44,7 @@ export MIRROR PREFIX DESTDIR RELEASE MODULE_VERSION
 .DEFAULT_GOAL := help
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@printf '%s\n' 'KERNEL=6.1 (the default), 6.12, 7.2 or all, as in: make modules KERNEL=7.2;' '7.3 (backports of Debian 13) and 6.12-rt (PREEMPT_RT) are not among all;' 'KERNEL=debug is one with KASAN and lockdep, kcsan one that looks for data races; each is built from source in half an hour'
 

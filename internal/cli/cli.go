@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,9 @@ var Version = "devel"
 // terminal.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	RefuseUnknown(root)
+	if slices.Equal(args, []string{"version"}) { // as other programs have it
+		args = []string{"--version"}
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	stdout, stderr = printable.Writer(stdout), printable.Writer(stderr)

@@ -85,6 +85,7 @@ does it.`,
 	flags.BoolVar(&f.attend, attendFlag, false, "")
 	_ = flags.MarkHidden(attendFlag) // it is there
 	flags.StringVar(&f.engines, "engines", "", "`DIR` with libaps' engines for fio (fio-aps.so), for jobs that have them")
+	offer(cmd, map[string]cobra.CompletionFunc{"device": completeFreeDisks(&f.root), "allow-writes": cobra.NoFileCompletions})
 	return cmd
 }
 
@@ -230,19 +231,4 @@ func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, d *block.Device,
 		}
 	}
 	return result.Merge(x, runs)
-}
-
-// completeExperiments offers names, and files.
-func completeExperiments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	if shelf := experiment.Shelf(); shelf != "" {
-		all, _ := experiment.All(shelf) // one that cannot be read is not offered
-		for _, x := range all {
-			names = append(names, x.Name+"\t"+x.Question)
-		}
-	}
-	return names, cobra.ShellCompDirectiveDefault
 }

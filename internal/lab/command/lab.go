@@ -73,6 +73,9 @@ Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1
 	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
 	flags.BoolVar(&f.options.Resume, "resume", false, "take the results of contenders that an interrupted run of the same experiment had finished")
 	flags.StringVar(&f.options.Keep, "keep", "", "keep initramfs, kernel log and events of each VM in `DIR`")
+	offer(cmd, map[string]cobra.CompletionFunc{
+		"kernel": completeKernels(&f.options.Build), "jobs": cobra.NoFileCompletions, "timeout": cobra.NoFileCompletions,
+	})
 	return cmd
 }
 

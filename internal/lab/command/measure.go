@@ -34,6 +34,10 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&m.check, "check", false, "exit 1 if an expectation of the experiment is not met")
 	f.StringSliceVar(&m.schedulers, "schedulers", nil, "compare only these of the experiment's schedulers (`LIST`: a,b,c)")
 	f.StringSliceVar(&m.cases, "cases", nil, "measure only these of the experiment's cases (`LIST`: a,b,c)")
+	offer(cmd, map[string]cobra.CompletionFunc{
+		"cases":      completeOf(caseNames),
+		"schedulers": completeOf(func(x *experiment.Experiment) []string { return x.Schedulers }),
+	})
 }
 
 // load reads the experiment and checks all that can be checked before
