@@ -120,6 +120,16 @@ func readRecord(sys block.System, name string) (*record, string, error) {
 	return &r, string(text), nil
 }
 
+// loadedFor is the module that Enable loaded for a disk that went, "" for none or for another
+// scheduler's: it is there still, for the disk that has the name now to unload.
+func loadedFor(old, scheduler string) string {
+	var gone record
+	if json.Unmarshal([]byte(old), &gone) != nil || gone.Scheduler != scheduler {
+		return ""
+	}
+	return gone.Loaded
+}
+
 // Enabled are the disks that Enable gave a scheduler, for now or for good.
 func Enabled(sys block.System) ([]string, error) {
 	all, err := sys.All()
@@ -182,7 +192,7 @@ func Enable(r Request) (*Plan, error) {
 		return nil, err
 	}
 	if rec == nil {
-		rec = &record{Before: info.Scheduler, NrRequests: info.NrRequests, DiskSeq: diskSeq(sys, info.Name)}
+		rec = &record{Before: info.Scheduler, NrRequests: info.NrRequests, DiskSeq: diskSeq(sys, info.Name), Loaded: loadedFor(old, r.Scheduler)}
 		if len(switching) == 0 { // it was chosen in another way
 			rec.Before = usual(info)
 		}

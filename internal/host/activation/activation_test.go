@@ -181,6 +181,29 @@ func TestAnotherDiskOfTheName(t *testing.T) {
 	}
 }
 
+// A disk that is pulled and comes back, as a new one, leaves the module for its end to unload.
+func TestAPulledDiskLeavesNoModule(t *testing.T) {
+	root := machine(t, "[none] mq-deadline", "[none]", map[string]string{
+		"proc/sys/kernel/osrelease": "6.1\n", "lib/modules/6.1/modules.dep": "kernel/block/bfq.ko:\n", "sys/block/sda/diskseq": "7\n",
+	})
+	k := &kernel{}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
+	for name, text := range map[string]string{"sys/block/sda/diskseq": "9\n", "sys/block/sda/queue/scheduler": "[none] mq-deadline bfq\n"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
+	do(t, k, Disable, Request{Root: root, Device: "sda"})
+	if want := []string{"bfq", "-r bfq"}; !slices.Equal(k.ran, want) {
+		t.Errorf("modprobe was called with %q, want %q", k.ran, want)
+	}
+	// One that the machine had before isolio stays.
+	if got := loadedFor(`{"scheduler":"bfq"}`, "bfq") + loadedFor("", "bfq") + loadedFor(`{"scheduler":"rsd","loaded":"rsd-iosched"}`, "bfq"); got != "" {
+		t.Errorf("%q is unloaded", got)
+	}
+}
+
 // What fails after the module was loaded unloads it.
 func TestEnableThatFailsUnloads(t *testing.T) {
 	bfq := map[string]string{"proc/sys/kernel/osrelease": "6.1\n", "lib/modules/6.1/modules.dep": "kernel/block/bfq.ko:\n"}
