@@ -192,16 +192,16 @@ func (f *benchFlags) kept(cmd *cobra.Command, env bench.Env, d *block.Device, x 
 	for _, p := range plans {
 		steps = append(steps, p.Setup...)
 	}
-	dismiss, err := f.attended(d)
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(dir))
-	}
-	defer func() { err = errors.Join(err, dismiss()) }()
 	kept, err := leftover.Keep(env.System.Root, d, x.Name, steps, dir)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(dir))
 	}
-	defer func() { err = errors.Join(err, kept.End()) }()
+	// It is dismissed when there is nothing left that it could take back.
+	dismiss, err := f.attended(d)
+	if err != nil {
+		return nil, errors.Join(err, kept.End())
+	}
+	defer func() { err = errors.Join(err, kept.End(), dismiss()) }()
 	outliveReaders()
 	return f.measure(cmd, env, d, x)
 }
