@@ -204,6 +204,14 @@ first-hour: ## what a new user's first hour prints, on the Debian of KERNEL, int
 	cp tests/vm/transcript/first-hour.md docs/results/first-hour.md
 	go run ./tests/vm/transcript docs/results/first-hour.md build/first-hour.jsonl
 
+promises-podman: ## promises to podman's containers, kept and missed, on the Debian of KERNEL, into docs/results/promises-podman.md; a quarter of an hour
+	@$(MAKE) --no-print-directory setup deb guest-tests
+	scripts/user-root $(KERNEL)
+	scripts/user-modules $(KERNEL)
+	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestPromisesWithPodman$$' --timeout 2h --data build/promises-podman.jsonl
+	cp tests/vm/transcript/promises-podman.md docs/results/promises-podman.md
+	go run ./tests/vm/transcript docs/results/promises-podman.md build/promises-podman.jsonl
+
 daemon-cost: ## measure the daemon with 200 and with 1000 containers, into docs/daemon.md
 	@$(MAKE) --no-print-directory modules guest-tests
 	for containers in 200 1000; do \
@@ -280,4 +288,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: test-race node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean test-attacks
+.PHONY: test-race node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour promises-podman daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean test-attacks

@@ -41,8 +41,9 @@ type attributed struct {
 // violated is one tenant with a promise beside others, and what is done to it.
 type violated struct {
 	did, want string
-	// depth is what the tenant keeps outstanding, of what the plan says.
-	depth func(plan int) int
+	// depth is what the tenant keeps outstanding, of what the plan says, and of what the promise takes on a disk
+	// without others.
+	depth func(plan int, empty float64) int
 	// weight is of what the plan says, others how many there are for each that it counts on.
 	weight float64
 	others int
@@ -53,7 +54,7 @@ type violated struct {
 }
 
 // asPlanned has everything as the plan counts on it.
-var asPlanned = violated{did: "everything as planned", want: "kept", depth: func(plan int) int { return plan + 1 }, weight: 1, others: 1, slower: 1, scheduler: elevator}
+var asPlanned = violated{did: "everything as planned", want: "kept", depth: func(plan int, _ float64) int { return plan + 1 }, weight: 1, others: 1, slower: 1, scheduler: elevator}
 
 func violations() []violated {
 	with := func(did, want string, change func(*violated)) violated {
@@ -62,17 +63,21 @@ func violations() []violated {
 		change(&v)
 		return v
 	}
-	twice := func(plan int) int { return 2 * plan }
+	twice := func(plan int, _ float64) int { return 2 * plan }
 	return []violated{
 		asPlanned,
 		with("half the weight", "oversold", func(v *violated) { v.weight, v.depth = 0.5, twice }),
 		with("twice as many others", "oversold", func(v *violated) { v.others, v.depth = 2, twice }),
 		with("the disk at half its speed", "disk", func(v *violated) { v.slower, v.depth = 2, twice }),
-		with("depth 1", "depth", func(v *violated) { v.depth = func(int) int { return 1 } }),
-		with("half the plan's depth", "depth", func(v *violated) { v.depth = func(plan int) int { return plan / 2 } }),
+		// The others wait for a tenant whose requests would have its share of an empty disk: that is no violation.
+		with("half the plan's depth", "kept", func(v *violated) { v.depth = func(plan int, _ float64) int { return plan / 2 } }),
+		with("depth 1", "depth", func(v *violated) { v.depth = func(int, float64) int { return 1 } }),
+		with("three quarters of what an empty disk takes", "depth", func(v *violated) {
+			v.depth = func(_ int, empty float64) int { return int(empty * 3 / 4) }
+		}),
 		with("another scheduler", "scheduler", func(v *violated) { v.scheduler = "none" }),
 		with("the disk at 0.6 of its speed, with mode = \"hold\"", "kept", func(v *violated) {
-			v.slower, v.depth, v.mode = 1.667, func(plan int) int { return 4 * plan }, "mode = \"hold\"\nhold_max_factor = 6\n"
+			v.slower, v.depth, v.mode = 1.667, func(plan int, _ float64) int { return 4 * plan }, "mode = \"hold\"\nhold_max_factor = 6\n"
 		}),
 	}
 }
@@ -112,8 +117,10 @@ func TestViolationsAreAttributed(t *testing.T) {
 			for _, p := range profile.Loads[0].Points {
 				most = max(most, p.LowIOPS)
 			}
+			iops := int(most * disk.part)
+			empty := float64(iops) / profile.Loads[0].Points[0].LowIOPS // by Little's law, at depth 1
 			for _, v := range violations() {
-				t.Run(v.did, func(t *testing.T) { v.play(t, d, disk.name, disk.scale, int(most*disk.part)) })
+				t.Run(v.did, func(t *testing.T) { v.play(t, d, disk.name, disk.scale, iops, empty) })
 			}
 		})
 	}
@@ -132,7 +139,7 @@ func identityOf(t *testing.T, d *disk) string {
 // judged is how long each violation lasts.
 const judged = 25 * time.Second
 
-func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
+func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int, empty float64) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "isolio.toml")
 	text := fmt.Sprintf("[sla]\nbest_effort = 4\n[[promise]]\nunit = \"shop.service\"\ndevice = %q\nread = \"%d IOPS\"\n", d.name, iops)
@@ -140,9 +147,9 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	var doc promise.Document
 	must(t, json.Unmarshal([]byte(succeeds(t, "sla", "plan", "--file", config, "--json")), &doc))
 	plan := doc.Plans[0].Tenants[0]
-	depth := v.depth(plan.Depth)
-	if depth < 1 || v.want == "depth" && depth*10 > plan.Depth*8 {
-		t.Skipf("the plan has a depth of %d", plan.Depth)
+	depth := v.depth(plan.Depth, empty)
+	if v.want == "depth" && v.did != "depth 1" && depth < 2 {
+		t.Skipf("the promise takes %.1f requests on an empty disk: depth 1 is it", empty)
 	}
 	text += v.mode + fmt.Sprintf("[[rule]]\nunit = \"shop.service\"\nweight = %d\n", max(1, int(float64(plan.Weight)*v.weight)))
 	must(t, os.WriteFile(config, []byte(text), 0o644))
@@ -204,7 +211,7 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int) {
 	p := report.Promises[0]
 	found := map[string]int{"not demanded": p.Judged - p.Demanded, "kept": p.Kept}
 	maps.Copy(found, p.Missed)
-	t.Logf("promised %d IOPS, plan: weight %d, depth %d; kept %d outstanding: %v", iops, plan.Weight, plan.Depth, depth, found)
+	t.Logf("promised %d IOPS, %.1f requests on an empty disk, plan: weight %d, depth %d; kept %d outstanding: %v", iops, empty, plan.Weight, plan.Depth, depth, found)
 	line, err := json.Marshal(attributed{
 		Attribution: preset, Kernel: strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), Did: v.did, Want: v.want, Held: v.mode != "",
 		Promised: iops, Got: (after - readBefore) / judged.Seconds(), Depth: depth, PlanDepth: plan.Depth, Found: found,

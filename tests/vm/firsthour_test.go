@@ -6,8 +6,10 @@ package vm
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +24,16 @@ const second = "nvme1n1"
 // modelDisk has a disk appear, as one that is plugged in does, until the test ends.
 func modelDisk(t *testing.T, name string) {
 	t.Helper()
+	modelDiskOf(t, name, 256)
+}
+
+// modelDiskOf has one appear that is slowed down by a factor.
+func modelDiskOf(t *testing.T, name string, scale int) {
+	t.Helper()
 	t.Cleanup(func() { quiet(t, "cd /sys/kernel/config/modeldisk && echo 0 >"+name+"/power && rmdir "+name) })
 	quiet(t, `modprobe modeldisk
 cd /sys/kernel/config/modeldisk && mkdir `+name+` && cd `+name+`
-echo nvme >model; echo p4500-2tb >preset; echo 256 >scale; echo 1 >queues; echo 128 >tags; echo 1 >power`)
+echo nvme >model; echo p4500-2tb >preset; echo `+strconv.Itoa(scale)+` >scale; echo 1 >queues; echo 128 >tags; echo 1 >power`)
 }
 
 // quiet runs what is not the user's to do; it must succeed.
@@ -38,8 +46,8 @@ func quiet(t *testing.T, command string) string {
 	return string(out)
 }
 
-// shown is a step of the page docs/results/first-hour.md: a command of the user's, and
-// what it printed.
+// shown is a step of a page such as docs/results/first-hour.md: a command of the user's,
+// and what it printed.
 type shown struct {
 	Step    string  `json:"step"`
 	Command string  `json:"command"`
@@ -55,6 +63,26 @@ type hour struct{ t *testing.T }
 // so "sudo" is left out of what is run.
 func (h *hour) step(name, command string) string {
 	h.t.Helper()
+	out, err := h.tried(name, command)
+	if err != nil {
+		h.t.Errorf("%s: %s: %v", name, command, err)
+	}
+	return out
+}
+
+// refused is a step that must fail with an exit status.
+func (h *hour) refused(name, command string, status int) string {
+	h.t.Helper()
+	out, err := h.tried(name, command)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != status {
+		h.t.Errorf("%s: %s: %v, want exit status %d", name, command, err, status)
+	}
+	return out
+}
+
+func (h *hour) tried(name, command string) (string, error) {
+	h.t.Helper()
 	began := time.Now()
 	cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, "sudo ", ""))
 	cmd.Env = append(os.Environ(), "COLUMNS=110")
@@ -65,10 +93,7 @@ func (h *hour) step(name, command string) string {
 	must(h.t, jsonErr)
 	_, jsonErr = dataOut.Write(append(text, '\n'))
 	must(h.t, jsonErr)
-	if err != nil {
-		h.t.Errorf("%s: %s: %v", name, command, err)
-	}
-	return string(out)
+	return string(out), err
 }
 
 // says checks what a stranger is to read there.
@@ -84,6 +109,14 @@ func (h *hour) says(name, out string, wants ...string) {
 // reads is fio's command line, which reads at random from a disk.
 func reads(disk string) string {
 	return strings.ReplaceAll(userLoad, "disk1", disk)
+}
+
+// takesBuiltModules has DKMS take the modules that were built elsewhere, if they are there.
+func takesBuiltModules(t *testing.T) {
+	t.Helper()
+	if exists(builtModules) {
+		quiet(t, "install -D "+builtModules+" /usr/share/isolio-dkms/isolio-$(dpkg-deb -f "+packages+"/isolio-dkms_*.deb Version).dkms.tar.gz")
+	}
 }
 
 // until waits until a command prints a text.
@@ -110,9 +143,7 @@ func TestFirstHour(t *testing.T) {
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
 	h := &hour{t}
 	h.step("machine", "head -n 1 /etc/os-release; uname -r")
-	if exists(builtModules) {
-		quiet(t, "install -D "+builtModules+" /usr/share/isolio-dkms/isolio-$(dpkg-deb -f "+packages+"/isolio-dkms_*.deb Version).dkms.tar.gz")
-	}
+	takesBuiltModules(t)
 	must(t, os.Chdir(packages))
 	h.step("install", "sudo apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb 2>&1 | grep -v '^(Reading' | tail -n 6")
 	modelDisk(t, spare)
@@ -149,9 +180,7 @@ func TestDiskTables(t *testing.T) {
 		t.Skip("no packages here: make test-user")
 	}
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
-	if exists(builtModules) {
-		quiet(t, "install -D "+builtModules+" /usr/share/isolio-dkms/isolio-$(dpkg-deb -f "+packages+"/isolio-dkms_*.deb Version).dkms.tar.gz")
-	}
+	takesBuiltModules(t)
 	quiet(t, "cd "+packages+" && apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb")
 	t.Cleanup(func() { _, _ = tried(t, "apt-get purge -qq isolio isolio-dkms") })
 	must(t, os.WriteFile("/etc/isolio.toml", []byte("[[disk]]\ndevice = \""+spare+"\"\nshare_by = \"time\"\nlead_us = 700\n"), 0o644))

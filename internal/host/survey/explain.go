@@ -70,7 +70,7 @@ func why(at *capacity.Point, change float64) string {
 	case change < -throughout && last < first:
 		return fmt.Sprintf("the disk was slower throughout the second run, by %.0f %% in the middle: heat, wear of erased blocks, or load that this host does not see", -change)
 	case at.Read != nil && last > first:
-		return "the second run was faster: a cache may have kept what the first one read or wrote"
+		return "the second run was faster: a cache may have kept what the first one read or wrote, or the disk was still busy with earlier writes in the first"
 	case longest > 0:
 		return fmt.Sprintf("the disk pauses, for up to %.0f ms, as one that collects garbage; a longer --time may help", longest)
 	}

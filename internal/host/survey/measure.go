@@ -24,8 +24,10 @@ type machine struct {
 // window is the time between two looks at a rate.
 const window = 100 * time.Millisecond
 
-// runs is how often each point is measured. All points are measured once before
-// any is measured again, so that a disk that grows slower with time shows it.
+// runs is how often each point is measured. All points of loads that only read are measured
+// once before any is measured again, so that a disk that grows slower with time shows it. Then
+// come the loads that write, in the same way. A disk goes on writing from its buffer, and
+// collects garbage, after the last write was acknowledged: reads that follow take longer.
 const runs = 2
 
 // sample is what one run of a point gave.
@@ -40,8 +42,12 @@ type sample struct {
 func (s *Survey) measure(ctx context.Context, m machine, tell func(string)) (*capacity.Profile, error) {
 	begin := time.Now()
 	samples := make([]map[int][]sample, len(s.kinds)) // by depth
-	for run := range runs {
+	for pass := range 2 * runs {
+		run, onlyReads := pass%runs, pass < runs
 		for i, k := range s.kinds {
+			if (k.ReadPct == 100) != onlyReads {
+				continue
+			}
 			if run == 0 {
 				samples[i] = map[int][]sample{}
 			}

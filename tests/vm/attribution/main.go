@@ -111,7 +111,7 @@ func tables(all []found) string {
 			}
 		}
 		if len(some) > 0 {
-			b.WriteString(row([]string{map[string]string{"kept": "everything as planned"}[want] + map[bool]string{true: "`" + want + "`"}[want != "kept"]}, some))
+			b.WriteString(row([]string{map[string]string{"kept": "no violation"}[want] + map[bool]string{true: "`" + want + "`"}[want != "kept"]}, some))
 		}
 	}
 	b.WriteString("\nEach violation on each disk:\n\n")

@@ -26,7 +26,7 @@ func TestTables(t *testing.T) {
 	text := tables(all)
 	for _, want := range []string{
 		"over all disks (a, b)",
-		"| everything as planned | 20 | 0 | 0 | 0 | 0 | 0 | 0 | 100.0 % |",
+		"| no violation | 20 | 0 | 0 | 0 | 0 | 0 | 0 | 100.0 % |",
 		"| `depth` | 0 | 6 | 0 | 2 | 0 | 32 | 0 | 95.0 % |",
 		"| half the depth | a | 0 | 0 | 0 of 0 | 0 | 6 | 0 | 2 | 0 | 12 | 0 | 90.0 % |\n| half the depth | b |",
 		"| slow, held | a | 100 | 99 | 18 | 2 |", "| 104 | 3 of 2 |", "kernel 6.1.\n",

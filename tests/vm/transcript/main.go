@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Command transcript writes what TestFirstHour ran and what that printed into a document,
-// each step between two marks that name it. It adds the steps that need no host.
+// Command transcript writes what a test such as TestFirstHour ran and what that printed into
+// a document, each step between two marks that name it. It adds the steps that need no host.
 //
 //	go run ./tests/vm/transcript docs/results/first-hour.md build/first-hour.jsonl
 package main
@@ -23,7 +23,7 @@ type step struct {
 	Step, Command, Output string
 }
 
-// here are the steps that are run where the document is written: the result that `make
+// here are the steps that are run where the document is written, if it has a place for them: the result that `make
 // demo` measures again, as it is kept in results/.
 var here = map[string]string{"demo": "isolio report report-rand-read | sed -n '/^== depth-32/,/^kyber-fairness/p'"}
 
@@ -43,14 +43,17 @@ func run(document, data string) error {
 	if err != nil {
 		return err
 	}
-	for name, command := range here {
-		if steps[name], err = ran(name, command); err != nil {
-			return err
-		}
-	}
 	old, err := os.ReadFile(document)
 	if err != nil {
 		return err
+	}
+	for name, command := range here {
+		if !strings.Contains(string(old), begin(name)) {
+			continue
+		}
+		if steps[name], err = ran(name, command); err != nil {
+			return err
+		}
 	}
 	text, err := filled(string(old), steps)
 	if err != nil {
@@ -87,6 +90,9 @@ func readSteps(file string) (map[string]step, error) {
 	return steps, err
 }
 
+// begin is the mark before a step.
+func begin(name string) string { return "<!-- step: " + name + " -->\n" }
+
 // marked is a step's place in the document.
 var marked = regexp.MustCompile(`(?s)<!-- step: ([a-z ]+) -->\n.*?<!-- end of step -->\n`)
 
@@ -103,7 +109,7 @@ func filled(document string, steps map[string]step) (string, error) {
 			errs = append(errs, fmt.Errorf("no step %q among the data", name))
 			return place
 		}
-		return "<!-- step: " + name + " -->\n" + block(s) + "<!-- end of step -->\n"
+		return begin(name) + block(s) + "<!-- end of step -->\n"
 	})
 	for name := range steps {
 		if !seen[name] {

@@ -31,24 +31,28 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// The page has a place for each step of the test, which sends no other one.
-func TestThePageHasAllSteps(t *testing.T) {
-	test, err := os.ReadFile("../firsthour_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("first-hour.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := map[string]step{}
-	for _, m := range regexp.MustCompile(`h\.step\("([a-z ]+)"`).FindAllStringSubmatch(string(test), -1) {
-		steps[m[1]] = step{Step: m[1]}
-	}
-	for name := range here {
-		steps[name] = step{Step: name}
-	}
-	if _, err := filled(string(page), steps); err != nil || len(steps) < 10 {
-		t.Errorf("%d steps: %v", len(steps), err)
+// Each page has a place for each step of its test, which sends no other one.
+func TestThePagesHaveAllSteps(t *testing.T) {
+	for _, c := range []struct{ page, test string }{{"first-hour.md", "firsthour_test.go"}, {"promises-podman.md", "podman_test.go"}} {
+		test, err := os.ReadFile("../" + c.test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(c.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := map[string]step{}
+		for _, m := range regexp.MustCompile(`h\.(?:step|refused)\("([a-z ]+)"`).FindAllStringSubmatch(string(test), -1) {
+			steps[m[1]] = step{Step: m[1]}
+		}
+		for name := range here {
+			if strings.Contains(string(page), begin(name)) {
+				steps[name] = step{Step: name}
+			}
+		}
+		if _, err := filled(string(page), steps); err != nil || len(steps) < 10 {
+			t.Errorf("%s: %d steps: %v", c.page, len(steps), err)
+		}
 	}
 }
