@@ -171,7 +171,7 @@ func TestMeasure(t *testing.T) {
 		{"nvme", "p4500-4tb", 8, sequential, "500ms", "1,32,64"},
 	} {
 		t.Run(fmt.Sprintf("%s %s", c.preset, c.loads), func(t *testing.T) {
-			if i%3 != 0 && os.Getenv(everyMeasureVariable) == "" {
+			if i%6 != 0 && os.Getenv(everyMeasureVariable) == "" {
 				t.Skipf("a third of them: vm-run --env %s=1 measures all", everyMeasureVariable)
 			}
 			d := newModelDisk(t, []string{"model=" + c.model, "preset=" + c.preset, fmt.Sprint("scale=", c.scale), "tags=1023"})

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		more    = flags.String("hardware", "", "give the machine disks of these `kinds` as --disks does, for tests of one's own")
 		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
 		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
-		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 15 minutes")
+		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 20 minutes")
 		work    = flags.Int("work", 0, "the guest's `MiB` of memory besides its files; 0 stands for 448")
 		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
 		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
@@ -266,7 +266,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 	if len(modules) == 0 && !builds {
 		return vm.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
-	limit, work := 15*time.Minute, 448 // data integrity tests keep a disk's contents in memory
+	limit, work := 20*time.Minute, 448 // data integrity tests keep a disk's contents in memory
 	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
 	looks := lookingLines[line]
 	if looks.factor > 1 {
