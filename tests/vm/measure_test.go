@@ -172,7 +172,7 @@ func TestMeasure(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %s", c.preset, c.loads), func(t *testing.T) {
 			if i%6 != 0 && os.Getenv(everyMeasureVariable) == "" {
-				t.Skipf("a third of them: vm-run --env %s=1 measures all", everyMeasureVariable)
+				t.Skipf("one in six is measured: vm-run --env %s=1 measures all", everyMeasureVariable)
 			}
 			d := newModelDisk(t, []string{"model=" + c.model, "preset=" + c.preset, fmt.Sprint("scale=", c.scale), "tags=1023"})
 			args := []string{"measure", d.name, "--scheduler", "none", "--loads", c.loads, "--json", "--time", c.time}
