@@ -44,7 +44,7 @@ type Document struct {
 	NoCgroups string `json:"no_cgroups,omitempty"`
 	// NoRules says why the rules of /etc/isolio.toml are not known.
 	NoRules string `json:"no_rules,omitempty"`
-	// Daemon is "running", "stopped" or, for who is not root, "unknown".
+	// Daemon is "running", "stopped" or, where the user is not root, "unknown".
 	Daemon string `json:"daemon"`
 
 	machine *machine

@@ -15,16 +15,7 @@ import (
 // A shell completes what an experiment has, kernels that are there, and disks.
 func TestCompletionsOfTheLab(t *testing.T) {
 	dir := t.TempDir()
-	put := func(name, text string) {
-		t.Helper()
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put := func(name, text string) { putFile(t, dir, name, text) }
 	put("x.toml", `name = "x"
 question = "Which?"
 schedulers = ["none", "bfq"]
@@ -80,10 +71,10 @@ name = "two"
 	}
 }
 
-// Of a disk that is in use a shell offers nothing to whom may look.
+// Of a disk that is in use a shell offers nothing to a user that may see that.
 func TestCompletionsOfDisks(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("who is not root may not look which programs use a disk")
+		t.Skip("only root may see which programs use a disk")
 	}
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -91,15 +82,21 @@ func TestCompletionsOfDisks(t *testing.T) {
 		"sys/block/sdb/dev": "8:16\n", "sys/block/sdb/size": "8388608\n", "sys/block/sdb/queue/scheduler": "[none]\n",
 		"proc/self/mountinfo": "36 35 8:0 / /mnt rw - ext4 /dev/sda rw\n", "dev/sda": "", "dev/sdb": "",
 	} {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, root, name, text)
 	}
 	if got, _ := completeFreeDisks(&root)(nil, nil, ""); !slices.Equal(got, []string{"sdb"}) {
 		t.Errorf("offers %q, want sdb", got)
+	}
+}
+
+// putFile writes a file below a directory.
+func putFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
