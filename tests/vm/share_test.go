@@ -245,15 +245,25 @@ func TestTargetOutOfReach(t *testing.T) {
 	for _, readsLater := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reads_later=%t", readsLater), func(t *testing.T) {
 			d := newDisk(t, []string{"irqmode=2", "completion_nsec=2000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
+			reader, writer := newGroup(t, "reader"), newGroup(t, "writer")
+			start := func(group, rw string) *load {
+				return startFio(t, d, group, "--time_based", "--runtime=60", "--rw="+rw, "--iodepth=64")
+			}
+			// Its timers may be late in a VM: what counts is what the disk does there and then.
+			d.use(t, "none")
+			alone := []*load{start(writer, "randwrite"), start(reader, "randread")}
+			alone[1].untilBusy(t)
+			before := d.completed(t)
+			time.Sleep(time.Second)
+			able := d.completed(t) - before
+			for _, l := range alone {
+				l.stop(t)
+			}
 			d.use(t, elevator)
 			write(t, d.queue("nr_requests"), "256")
 			if got := strings.TrimSpace(read(t, d.tunable("read_lat_nsec"))); got != "2000000" {
 				t.Fatalf("reads aim at %s ns, want what the disk takes", got)
 			}
-			start := func(group, rw string) *load {
-				return startFio(t, d, group, "--time_based", "--runtime=60", "--rw="+rw, "--iodepth=64")
-			}
-			reader, writer := newGroup(t, "reader"), newGroup(t, "writer")
 			if readsLater {
 				start(writer, "randwrite")
 				other := start(newGroup(t, "other"), "randwrite")
@@ -272,16 +282,26 @@ func TestTargetOutOfReach(t *testing.T) {
 			time.Sleep(time.Second)
 			reads, writes := ios()
 			reads, writes = reads-r, writes-w
-			t.Logf("%d reads and %d writes in a second of 4000", reads, writes)
-			if reads+writes < 3600 {
+			t.Logf("%d reads and %d writes in a second, %d of both with none", reads, writes, able)
+			if 10*(reads+writes) < 9*able {
 				d.logState(t)
-				t.Errorf("%d requests in a second, want 4000", reads+writes)
+				t.Errorf("%d requests in a second, want %d, as with none", reads+writes, able)
 			}
 			if share := float64(reads) / float64(reads+writes); share < 0.47 || share > 0.53 {
 				t.Errorf("the reader has %.2f of them, want half", share)
 			}
 		})
 	}
+}
+
+// completed is how many reads and writes the disk has done.
+func (d *disk) completed(t *testing.T) int {
+	t.Helper()
+	var reads, writes, skip int
+	if _, err := fmt.Sscan(read(t, filepath.Join("/sys/block", d.name, "stat")), &reads, &skip, &skip, &skip, &writes); err != nil {
+		t.Fatal(err)
+	}
+	return reads + writes
 }
 
 // Of a mix of reads and writes no more are in flight than the ceiling, and the disk is
