@@ -49,6 +49,8 @@ type Plan struct {
 	written []written
 	world   target.World
 	request Request
+	// disks are those that the request is about.
+	disks []block.Info
 }
 
 // written is a file and disk "MAJ:MIN" that must hold the weight in the end.
@@ -93,6 +95,9 @@ func Decide(world target.World, r Request) (*Plan, error) {
 		step.Explain = func(cause error) error { return p.explain(by, cause) }
 		p.Steps = append(p.Steps, step)
 		p.written = append(p.written, written{by.File(), majMin})
+		if majMin == "" {
+			p.own(by)
+		}
 	}
 	p.Steps = append(p.Steps, told...)
 	return p, nil
@@ -119,6 +124,7 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	} else if infos, err = sys.All(); err != nil {
 		return "", "", nil, err
 	}
+	p.disks = infos
 	for _, i := range infos {
 		for _, by := range weight.Acting(i.Scheduler, iocost[i.MajMin]) {
 			if !slices.Contains(acting, by) {
@@ -156,6 +162,20 @@ func (p *Plan) elsewhere(infos []block.Info, iocost map[string]bool) {
 	}
 	if len(others) > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s has used %s only, where no weight acts: isolio enable %s", p.request.Target, strings.Join(others, " and "), others[0]))
+	}
+}
+
+// own notes the disks on which the target keeps a weight of their own, which the one
+// for all disks does not change.
+func (p *Plan) own(by weight.Mechanism) {
+	values, _, err := p.world.Tree.Weights(p.request.Target.Group, by.File())
+	if err != nil {
+		return // it is written next, which says the same error
+	}
+	for _, i := range p.disks {
+		if n, own := values.Devices[i.MajMin]; own && n != p.request.N {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s keeps its own weight, %s: --device %s changes that", i.Name, n, i.Name))
+		}
 	}
 }
 

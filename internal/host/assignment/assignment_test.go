@@ -140,13 +140,16 @@ func TestNotes(t *testing.T) {
 	if p, err = decide(t, root, "c.service", "sda", 500); err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "lasts until c.service stops") {
 		t.Errorf("notes %q, %v", p.Notes, err)
 	}
-	for device, want := range map[string]string{
-		"":    "the sum lasts until c.service stops: a rule with unit in /etc/isolio.toml keeps it",
-		"sda": "the sum on one disk lasts until c.service stops: a rule with unit and device in /etc/isolio.toml keeps it",
+	for device, want := range map[string][]string{
+		"":    {"the sum lasts until c.service stops: a rule with unit in /etc/isolio.toml keeps it", "sda keeps its own weight, 30: --device sda changes that"},
+		"sda": {"the sum on one disk lasts until c.service stops: a rule with unit and device in /etc/isolio.toml keeps it"},
 	} {
-		if p, err = decide(t, root, "c.service", device, weight.Sum); err != nil || !slices.Equal(p.Notes, []string{want}) {
+		if p, err = decide(t, root, "c.service", device, weight.Sum); err != nil || !slices.Equal(p.Notes, want) {
 			t.Errorf("notes %q, %v; want %q", p.Notes, err, want)
 		}
+	}
+	if p, err = decide(t, root, "c.service", "", 30); err != nil || len(p.Notes) != 0 {
+		t.Errorf("a disk's own weight is the new one: notes %q, %v", p.Notes, err)
 	}
 	iocost := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"})
 	const numbers = "no effect on disks that io.cost shares: io.weight takes numbers only"
