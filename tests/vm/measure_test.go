@@ -43,6 +43,14 @@ var known = map[string]func(p func(string) float64) figures{
 			sequential: outer * 512 * 1e9 / (turn + p("switch_ns")),
 		}
 	},
+	// Bytes have no limit there: how many one read has decides.
+	"fixed": func(p func(string) float64) figures {
+		return figures{
+			alone:  1e9 / p("read_ns"),
+			reads:  p("parallel") * 1e9 / p("read_ns"),
+			writes: p("parallel") * 1e9 / p("write_ns"),
+		}
+	},
 	"nvme": func(p func(string) float64) figures {
 		medium := p("channels") * p("dies") * p("planes") * p("page_kib") * 1024 / // bytes in the time of a program
 			(p("program_ns") + p("planes")*p("page_kib")/4*p("channel_ns"))
@@ -169,6 +177,9 @@ func TestMeasure(t *testing.T) {
 		{"nvme", "p4500-1tb", 32, writes, "500ms", "16,128"},
 		{"nvme", "p4500-4tb", 64, reads, "500ms", "1,128,256"},
 		{"nvme", "p4500-4tb", 8, sequential, "500ms", "1,32,64"},
+		{"nvme", "p4500-4tb", 16, writes, "1s", "16,128"},
+		{"fixed", "ideal", 5, reads, "4s", "1,32,64"},
+		{"fixed", "ideal", 5, writes, "4s", "32,64"},
 	} {
 		t.Run(fmt.Sprintf("%s %s", c.preset, c.loads), func(t *testing.T) {
 			if i%6 != 0 && os.Getenv(everyMeasureVariable) == "" {
