@@ -276,7 +276,7 @@ func (j *Judge) between(a, b *Reading) interval {
 	i := interval{
 		seconds: b.At.Sub(a.At).Seconds(), stalled: -1,
 		disk: b.Disk.Minus(a.Disk.IOStat), inFlight: float64(max(a.Disk.InFlight, b.Disk.InFlight)),
-		share:  float64(max(a.SharePPM, b.SharePPM)) / 1e6,
+		share:  meanShare(a.SharePPM, b.SharePPM),
 		active: a.Active && b.Active,
 	}
 	i.diskBusy = max(0, (b.Disk.Busy-a.Disk.Busy).Seconds()/i.seconds)
@@ -302,6 +302,15 @@ func (j *Judge) between(a, b *Reading) interval {
 	i.waited = i.throttled > seen*i.seconds || i.outstanding > queues*i.inDisk()
 	i.standsStill = j.inFlight(a, b, i.completed) && i.completed == 0 && min(a.Disk.InFlight, b.Disk.InFlight) > 0
 	return i
+}
+
+// meanShare is the share during an interval, by what it was at both ends, 0 to 1: a weight may
+// change in between. It was 0 for a tenant that was idle just then.
+func meanShare(a, b uint64) float64 {
+	if a == 0 || b == 0 {
+		return float64(a+b) / 1e6
+	}
+	return float64(a+b) / 2e6
 }
 
 // Kinds of counters of an interval.

@@ -4,6 +4,7 @@ package account
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -246,6 +247,25 @@ func TestShareWhileIdle(t *testing.T) {
 		}
 		if v, ok := j.Next(readings[i]); ok && word(v) != "oversold" {
 			t.Errorf("%d: %s", i, word(v))
+		}
+	}
+}
+
+// In the second in which a weight is taken away, or given back, the share is one at one end
+// and another at the other.
+func TestShareChanges(t *testing.T) {
+	full, less := second{reads: 2000, took: 2 * ms, share: 0.2, stalled: 1, disk: 8000}, second{reads: 500, took: 8 * ms, share: 0.05, stalled: 1, disk: 9500}
+	taken, given := less, full
+	taken.reads, given.reads = 1100, 1200
+	all := slices.Concat(repeated(full, 6), []second{taken}, repeated(less, 4), []second{given}, repeated(full, 3))
+	j := NewJudge(Terms{Read: rule.Amount{IOPS: 2000}, BlockBytes: block, Profile: disk(), Depth: 3, Share: 0.2})
+	for i, r := range series(all) {
+		want := "kept"
+		if i > 6 && i <= 12 {
+			want = "oversold"
+		}
+		if v, ok := j.Next(r); ok && i > 4 && word(v) != want {
+			t.Errorf("%d: %s, want %s", i, word(v), want)
 		}
 	}
 }
