@@ -55,6 +55,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if work := os.Getenv(chargedOf); work != "" {
+		if err := workCharged(work); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if own := os.Getenv(tenantOf); own != "" {
 		if err := isTenant(own); err != nil {
 			println(err.Error())
