@@ -10,6 +10,7 @@ CPUS ?= 2
 # How long fuzz takes for each target, and test-hostile on the guest's clock.
 fuzz: SECONDS ?= 60
 test-hostile: SECONDS ?= 900
+test-soak: SECONDS ?= 600
 
 # Of test-powercut, which takes a SEED as well.
 CUTS ?= 200
@@ -19,6 +20,9 @@ ONLY ?=
 
 # Of test-drivers.
 drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
+
+# What its loads call.
+soak_programs := sh,cat,find,grep,mkdir,mv,rm,sync,tar,wc,mkfs.ext4,e2fsck,db_bench,sqlite3,postgres
 
 DEMO := experiments/reports/report-rand-read.toml
 GOLANGCI := v2.15.0
@@ -218,6 +222,15 @@ daemon-cost: ## measure the daemon with 200 and with 1000 containers, into docs/
 		build/vm-run --kernel $(KERNEL) --run '^TestDaemonIsCheap$$' --env ISOLIO_CONTAINERS=$$containers --data build/daemon-$$containers.jsonl || exit 1; done
 	go run ./tests/vm/costs docs/daemon.md build/daemon-200.jsonl build/daemon-1000.jsonl
 
+test-soak: programs ## PostgreSQL, SQLite, RocksDB, tar and others together on ext4 for SECONDS=600 of virtual time on KERNEL, the scheduler changing every 20 s; the better part of an hour
+	@$(MAKE) --no-print-directory modules guest-tests
+	build/vm-run --kernel $(KERNEL) --from-programs --programs $(soak_programs) --work 2560 --env ISOLIO_SOAK=$(SECONDS) --run '^TestSoak$$' --limit $$(($(SECONDS) / 60 + 20))m --timeout 4h
+
+writeback: programs ## measure who is charged for writeback on ext4, XFS and btrfs, on KERNEL, into docs/filesystems.md; a minute
+	@$(MAKE) --no-print-directory modules guest-tests
+	build/vm-run --kernel $(KERNEL) --from-programs --programs sh,mkfs.ext4,mkfs.xfs,mkfs.btrfs --run '^TestWritebackIsCharged$$' --data build/writeback-$(KERNEL).jsonl
+	go run ./tests/vm/charges docs/filesystems.md build/writeback-*.jsonl
+
 test-attacks: ## what a tenant tries against neighbours and the daemon, with 1000 containers beside it, on KERNEL; a quarter of an hour
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --run '^TestAttacks$$' --env ISOLIO_CONTAINERS=1000 --timeout 2h
@@ -288,4 +301,4 @@ deb: ## make Debian packages: isolio, isolio-lab, isolio-dkms, libaps0, libaps-d
 clean: ## remove what was built, but not the kernels that setup got
 	rm -rf build/isolio build/isolio-lab build/isolio-guest build/guest build/qemu-clock.so build/vm.test build/vm-run build/hostile.test build/hostile-run build/obj build/modules build/test-c build/libaps build/man build/site build/site-src build/deb build/deb-src build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
-.PHONY: test-race node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour promises-podman daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean test-attacks
+.PHONY: test-race node image manifest test-kubernetes-short test-kubernetes law results docs verify help setup qemu build modules modules-arm64 libaps programs demo lab test test-c test-go test-vm guest-tests test-containers test-pods test-nri test-prometheus test-promises test-powercut test-user first-hour promises-podman daemon-cost test-packages test-drivers matrix test-debug test-kcsan test-hostile test-hostile-short hostile-tests bench-smp fuzz lint install man site deb clean test-attacks writeback test-soak

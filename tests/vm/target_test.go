@@ -55,6 +55,20 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if work := os.Getenv(chargedOf); work != "" {
+		if err := workCharged(work); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if what := os.Getenv(soakProbeOf); what != "" {
+		if err := probeSoak(what); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if own := os.Getenv(tenantOf); own != "" {
 		if err := isTenant(own); err != nil {
 			println(err.Error())

@@ -75,6 +75,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
 		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
 		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
+		extra   = flags.Bool("from-programs", false, "take the --programs from the tree of `make programs` in place of the kernel's root")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
 	)
 	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
@@ -111,6 +112,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	machine.WorkMiB = cmp.Or(*work, machine.WorkMiB)
 	if *needs != "" {
 		machine.Programs = strings.Split(*needs, ",")
+	}
+	if *extra {
+		if err := takePrograms(&machine, *build); err != nil {
+			return fmt.Errorf("--from-programs: %w", err)
+		}
 	}
 	if *cuts > 0 {
 		machine.Limit += time.Duration(*cuts) * cutTime
@@ -297,6 +303,20 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 		WorkMiB: work,
 		Limit:   limit,
 	}, nil
+}
+
+// takePrograms has the guest take its programs from the tree of programs, and load btrfs,
+// whose programs are there.
+func takePrograms(machine *vm.VM, build string) error {
+	if err := machine.Kernel.OpenPrograms(build); err != nil {
+		return err
+	}
+	modules, err := machine.Kernel.Modules("crc32c_generic", "ext4", "btrfs")
+	if err != nil {
+		return err
+	}
+	machine.FromPrograms, machine.Stock = true, append(machine.Stock, modules...)
+	return nil
 }
 
 // Where the files of --carry lie in the guest, and the packages of --tree.

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// chargedOf is the variable that has this program do one of chargedWork in a directory:
+// "NAME DIRECTORY".
+const chargedOf = "ISOLIO_CHARGED"
+
+// What each of chargedWork writes or reads, and how many files it makes.
+const (
+	chargedBytes = 8 << 20
+	chargedFiles = 500
+)
+
+// chargedWork is what the tasks of a cgroup do.
+var chargedWork = map[string]func(dir string) error{
+	"write":       func(dir string) error { return chargedWrite(dir, 0, false) },
+	"write+fsync": func(dir string) error { return chargedWrite(dir, 0, true) },
+	"direct":      func(dir string) error { return chargedWrite(dir, unix.O_DIRECT, true) },
+	"read":        chargedRead,
+	"sync":        syncAll,
+	"create":      func(dir string) error { return chargedCreate(dir, false) },
+	"create+sync": func(dir string) error { return chargedCreate(dir, true) },
+	"stat": func(dir string) error {
+		return eachCharged(dir, func(path string) error { _, err := os.Lstat(path); return err })
+	},
+	"remove": func(dir string) error { return eachCharged(dir, os.Remove) },
+}
+
+func workCharged(text string) error {
+	name, dir, _ := strings.Cut(text, " ")
+	work := chargedWork[name]
+	if work == nil {
+		return fmt.Errorf("%s: unknown work %q", chargedOf, name)
+	}
+	return work(dir)
+}
+
+func chargedWrite(dir string, flags int, sync bool) error {
+	f, err := os.OpenFile(filepath.Join(dir, "data"), os.O_WRONLY|os.O_CREATE|flags, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const block = 64 << 10
+	buf := aligned(block, 1)
+	for at := int64(0); at < chargedBytes; at += block {
+		if _, err := f.WriteAt(buf, at); err != nil {
+			return err
+		}
+	}
+	if !sync {
+		return nil
+	}
+	return f.Sync()
+}
+
+func chargedRead(dir string) error {
+	f, err := os.Open(filepath.Join(dir, "data"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err
+}
+
+func syncAll(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return unix.Syncfs(int(d.Fd()))
+}
+
+func eachCharged(dir string, do func(path string) error) error {
+	for i := range chargedFiles {
+		if err := do(filepath.Join(dir, fmt.Sprint("file", i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func chargedCreate(dir string, sync bool) error {
+	return eachCharged(dir, func(path string) error {
+		f, err := os.Create(path)
+		if err == nil && sync {
+			err = f.Sync()
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		return err
+	})
+}
+
+// chargedCase is a row of the table: what the cgroups a and b do in turn, each as one of
+// chargedWork; "wait" waits for the kernel's writeback.
+type chargedCase struct {
+	what  string
+	steps []string // "a write"
+	cold  bool     // the file system is mounted anew before
+	reads bool     // counts what was read, and not what was written
+	data  bool     // chargedBytes, of which a is charged for all but a few
+}
+
+var chargedCases = []chargedCase{
+	{what: "data, `fsync`", steps: []string{"a write+fsync"}, data: true},
+	{what: "data, no sync", steps: []string{"a write", "wait"}, data: true},
+	{what: "data, the other's `syncfs`", steps: []string{"a write", "b sync"}, data: true},
+	{what: "data on pages that the other wrote before", steps: []string{"b write", "b sync", "count", "a write+fsync"}},
+	{what: "data, direct", steps: []string{"a direct"}, data: true},
+	{what: "data read", steps: []string{"a write+fsync", "count", "a read"}, cold: true, reads: true, data: true},
+	{what: "500 files made, the other's `syncfs`", steps: []string{"a create", "b sync"}},
+	{what: "500 files made, `fsync` of each", steps: []string{"a create+sync"}},
+	{what: "500 inodes read", steps: []string{"a create", "b sync", "count", "a stat"}, cold: true, reads: true},
+	{what: "500 files removed, the other's `syncfs`", steps: []string{"a create", "b sync", "count", "a remove", "b sync"}},
+}
+
+// charge is a line of the data: KiB that each was charged for.
+type charge struct {
+	Kernel     string `json:"kernel"`
+	Filesystem string `json:"filesystem"`
+	What       string `json:"what"`
+	Own        int    `json:"own_kib"`
+	Other      int    `json:"other_kib"`
+	None       int    `json:"none_kib"` // no container
+}
+
+// kib are KiB that a disk or a cgroup has moved in a direction.
+func (d *disk) kib(t *testing.T, reads bool) int {
+	t.Helper()
+	field := 6 // sectors written, in /sys/block/*/stat
+	if reads {
+		field = 2
+	}
+	n, err := strconv.Atoi(strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))[field])
+	must(t, err)
+	return n / 2
+}
+
+func groupKiB(t *testing.T, group string, d *disk, reads bool) int {
+	t.Helper()
+	key := "wbytes"
+	if reads {
+		key = "rbytes"
+	}
+	return keyed(t, group, "io.stat", d)[key] >> 10
+}
+
+// Pages that are written back are charged to the cgroup that they belong to, whichever cgroup syncs,
+// on each file system that promises it; who is charged for the rest is measured.
+func TestWritebackIsCharged(t *testing.T) {
+	withModelDisk(t)
+	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
+	write(t, control, "+memory") // with it pages have an owner
+	t.Cleanup(func() { write(t, control, "-memory") })
+	for file, value := range map[string]string{"dirty_writeback_centisecs": "20", "dirty_expire_centisecs": "50"} {
+		path := filepath.Join("/proc/sys/vm", file)
+		before := strings.TrimSpace(read(t, path))
+		write(t, path, value)
+		t.Cleanup(func() { write(t, path, before) })
+	}
+	for _, fs := range []fileSystem{
+		{kind: "ext4", make: []string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"}},
+		{kind: "xfs", make: []string{"mkfs.xfs", "-q", "-f"}},
+		{kind: "btrfs", make: []string{"mkfs.btrfs", "-q", "-f"}},
+	} {
+		t.Run(fs.kind, func(t *testing.T) {
+			needFileSystem(t, fs.kind)
+			if _, err := exec.LookPath(fs.make[0]); err != nil {
+				t.Skip(err)
+			}
+			d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=4", "fixed/read_ns=50000", "fixed/write_ns=50000", "size_mib=320", "memory_backed=1"})
+			d.use(t, elevator)
+			c := &cutDisk{disk: d, fs: fs, at: t.TempDir()}
+			c.program(t, fs.make)
+			must(t, c.mount())
+			t.Cleanup(func() { must(t, unix.Unmount(c.at, 0)) })
+			for i := range chargedCases {
+				c.charged(t, i)
+			}
+		})
+	}
+}
+
+// charged measures one case, in a directory of its own.
+func (c *cutDisk) charged(t *testing.T, i int) {
+	t.Helper()
+	k := &chargedCases[i]
+	dir := filepath.Join(c.at, fmt.Sprint("case", i))
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, syncAll(c.at))
+	groups := map[string]string{"a": newGroup(t, fmt.Sprint("a", i)), "b": newGroup(t, fmt.Sprint("b", i))}
+	count := func() (disk, own, other int) {
+		return c.kib(t, k.reads), groupKiB(t, groups["a"], c.disk, k.reads), groupKiB(t, groups["b"], c.disk, k.reads)
+	}
+	disk, own, other := count()
+	for _, step := range k.steps {
+		group, name, _ := strings.Cut(step, " ")
+		switch group {
+		case "count":
+			must(t, syncAll(c.at))
+			if k.cold {
+				must(t, unix.Unmount(c.at, 0)) // ext4's journal and btrfs hold on to inodes that are written
+				must(t, c.mount())
+			}
+			disk, own, other = count()
+		case "wait":
+			time.Sleep(3 * time.Second)
+		default:
+			if err := startSelf(t, groups[group], chargedOf+"="+name+" "+dir).Wait(); err != nil {
+				t.Fatalf("%s: %s: %v", k.what, step, err)
+			}
+		}
+	}
+	must(t, syncAll(c.at)) // what is left of it, by no container
+	diskNow, ownNow, otherNow := count()
+	row := charge{Kernel: kernelLine(t), Filesystem: c.fs.kind, What: k.what, Own: ownNow - own, Other: otherNow - other}
+	row.None = diskNow - disk - row.Own - row.Other
+	t.Logf("%s, %s: %d KiB own, %d the other's, %d of no container", c.fs.kind, k.what, row.Own, row.Other, row.None)
+	text, err := json.Marshal(row)
+	must(t, err)
+	_, err = dataOut.Write(append(text, '\n'))
+	must(t, err)
+	if all := row.Own + row.Other + row.None; all == 0 {
+		t.Errorf("%s: nothing reached the disk", k.what)
+	}
+	if most := chargedBytes >> 10; k.data && row.Own < most*95/100 {
+		t.Errorf("%s: a is charged for %d KiB of its %d", k.what, row.Own, most)
+	}
+	if few := chargedBytes >> 10 / 20; k.data && row.Other > few {
+		t.Errorf("%s: b is charged for %d KiB of a's data", k.what, row.Other)
+	}
+}
+
+// kernelLine is the kernel's version, without what Debian adds.
+func kernelLine(t *testing.T) string {
+	t.Helper()
+	release := read(t, "/proc/sys/kernel/osrelease")
+	parts := strings.SplitN(release, ".", 3)
+	minor, _, _ := strings.Cut(parts[1], "-")
+	return parts[0] + "." + strings.TrimSpace(minor)
+}
