@@ -691,6 +691,10 @@ func (k *kube) disks() {
 	k.removes("wrong", "logs")
 
 	shell(k.t, "isolio disable disk2")
+	k.until("disk2 is not offered", func() (bool, string) {
+		text, err := k.ask(http.MethodGet, "/apis/resource.k8s.io/v1/resourceslices", "", nil)
+		return err == nil && strings.Contains(text, `"disk1"`) && !strings.Contains(text, `"disk2"`), text
+	})
 	k.apply((&podSpec{name: "waits", claims: there, idle: true}).manifest())
 	k.event("waits", "FailedScheduling", "cannot allocate all claims")
 	if text := shell(k.t, "kubectl isolio explain waits"); !strings.Contains(text, "kubectl isolio enable") {
