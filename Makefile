@@ -190,9 +190,12 @@ test-kubernetes-short: ## test isolio-node with a kubelet's calls, kubectl isoli
 	cd deploy/image && go vet ./... && go test -count=1 ./...
 	cd tests/kubernetes && go vet . && go test -count=1 .
 
-test-kubernetes: node ## test manifests, roles and policies with a real API server, and a fleet of 500 nodes with a real scheduler; builds Kubernetes first (a quarter of an hour)
+test-kubernetes: ## test a cluster: roles, policies and a fleet of 500 nodes with a real control plane; a node with kubelet and containerd on a booted kernel KERNEL, through installs, restarts and upgrades; builds Kubernetes first (a quarter of an hour)
+	@$(MAKE) --no-print-directory modules guest-tests image
 	scripts/kubernetes
-	cd tests/kubernetes && KUBERNETES=$(CURDIR)/build/kubernetes go test -count=1 -v -timeout 30m -run TestCluster .
+	cd tests/kubernetes && KUBERNETES=$(CURDIR)/build/kubernetes go test -count=1 -v -timeout 4h -run TestCluster .
+	scripts/cluster $(KERNEL) $(VERSION)
+	build/vm-run --kernel $(KERNEL) --tree build/cluster/$(KERNEL) --carry build/cluster/$(KERNEL)/files --work 2048 --timeout 2h --run '^TestKubernetes$$'
 
 test-user: ## what a new user does, on the Debian of KERNEL (6.1 is 12, 6.12 is 13): packages, DKMS, doctor, podman, shares; half an hour
 	@$(MAKE) --no-print-directory setup deb guest-tests

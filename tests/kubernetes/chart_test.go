@@ -253,6 +253,18 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
+// writesSys is whether a container has the node's /sys to write to.
+func writesSys(spec *core.PodSpec, c *core.Container) bool {
+	for _, m := range c.VolumeMounts {
+		for _, v := range spec.Volumes {
+			if m.MountPath == "/sys" && !m.ReadOnly && v.Name == m.Name {
+				return v.HostPath != nil && v.HostPath.Path == "/sys"
+			}
+		}
+	}
+	return false
+}
+
 // What runs for good has no privilege; only what loads a module has, and ends.
 func TestPrivileges(t *testing.T) {
 	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}} {
@@ -273,6 +285,8 @@ func TestPrivileges(t *testing.T) {
 		for i := range spec.InitContainers {
 			if c := &spec.InitContainers[i]; !slices.Equal(c.Command[:2], []string{"/usr/bin/isolio", "enable"}) || !*c.SecurityContext.Privileged {
 				t.Errorf("%s: %+v", name, c)
+			} else if !writesSys(&spec, c) {
+				t.Errorf("%s: %s sets schedulers in a /sys of the pod's own, which is read-only", name, c.Name)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -168,7 +169,16 @@ func TestCluster(t *testing.T) {
 	t.Run("roles", func(t *testing.T) { c.on(t).roles() })
 	t.Run("limits", func(t *testing.T) { c.on(t).limits() })
 	t.Run("node", func(t *testing.T) { c.on(t).node() })
-	t.Run("fleet", func(t *testing.T) { c.on(t).fleet(500, 1600) })
+	t.Run("fleet", func(t *testing.T) {
+		nodes := 500
+		if text := os.Getenv("FLEET"); text != "" {
+			var err error
+			if nodes, err = strconv.Atoi(text); err != nil || nodes < 1 {
+				t.Fatalf("FLEET=%s: allowed: a number of nodes, 1 and more", text)
+			}
+		}
+		c.on(t).fleet(nodes, nodes*16/5)
+	})
 }
 
 // on is the cluster for a part of the test.
@@ -437,7 +447,7 @@ func (c *cluster) fleet(nodes, pods int) {
 		}
 		return placed, refused
 	}
-	c.until("the pods", 10*time.Minute, func() bool {
+	c.until("the pods", max(10*time.Minute, time.Duration(nodes)*2*time.Second), func() bool {
 		placed, refused := count()
 		return placed >= want && placed+refused >= pods
 	})

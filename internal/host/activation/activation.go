@@ -371,15 +371,17 @@ func moduleFile(sys block.System, r Request, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	releases := "no kernel"
-	for i, e := range entries {
-		if i == 0 {
-			releases = e.Name()
-		} else {
-			releases += ", " + e.Name()
+	var releases []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(r.Module, e.Name(), name+".ko")); err == nil {
+			releases = append(releases, e.Name())
 		}
 	}
-	return "", failure.Unsupportedf("--module %s: has no %s.ko for kernel %s, only for %s; needed: an image for that kernel, or isolio-dkms on this node", r.Module, name, sys.Release(), releases)
+	others := "nor for any other"
+	if len(releases) > 0 {
+		others = "only for " + strings.Join(releases, ", ")
+	}
+	return "", failure.Unsupportedf("--module %s: has no %s.ko for kernel %s, %s; needed: an image for that kernel, or isolio-dkms on this node", r.Module, name, sys.Release(), others)
 }
 
 // moduleOf is the name of a scheduler's module.

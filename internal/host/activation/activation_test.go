@@ -429,8 +429,8 @@ func TestModuleOfADirectory(t *testing.T) {
 		code int
 	}{
 		{"the kernel's", map[string]string{"mods/6.1.0-1/kyber-fairness-iosched.ko": "this is no ELF, and has more than sixteen bytes\n"}, "mods/6.1.0-1/kyber-fairness-iosched.ko: not a kernel module", failure.Usage},
-		{"another one's", map[string]string{"mods/6.1.0-2/x": "", "mods/6.12.0-3/x": ""}, "has no kyber-fairness-iosched.ko for kernel 6.1.0-1, only for 6.1.0-2, 6.12.0-3; needed: an image", failure.Unsupported},
-		{"none", map[string]string{"mods/x": ""}, "only for x", failure.Unsupported},
+		{"another one's", map[string]string{"mods/6.1.0-2/kyber-fairness-iosched.ko": "", "mods/6.12.0-3/kyber-fairness-iosched.ko": "", "mods/6.18.0-4/x": ""}, "has no kyber-fairness-iosched.ko for kernel 6.1.0-1, only for 6.1.0-2, 6.12.0-3; needed: an image", failure.Unsupported},
+		{"none", map[string]string{"mods/6.1.0-2/x": ""}, "has no kyber-fairness-iosched.ko for kernel 6.1.0-1, nor for any other; needed: an image", failure.Unsupported},
 		{"the machine's", map[string]string{"mods/x": "", "lib/modules/6.1.0-1/modules.dep": "updates/dkms/kyber-fairness-iosched.ko:\n", "lib/modules/6.1.0-1/updates/dkms/kyber-fairness-iosched.ko": "this is no ELF, and has more than sixteen bytes\n"},
 			"updates/dkms/kyber-fairness-iosched.ko: not a kernel module", failure.Usage},
 	} {

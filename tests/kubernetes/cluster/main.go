@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-// Command cluster is a control plane of Kubernetes in one program, for tests: called by
-// the name of etcd, kube-apiserver, kube-scheduler or kube-controller-manager it is that,
-// by any other name kubectl. All of it is built from the Go modules that go.mod names.
+// Command cluster is Kubernetes in one program, for tests: called by the name of etcd,
+// kube-apiserver, kube-scheduler, kube-controller-manager or kubelet it is that, by any
+// other name kubectl. All of it is built from the Go modules that go.mod names.
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
@@ -19,6 +20,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controller "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
@@ -33,6 +35,8 @@ func main() {
 		c = controller.NewControllerManagerCommand()
 	case "kube-scheduler":
 		c = scheduler.NewSchedulerCommand()
+	case "kubelet":
+		c = kubelet.NewKubeletCommand(context.Background())
 	default:
 		c = kubectl.NewDefaultKubectlCommand()
 	}

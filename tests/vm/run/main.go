@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
 		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
 		extra   = flags.Bool("from-programs", false, "take the --programs from the tree of `make programs` in place of the kernel's root")
-		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb`")
+		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb` unless --carry says what comes along")
 	)
 	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
 	if err := flags.Parse(args); err != nil {
@@ -134,9 +134,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			machine.Payload.Files[guestLab] = *bench
 		}
 	} else {
-		if err := bootTree(&machine, *tree, filepath.Join(*build, "deb")); err != nil {
-			return fmt.Errorf("--tree: %w; `make test-user` makes it", err)
+		packages := filepath.Join(*build, "deb")
+		if *carry != "" {
+			packages = ""
 		}
+		if err := bootTree(&machine, *tree, packages); err != nil {
+			return fmt.Errorf("--tree: %w; `make test-user` and `make test-kubernetes` make theirs", err)
+		}
+		machine.WorkMiB = cmp.Or(*work, machine.WorkMiB)
 	}
 	if *more != "" {
 		machine.Disks = strings.Split(*more, ",")
@@ -346,7 +351,7 @@ const (
 )
 
 // bootTree makes it a machine with the distribution in a directory, and with the
-// packages.
+// packages, "" for none.
 func bootTree(machine *vm.VM, dir, packages string) error {
 	release, err := os.ReadFile(filepath.Join(dir, "release"))
 	if err != nil {
@@ -360,6 +365,9 @@ func bootTree(machine *vm.VM, dir, packages string) error {
 	machine.Limit, machine.Stall, machine.WorkMiB = treeLimit, treeStall, treeWorkMiB
 	if modules := filepath.Join(dir, "modules.tar.gz"); exists(modules) {
 		machine.Payload.Files[path.Join(guestPackages, "modules.tar.gz")] = modules
+	}
+	if packages == "" {
+		return nil
 	}
 	return carryFiles(machine, packages, guestPackages)
 }

@@ -195,7 +195,14 @@ func (n *node) given(uid string, want int) {
 func (n *node) kubelet() dra.DRAPluginClient {
 	n.t.Helper()
 	socket := filepath.Join(n.root, "var/lib/kubelet/plugins_registry", disk.Driver+"-reg.sock")
-	n.until("the socket for registration", func() bool { _, err := os.Stat(socket); return err == nil })
+	// Its file is there a moment before it takes a connection.
+	n.until("the socket for registration", func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	r := registration.NewRegistrationClient(n.dial(socket))

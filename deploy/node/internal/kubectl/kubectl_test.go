@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -245,6 +246,11 @@ func TestEnable(t *testing.T) {
 			c := made.Spec.Containers[0]
 			if made.Spec.NodeName != "n1" || c.Image != "isolio:1" || strings.Join(c.Command, " ") != "/usr/bin/isolio enable nvme1n1 --module /mods" || !*c.SecurityContext.Privileged {
 				t.Errorf("%+v", made.Spec)
+			}
+			if !slices.ContainsFunc(made.Spec.Volumes, func(v core.Volume) bool {
+				return v.HostPath != nil && v.HostPath.Path == "/sys" && slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return m.Name == v.Name && m.MountPath == "/sys" && !m.ReadOnly })
+			}) {
+				t.Errorf("it sets a scheduler in a /sys of the pod's own, which is read-only: %+v", made.Spec)
 			}
 			if left, err := cluster.CoreV1().Pods("isolio-system").List(context.Background(), meta.ListOptions{}); err != nil || len(left.Items) != 0 {
 				t.Errorf("the pod is left: %v", err)
