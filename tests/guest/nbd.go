@@ -44,7 +44,7 @@ type NBD struct {
 	device  *os.File
 	sockets []int      // the kernel's ends
 	servers chan error // one for each connection
-	kernel  chan error // when the kernel ends the device
+	kernel  chan any   // when the kernel ends the device
 }
 
 // ConnectNBD has a network block device, such as "nbd0", hold what is in a file. Each
@@ -58,7 +58,7 @@ func ConnectNBD(name string, back *os.File, connections int) (*NBD, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NBD{servers: make(chan error, connections), kernel: make(chan error, 1)}
+	n := &NBD{servers: make(chan error, connections), kernel: make(chan any, 1)}
 	if n.device, err = os.OpenFile(filepath.Join("/dev", name), os.O_RDWR, 0); err != nil {
 		return nil, err
 	}
