@@ -229,10 +229,11 @@ test-soak: programs ## PostgreSQL, SQLite, RocksDB, tar and others together on e
 	@$(MAKE) --no-print-directory modules guest-tests
 	build/vm-run --kernel $(KERNEL) --from-programs --programs $(soak_programs) --work 2560 --env ISOLIO_SOAK=$(SECONDS) --run '^TestSoak$$' --limit $$(($(SECONDS) / 60 + 20))m --timeout 4h
 
-writeback: programs ## measure who is charged for writeback on ext4, XFS and btrfs, on KERNEL, into docs/filesystems.md; a minute
+writeback: programs ## measure which container is charged for writeback on ext4, XFS and btrfs, into docs/filesystems.md, which has KERNEL='6.1 7.2'; two minutes
 	@$(MAKE) --no-print-directory modules guest-tests
-	build/vm-run --kernel $(KERNEL) --from-programs --programs sh,mkfs.ext4,mkfs.xfs,mkfs.btrfs --run '^TestWritebackIsCharged$$' --data build/writeback-$(KERNEL).jsonl
-	go run ./tests/vm/charges docs/filesystems.md build/writeback-*.jsonl
+	for line in $(lines); do \
+		build/vm-run --kernel $$line --from-programs --programs sh,mkfs.ext4,mkfs.xfs,mkfs.btrfs --run '^TestWritebackIsCharged$$' --data build/writeback-$$line.jsonl || exit 1; done
+	go run ./tests/vm/charges docs/filesystems.md $(lines:%=build/writeback-%.jsonl)
 
 test-attacks: ## what a tenant tries against neighbours and the daemon, with 1000 containers beside it, on KERNEL; a quarter of an hour
 	@$(MAKE) --no-print-directory modules guest-tests

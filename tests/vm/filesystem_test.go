@@ -6,6 +6,7 @@ package vm
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,7 +87,7 @@ func newTree(t *testing.T, d *disk) (at string) {
 }
 
 // startSelf runs this program in the group with the variable set.
-func startSelf(t *testing.T, group, variable string) *exec.Cmd {
+func startSelf(t *testing.T, group, variable string, out io.Writer) *exec.Cmd {
 	t.Helper()
 	dir, err := os.Open(group)
 	must(t, err)
@@ -95,7 +96,7 @@ func startSelf(t *testing.T, group, variable string) *exec.Cmd {
 	must(t, err)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), variable)
-	cmd.Stderr = os.Stderr
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	must(t, cmd.Start())
 	return cmd
@@ -121,7 +122,7 @@ func TestColdTreeTakesNoShare(t *testing.T) {
 	write(t, filepath.Join(light, weightFile), "10")
 	alone := readRates(t, d, []string{heavy}, "--iodepth=32")[0]
 
-	walker := startSelf(t, light, treeWalkerOf+"="+filepath.Join(at, "tree"))
+	walker := startSelf(t, light, treeWalkerOf+"="+filepath.Join(at, "tree"), nil)
 	for readBytes(t, light, d) == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -214,8 +215,8 @@ func TestSoak(t *testing.T) {
 	}
 	running := filepath.Join(logs, "run")
 	must(t, os.WriteFile(running, nil, 0o644))
-	probed := filepath.Join(logs, "probe")
-	probe := startProbe(t, newGroup(t, "probe"), "/dev/"+d.name+" "+running, probed)
+	var probed bytes.Buffer
+	probe := startSelf(t, newGroup(t, "probe"), soakProbeOf+"=/dev/"+d.name+" "+running, &probed)
 	for _, p := range soakPrograms {
 		loads[p.name] = soakScript(t, groups[p.name], filepath.Join(c.at, p.name), p.load, outs[p.name])
 	}
@@ -238,8 +239,8 @@ func TestSoak(t *testing.T) {
 		t.Logf("%s: read %d MiB, wrote %d MiB", p.name, groupKiB(t, groups[p.name], d, true)>>10, groupKiB(t, groups[p.name], d, false)>>10)
 	}
 	var reads, longest int
-	if _, err := fmt.Sscan(read(t, probed), &reads, &longest); err != nil || reads == 0 {
-		t.Errorf("the probe says %q: %v", read(t, probed), err)
+	if _, err := fmt.Sscan(probed.String(), &reads, &longest); err != nil || reads == 0 {
+		t.Errorf("the probe says %q: %v", probed.String(), err)
 	}
 	t.Logf("%d reads beside them, the longest took %d ms", reads, longest/1000)
 	if most := int(soakBound.Microseconds()); longest > most {
@@ -249,23 +250,4 @@ func TestSoak(t *testing.T) {
 	if out, err := c.try([]string{"e2fsck", "-f", "-n"}); err != nil {
 		t.Errorf("e2fsck: %v\n%s", err, out)
 	}
-}
-
-// startProbe starts the probe in a group, with what it prints in a file.
-func startProbe(t *testing.T, group, what, to string) *exec.Cmd {
-	t.Helper()
-	out, err := os.Create(to)
-	must(t, err)
-	defer out.Close()
-	dir, err := os.Open(group)
-	must(t, err)
-	defer dir.Close()
-	program, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), soakProbeOf+"="+what)
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
-	must(t, cmd.Start())
-	return cmd
 }

@@ -168,7 +168,7 @@ func groupKiB(t *testing.T, group string, d *disk, reads bool) int {
 }
 
 // Pages that are written back are charged to the cgroup that they belong to, whichever cgroup syncs,
-// on each file system that promises it; who is charged for the rest is measured.
+// on each file system that promises it; which one is charged for the rest is measured.
 func TestWritebackIsCharged(t *testing.T) {
 	withModelDisk(t)
 	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
@@ -228,7 +228,7 @@ func (c *cutDisk) charged(t *testing.T, i int) {
 		case "wait":
 			time.Sleep(3 * time.Second)
 		default:
-			if err := startSelf(t, groups[group], chargedOf+"="+name+" "+dir).Wait(); err != nil {
+			if err := startSelf(t, groups[group], chargedOf+"="+name+" "+dir, nil).Wait(); err != nil {
 				t.Fatalf("%s: %s: %v", k.what, step, err)
 			}
 		}

@@ -7,21 +7,12 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
-)
 
-// The marks in the document.
-const (
-	begins = "<!-- charges: written by tests/vm/charges -->\n"
-	ends   = "<!-- end of the charges -->\n"
+	"isolio/tests/vm/measured"
 )
 
 // charge is a line of the data.
@@ -33,58 +24,17 @@ type charge struct {
 	None  int `json:"none_kib"`
 }
 
-func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "charges: usage: charges DOCUMENT DATA...; `make writeback` writes the data")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "charges:", err)
-		os.Exit(1)
-	}
+var charges = measured.Table[charge]{
+	Name: "charges", Test: "TestWritebackIsCharged", Target: "writeback", Text: tables,
+	Check: func(c *charge) error {
+		if c.Kernel == "" || c.Filesystem == "" || c.What == "" {
+			return errors.New("a name is missing")
+		}
+		return nil
+	},
 }
 
-func run(document string, files []string) error {
-	var all []charge
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for in := json.NewDecoder(bytes.NewReader(text)); ; {
-			var c charge
-			err := in.Decode(&c)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil || c.Kernel == "" || c.Filesystem == "" || c.What == "" {
-				return fmt.Errorf("%s: is not what TestWritebackIsCharged sends: %w", file, cmp.Or(err, errors.New("a name is missing")))
-			}
-			all = append(all, c)
-		}
-	}
-	old, err := os.ReadFile(document)
-	if err != nil {
-		return err
-	}
-	text, err := filled(string(old), all)
-	if err != nil {
-		return fmt.Errorf("%s: %w", document, err)
-	}
-	return os.WriteFile(document, []byte(text), 0o644)
-}
-
-func filled(document string, all []charge) (string, error) {
-	before, rest, ok := strings.Cut(document, begins)
-	_, after, ended := strings.Cut(rest, ends)
-	if !ok || !ended {
-		return "", fmt.Errorf("has not both marks, %q and %q", strings.TrimSpace(begins), strings.TrimSpace(ends))
-	}
-	if len(all) == 0 {
-		return "", errors.New("the data is empty: the test sent nothing")
-	}
-	return before + begins + tables(all) + ends + after, nil
-}
+func main() { charges.Main() }
 
 // distinct are the values of all, in the order in which they come first.
 func distinct(all []charge, of func(charge) string) (values []string) {
