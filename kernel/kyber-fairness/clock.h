@@ -169,7 +169,7 @@ static inline u64 kf_clock_lead_bytes(u64 bytes_per_s, u64 lead_ns, u64 mean_cos
 
 /* Virtual times stay so near to each other that they do not wrap around. */
 #define KF_LEAD_SHARE_MIN	4ULL
-#define KF_LEAD_BYTES_MAX	(1ULL << 33)
+#define KF_LEAD_BYTES_MAX	BIT_ULL(33)
 
 /**
  * kf_clock_lead_vtime - the same in virtual time

@@ -178,14 +178,12 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 	kf_domain_set_depth(kq, id, p99_bucket, congested, depth);
 }
 
-/*
- * As many requests are in flight as keep the device reasonably busy. data_race(): requests
- * take and return places meanwhile; the count is a sample, and need not be exact.
- */
+/* As many requests are in flight as keep the device reasonably busy. */
 static bool kf_is_full(struct kf_queue *kq)
 {
 	u64 least = (u64)READ_ONCE(kq->band.bdp_milli) * KF_BUSY_PCT / 100000;
 
+	/* Requests take and return places meanwhile; the count is a sample. */
 	return data_race(sbitmap_weight(&kq->places.sb)) >= max_t(u64, least, KF_BUSY_MIN);
 }
 
@@ -520,7 +518,7 @@ static unsigned int kf_device_depth(struct request_queue *q)
 	struct blk_mq_tag_set *set = q->tag_set;
 	unsigned int nr = set->flags & BLK_MQ_F_TAG_HCTX_SHARED ? 1 : q->nr_hw_queues;
 
-	return min(array_size(nr, set->queue_depth), (size_t)KF_DEPTH_MOST);
+	return min_t(size_t, array_size(nr, set->queue_depth), KF_DEPTH_MOST);
 }
 
 /* Called from kf_alloc(), in process context. */

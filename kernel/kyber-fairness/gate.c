@@ -214,8 +214,8 @@ void kf_gate_kick(struct kf_queue *kq, bool all, struct kf_hctx *self)
 		}
 		if (READ_ONCE(kh->has_ready))
 			has_run = true;
-		/* From here on it may be put on the list again. */
 		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
+		/* It may be put on the list again, before it is run; kf_gate_wait() pairs. */
 		smp_mb__after_atomic();
 		if (kh != self)
 			blk_mq_run_hw_queue(kh->hctx, true);

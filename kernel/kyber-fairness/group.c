@@ -122,8 +122,8 @@ void kf_update_shares(struct kf_queue *kq)
 
 	lockdep_assert_held(&kq->lock);
 
-	/* Before the weights are read: a later change sets it again. */
 	WRITE_ONCE(kq->shares_are_stale, false);
+	/* Before the weights are read: a later change sets it again. */
 	smp_mb();
 	kq->walk++;
 	list_for_each_entry(kg, &kq->active, active_node)
@@ -141,14 +141,15 @@ void kf_update_shares(struct kf_queue *kq)
 static bool kf_set_shared(struct kf_queue *kq)
 {
 	unsigned long flags;
-	bool is_more;
+	bool is_shared, is_more;
 
 	lockdep_assert_held(&kq->lock);
 
-	if (kq->is_shared == (kq->nr_active > 1))
+	is_shared = kq->nr_active > 1;
+	if (kq->is_shared == is_shared)
 		return false;
 	spin_lock_irqsave(&kq->band_lock, flags);
-	kq->is_shared = kq->nr_active > 1;
+	kq->is_shared = is_shared;
 	is_more = kf_gate_publish(kq);
 	spin_unlock_irqrestore(&kq->band_lock, flags);
 	return is_more;
@@ -303,6 +304,16 @@ static void kf_group_forgive(struct kf_queue *kq, struct kf_group *kg)
 	kf_group_raise(kg, clock - kf_group_lag_bytes(kg));
 }
 
+/* What the group's requests are charged on the mean; of all that are dispatched. */
+void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes)
+{
+	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
+
+	/* All CPUs read it: not written for nothing. */
+	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
+		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
+}
+
 /**
  * kf_group_charge - charge a request that is dispatched
  * @kq: device
@@ -315,13 +326,9 @@ static void kf_group_forgive(struct kf_queue *kq, struct kf_group *kg)
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 {
 	struct kf_group *kg = kb->kg;
-	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
 	u64 share = READ_ONCE(kg->share);
 	u64 slice_bytes = cost_bytes;
 
-	/* All CPUs read it: not written for nothing. */
-	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
-		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
 	if (kf_is_bypassed(kq))
 		return;
 	if (kb->left_bytes <= 0) {

@@ -208,7 +208,7 @@ struct kf_wait {
 
 /* One software queue of a hardware context. */
 struct kf_ctx {
-	spinlock_t lock;
+	spinlock_t lock;		/* of the list; taken under no other but kf_hctx.lock */
 	struct list_head rqs;		/* inserted, not yet in their backlogs */
 } ____cacheline_aligned_in_smp;
 
@@ -447,6 +447,7 @@ s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_slice_forget(struct kf_backlog *kb);
+void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_look(struct kf_queue *kq);
@@ -479,6 +480,7 @@ extern struct blkcg_policy kf_policy;
 void kf_wait_for_groups(void);
 
 /* stat.c */
+void kf_count_dispatch(struct kf_backlog *kb, struct request *rq);
 void kf_latency_alloc(struct kf_backlog *kb);
 void kf_latency_free(struct kf_group *kg);
 void kf_latency_add(struct kf_backlog *kb, unsigned int dir, u64 latency_ns,

@@ -92,8 +92,8 @@
  * requests; the places of the requests in flight, an sbitmap; and one word with the vtime
  * up to which cgroups go. That word is set some times in a round trip by a dispatch or
  * an insertion that finds itself throttled: a walk over the active cgroups under
- * kf_queue.lock, with interrupts on. With one active cgroup there is no vtime, no walk and no ceiling.
- * gate.c says how throttled hardware contexts are run again.
+ * kf_queue.lock, with interrupts on. With one active cgroup there is no vtime, no walk and
+ * no ceiling. gate.c says how throttled hardware contexts are run again.
  *
  * A request keeps its cgroup's blkg until it is freed: completion looks at the group
  * after the bios, and their references, are gone.
@@ -446,17 +446,6 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 		kf_settle_throttled(kq, kh);
 }
 
-static void kf_count_dispatch(struct kf_backlog *kb, struct request *rq)
-{
-	unsigned int dir = rq_data_dir(rq);
-
-	if (!bio_has_data(rq->bio))
-		return;
-	WRITE_ONCE(kb->dispatched_bytes[dir],
-		   kb->dispatched_bytes[dir] + blk_rq_bytes(rq));
-	WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
-}
-
 /* @any: it goes ahead of its turn, as the device is empty. */
 static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 			    struct kf_backlog *kb, struct request *rq, bool any)
@@ -586,6 +575,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 	is_alone = is_alone && READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
 	kf_rq_set(rq, place, token, is_alone, cost_bytes, throttled_ns);
 	kf_count_dispatch(kf_rq_backlog(rq), rq);
+	kf_group_see_cost(kf_rq_backlog(rq)->kg, cost_bytes);
 	if (kb)
 		kf_take_request(kq, kh, kb, rq, any && !kf_gate_lets(kq, kb->vtime));
 	else

@@ -20,6 +20,18 @@
 
 static const char kf_dir_letters[KF_NR_DIRS] = { 'r', 'w' };
 
+/* Called when a request is dispatched, with kf_hctx.lock. */
+void kf_count_dispatch(struct kf_backlog *kb, struct request *rq)
+{
+	unsigned int dir = rq_data_dir(rq);
+
+	if (!bio_has_data(rq->bio))
+		return;
+	WRITE_ONCE(kb->dispatched_bytes[dir],
+		   kb->dispatched_bytes[dir] + blk_rq_bytes(rq));
+	WRITE_ONCE(kb->nr_dispatched[dir], kb->nr_dispatched[dir] + 1);
+}
+
 /* Called when the backlog gets a request; in process context. */
 void kf_latency_alloc(struct kf_backlog *kb)
 {
