@@ -66,10 +66,10 @@ static bool clock_is_shared(const struct clock *kq)
 	return kq->nr_active > 1;
 }
 
-/* Any group goes: it is alone, or a probe fills the device. */
+/* Any group goes: it is alone. */
 static bool clock_is_open(const struct clock *kq)
 {
-	return !clock_is_shared(kq) || !kf_band_may_hold(&kq->band);
+	return !clock_is_shared(kq);
 }
 
 /* As kf_group_is_present(). */
@@ -203,7 +203,9 @@ static void clock_forgive(struct clock *kq, struct clock_group *kg)
 
 static bool clock_lets(const struct clock *kq, const struct clock_group *kg)
 {
-	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + kq->lead);
+	u32 leads = 1 + kf_band_fill_leads(&kq->band);
+
+	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + leads * kq->lead);
 }
 
 /* Whether a group that has no slice here may have one. */
