@@ -87,6 +87,17 @@ func newTree(t *testing.T, d *disk) (at string) {
 	return c.at
 }
 
+// newExt4 makes an ext4 on the disk and mounts it until the test ends.
+func newExt4(t *testing.T, d *disk, options ...string) *cutDisk {
+	t.Helper()
+	needFileSystem(t, "ext4")
+	c := &cutDisk{disk: d, fs: fileSystem{kind: "ext4"}, at: t.TempDir()}
+	c.program(t, append([]string{"mkfs.ext4", "-q", "-F"}, options...))
+	must(t, c.mount())
+	t.Cleanup(func() { must(t, unix.Unmount(c.at, 0)) })
+	return c
+}
+
 // startSelf runs this program in the group with the variable set.
 func startSelf(t *testing.T, group, variable string, out io.Writer) *exec.Cmd {
 	t.Helper()
@@ -166,12 +177,8 @@ func TestColdTreeTakesNoShare(t *testing.T) {
 func TestJournalChangesNoShare(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
-	needFileSystem(t, "ext4")
 	d := newModelDisk(t, filesystemDisk)
-	c := &cutDisk{disk: d, fs: fileSystem{kind: "ext4"}, at: t.TempDir()}
-	c.program(t, []string{"mkfs.ext4", "-q", "-F"})
-	must(t, c.mount())
-	t.Cleanup(func() { must(t, unix.Unmount(c.at, 0)) })
+	c := newExt4(t, d)
 	d.use(t, elevator)
 	big, small, writer := newGroup(t, "big"), newGroup(t, "small"), newGroup(t, "writer")
 	write(t, filepath.Join(big, weightFile), "1000")
@@ -226,12 +233,8 @@ var wideDisk = []string{
 func TestJournalHoldsBackNoReader(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
-	needFileSystem(t, "ext4")
 	d := newModelDisk(t, wideDisk)
-	c := &cutDisk{disk: d, fs: fileSystem{kind: "ext4"}, at: t.TempDir()}
-	c.program(t, []string{"mkfs.ext4", "-q", "-F"})
-	must(t, c.mount())
-	t.Cleanup(func() { must(t, unix.Unmount(c.at, 0)) })
+	c := newExt4(t, d)
 	d.use(t, elevator)
 	writer, readers := newGroup(t, "writer"), []string{newGroup(t, "one"), newGroup(t, "other")}
 	write(t, filepath.Join(writer, weightFile), "1000")
@@ -315,13 +318,9 @@ func TestThrottledWriteHoldsUpNoFlush(t *testing.T) {
 // journal, or a buffer in a checkpoint. They wait for no longer than hold_most_ms.
 func TestThrottledCgroupHoldsUpNoJournal(t *testing.T) {
 	withModelDisk(t)
-	needFileSystem(t, "ext4")
 	d := newModelDisk(t, filesystemDisk)
-	c := &cutDisk{disk: d, fs: fileSystem{kind: "ext4"}, at: t.TempDir()}
 	// A small journal, so that there are checkpoints.
-	c.program(t, []string{"mkfs.ext4", "-q", "-F", "-b", "1024", "-J", "size=1"})
-	must(t, c.mount())
-	t.Cleanup(func() { must(t, unix.Unmount(c.at, 0)) })
+	c := newExt4(t, d, "-b", "1024", "-J", "size=1")
 	d.use(t, elevator)
 	const holdMost = 300 * time.Millisecond
 	write(t, d.tunable("hold_most_ms"), fmt.Sprint(holdMost.Milliseconds()))
