@@ -278,7 +278,7 @@ struct kf_band_kind {
 enum kf_band_phase {
 	KF_BAND_STEADY,
 	KF_BAND_EMPTY,		/* one in flight at a time */
-	KF_BAND_FILL,		/* cgroups may be further ahead */
+	KF_BAND_FILL,		/* no cgroup waits for another */
 	KF_BAND_FULL,		/* likewise, and the rate counts */
 };
 
@@ -376,24 +376,6 @@ static inline u32 kf_band_ceiling(const struct kf_band *kb)
 static inline bool kf_band_may_hold(const struct kf_band *kb)
 {
 	return kb->phase != KF_BAND_FILL && kb->phase != KF_BAND_FULL;
-}
-
-/*
- * While a probe fills the device a cgroup may be so many leads further ahead. That is eight
- * round trips, and a fill takes about two. With no bound a cgroup that writes a megabyte at
- * a time would have all that it has queued in the device, and the other cgroups would wait for it.
- */
-#define KF_FILL_LEADS		2U
-
-/**
- * kf_band_fill_leads - how much further ahead a cgroup may be than a lead
- * @kb: band
- *
- * Return: leads.
- */
-static inline u32 kf_band_fill_leads(const struct kf_band *kb)
-{
-	return kf_band_may_hold(kb) ? 0 : KF_FILL_LEADS;
 }
 
 /* So many requests of a kind completed, and were charged so much. */

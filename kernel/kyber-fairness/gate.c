@@ -288,8 +288,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 {
 	struct kf_band *band = &kq->band;
 	unsigned int depth = kq->nr_places, was = kq->places.sb.depth;
-	u32 fill_leads = kf_band_fill_leads(band);
-	bool is_open = !kq->is_shared, is_more;
+	bool is_open, was_open = kq->gate.is_open;
 
 	lockdep_assert_held(&kq->band_lock);
 
@@ -297,7 +296,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 		kf_band_end_probe(band, ktime_get_ns());
 	if (kq->is_shared && !READ_ONCE(kq->rounds_ns))
 		depth = min(depth, kf_band_ceiling(band));
-	is_more = is_open > kq->gate.is_open || fill_leads > kq->gate.fill_leads;
+	is_open = !kq->is_shared || !kf_band_may_hold(band);
 	WRITE_ONCE(kq->gate.alone_ns, band->alone_ns);
 	WRITE_ONCE(kq->lead_bytes, kf_clock_lead_bytes(band->bytes_per_s, kf_lead_ns(kq),
 						       band->mean_cost_bytes));
@@ -305,14 +304,13 @@ bool kf_gate_publish(struct kf_queue *kq)
 		trace_kf_band(kq->dev, band);
 	WRITE_ONCE(kq->gate.phase, band->phase);
 	WRITE_ONCE(kq->gate.is_open, is_open);
-	WRITE_ONCE(kq->gate.fill_leads, fill_leads);
 	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
 	/* A word that is full to its last bit is not safe while the map is resized. */
 	if (kq->places.sb.shift && !(depth & (BIT(kq->places.sb.shift) - 1)))
 		depth--;
 	if (depth != was)
 		sbitmap_queue_resize(&kq->places, depth);
-	return depth != was || is_more;
+	return depth != was || (is_open && !was_open);
 }
 
 /**

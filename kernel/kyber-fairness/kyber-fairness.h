@@ -116,8 +116,7 @@ struct kf_gate {
 	u64 lead;		/* limit - vtime */
 	unsigned int nr_lowered; /* times that vtimes were set back; see kf_ready_lower() */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
-	u32 fill_leads;		/* see kf_band_fill_leads() */
-	/* Any cgroup goes: it is alone. */
+	/* Any cgroup goes: it is alone, or a probe fills the device. */
 	bool is_open;
 	/* Two cgroups or more are active; else vtimes stay as they are. */
 	bool is_shared;
@@ -533,10 +532,8 @@ static inline bool kf_is_empty(struct kf_queue *kq)
 /* Whether a cgroup of this vtime may dispatch; no lock. */
 static inline bool kf_gate_lets(struct kf_queue *kq, u64 vtime)
 {
-	u64 fill_vtime = READ_ONCE(kq->gate.fill_leads) * READ_ONCE(kq->gate.lead);
-
 	return READ_ONCE(kq->gate.is_open) ||
-	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit) + fill_vtime);
+	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit));
 }
 
 /* Whether a hardware context is queued for a place; no lock. */

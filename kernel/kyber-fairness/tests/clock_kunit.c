@@ -531,7 +531,6 @@ static void band_fills_where_it_matters(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 1U);
 	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
-	KUNIT_EXPECT_EQ(test, kf_band_fill_leads(&kb), 0U);
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	/* Two minutes: a probe each ten seconds, of which two fill. */
 	now_ns = device_looks(&kb, now_ns, &dev, 1200);
@@ -548,7 +547,7 @@ static void band_fills_where_it_matters(struct kunit *test)
 	KUNIT_EXPECT_GE(test, kb.nr_fills, 3U);
 }
 
-/* While it is filled cgroups may be further ahead, and a product that grew is looked at again. */
+/* No cgroup waits while it is filled, and a product that grew is looked at again. */
 static void band_fills_until_full(struct kunit *test)
 {
 	struct kf_band kb;
@@ -561,8 +560,6 @@ static void band_fills_until_full(struct kunit *test)
 	kb.phase = KF_BAND_FILL;
 	kb.look_ns = now_ns;
 	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
-	/* Further ahead than else, but not without end. */
-	KUNIT_EXPECT_EQ(test, kf_band_fill_leads(&kb), KF_FILL_LEADS);
 	/* As many as are in flight, which are no part of the rate. */
 	for (i = 1; i < KF_CEILING_MIN; i++) {
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, MS, now_ns + i));

@@ -66,10 +66,10 @@ static bool clock_is_shared(const struct clock *kq)
 	return kq->nr_active > 1;
 }
 
-/* Any group goes: it is alone. */
+/* Any group goes: it is alone, or a probe fills the device. */
 static bool clock_is_open(const struct clock *kq)
 {
-	return !clock_is_shared(kq);
+	return !clock_is_shared(kq) || !kf_band_may_hold(&kq->band);
 }
 
 /* As kf_group_is_present(). */
@@ -203,9 +203,7 @@ static void clock_forgive(struct clock *kq, struct clock_group *kg)
 
 static bool clock_lets(const struct clock *kq, const struct clock_group *kg)
 {
-	u32 leads = 1 + kf_band_fill_leads(&kq->band);
-
-	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + leads * kq->lead);
+	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + kq->lead);
 }
 
 /* Whether a group that has no slice here may have one. */
