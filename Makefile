@@ -98,8 +98,9 @@ docs: ## fill the tables and plots of README and docs/ with results/; draw which
 	go run ./cmd/isolio-results docs
 	go run ./packaging/layout docs/plots/layout.svg
 
-verify: modules ## list the results that are older than their sources; measure one small case again and compare it with its result
+verify: modules ## list the results that are older than their sources; simulate the law and measure one small case again, and compare
 	@go run ./cmd/isolio-results list
+	scripts/law --check
 	go run ./cmd/isolio-results verify kf-nested nvme
 
 test: test-c test-go test-vm ## run all tests: C, Go and command line, modules on a booted kernel

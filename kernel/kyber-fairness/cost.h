@@ -32,7 +32,7 @@
 #define KF_RATE_SHIFT	16
 /* A cost is a multiple of this, as many as a request's word has room for. */
 #define KF_COST_UNIT_SHIFT	4
-#define KF_COST_BITS	24
+#define KF_COST_BITS	23
 #define KF_COST_MAX	(((1ULL << KF_COST_BITS) - 1) << KF_COST_UNIT_SHIFT)
 
 /**

@@ -26,7 +26,7 @@ static int kf_clock_show(void *data, struct seq_file *m)
 		   div_u64(ktime_get_ns() - kq->gate.clock_ns, NSEC_PER_USEC),
 		   div_u64(kq->gate.step_ns, NSEC_PER_USEC), kq->walk_ns,
 		   kq->nr_active, kf_figure(kq->gate.is_shared),
-		   kf_figure(kq->gate.is_open), !llist_empty(&kq->throttled));
+		   kf_figure(kq->gate.is_open), !llist_empty(&kq->waiting[KF_FOR_CLOCK]));
 	list_for_each_entry(kg, &kq->active, active_node)
 		seq_printf(m, "cgroup=%llu weight=%llu share_ppm=%llu ahead_bytes=%lld awaited=%d outstanding=%u outstanding_max=%u\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
@@ -82,6 +82,11 @@ static int kf_band_show(void *data, struct seq_file *m)
 		seq_printf(m, "%s %s rate=%llu alone_ns=%llu\n",
 			   kf_domain_names[id % 2], id < 2 ? "small" : "large",
 			   kq->band.kind[id].rate, kq->band.kind[id].alone_ns);
+	for (id = 0; id < KF_NR_DIRS; id++)
+		seq_printf(m, "%s large in_flight=%d ceiling=%u limited_rate=%llu among_small_ns=%llu probing=%d\n",
+			   kf_domain_names[id], atomic_read(&kq->nr_large[id]),
+			   kq->large[id].ceiling, kq->large[id].rate,
+			   kq->large[id].alone_ns, kq->large[id].is_probing);
 	spin_unlock_irq(&kq->band_lock);
 	isolio_debugfs_end(q);
 	return 0;
@@ -131,7 +136,7 @@ static int kf_queues_show(void *data, struct seq_file *m)
 	spin_lock(&kh->lock);
 	seq_printf(m, "domain=%s batched=%u throttled=%d inserted=%llu dispatched=%llu\n",
 		   kf_domain_names[kh->cur_domain], kh->nr_batched,
-		   test_bit(KF_HCTX_THROTTLED, &kh->flags), kh->nr_inserted,
+		   test_bit(KF_FOR_CLOCK, &kh->flags), kh->nr_inserted,
 		   kh->nr_dispatched);
 	for (id = 0; id < KF_NR_DOMAINS; id++)
 		seq_printf(m, "%s ready=%d first_vtime=%llu urgent_requests=%zu\n",

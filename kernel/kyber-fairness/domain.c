@@ -333,7 +333,7 @@ static void kf_latency_work(struct work_struct *work)
 	}
 
 	/* Both have to end, though no request may complete. */
-	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY || !llist_empty(&kq->throttled))
+	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY || !llist_empty(&kq->waiting[KF_FOR_CLOCK]))
 		kf_look_soon(kq);
 }
 
@@ -575,6 +575,10 @@ void kf_domains_stop(struct kf_queue *kq)
 	nr = sbitmap_weight(&kq->places.sb);
 
 	WARN_ONCE(nr, "kyber-fairness: %u places leaked\n", nr);
+	for (id = 0; id < KF_NR_DIRS; id++) {
+		nr = atomic_read(&kq->nr_large[id]);
+		WARN_ONCE(nr, "kyber-fairness: %u large %ss leaked\n", nr, kf_domain_names[id]);
+	}
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		nr = sbitmap_weight(&kq->domain[id].tokens.sb);
 		WARN_ONCE(nr, "kyber-fairness: %u %s tokens leaked\n", nr,

@@ -6,7 +6,7 @@
  * finds a backlog throttled, once the last walk is older than a step. The walk has
  * kf_queue.lock, interrupts on. What comes of it is one word, gate.limit, that all CPUs read.
  *
- * A hardware context whose backlogs are all throttled puts itself on kf_queue.throttled.
+ * A hardware context whose backlogs are all throttled puts itself on a list of kf_queue.waiting.
  * It does so only while a request is in flight. So a completion follows, and either that
  * one is the last in flight, and runs all that wait; or the clock is older than a step, and
  * it runs one of them, which finds the clock and runs the others if it moved. There is
@@ -166,6 +166,27 @@ bool kf_gate_update(struct kf_queue *kq)
 }
 
 /**
+ * kf_wait_for - put a hardware context on a list of those that wait
+ * @kq: device
+ * @kh: the hardware context
+ * @what: it waits for
+ *
+ * The caller looks once more then: what it waits for may have come before it was on the list.
+ *
+ * Return: whether it was not on it.
+ */
+bool kf_wait_for(struct kf_queue *kq, struct kf_hctx *kh, enum kf_wait_for what)
+{
+	bool is_new = !test_and_set_bit(what, &kh->flags);
+
+	if (is_new)
+		llist_add(&kh->waiting_node[what], &kq->waiting[what]);
+	/* On the list before the look; kf_gate_kick() pairs. */
+	smp_mb();
+	return is_new;
+}
+
+/**
  * kf_gate_wait - have a hardware context run when the gate may let it
  * @kq: device
  * @kh: the hardware context; all its backlogs were seen to be throttled
@@ -174,48 +195,47 @@ bool kf_gate_update(struct kf_queue *kq)
  */
 bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	if (!test_and_set_bit(KF_HCTX_THROTTLED, &kh->flags)) {
-		llist_add(&kh->throttled_node, &kq->throttled);
+	if (kf_wait_for(kq, kh, KF_FOR_CLOCK)) {
 		trace_kf_wait(kq->dev, kh->hctx->queue_num);
 		/* If no completion comes for long, which cgroups are awaited changes. */
 		kf_look_soon(kq);
 	}
-	/* On the list before the look; kf_gate_done() and kf_gate_find()'s callers pair. */
-	smp_mb();
 	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
 }
 
 /**
- * kf_gate_kick - run hardware contexts that wait for the gate
+ * kf_gate_kick - run hardware contexts that wait
  * @kq: device
+ * @what: they wait for
  * @all: all of them; else one that has requests
  * @self: not this one, which is about to look by itself; or NULL
  *
  * Any context; the caller holds no lock of a hardware context.
  */
-void kf_gate_kick(struct kf_queue *kq, bool all, struct kf_hctx *self)
+void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct kf_hctx *self)
 {
+	struct llist_head *list = &kq->waiting[what];
 	bool has_run = false, is_left = false;
 	struct kf_hctx *kh, *next;
 	struct llist_node *waiting;
 
-	/* What lets them go before the look at the list; kf_gate_wait() pairs. */
+	/* What lets them go before the look at the list; kf_wait_for() pairs. */
 	smp_mb();
-	if (llist_empty(&kq->throttled))
+	if (llist_empty(list))
 		return;
 
 	/* The one that has waited for longest first. */
-	waiting = llist_reverse_order(llist_del_all(&kq->throttled));
-	llist_for_each_entry_safe(kh, next, waiting, throttled_node) {
+	waiting = llist_reverse_order(llist_del_all(list));
+	llist_for_each_entry_safe(kh, next, waiting, waiting_node[what]) {
 		if (has_run && !all) {
-			llist_add(&kh->throttled_node, &kq->throttled);
+			llist_add(&kh->waiting_node[what], list);
 			is_left = true;
 			continue;
 		}
 		if (READ_ONCE(kh->has_ready))
 			has_run = true;
-		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
-		/* It may be put on the list again, before it is run; kf_gate_wait() pairs. */
+		clear_bit_unlock(what, &kh->flags);
+		/* It may be put on the list again, before it is run; kf_wait_for() pairs. */
 		smp_mb__after_atomic();
 		if (kh != self)
 			blk_mq_run_hw_queue(kh->hctx, true);
@@ -225,14 +245,15 @@ void kf_gate_kick(struct kf_queue *kq, bool all, struct kf_hctx *self)
 	/* The last completion may have seen the list without them. */
 	smp_mb();
 	if (kf_is_empty(kq))
-		kf_gate_kick(kq, true, NULL);
+		kf_gate_kick(kq, what, true, NULL);
 }
 
 /* More may go than before: no completion may come to tell those that wait. */
 void kf_gate_open_up(struct kf_queue *kq)
 {
 	sbitmap_queue_wake_all(&kq->places);
-	kf_gate_kick(kq, true, NULL);
+	kf_large_kick(kq);
+	kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
 /*
@@ -250,25 +271,27 @@ void kf_gate_open_up(struct kf_queue *kq)
  */
 void kf_gate_done(struct kf_queue *kq)
 {
-	bool waits = !llist_empty(&kq->throttled);
+	bool waits = !llist_empty(&kq->waiting[KF_FOR_CLOCK]);
 
-	/* Giving the place back was a full barrier; kf_gate_wait() and kf_get() pair. */
-	if (likely(!waits && !atomic_read(&kq->places.ws_active)))
+	/* Giving the place back was a full barrier; kf_wait_for() and kf_get() pair. */
+	if (likely(!waits && !kf_waits_for_large(kq) && !atomic_read(&kq->places.ws_active)))
 		return;
 	if (kf_is_empty(kq))
 		kf_gate_open_up(kq);
 	else if (waits && kf_gate_age_ns(kq) >= KF_DONE_STEPS * READ_ONCE(kq->gate.step_ns))
-		kf_gate_kick(kq, false, NULL);
+		kf_gate_kick(kq, KF_FOR_CLOCK, false, NULL);
 }
 
 /* The hardware context goes. The queue is quiesced, and those left run when it is not. */
 void kf_gate_stop_waiting(struct kf_queue *kq)
 {
 	struct kf_hctx *kh, *next;
+	int what;
 
-	llist_for_each_entry_safe(kh, next, llist_del_all(&kq->throttled),
-				  throttled_node)
-		clear_bit_unlock(KF_HCTX_THROTTLED, &kh->flags);
+	for (what = 0; what < KF_NR_WAITS; what++)
+		llist_for_each_entry_safe(kh, next, llist_del_all(&kq->waiting[what]),
+					  waiting_node[what])
+			clear_bit_unlock(what, &kh->flags);
 }
 
 /* How far a cgroup may be ahead of the others, in time. */
@@ -354,17 +377,19 @@ void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
 void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle)
 {
 	struct kf_band *band = &kq->band;
-	bool is_more, may_probe;
+	bool is_held, is_more, may_probe;
 	unsigned int id;
 	u64 now_ns;
 
+	kf_large_see(kq, sample);
 	spin_lock_irq(&kq->band_lock);
 	now_ns = ktime_get_ns();
 	/* A discard may take seconds, and a probe waits for what is in flight. */
 	may_probe = kq->is_shared && !READ_ONCE(kq->rounds_ns) &&
 		    !sample->nr_done[KF_DISCARD];
-	WRITE_ONCE(kq->is_held, READ_ONCE(kq->saw_throttled) || !llist_empty(&kq->throttled));
-	if (kq->is_held)
+	is_held = READ_ONCE(kq->saw_throttled) || !llist_empty(&kq->waiting[KF_FOR_CLOCK]);
+	WRITE_ONCE(kq->is_held, is_held);
+	if (is_held)
 		band->was_held = true;
 	if (READ_ONCE(kq->saw_full))
 		band->was_full = true;

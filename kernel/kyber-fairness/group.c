@@ -206,7 +206,7 @@ static void kf_group_come_back(struct kf_group *kg)
 	if (is_more)
 		kf_gate_open_up(kq);
 	else if (has_moved)
-		kf_gate_kick(kq, true, NULL);
+		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
 /**
@@ -530,7 +530,7 @@ void kf_groups_look(struct kf_queue *kq)
 	if (is_more)
 		kf_gate_open_up(kq);
 	else
-		kf_gate_kick(kq, true, NULL);
+		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
 /* Called from kf_pd_init(), under queue_lock and blkcg->lock. */
@@ -598,13 +598,18 @@ void kf_group_offline(struct kf_group *kg)
 
 void kf_groups_init(struct kf_queue *kq)
 {
+	int what, id;
+
 	spin_lock_init(&kq->lock);
 	spin_lock_init(&kq->band_lock);
 	INIT_LIST_HEAD(&kq->active);
-	init_llist_head(&kq->throttled);
+	for (what = 0; what < KF_NR_WAITS; what++)
+		init_llist_head(&kq->waiting[what]);
 	/* No group's tally is of this walk yet. */
 	kq->walk = 1;
 	kf_band_init(&kq->band);
+	for (id = 0; id < KF_NR_DIRS; id++)
+		kf_large_init(&kq->large[id]);
 	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
 	kq->gate.is_open = true;
 }

@@ -25,6 +25,7 @@
 #include "clock.h"
 #include "cost.h"
 #include "guard.h"
+#include "large.h"
 #include "latency.h"
 #include "parse.h"
 
@@ -69,6 +70,13 @@ struct kf_cpu_sample {
 };
 
 #define KF_NR_SAMPLES	(sizeof(struct kf_cpu_sample) / sizeof(u32))
+
+/* What a hardware context waits for on a list. */
+enum kf_wait_for {
+	KF_FOR_LARGE,		/* a large read to complete; plus KF_WRITE: a large write */
+	KF_FOR_CLOCK = KF_FOR_LARGE + KF_NR_DIRS,
+	KF_NR_WAITS,
+};
 
 /* What is shared. */
 enum kf_unit {
@@ -159,8 +167,13 @@ struct kf_queue {
 	/* A cgroup had to wait for the clock in the period before. */
 	bool is_held;
 
-	/* Hardware contexts with KF_HCTX_THROTTLED: they wait for the clock. */
-	struct llist_head throttled ____cacheline_aligned_in_smp;
+	/* Hardware contexts that wait, each with its bit in kf_hctx.flags; no lock. */
+	struct llist_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
+
+	/* Large reads and writes in flight; no lock. */
+	atomic_t nr_large[KF_NR_DIRS] ____cacheline_aligned_in_smp;
+	/* As many as may be, since the last look. */
+	bool saw_large_full[KF_NR_DIRS];
 
 	/* Protects what is below; softirqs are off while it is held. */
 	spinlock_t lock ____cacheline_aligned_in_smp;
@@ -180,6 +193,7 @@ struct kf_queue {
 	/* Protects the band, and the depth of places; any context. */
 	spinlock_t band_lock ____cacheline_aligned_in_smp;
 	struct kf_band band;
+	struct kf_large large[KF_NR_DIRS]; /* ceiling and is_probing: read anywhere */
 	bool is_shared;			/* two cgroups or more are active */
 	u64 lead_bytes;			/* what the device serves in its time; read anywhere */
 	/* A probe ran since the last look: the per-CPU counts are partly its own. */
@@ -215,14 +229,12 @@ struct kf_ctx {
 /* Of a place, and of a token, in a request's word. */
 #define KF_PLACE_BITS	12
 
-#define KF_HCTX_THROTTLED	0	/* bit in kf_hctx.flags: waits for the clock */
-
 /* One hardware context of one device. */
 struct kf_hctx {
 	struct blk_mq_hw_ctx *hctx;
-	unsigned long flags;		/* no lock */
-	/* On kf_queue.throttled while KF_HCTX_THROTTLED; no lock. */
-	struct llist_node throttled_node;
+	unsigned long flags;		/* a bit for each enum kf_wait_for; no lock */
+	/* On kf_queue.waiting while it has the bit; no lock. */
+	struct llist_node waiting_node[KF_NR_WAITS];
 	/* Scheduler tags in use, of this hardware context or of all; no lock. */
 	atomic_t *nr_tags;
 	atomic_t nr_own_tags;
@@ -378,6 +390,11 @@ static inline enum kf_domain_id kf_domain_of(blk_opf_t opf)
 	}
 }
 
+static inline bool kf_rq_is_large(struct request *rq)
+{
+	return blk_rq_bytes(rq) >= KF_LARGE_BYTES && kf_domain_of(rq->cmd_flags) < KF_NR_DIRS;
+}
+
 /* The part of the device that a group may make use of, of those that are awaited. */
 static inline u64 kf_group_part(struct kf_group *kg)
 {
@@ -424,6 +441,8 @@ void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_ready_lower(struct kf_hctx *kh, unsigned int nr_lowered);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
+struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
+				  struct kf_backlog *kb, enum kf_domain_id id);
 void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns);
 
 /* order.c */
@@ -463,7 +482,8 @@ bool kf_gate_is_due(struct kf_queue *kq);
 bool kf_gate_find(struct kf_queue *kq);
 bool kf_gate_update(struct kf_queue *kq);
 bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh);
-void kf_gate_kick(struct kf_queue *kq, bool all, struct kf_hctx *self);
+bool kf_wait_for(struct kf_queue *kq, struct kf_hctx *kh, enum kf_wait_for what);
+void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct kf_hctx *self);
 void kf_gate_done(struct kf_queue *kq);
 bool kf_gate_publish(struct kf_queue *kq);
 void kf_gate_open_up(struct kf_queue *kq);
@@ -471,6 +491,13 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
 		   bool is_alone, u64 io_ns);
 void kf_gate_stop_waiting(struct kf_queue *kq);
+
+/* large.c */
+bool kf_large_get(struct kf_queue *kq, struct kf_hctx *kh, enum kf_domain_id id);
+void kf_large_put(struct kf_queue *kq, enum kf_domain_id id);
+void kf_large_kick(struct kf_queue *kq);
+void kf_large_completed(struct kf_queue *kq, enum kf_domain_id id, u64 start_ns);
+void kf_large_see(struct kf_queue *kq, const struct kf_cpu_sample *sample);
 
 /* rounds.c */
 void kf_rounds_find(struct kf_queue *kq, u64 now_ns);
@@ -534,6 +561,13 @@ static inline bool kf_gate_lets(struct kf_queue *kq, u64 vtime)
 {
 	return READ_ONCE(kq->gate.is_open) ||
 	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit));
+}
+
+/* Whether hardware contexts wait for a large request to complete; no lock. */
+static inline bool kf_waits_for_large(struct kf_queue *kq)
+{
+	return !llist_empty(&kq->waiting[KF_FOR_LARGE + KF_READ]) ||
+	       !llist_empty(&kq->waiting[KF_FOR_LARGE + KF_WRITE]);
 }
 
 /* Whether a hardware context is queued for a place; no lock. */

@@ -26,8 +26,8 @@
  * The lead is four round trips through the device, and at least 2 ms. A cgroup that comes
  * back from idleness begins at the clock.
  *
- * A ceiling bounds the requests in flight: three times the bandwidth-delay product. More
- * of them would only wait in the device, where the scheduler cannot choose their order.
+ * A ceiling bounds the requests in flight: three times the bandwidth-delay product. More of
+ * them would only wait in the device, in its order. Large ones have another; see large.h.
  *
  * The clock waits for a cgroup only if it keeps depth_pct percent (45) of its share of
  * that product outstanding. A cgroup that sends one request at a time, however large
@@ -93,7 +93,7 @@
  * up to which cgroups go. That word is set some times in a round trip by a dispatch or
  * an insertion that finds itself throttled: a walk over the active cgroups under
  * kf_queue.lock, with interrupts on. With one active cgroup there is no vtime, no walk and
- * no ceiling. gate.c says how throttled hardware contexts are run again.
+ * no ceiling but that of large requests. gate.c says how throttled hardware contexts are run again.
  *
  * A request keeps its cgroup's blkg until it is freed: completion looks at the group
  * after the bios, and their references, are gone.
@@ -423,7 +423,7 @@ static void kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 		has_moved = kf_gate_update(kq);
 	spin_unlock(&kh->lock);
 	if (has_moved)
-		kf_gate_kick(kq, true, NULL);
+		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
 /* Called with requests to be queued on @hctx, in process context. */
@@ -531,6 +531,32 @@ static bool kf_has_domain(struct kf_hctx *kh, enum kf_domain_id id)
 }
 
 /*
+ * The backlog of a domain whose request goes next: the first one, unless that is one large
+ * request too many. @is_counted: it is a large one, and has leave to go.
+ */
+static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx *kh,
+					    enum kf_domain_id id, bool any,
+					    bool *is_counted)
+{
+	struct kf_backlog *kb = kf_ready_first(kh, id);
+
+	lockdep_assert_held(&kh->lock);
+
+	*is_counted = false;
+	if (!kb)
+		return NULL;
+	if (!any && !kf_gate_lets(kq, kb->vtime)) {
+		kf_see_throttled(kq, kb);
+		return NULL;
+	}
+	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))) ||
+	    READ_ONCE(kq->rounds_ns))
+		return kb;
+	*is_counted = kf_large_get(kq, kh, id);
+	return *is_counted ? kb : kf_ready_small(kq, kh, kb, id);
+}
+
+/*
  * The next request of a domain that has requests, or NULL. @any: whatever the clock says,
  * as nothing is in flight.
  */
@@ -539,8 +565,8 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 {
 	struct kf_backlog *kb = NULL;
 	u64 throttled_ns = 0;
+	bool is_alone, is_counted = false;
 	struct request *rq;
-	bool is_alone;
 	int place, token;
 	u32 cost_bytes, charged_bytes;
 
@@ -548,13 +574,9 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 
 	rq = list_first_entry_or_null(&kh->urgent[id], struct request, queuelist);
 	if (!rq) {
-		kb = kf_ready_first(kh, id);
+		kb = kf_choose_backlog(kq, kh, id, any, &is_counted);
 		if (!kb)
 			return NULL;
-		if (!any && !kf_gate_lets(kq, kb->vtime)) {
-			kf_see_throttled(kq, kb);
-			return NULL;
-		}
 		rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
 	} else if (unlikely(!isolio_rq_has_sched_data(rq))) {
 		return kf_take_foreign(kh, rq);
@@ -562,6 +584,8 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 
 	if (!kf_admit(kq, kh, rq, id, &place, &token, &is_alone)) {
 		trace_kf_no_place(kq->dev, kh->hctx->queue_num, kf_domain_names[id]);
+		if (is_counted)
+			kf_large_put(kq, id);
 		return NULL;
 	}
 
@@ -574,6 +598,8 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 	cost_bytes = kf_find_cost_bytes(kq, rq);
 	is_alone = is_alone && READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
 	kf_rq_set(rq, place, token, is_alone, cost_bytes, throttled_ns);
+	if (is_counted)
+		kf_rq_count(rq);
 	kf_count_dispatch(kf_rq_backlog(rq), rq);
 	kf_group_see_cost(kf_rq_backlog(rq)->kg, cost_bytes);
 	if (kb)
@@ -653,7 +679,7 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 
 	/* With a request for it the block layer asks this one again at once. */
 	if (has_moved)
-		kf_gate_kick(kq, true, rq ? kh : NULL);
+		kf_gate_kick(kq, KF_FOR_CLOCK, true, rq ? kh : NULL);
 
 	return rq;
 }
@@ -715,6 +741,8 @@ static void kf_completed_request(struct request *rq, u64 now_ns)
 			      blk_rq_stats_sectors(rq), kf_rq_cost_bytes(rq));
 	if (id < KF_NR_DIRS)
 		kf_latency_add(kb, id, total_ns, now_ns);
+	if (unlikely(kf_rq_is_counted(rq)) && rq->io_start_time_ns)
+		kf_large_completed(kq, id, rq->io_start_time_ns);
 	if (unlikely(READ_ONCE(kq->gate.phase) != KF_BAND_STEADY) && id < KF_NR_DIRS &&
 	    rq->io_start_time_ns)
 		kf_probe_done(kq, kf_kind(id == KF_WRITE,
@@ -727,6 +755,7 @@ static void kf_rq_leave(struct request *rq)
 {
 	struct kf_queue *kq = kf_of(rq->q);
 	int place = kf_rq_place(rq), token = kf_rq_token(rq);
+	bool is_counted = kf_rq_is_counted(rq);
 
 	if (place < 0)
 		return;
@@ -735,6 +764,8 @@ static void kf_rq_leave(struct request *rq)
 				    rq->mq_ctx->cpu);
 	kf_put_place(kq, place, rq->mq_ctx->cpu);
 	kf_rq_set(rq, -1, -1, false, 0, 0);
+	if (is_counted)
+		kf_large_put(kq, kf_domain_of(rq->cmd_flags));
 	kf_gate_done(kq);
 }
 

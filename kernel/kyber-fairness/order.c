@@ -5,7 +5,8 @@
  * Kyber lets reads pass where writes wait for tokens. Within a cgroup that keeps its
  * requests outstanding this gains nothing: it has as many of them, and gets as much, so
  * what its reads wait less its writes wait more. So they go in order of arrival, but
- * for the writes of the page cache: there are hundreds of them, of 1 MiB.
+ * for the writes of the page cache: there are hundreds of them, of 1 MiB. Nor do large
+ * ones, which large.h has wait for each other.
  */
 #include "kyber-fairness.h"
 #include "trace.h"
@@ -40,6 +41,9 @@ enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb)
 	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
 					 queuelist);
 	if (!read || !write || !kf_is_direct_write(write) || !write_wait_pct)
+		return KF_NR_DOMAINS;
+	/* One that waits for others of its kind is no reason for the other to wait. */
+	if (kf_rq_is_large(read) || kf_rq_is_large(write))
 		return KF_NR_DOMAINS;
 
 	now_ns = ktime_get_ns();

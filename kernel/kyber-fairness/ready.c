@@ -224,6 +224,43 @@ struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id)
 	return NULL;
 }
 
+/**
+ * kf_ready_small - the next backlog whose request is not large, or NULL
+ * @kq: device
+ * @kh: hardware context
+ * @kb: the first one, from kf_ready_first(), whose large request may not go
+ * @id: domain
+ *
+ * A look at those that may go, so many are not. For a large one that waits for others of
+ * its kind no small one waits: they fill the device beside those.
+ */
+struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
+				  struct kf_backlog *kb, enum kf_domain_id id)
+{
+	struct rb_node *node = &kb->node[id];
+
+	lockdep_assert_held(&kh->lock);
+
+	while ((node = rb_next(node))) {
+		u64 vtime;
+
+		kb = kf_ready_entry(node, id);
+		if (!kf_gate_lets(kq, kb->vtime))
+			return NULL;
+		if (kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist)))
+			continue;
+		vtime = kb->left_bytes > 0 ? kb->vtime : atomic64_read(&kb->kg->vtime);
+		if (!kf_gate_lets(kq, vtime))
+			continue;
+		if (kb->vtime != vtime) {
+			kb->vtime = vtime;
+			kf_ready_move(kh, kb);
+		}
+		return kb;
+	}
+	return NULL;
+}
+
 /* One of its requests waits no longer for the clock: it is among the urgent ones. */
 static void kf_ready_hurry_one(struct kf_hctx *kh, struct kf_backlog *kb,
 			       enum kf_domain_id id, u64 now_ns)

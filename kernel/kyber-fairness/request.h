@@ -7,13 +7,15 @@
 
 /*
  * A request's two words. priv[0], from the low end: place + 1, domain token + 1,
- * whether it was alone in the device when it was dispatched, what it was charged in units
- * of KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
+ * whether it was alone in the device when it was dispatched, whether it counts as a large
+ * one, what it was charged in units of KF_COST_UNIT_SHIFT, and how long it was throttled,
+ * in units of KF_HELD_UNIT_SHIFT.
  * priv[1]: backlog.
  */
 #define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
 #define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
-#define KF_RQ_COST_SHIFT	(KF_RQ_ALONE_SHIFT + 1)
+#define KF_RQ_LARGE_SHIFT	(KF_RQ_ALONE_SHIFT + 1)
+#define KF_RQ_COST_SHIFT	(KF_RQ_LARGE_SHIFT + 1)
 #define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
 #define KF_HELD_UNIT_SHIFT	16
 static_assert(BITS_PER_LONG == 64);
@@ -44,6 +46,17 @@ static inline int kf_rq_token(struct request *rq)
 static inline bool kf_rq_was_alone(struct request *rq)
 {
 	return kf_rq_word(rq) & BIT(KF_RQ_ALONE_SHIFT);
+}
+
+/* One of those in kf_queue.nr_large. */
+static inline bool kf_rq_is_counted(struct request *rq)
+{
+	return kf_rq_word(rq) & BIT(KF_RQ_LARGE_SHIFT);
+}
+
+static inline void kf_rq_count(struct request *rq)
+{
+	rq->elv.priv[0] = (void *)(kf_rq_word(rq) | BIT(KF_RQ_LARGE_SHIFT));
 }
 
 static inline u32 kf_rq_cost_bytes(struct request *rq)

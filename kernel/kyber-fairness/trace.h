@@ -188,6 +188,31 @@ TRACE_EVENT(kf_band,
 		  __entry->ceiling)
 );
 
+/* So many large reads or writes may be in flight. */
+TRACE_EVENT(kf_large,
+	TP_PROTO(dev_t dev, const char *domain, const struct kf_large *large),
+	TP_ARGS(dev, domain, large),
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(const char *, domain)
+		__field(u32, ceiling)
+		__field(u64, rate)
+		__field(u64, alone_ns)
+		__field(bool, is_probing)
+	),
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->domain = domain;
+		__entry->ceiling = large->ceiling;
+		__entry->rate = large->rate;
+		__entry->alone_ns = large->alone_ns;
+		__entry->is_probing = large->is_probing;
+	),
+	TP_printk("%d,%d %s ceiling=%u rate=%llu alone_ns=%llu probing=%d",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->domain,
+		  __entry->ceiling, __entry->rate, __entry->alone_ns, __entry->is_probing)
+);
+
 TRACE_EVENT(kf_domain_depth,
 	TP_PROTO(dev_t dev, const char *domain, int p99_bucket,
 		 bool congested, unsigned int depth),

@@ -86,7 +86,7 @@ static int gate_init(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		if (gate_dispatch(1))
 			return -EINVAL;
-	return test_bit(KF_HCTX_THROTTLED, &gt.kh->flags) && !gate_was_run() ? 0 : -EINVAL;
+	return test_bit(KF_FOR_CLOCK, &gt.kh->flags) && !gate_was_run() ? 0 : -EINVAL;
 }
 
 static void gate_exit(struct kunit *test)

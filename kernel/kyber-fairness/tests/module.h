@@ -16,6 +16,7 @@
 #include "../rounds.c"
 #include "../group.c"
 #include "../domain.c"
+#include "../large.c"
 #include "../cost.c"
 #include "../cgroup.c"
 #include "../guard.c"

@@ -181,6 +181,44 @@ static void law_sizes(struct law_cases *cases, const struct law_disk *disk)
 	law_load(c, 100, 32, 4096, 1000);
 }
 
+/*
+ * Requests of a mebibyte: as a buffered writer's, next to one that writes a page at a time
+ * as a journal does, and by themselves.
+ */
+static void law_large(struct law_cases *cases, const struct law_disk *disk)
+{
+	struct law_load *load;
+	struct law_case *c;
+	char name[64];
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name), "%s 4 KiB at a time, 1 MiB writes%s", disk->name,
+			 i ? ", reader" : "");
+		c = law_new(cases, name, disk);
+		c->warm_ns = 16 * SEC;
+		c->run_ns = 128 * SEC;
+		load = law_load(c, 1000, 1, 4096, 1000);
+		load->think_ns = 10 * MS;
+		load->is_limited = true;
+		load = law_load(c, 100, 64, 1048576, 1000);
+		load->is_limited = !i;
+		if (i)
+			law_load(c, 100, 32, 4096, 0);
+	}
+	for (i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name), "%s 1 MiB %s 4x32", disk->name,
+			 i ? "write" : "read");
+		c = law_new(cases, name, disk);
+		c->warm_ns = 16 * SEC;
+		c->run_ns = 256 * SEC;
+		law_load(c, 1000, 32, 1048576, i * 1000);
+		law_load(c, 500, 32, 1048576, i * 1000);
+		law_load(c, 250, 32, 1048576, i * 1000);
+		law_load(c, 100, 32, 1048576, i * 1000);
+	}
+}
+
 static void law_numbers(struct law_cases *cases, const struct law_disk *disk)
 {
 	struct law_case *c;
@@ -301,6 +339,11 @@ void law_make_cases(struct law_cases *cases)
 	law_sizes(cases, law_disk("p4500"));
 	law_sizes(cases, law_disk("sata-ssd"));
 	law_sizes(cases, law_disk("z-ssd"));
+	law_large(cases, law_disk("p4500"));
+	law_large(cases, law_disk("sata-ssd"));
+	law_large(cases, law_disk("emmc"));
+	law_large(cases, law_disk("hdd"));
+	law_large(cases, law_disk("fixed"));
 	law_contexts(cases, law_disk("p4500"));
 	law_contexts(cases, law_disk("fixed"));
 	law_changes(cases, law_disk("p4500"));

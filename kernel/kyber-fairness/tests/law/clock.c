@@ -12,6 +12,7 @@
 #include "engine.h"
 
 #include "../../clock.h"
+#include "../../large.h"
 #include "../../share.h"
 
 #define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
@@ -57,6 +58,10 @@ struct clock {
 	u64 done_bytes;
 	/* A probe ran since then. */
 	bool has_probed;
+	/* Large requests. */
+	struct kf_large large[LAW_NR_DIRS];
+	u32 nr_large[LAW_NR_DIRS];
+	bool saw_large_full[LAW_NR_DIRS];
 	u64 nr_slices, nr_updates, nr_dispatched;
 	u64 nr_forgiven;
 };
@@ -295,6 +300,20 @@ static bool clock_is_full(const struct clock *kq)
 	       (clock_is_shared(kq) && kq->sim->nr_inside >= kq->ceiling);
 }
 
+static bool clock_is_large(const struct law_rq *rq)
+{
+	return rq->bytes >= KF_LARGE_BYTES;
+}
+
+/* As many large ones are in flight as may be, and this is one. */
+static bool clock_waits_for_large(struct clock *kq, const struct law_rq *rq)
+{
+	if (!clock_is_large(rq) || kq->nr_large[rq->dir] < kq->large[rq->dir].ceiling)
+		return false;
+	kq->saw_large_full[rq->dir] = true;
+	return true;
+}
+
 /*
  * Dispatch a request of a group, on this hardware context if it has one that is not
  * much younger than another's.
@@ -316,6 +335,9 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	}
 
 	rq = clock_head(kq, hctx, nr);
+	if (clock_waits_for_large(kq, rq))
+		return false;
+	kq->nr_large[rq->dir] += clock_is_large(rq);
 	list_del(&rq->node);
 	kg->nr_waiting--;
 	kg->nr_in_flight++;
@@ -337,6 +359,9 @@ static struct clock_group *clock_first(struct clock *kq, u32 hctx)
 		struct clock_group *kg = &kq->group[i];
 
 		if (!kg->nr_waiting || (hctx < kq->nr_hctx && !clock_head(kq, hctx, i)))
+			continue;
+		/* What waits for a large one to complete holds no other back. */
+		if (kq->nr_hctx == 1 && clock_waits_for_large(kq, clock_head(kq, 0, i)))
 			continue;
 		if (!first || kf_vtime_before(kg->vtime, first->vtime))
 			first = kg;
@@ -406,9 +431,17 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 static void clock_look(struct clock *kq)
 {
 	u64 now_ns = kq->sim->now_ns;
+	u64 nr_all = 0;
 	struct kf_band *band = &kq->band;
 	u32 id;
 
+	for (id = 0; id < KF_NR_KINDS; id++)
+		nr_all += kq->nr_done[id];
+	for (id = 0; id < LAW_NR_DIRS; id++) {
+		kf_large_look(&kq->large[id], kq->nr_done[kf_kind(id, KF_LARGE_BYTES)], nr_all,
+			      kq->saw_large_full[id], now_ns);
+		kq->saw_large_full[id] = false;
+	}
 	kf_band_give_up(band, now_ns);
 	if (kq->has_probed && band->phase == KF_BAND_STEADY) {
 		kq->has_probed = false;
@@ -495,6 +528,10 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
 	kq->done_bytes += rq->cost_bytes;
 	clock_ask_for_work(kq);
+	if (clock_is_large(rq)) {
+		kq->nr_large[rq->dir]--;
+		kf_large_done(&kq->large[rq->dir], rq->dispatch_ns, sim->now_ns);
+	}
 	if (kq->band.phase != KF_BAND_STEADY)
 		clock_probe_done(kq, rq);
 }
@@ -517,6 +554,8 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
 	kf_band_init(&kq->band);
+	kf_large_init(&kq->large[0]);
+	kf_large_init(&kq->large[1]);
 	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
 	clock_publish(kq);
 	return kq;
@@ -555,7 +594,11 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	fprintf(out, ", alone");
 	for (i = 0; i < KF_NR_KINDS; i++)
 		fprintf(out, " %llu", kq->band.kind[i].alone_ns / 1000);
-	fprintf(out, " us\n");
+	fprintf(out, " us, large");
+	for (i = 0; i < LAW_NR_DIRS; i++)
+		fprintf(out, " %llu us ceiling %u", kq->large[i].alone_ns / 1000,
+			kq->large[i].ceiling);
+	fprintf(out, "\n");
 }
 
 const struct law_sched law_clock = {

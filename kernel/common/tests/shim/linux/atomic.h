@@ -47,6 +47,10 @@ typedef struct {
 #define atomic_fetch_add(i, v)		shim_atomic_fetch_add(&(v)->counter, i)
 #define atomic_xchg(v, i)		xchg(&(v)->counter, i)
 #define atomic_cmpxchg(v, old, new)	cmpxchg(&(v)->counter, old, new)
+#define atomic_try_cmpxchg(v, old, new)					\
+	(shim_access(&(v)->counter, SHIM_RMW),				\
+	 __atomic_compare_exchange_n(&(v)->counter, old, new, false,	\
+				     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 
 #define atomic64_read(v)		shim_atomic_read(&(v)->counter)
 #define atomic64_set(v, i)		shim_atomic_set(&(v)->counter, i)
