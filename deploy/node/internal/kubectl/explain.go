@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"isolio/deploy/node/internal/disk"
@@ -109,7 +110,11 @@ func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given 
 			return nil, err
 		}
 		if c.Status.Allocation == nil {
-			if text := waits(c, disks); text != "" {
+			text, err := p.waits(ctx, c, disks)
+			if err != nil {
+				return nil, err
+			}
+			if text != "" {
 				rows = append(rows, []string{"claim", text})
 			}
 			continue
@@ -136,11 +141,13 @@ func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given 
 }
 
 // waits is why a claim has nothing yet; "" for a claim that is not for a disk.
-func waits(c *resourceapi.ResourceClaim, disks []Disk) string {
+func (p *plugin) waits(ctx context.Context, c *resourceapi.ResourceClaim, disks []Disk) (string, error) {
 	for _, r := range c.Spec.Devices.Requests {
-		if r.Exactly == nil || r.Exactly.DeviceClassName != disk.Driver && !strings.HasSuffix(r.Exactly.DeviceClassName, "."+disk.Driver) {
+		if r.Exactly == nil {
 			continue
 		}
+		// A class by another name is one for disks if it takes any.
+		ours := r.Exactly.DeviceClassName == disk.Driver || strings.HasSuffix(r.Exactly.DeviceClassName, "."+disk.Driver)
 		asked := int64(weight.Default)
 		if r.Exactly.Capacity != nil {
 			if n, ok := r.Exactly.Capacity.Requests[disk.Share]; ok {
@@ -148,17 +155,70 @@ func waits(c *resourceapi.ResourceClaim, disks []Disk) string {
 			}
 		}
 		text := fmt.Sprintf("%s waits: it asks for %d shares of a disk of class %s", c.Name, asked, r.Exactly.DeviceClassName)
-		if len(disks) == 0 {
-			return text + ", and no node offers a disk; to do: kubectl isolio enable NODE DISK"
+		if len(disks) == 0 && ours {
+			return text + ", and no node offers a disk; to do: kubectl isolio enable NODE DISK", nil
 		}
-		most := slices.MaxFunc(disks, func(a, b Disk) int { return a.Left - b.Left })
+		class, err := p.client.ResourceV1().DeviceClasses().Get(ctx, r.Exactly.DeviceClassName, meta.GetOptions{})
+		switch {
+		case !ours && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)):
+			continue
+		case apierrors.IsNotFound(err):
+			return text + ", and there is no such class; to do: kubectl get deviceclasses", nil
+		case apierrors.IsForbidden(err):
+			class = &resourceapi.DeviceClass{} // then the claim's own selectors tell what they can
+		case err != nil:
+			return "", err
+		}
+		fit, err := suitable(ctx, class.Spec.Selectors, disks)
+		if !ours && (err != nil || len(fit) == 0) {
+			continue
+		}
+		if err == nil {
+			fit, err = suitable(ctx, r.Exactly.Selectors, fit)
+		}
+		if err != nil {
+			return fmt.Sprintf("%s, and %v", text, err), nil
+		}
+		if len(fit) == 0 {
+			return fmt.Sprintf("%s, and the selectors of the class or the claim take none of the %d disks that nodes offer; to do: kubectl isolio enable NODE DISK for one that they take", text, len(disks)), nil
+		}
+		most := slices.MaxFunc(fit, func(a, b Disk) int { return a.Left - b.Left })
 		text += fmt.Sprintf("; the most are left of %s on %s: %d", most.Name, most.Node, most.Left)
 		if int64(most.Left) >= asked {
-			text += ", so the class, a selector of the claim or another need of the pod keeps it away; a disk that is not enabled is not offered: kubectl isolio enable NODE DISK"
+			text += ", so another need of the pod keeps it away from that node"
 		}
-		return text
+		return text, nil
 	}
-	return ""
+	return "", nil
+}
+
+// suitable are the disks that all selectors take, as Kubernetes' scheduler evaluates them.
+func suitable(ctx context.Context, selectors []resourceapi.DeviceSelector, disks []Disk) ([]Disk, error) {
+	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true})
+	fit := slices.Clone(disks)
+	for _, s := range selectors {
+		if s.CEL == nil {
+			continue
+		}
+		expr := compiler.CompileCELExpression(s.CEL.Expression, cel.Options{DisableCostEstimation: true})
+		if expr.Error != nil {
+			return nil, fmt.Errorf("the selector %q is none: %w", s.CEL.Expression, expr.Error)
+		}
+		var left []Disk
+		for _, d := range fit {
+			ok, _, err := expr.DeviceMatches(ctx, cel.Device{
+				Driver: disk.Driver, AllowMultipleAllocations: d.device.AllowMultipleAllocations, Attributes: d.device.Attributes, Capacity: d.device.Capacity,
+			})
+			if err != nil {
+				return nil, fmt.Errorf("the selector %q fails with %s on %s: %w", s.CEL.Expression, d.Name, d.Node, err)
+			}
+			if ok {
+				left = append(left, d)
+			}
+		}
+		fit = left
+	}
+	return fit, nil
 }
 
 // decided is what the rules of the cluster make of it, as the daemon decides.

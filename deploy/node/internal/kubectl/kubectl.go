@@ -91,6 +91,8 @@ type Disk struct {
 	Given int    `json:"given"`
 	Left  int    `json:"left"`
 	Has   []Part `json:"claims,omitempty"`
+	// device is what selectors see of it.
+	device *resourceapi.Device
 }
 
 // Part is what a claim has of a disk.
@@ -120,8 +122,9 @@ func (p *plugin) disks(ctx context.Context) ([]Disk, error) {
 		if s.Driver != disk.Driver {
 			continue
 		}
-		for _, d := range s.Devices {
-			one := Disk{Node: s.Pool.Name, Device: d.Name, Name: d.Name}
+		for j := range s.Devices {
+			d := &s.Devices[j]
+			one := Disk{Node: s.Pool.Name, Device: d.Name, Name: d.Name, device: d}
 			if a := d.Attributes["name"].StringValue; a != nil {
 				one.Name = *a
 			}

@@ -57,6 +57,17 @@ func claimOf(name, class string, asks, given int64, pods ...string) *resourceapi
 	return c
 }
 
+func classOf(name, selector string) *resourceapi.DeviceClass {
+	return &resourceapi.DeviceClass{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: resourceapi.DeviceClassSpec{
+		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selector}}},
+	}}
+}
+
+func selecting(c *resourceapi.ResourceClaim, selector string) *resourceapi.ResourceClaim {
+	c.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selector}}}
+	return c
+}
+
 func podOf(name, claimName string, annotations map[string]string) *core.Pod {
 	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: name, UID: webUID, Annotations: annotations}}
 	if claimName != "" {
@@ -186,12 +197,26 @@ func TestExplain(t *testing.T) {
 			"claim    none", "refused  shop/web: annotation isolio.dev/weight: 300; 200 is the most by rule 1", "weight   200: annotation isolio.dev/weight: 300"}},
 		{"a claim that waits", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", disk.Driver, 500, 0), claimOf("c1", disk.Driver, 900, 900, "db")}, []string{
 			"c9 waits: it asks for 500 shares of a disk of class disk.isolio.dev; the most are left of nvme0n1 on n1: 100"}},
-		{"a claim on a disk that is not offered", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "kubelet."+disk.Driver, 500, 0)}, []string{
-			"the most are left of nvme0n1 on n1: 1000, so the class, a selector of the claim or another need of the pod keeps it away; a disk that is not enabled is not offered: kubectl isolio enable NODE DISK"}},
+		{"a claim with room", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", disk.Driver, 500, 0)}, []string{
+			"the most are left of nvme0n1 on n1: 1000, so another need of the pod keeps it away from that node"}},
+		{"a class that takes a part of the disks", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "kubelet."+disk.Driver, 500, 0), claimOf("c1", disk.Driver, 900, 900, "db"), sliceOf("n2", diskOf("sda"))}, []string{
+			"c9 waits: it asks for 500 shares of a disk of class kubelet.disk.isolio.dev; the most are left of nvme0n1 on n1: 100"}},
+		{"a claim whose selector takes none", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].name == "sdz"`)}, []string{
+			"take none of the 1 disks that nodes offer; to do: kubectl isolio enable NODE DISK for one that they take"}},
+		{"a claim with a selector that fails", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].serial == "1"`)}, []string{
+			`the selector "device.attributes[\"disk.isolio.dev\"].serial == \"1\"" fails with nvme0n1 on n1: `}},
+		{"a claim of a class that is not there", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "gone."+disk.Driver, 500, 0)}, []string{
+			"of class gone.disk.isolio.dev, and there is no such class; to do: kubectl get deviceclasses"}},
+		{"a class by another name", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "fast", 500, 0), classOf("fast", `device.driver == "disk.isolio.dev"`)}, []string{
+			"c9 waits: it asks for 500 shares of a disk of class fast"}},
+		{"a class of another's devices", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "gpu", 500, 0), classOf("gpu", `device.driver == "gpu.example.com"`)}, []string{
+			"claim   none: unclaimed pods share what claims leave"}},
 		{"a claim that is not there", []runtime.Object{podOf("web", "c9", nil)}, []string{"claim   c9 is not there yet"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cluster := fake.NewClientset(append(tt.more, space, rules(), sliceOf("n1", diskOf("nvme0n1")))...)
+			cluster := fake.NewClientset(append(tt.more, space, rules(), sliceOf("n1", diskOf("nvme0n1")),
+				classOf(disk.Driver, `device.driver == "disk.isolio.dev"`),
+				classOf("kubelet."+disk.Driver, `device.driver == "disk.isolio.dev" && device.attributes["disk.isolio.dev"].kubelet`))...)
 			for _, args := range [][]string{{"explain", "web", "-n", "shop"}, {"explain", "shop/web"}} {
 				code, out, errs := isolio(t, cluster, args...)
 				for _, want := range tt.want {
