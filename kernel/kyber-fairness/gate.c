@@ -210,7 +210,7 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
  * @all: all of them; else one that has requests
  * @self: not this one, which is about to look by itself; or NULL
  *
- * Any context; the caller holds no lock of a hardware context.
+ * Any context; workers run them, so the caller may hold the lock of a hardware context.
  */
 void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct kf_hctx *self)
 {

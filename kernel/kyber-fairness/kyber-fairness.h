@@ -421,6 +421,11 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		   u64 throttled_ns, bool is_bound, u64 io_ns, unsigned int sects,
 		   u32 cost_bytes);
 
+/* done.c */
+void kf_completed_request(struct request *rq, u64 now_ns);
+void kf_finish_request(struct request *rq);
+void kf_requeue_request(struct request *rq);
+
 /* cost.c */
 void kf_cost_init(struct kf_queue *kq);
 void kf_cost_learn(struct kf_queue *kq, u64 elapsed_ns, bool is_full);

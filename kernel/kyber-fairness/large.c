@@ -41,7 +41,9 @@ bool kf_large_get(struct kf_queue *kq, struct kf_hctx *kh, enum kf_domain_id id)
 		return true;
 	if (!READ_ONCE(kq->saw_large_full[id]))
 		WRITE_ONCE(kq->saw_large_full[id], true);
-	kf_wait_for(kq, kh, KF_FOR_LARGE + id);
+	/* A probe has to end, though no request may complete. */
+	if (kf_wait_for(kq, kh, KF_FOR_LARGE + id))
+		kf_look_soon(kq);
 	return kf_large_try_get(kq, id);
 }
 

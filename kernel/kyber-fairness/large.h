@@ -13,16 +13,16 @@
  * multiple of rate times the time alone. There are few of them among many small ones, and
  * a probe of the band hardly sees any. So the time alone is that of one with no other large
  * one in flight, small ones or not. That is longer than alone in the device, and errs
- * towards more in flight. If a ceiling was reached, there is a probe now
- * and then, of one large request at a time.
+ * towards more in flight. If a ceiling was
+ * reached, there is a probe now and then, of one large request at a time.
  *
  * Example. A disk writes 33 MB/s, so 32 requests of a mebibyte in a second, and one takes
  * 31 ms. The product is one, and three may be in flight. A journal's write waits for 93 ms
  * at most, where it would wait a second for 32.
  *
- * A network's disk takes 10 ms for each, and does 200 at a time. Four in flight would be
- * 400 a second: a product of 4, so the ceiling is 12. Then it is 1,200 a second, and a
- * ceiling of 36, and so on to 600, more than there are tags. Each step is a tenth of a second.
+ * A network's disk takes 10 ms for each, and does 200 at a time. Two in flight are 200
+ * a second: a product of two, so the ceiling is six. Then it is 600 a second, and a ceiling of
+ * 18, and so on to 600, more than there are tags. Each step is a tenth of a second.
  */
 #ifndef _KF_LARGE_H
 #define _KF_LARGE_H

@@ -224,6 +224,7 @@ var fioJobs = []string{
 	"--rw=write --bs=64k --iodepth=16 --ioengine=io_uring --fdatasync=16",
 	"--rw=randrw --bs=8k --iodepth=128 --ioengine=io_uring",
 	"--rw=randwrite --bs=4k --iodepth=8 --ioengine=libaio --sync=dsync",
+	"--rw=randrw --bsrange=64k-1m --iodepth=16 --ioengine=libaio",
 }
 
 func (w *world) keepFio(d *disk, salt uint64) {

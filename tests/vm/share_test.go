@@ -430,6 +430,50 @@ func TestTargetTakesNoShare(t *testing.T) {
 	}
 }
 
+// The one large request that a probe waits for is lost in the disk, and there are none but large
+// ones. The probe ends after a second all the same, and the others go.
+func TestLostRequestOfProbe(t *testing.T) {
+	withModelDisk(t)
+	loaded(t)
+	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=1", "fixed/read_ns=1000000", "fixed/write_ns=50000000", "size_mib=256", "tags=64"})
+	d.use(t, elevator)
+	const timeout = 8 * time.Second
+	write(t, d.queue("io_timeout"), fmt.Sprint(timeout.Milliseconds()))
+	startFio(t, d, newGroup(t, "writer"), "--time_based", "--runtime=120", "--rw=write", "--bs=1M", "--iodepth=16")
+	band := filepath.Join("/sys/kernel/debug/block", d.name, "sched/band")
+	probes := func() bool {
+		_, line, _ := strings.Cut(read(t, band), "\nwrite large in_flight=")
+		return strings.Contains(line, "probing=1")
+	}
+	for tries := 0; ; tries++ {
+		if tries == 6000 {
+			d.logState(t)
+			t.Fatal("no probe of large writes came, or each ended before a request of it was lost")
+		}
+		if time.Sleep(10 * time.Millisecond); !probes() {
+			continue
+		}
+		d.fail(t, "lose_resets=0", "lose_ok=1", "lose_every=1")
+		time.Sleep(120 * time.Millisecond) // two of them
+		lost := probes()
+		d.fail(t, "lose_every=0")
+		if lost {
+			break
+		}
+	}
+	before, began := d.ios(t), time.Now()
+	const want, most = 10, timeout / 2
+	for d.ios(t)-before < want {
+		if time.Since(began) > most {
+			d.logState(t)
+			t.Fatalf("%d requests completed in %v after one was lost, want %d", d.ios(t)-before, most, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Logf("%d requests completed in %v after one was lost", want, time.Since(began).Round(time.Millisecond))
+	time.Sleep(timeout - time.Since(began)) // fio cannot end before
+}
+
 // Requests of 1 MiB on a disk that does fifteen a second, 64 outstanding: what another cgroup
 // sends waits for all that are in flight, four seconds under none. So there are few of them, in
 // any state: with one cgroup alone, with two, and while a probe fills the disk. It is kept busy.

@@ -9,6 +9,7 @@
 #include "../../common/tests/smp/machine.h"
 
 #include "../main.c"
+#include "../done.c"
 #include "../tags.c"
 #include "../ready.c"
 #include "../order.c"

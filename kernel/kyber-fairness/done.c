@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hooks for a request that leaves the device: it is completed, freed, or given back. What it
+ * had of the device, its place and token, is free then, and what waits for that is run.
+ */
+#include "kyber-fairness.h"
+#include "request.h"
+
+/*
+ * The time since @then_ns. Where a request completes in the task that submits others,
+ * @now_ns may be older: the time at which that task began to submit.
+ */
+static u64 kf_since_ns(u64 now_ns, u64 then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* Whether it was throttled, or others are so that its cgroup gets its share. */
+static bool kf_rq_is_bound(struct kf_queue *kq, struct request *rq)
+{
+	return kf_rq_throttled_ns(rq) ||
+	       (READ_ONCE(kq->is_held) && READ_ONCE(kf_rq_backlog(rq)->kg->is_awaited));
+}
+
+/* Called on completion, in any context. */
+void kf_completed_request(struct request *rq, u64 now_ns)
+{
+	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
+	u64 total_ns = kf_since_ns(now_ns, rq->start_time_ns);
+	u64 io_ns = kf_since_ns(now_ns, rq->io_start_time_ns);
+	struct kf_queue *kq = kf_of(rq->q);
+	struct kf_backlog *kb;
+
+	if (!isolio_rq_has_sched_data(rq) || !kf_rq_backlog(rq))
+		return;
+	kb = kf_rq_backlog(rq);
+	WRITE_ONCE(kb->done_ns, now_ns);
+	/* Not of one that failed before its driver started it. */
+	if (id < KF_NR_TARGETS && rq->io_start_time_ns)
+		kf_add_sample(kq, id, total_ns, kf_rq_throttled_ns(rq),
+			      kf_rq_is_bound(kq, rq), io_ns,
+			      blk_rq_stats_sectors(rq), kf_rq_cost_bytes(rq));
+	if (id < KF_NR_DIRS)
+		kf_latency_add(kb, id, total_ns, now_ns);
+	if (unlikely(kf_rq_is_counted(rq)) && rq->io_start_time_ns)
+		kf_large_completed(kq, id, rq->io_start_time_ns);
+	if (unlikely(READ_ONCE(kq->gate.phase) != KF_BAND_STEADY) && id < KF_NR_DIRS &&
+	    rq->io_start_time_ns)
+		kf_probe_done(kq, kf_kind(id == KF_WRITE,
+					  blk_rq_stats_sectors(rq) << SECTOR_SHIFT),
+			      kf_rq_cost_bytes(rq), kf_rq_was_alone(rq), io_ns);
+}
+
+/* A request is no longer in flight: what it had of the device is free. */
+static void kf_rq_leave(struct request *rq)
+{
+	struct kf_queue *kq = kf_of(rq->q);
+	int place = kf_rq_place(rq), token = kf_rq_token(rq);
+	bool is_counted = kf_rq_is_counted(rq);
+
+	if (place < 0)
+		return;
+	if (token >= 0)
+		kf_domain_put_token(kq, kf_domain_of(rq->cmd_flags), token,
+				    rq->mq_ctx->cpu);
+	kf_put_place(kq, place, rq->mq_ctx->cpu);
+	kf_rq_set(rq, -1, -1, false, 0, 0);
+	if (is_counted)
+		kf_large_put(kq, kf_domain_of(rq->cmd_flags));
+	kf_gate_done(kq);
+}
+
+/* Called when a request is freed, in any context. */
+void kf_finish_request(struct request *rq)
+{
+	struct kf_backlog *kb = kf_rq_backlog(rq);
+	struct kf_hctx *kh;
+
+	guard_finish(kf_of(rq->q)->guard, rq);
+	kf_rq_leave(rq);
+	if (!kb)
+		return;
+	kh = rq->mq_hctx->sched_data;
+	rq->elv.priv[1] = NULL;
+	atomic_dec(kh->nr_tags);
+	atomic_dec(&kb->nr_tags);
+	/* The count before the look; prepare_to_wait_exclusive() pairs. */
+	smp_mb__after_atomic();
+	/* A sleeper that is not seen here has seen the count. */
+	if (waitqueue_active(kb->tag_wait))
+		wake_up(kb->tag_wait);
+	isolio_blkg_put(kb->kg->pd.blkg);
+}
+
+/*
+ * Called when the device gave a request back. If it will be inserted again, what
+ * it was charged goes back as well: it will be charged again. Else it goes to
+ * the device again as it is, with its charge and its place.
+ */
+void kf_requeue_request(struct request *rq)
+{
+	struct kf_backlog *kb = kf_rq_backlog(rq);
+	u32 cost_bytes = kf_rq_cost_bytes(rq);
+
+	if (!guard_is_left(rq))
+		return;
+	guard_requeue(kf_of(rq->q)->guard, rq);
+	if (kf_rq_place(rq) < 0 || !kb)
+		return;
+	kf_rq_leave(rq);
+	kf_group_give_back(kb->kg, cost_bytes);
+}
