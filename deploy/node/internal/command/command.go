@@ -26,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -48,9 +49,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 type flags struct {
-	root, node, kubeconfig, kubelet, mounts, rules, listen, pod string
-	extended, dryRun                                            bool
-	client                                                      kubernetes.Interface
+	root, node, kubeconfig, kubelet, mounts, rules, listen string
+	extended, dryRun                                       bool
+	client                                                 kubernetes.Interface
 }
 
 // New is the command. A client is a test's, nil for that of the cluster.
@@ -84,7 +85,6 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.mounts, "mounts", "/proc/1/mountinfo", "the `FILE` with what is mounted on the node")
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
 	set.StringVar(&f.listen, "listen", "", "serve /healthz, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
-	set.StringVar(&f.pod, "pod-uid", os.Getenv("POD_UID"), "the `UID` of this program's pod, so that two may run while one replaces the other; left out, the variable POD_UID")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
 	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")
 	return cmd
@@ -158,8 +158,12 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 	if err := offers(d.Client); err != nil {
 		return err
 	}
-	data := filepath.Join("/", f.root, f.kubelet, "plugins", disk.Driver)
+	kubelet := filepath.Join("/", f.root, f.kubelet)
+	data := filepath.Join(kubelet, plugins, disk.Driver)
 	if err := os.MkdirAll(data, 0o750); err != nil {
+		return err
+	}
+	if err := sweep(ctx, kubelet); err != nil {
 		return err
 	}
 	// What pods were given is there before kubelet can ask.
@@ -167,8 +171,8 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 		return err
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
-		kubeletplugin.RegistrarDirectoryPath(filepath.Join("/", f.root, f.kubelet, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.RollingUpdate(types.UID(f.pod)))
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, registrations)), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RollingUpdate(uuid.NewUUID()))
 	if err != nil {
 		return fmt.Errorf("kubelet plugin: %w", err)
 	}

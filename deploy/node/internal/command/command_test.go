@@ -191,17 +191,36 @@ func (n *node) given(uid string, want int) {
 	})
 }
 
-// kubelet is what a kubelet does: it finds the socket, asks what it is, and calls.
+// sockets are those that kubelet finds.
+func (n *node) sockets() []string {
+	n.t.Helper()
+	all, err := filepath.Glob(filepath.Join(n.root, "var/lib/kubelet/plugins_registry/*"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return all
+}
+
+// kubelet calls as a kubelet does.
 func (n *node) kubelet() dra.DRAPluginClient {
 	n.t.Helper()
-	socket := filepath.Join(n.root, "var/lib/kubelet/plugins_registry", disk.Driver+"-reg.sock")
+	return dra.NewDRAPluginClient(n.plugin())
+}
+
+// plugin is the connection that kubelet makes: it finds the socket, and asks what it is.
+func (n *node) plugin() *grpc.ClientConn {
+	n.t.Helper()
+	var socket string
 	// Its file is there a moment before it takes a connection.
 	n.until("the socket for registration", func() bool {
-		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			conn.Close()
+		for _, socket = range n.sockets() {
+			conn, err := net.Dial("unix", socket)
+			if err == nil {
+				conn.Close()
+				return true
+			}
 		}
-		return err == nil
+		return false
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -219,7 +238,7 @@ func (n *node) kubelet() dra.DRAPluginClient {
 	if code := n.get("/healthz"); code != http.StatusOK {
 		n.t.Errorf("/healthz: %d", code)
 	}
-	return dra.NewDRAPluginClient(n.dial(info.Endpoint))
+	return n.dial(info.Endpoint)
 }
 
 func (n *node) get(path string) int {
@@ -319,6 +338,56 @@ func TestAClaim(t *testing.T) {
 }
 
 // Pods that have a claim together have it once; the second one was never prepared.
+// leave makes a socket, and ends without removing it, as a process that is killed.
+func (n *node) leave(file string) string {
+	n.t.Helper()
+	path := filepath.Join(n.root, "var/lib/kubelet", file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	listener.Close()
+	return path
+}
+
+// Kubelet waits before it tries a path again that failed, so none is used twice, and those of
+// processes that were killed go. Those of others stay.
+func TestSocketsOfEarlierProcesses(t *testing.T) {
+	n := newNode(t)
+	old := []string{n.leave("plugins_registry/" + disk.Driver + "-reg.sock"), n.leave("plugins_registry/" + disk.Driver + "-1-reg.sock"), n.leave("plugins/" + disk.Driver + "/dra-1.sock")}
+	others := []string{n.leave("plugins_registry/gpu.example.com-reg.sock"), n.leave("plugins/gpu.example.com/dra.sock")}
+	stop := n.start()
+	n.kubelet()
+	for _, path := range old {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	for _, path := range others {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	first := n.sockets()
+	// A second process, as while the DaemonSet is upgraded, leaves the first its socket.
+	stopSecond := n.start()
+	n.until("a second socket", func() bool { return len(n.sockets()) == len(first)+1 })
+	for _, path := range first {
+		if !slices.Contains(n.sockets(), path) {
+			t.Errorf("%s went", path)
+		}
+	}
+	stop()
+	stopSecond()
+	if left := n.sockets(); len(left) != 1 || filepath.Base(left[0]) != "gpu.example.com-reg.sock" {
+		t.Errorf("left is %q", left)
+	}
+}
+
 func TestASharedClaim(t *testing.T) {
 	other := "2" + webUID[1:]
 	c := claimOf("c1", nvme, 300, webUID, other)
@@ -436,7 +505,7 @@ func TestSlices(t *testing.T) {
 func TestHealth(t *testing.T) {
 	n := newNode(t)
 	n.start()
-	n.kubelet()
+	plugin := n.plugin()
 	n.until("the look", func() bool {
 		list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
 		return err == nil && len(list.Items) == 1
@@ -444,7 +513,7 @@ func TestHealth(t *testing.T) {
 	status := func() *health.DeviceHealth {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		stream, err := health.NewDRAResourceHealthClient(n.dial(filepath.Join(n.root, "var/lib/kubelet/plugins", disk.Driver, "dra.sock"))).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
+		stream, err := health.NewDRAResourceHealthClient(plugin).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -542,6 +611,13 @@ func TestPods(t *testing.T) {
 		n.until("the pods", func() bool { return get() == want })
 		stop()
 	}
+	// A pod that ended is not told of while its sandbox is still there, unless a new one runs.
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web", Stopped: true}, container.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db", Stopped: true},
+		container.ReportedPod{ID: "s3", UID: db, Namespace: "shop", Name: "db"})
+	n.start()
+	n.kubelet()
+	n.until("one pod", func() bool { return strings.Contains(get(), `"db"`) && !strings.Contains(get(), `"web"`) })
+	n.given(webUID, 300) // its share is taken back when its sandbox is removed
 }
 
 // A node asks for little: what is watched are its own slices.

@@ -78,6 +78,8 @@ type learned struct {
 	again time.Time
 	pause time.Duration
 	pod   Pod
+	// ended is true if all of its sandboxes have.
+	ended bool
 }
 
 // locked is the name of the lock around the file of what pods were given, and lockWait how

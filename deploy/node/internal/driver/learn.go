@@ -237,6 +237,10 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			all = append(all, one)
 		}
 	}
+	for uid, state := range next {
+		state.ended = !slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid && !p.Stopped })
+		next[uid] = state
+	}
 	for uid := range known {
 		if _, there := next[uid]; !there {
 			gone = append(gone, uid)

@@ -31,14 +31,14 @@ type Volume struct {
 	On   []string `json:"on,omitempty"`
 }
 
-// Pods are the node's pods as of the last look, by namespace and name. Volumes are as they
-// were when the pod came.
+// Pods are the node's pods as of the last look, by namespace and name, without those that
+// ended. Volumes are as they were when the pod came.
 func (d *Driver) Pods() Pods {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := Pods{Schema: 1, Pods: []Pod{}}
 	for _, l := range d.learned {
-		if l.pod.Name != "" {
+		if l.pod.Name != "" && !l.ended {
 			all.Pods = append(all.Pods, l.pod)
 		}
 	}
