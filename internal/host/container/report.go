@@ -31,11 +31,14 @@ type ReportedPod struct {
 	// CgroupsPath is the sandbox's, as in an OCI specification, and CgroupParent the
 	// pod's: a slice of systemd or a path. A runtime may tell just one of them, and a
 	// sandbox need not have a cgroup of its own.
-	CgroupsPath  string              `json:"cgroups_path,omitempty"`
-	CgroupParent string              `json:"cgroup_parent,omitempty"`
-	Labels       map[string]string   `json:"labels,omitempty"`
-	Annotations  map[string]string   `json:"annotations,omitempty"`
-	Containers   []ReportedContainer `json:"containers,omitempty"`
+	CgroupsPath  string `json:"cgroups_path,omitempty"`
+	CgroupParent string `json:"cgroup_parent,omitempty"`
+	// Stopped is true after its processes ended, until the runtime removes the sandbox. A
+	// runtime does not tell of it again after a restart.
+	Stopped     bool                `json:"stopped,omitempty"`
+	Labels      map[string]string   `json:"labels,omitempty"`
+	Annotations map[string]string   `json:"annotations,omitempty"`
+	Containers  []ReportedContainer `json:"containers,omitempty"`
 }
 
 // ReportedContainer is a container of a pod.

@@ -61,9 +61,16 @@ func (k *known) addPod(p *api.PodSandbox, keep func(string) bool) {
 		return // the runtime's files tell of it
 	}
 	if there {
-		pod.turn = old.turn
+		pod.turn, pod.Stopped = old.turn, old.Stopped
 	}
 	k.pods[pod.ID] = pod
+}
+
+func (k *known) stopPod(id string) {
+	if pod, there := k.pods[id]; there {
+		pod.Stopped = true
+		k.pods[id] = pod
+	}
 }
 
 func (k *known) removePod(id string) {

@@ -12,6 +12,7 @@
 //	RunPodSandbox        the pod's cgroup and its sandbox are there, no container yet
 //	PostCreateContainer  the container is known, its cgroup is not there yet
 //	StartContainer       its cgroup is there, its program does not run yet
+//	StopPodSandbox       the pod ended; its sandbox may be there for minutes still
 //	RemoveContainer, RemovePodSandbox
 //
 // The library has a stub for plugins, which is not used. Its Start waits without

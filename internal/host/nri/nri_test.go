@@ -253,6 +253,12 @@ func TestAPodAfterThePlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, s, "web", "db-0", "db-0/postgres")
+	if err := e.StopPodSandbox(ctx, &api.StopPodSandboxRequest{Pod: web}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "that web ended", func(r *container.Report, _ error) bool {
+		return len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
+	})
 	for _, pod := range []*api.PodSandbox{web, db} { // the container of the second is not removed before
 		if err := e.RemovePodSandbox(ctx, &api.RemovePodSandboxRequest{Pod: pod}); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ type plugin struct {
 // events are those that tell something new.
 func events() int32 {
 	var mask api.EventMask
-	mask.Set(api.Event_RUN_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX,
+	mask.Set(api.Event_RUN_POD_SANDBOX, api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX,
 		api.Event_POST_CREATE_CONTAINER, api.Event_START_CONTAINER, api.Event_REMOVE_CONTAINER)
 	return int32(mask)
 }
@@ -86,6 +86,10 @@ func (p *plugin) podRuns(pod *api.PodSandbox) {
 	p.event(func(k *known, keep func(string) bool) { k.addPod(pod, keep) })
 }
 
+func (p *plugin) podStops(pod *api.PodSandbox) {
+	p.event(func(k *known, _ func(string) bool) { k.stopPod(pod.GetId()) })
+}
+
 func (p *plugin) podGoes(pod *api.PodSandbox) {
 	p.event(func(k *known, _ func(string) bool) { k.removePod(pod.GetId()) })
 }
@@ -105,6 +109,12 @@ func (p *plugin) containerGoes(c *api.Container) {
 func (p *plugin) RunPodSandbox(_ context.Context, r *api.RunPodSandboxRequest) (*api.RunPodSandboxResponse, error) {
 	p.podRuns(r.GetPod())
 	return &api.RunPodSandboxResponse{}, nil
+}
+
+// StopPodSandbox is told of one that ended, whose sandbox is not removed yet.
+func (p *plugin) StopPodSandbox(_ context.Context, r *api.StopPodSandboxRequest) (*api.StopPodSandboxResponse, error) {
+	p.podStops(r.GetPod())
+	return &api.StopPodSandboxResponse{}, nil
 }
 
 // RemovePodSandbox is told of one that is gone.
@@ -136,6 +146,8 @@ func (p *plugin) StateChange(_ context.Context, r *api.StateChangeEvent) (*api.E
 	switch r.GetEvent() {
 	case api.Event_RUN_POD_SANDBOX:
 		p.podRuns(r.GetPod())
+	case api.Event_STOP_POD_SANDBOX:
+		p.podStops(r.GetPod())
 	case api.Event_REMOVE_POD_SANDBOX:
 		p.podGoes(r.GetPod())
 	case api.Event_POST_CREATE_CONTAINER, api.Event_START_CONTAINER:
@@ -159,11 +171,6 @@ func (p *plugin) UpdatePodSandbox(context.Context, *api.UpdatePodSandboxRequest)
 // PostUpdatePodSandbox changes nothing.
 func (p *plugin) PostUpdatePodSandbox(context.Context, *api.PostUpdatePodSandboxRequest) (*api.PostUpdatePodSandboxResponse, error) {
 	return &api.PostUpdatePodSandboxResponse{}, nil
-}
-
-// StopPodSandbox changes nothing.
-func (p *plugin) StopPodSandbox(context.Context, *api.StopPodSandboxRequest) (*api.StopPodSandboxResponse, error) {
-	return &api.StopPodSandboxResponse{}, nil
 }
 
 // CreateContainer changes nothing.
