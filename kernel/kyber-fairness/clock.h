@@ -296,9 +296,10 @@ struct kf_band {
 	u32 nr_all;			/* requests outstanding */
 	bool must_fill;			/* see kf_band_must_fill() */
 	enum kf_band_phase phase;
-	u64 probe_ns;			/* when the probe began, or the next one is to */
+	u64 probe_ns;			/* when the probe began */
+	u64 due_ns;			/* when the next one is to */
 	u64 probed_ns;			/* when the last one ended */
-	u64 probe_took_ns;		/* of that, to empty the device */
+	u64 probe_took_ns;		/* of that, with the device empty for it */
 	u64 fill_ns;			/* not before that is it filled */
 	u32 probe_left;			/* requests until the device is emptied no more */
 	u64 rate_seen;			/* soon after the last probe; 0: not yet */
@@ -406,11 +407,19 @@ static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
 	kb->was_full = false;
 }
 
-static inline void kf_band_end_probe(struct kf_band *kb, u64 now_ns)
+/* The device is emptied no more. @is_idle: nothing was there to be held, and it cost nothing. */
+static inline void kf_band_end_empty(struct kf_band *kb, bool is_idle, u64 now_ns)
 {
+	if (kb->phase == KF_BAND_EMPTY)
+		kb->probe_took_ns = is_idle ? 0 : now_ns - kb->probe_ns;
+}
+
+static inline void kf_band_end_probe(struct kf_band *kb, bool is_idle, u64 now_ns)
+{
+	kf_band_end_empty(kb, is_idle, now_ns);
 	kb->phase = KF_BAND_STEADY;
 	kb->probed_ns = now_ns;
-	kb->probe_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
+	kb->due_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
 	kb->rate_seen = 0;
 	kb->nr_other = 0;
 	kb->looks_left = KF_PROBE_LOOKS;
@@ -441,32 +450,32 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 	kind->nr_probed++;
 	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
-	kb->probe_took_ns = now_ns - kb->probe_ns;
 	kf_band_next_look(kb, now_ns);
 	if (kb->must_fill && now_ns >= kb->fill_ns) {
+		kf_band_end_empty(kb, false, now_ns);
 		kb->phase = KF_BAND_FILL;
 		kb->fill_ns = now_ns + KF_FILL_NS;
 		kb->nr_fills++;
 	} else {
-		kf_band_end_probe(kb, now_ns);
+		kf_band_end_probe(kb, false, now_ns);
 	}
 	return true;
 }
 
 /*
- * A probe that does not end: the submitters went away in it, or a request takes for ever.
+ * A probe that does not end: the submitters went away in it, and the device @is_idle, or a
+ * request takes for ever.
  * Return: whether the phase is another now.
  */
-static inline bool kf_band_give_up(struct kf_band *kb, u64 now_ns)
+static inline bool kf_band_give_up(struct kf_band *kb, bool is_idle, u64 now_ns)
 {
 	u64 most_ns = kb->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * kb->alone_ns,
 					   KF_PROBE_MOST_NS) : KF_PROBE_MOST_NS;
 
 	if (kb->phase == KF_BAND_STEADY || now_ns - kb->probe_ns < most_ns)
 		return false;
-	kb->probe_took_ns = now_ns - kb->probe_ns;
 	kf_band_next_look(kb, now_ns);
-	kf_band_end_probe(kb, now_ns);
+	kf_band_end_probe(kb, is_idle, now_ns);
 	return true;
 }
 
@@ -488,7 +497,7 @@ static inline void kf_band_probe_soon(struct kf_band *kb)
 	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
 					    kb->probe_took_ns * KF_PROBE_PART);
 
-	kb->probe_ns = min(kb->probe_ns, soon_ns);
+	kb->due_ns = min(kb->due_ns, soon_ns);
 }
 
 /* A kind that no probe has seen is an eighth of the load or more. */
@@ -643,10 +652,10 @@ static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
 		/* It was not full: more will show more. */
 		kb->phase = KF_BAND_FILL;
 	else
-		kf_band_end_probe(kb, now_ns);
+		kf_band_end_probe(kb, false, now_ns);
 	if (kf_band_is_unknown(kb))
 		kf_band_probe_soon(kb);
-	if (may_probe && kb->phase == KF_BAND_STEADY && now_ns >= kb->probe_ns)
+	if (may_probe && kb->phase == KF_BAND_STEADY && now_ns >= kb->due_ns)
 		kf_band_begin_probe(kb, now_ns);
 	kf_band_next_look(kb, now_ns);
 	return true;

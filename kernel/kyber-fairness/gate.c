@@ -316,7 +316,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 	lockdep_assert_held(&kq->band_lock);
 
 	if ((!kq->is_shared || READ_ONCE(kq->rounds_ns)) && band->phase != KF_BAND_STEADY)
-		kf_band_end_probe(band, ktime_get_ns());
+		kf_band_end_probe(band, kf_is_empty(kq), ktime_get_ns());
 	if (kq->is_shared && !READ_ONCE(kq->rounds_ns))
 		depth = min(depth, kf_band_ceiling(band));
 	is_open = !kq->is_shared || !kf_band_may_hold(band);
@@ -395,7 +395,7 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 		band->was_full = true;
 	WRITE_ONCE(kq->saw_throttled, false);
 	WRITE_ONCE(kq->saw_full, false);
-	kf_band_give_up(band, now_ns);
+	kf_band_give_up(band, kf_is_empty(kq), now_ns);
 	if ((kq->has_probed || was_idle) && band->phase == KF_BAND_STEADY) {
 		/* What the sample has is partly of the probe, or of a time without requests. */
 		kq->has_probed = false;

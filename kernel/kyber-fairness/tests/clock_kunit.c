@@ -351,7 +351,7 @@ static void band_samples_alone_in_a_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.probe_took_ns, 200 * MS);
 	/* No more than one part in 64 of the time. */
-	KUNIT_EXPECT_EQ(test, kb.probe_ns, 1200 * MS + 64 * 200 * MS);
+	KUNIT_EXPECT_EQ(test, kb.due_ns, 1200 * MS + 64 * 200 * MS);
 	/* Another look begins; nothing of the probe is in it. */
 	KUNIT_EXPECT_EQ(test, kb.kind[0].nr_done, 0ULL);
 	KUNIT_EXPECT_EQ(test, kb.done_bytes, 0ULL);
@@ -410,8 +410,8 @@ static void band_has_all_kinds(struct kunit *test)
 	kf_band_init(&kb);
 	kf_band_begin_probe(&kb, 1000 * MS);
 	kb.kind[0].alone_ns = 2 * MS;
-	kf_band_end_probe(&kb, 1100 * MS);
-	KUNIT_EXPECT_EQ(test, kb.probe_ns, 1100 * MS + KF_PROBE_NS);
+	kf_band_end_probe(&kb, true, 1100 * MS);
+	KUNIT_EXPECT_EQ(test, kb.due_ns, 1100 * MS + KF_PROBE_NS);
 	kb.look_ns = now_ns - 100 * MS;
 	kf_band_count(&kb, 0, 300, 300 * 4096);
 	kf_band_count(&kb, 1, 100, 100 * 4096);
@@ -419,10 +419,10 @@ static void band_has_all_kinds(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.alone_ns, 2 * MS);
 	/* 4,000 a second of 2 ms. */
 	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 8000U);
-	KUNIT_EXPECT_LE(test, kb.probe_ns, now_ns);
+	KUNIT_EXPECT_LE(test, kb.due_ns, now_ns);
 
 	/* One that hardly ever comes may stay unknown. */
-	kf_band_end_probe(&kb, now_ns);
+	kf_band_end_probe(&kb, false, now_ns);
 	kb.kind[1].rate = kb.kind[0].rate / 10;
 	KUNIT_EXPECT_FALSE(test, kf_band_is_unknown(&kb));
 	kb.kind[1].rate = kb.kind[0].rate / 5;
@@ -440,19 +440,51 @@ static void band_gives_up(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(phases); i++) {
 		kf_band_init(&kb);
-		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, 5000 * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, false, 5000 * MS));
 		kf_band_begin_probe(&kb, 1000 * MS);
 		kb.phase = phases[i];
 		kf_band_count(&kb, 0, 5, 5 * 4096);
-		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, 2000 * MS - 1));
+		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, false, 2000 * MS - 1));
 		KUNIT_EXPECT_EQ(test, kb.phase, phases[i]);
-		KUNIT_EXPECT_TRUE(test, kf_band_give_up(&kb, 2000 * MS));
+		KUNIT_EXPECT_TRUE(test, kf_band_give_up(&kb, false, 2000 * MS));
 		KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 		KUNIT_EXPECT_EQ(test, kb.kind[0].nr_done, 0ULL);
 		KUNIT_EXPECT_EQ(test, kb.look_ns, 2000 * MS);
-		/* It took a second: the next one is in 64. */
-		KUNIT_EXPECT_EQ(test, kb.probe_ns, 66000 * MS);
+		/* It emptied the device for a second: the next one is in 64. */
+		KUNIT_EXPECT_EQ(test, kb.due_ns,
+				phases[i] == KF_BAND_EMPTY ? 66000 * MS : 12000 * MS);
 	}
+
+	/* No request was there to be held. */
+	kf_band_init(&kb);
+	kf_band_begin_probe(&kb, 1000 * MS);
+	KUNIT_EXPECT_TRUE(test, kf_band_give_up(&kb, true, 2000 * MS));
+	KUNIT_EXPECT_EQ(test, kb.due_ns, 12000 * MS);
+}
+
+/*
+ * What is known is found to be wrong in a probe, on a host that has been up for long. The
+ * probe goes on, and took no longer than it did.
+ */
+static void band_probe_soon_in_a_probe(struct kunit *test)
+{
+	const u64 then_ns = 30ULL * 86400 * NSEC_PER_SEC;
+	struct kf_band kb;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 1000;
+	kf_band_begin_probe(&kb, then_ns);
+	kf_band_must_fill(&kb, true, 64);
+	KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, false, then_ns + MS));
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_EMPTY);
+	kf_band_must_fill(&kb, false, 64);
+	for (i = 1; i < KF_PROBE_NR; i++)
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 90 * US,
+						      then_ns + i * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 90 * US, then_ns + 10 * MS));
+	KUNIT_EXPECT_EQ(test, kb.probe_took_ns, 10 * MS);
+	KUNIT_EXPECT_EQ(test, kb.due_ns, then_ns + 10 * MS + KF_PROBE_NS);
 }
 
 /* A look is of 32 requests, and of 90 ms. */
@@ -658,6 +690,7 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(band_has_all_kinds),
 	KUNIT_CASE(walk_is_what_most_take),
 	KUNIT_CASE(band_gives_up),
+	KUNIT_CASE(band_probe_soon_in_a_probe),
 	KUNIT_CASE(band_looks_are_long),
 	KUNIT_CASE(band_takes_any_cost),
 	KUNIT_CASE(band_keeps_what_a_full_device_did),

@@ -19,6 +19,9 @@
 #define CLOCK_WORK_NS		(100 * NSEC_PER_MSEC)
 #define CLOCK_DEPTH_PCT		45
 
+/* The host has run for so long when a case begins. */
+#define CLOCK_UPTIME_NS		(30ULL * 86400 * NSEC_PER_SEC)
+
 struct clock_group {
 	u32 weight;
 	u64 vtime;
@@ -65,6 +68,12 @@ struct clock {
 	u64 nr_slices, nr_updates, nr_dispatched;
 	u64 nr_forgiven;
 };
+
+/* A time of the simulation, as the module has it. */
+static u64 clock_uptime_ns(u64 sim_ns)
+{
+	return CLOCK_UPTIME_NS + sim_ns;
+}
 
 static bool clock_is_shared(const struct clock *kq)
 {
@@ -389,7 +398,8 @@ static void clock_run(struct law_sim *sim, u32 hctx)
 static void clock_publish(struct clock *kq)
 {
 	if (!clock_is_shared(kq) && kq->band.phase != KF_BAND_STEADY)
-		kf_band_end_probe(&kq->band, kq->sim->now_ns);
+		kf_band_end_probe(&kq->band, !kq->sim->nr_inside,
+				  clock_uptime_ns(kq->sim->now_ns));
 	kq->ceiling = kf_band_ceiling(&kq->band);
 	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
 					     kf_clock_lead_ns(kq->band.alone_ns),
@@ -430,7 +440,7 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 /* As kf_gate_look(). */
 static void clock_look(struct clock *kq)
 {
-	u64 now_ns = kq->sim->now_ns;
+	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
 	u64 nr_all = 0;
 	struct kf_band *band = &kq->band;
 	u32 id;
@@ -442,7 +452,7 @@ static void clock_look(struct clock *kq)
 			      kq->saw_large_full[id], now_ns);
 		kq->saw_large_full[id] = false;
 	}
-	kf_band_give_up(band, now_ns);
+	kf_band_give_up(band, !kq->sim->nr_inside, now_ns);
 	if (kq->has_probed && band->phase == KF_BAND_STEADY) {
 		kq->has_probed = false;
 		kf_band_next_look(band, now_ns);
@@ -509,11 +519,11 @@ static void clock_timer(struct law_sim *sim, u64 what)
 /* As kf_probe_done(). */
 static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 {
-	u64 now_ns = kq->sim->now_ns;
+	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
 
 	kq->has_probed = true;
 	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->is_alone,
-			 now_ns - rq->dispatch_ns, now_ns) ||
+			 now_ns - clock_uptime_ns(rq->dispatch_ns), now_ns) ||
 	    kf_band_look(&kq->band, true, now_ns))
 		clock_publish(kq);
 }
@@ -530,7 +540,8 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	clock_ask_for_work(kq);
 	if (clock_is_large(rq)) {
 		kq->nr_large[rq->dir]--;
-		kf_large_done(&kq->large[rq->dir], rq->dispatch_ns, sim->now_ns);
+		kf_large_done(&kq->large[rq->dir], clock_uptime_ns(rq->dispatch_ns),
+			      clock_uptime_ns(sim->now_ns));
 	}
 	if (kq->band.phase != KF_BAND_STEADY)
 		clock_probe_done(kq, rq);
