@@ -258,15 +258,26 @@ func TestRareRequestsCostNothing(t *testing.T) {
 			}
 			time.Sleep(time.Duration(test.settleMS) * time.Millisecond)
 			all := append(busy, rare)
-			before := totalReadBytes(t, d, all)
-			// A probe has the device empty for 64 ms, one part of time in 64: not all of it in one second.
-			const seconds = 4
-			time.Sleep(seconds * time.Second)
-			if beside := float64(totalReadBytes(t, d, all)-before) / seconds; beside < 0.97*alone {
+			if beside := float64(medianReadBytes(t, d, all)); beside < 0.97*alone {
+				d.logState(t)
 				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f without", beside/1024, alone/1024)
 			}
 		})
 	}
+}
+
+// medianReadBytes is what the groups read in a second, of five seconds the third: a probe has
+// the device empty for a moment now and then, and in one second it may be most of it.
+func medianReadBytes(t *testing.T, d *disk, groups []string) int {
+	t.Helper()
+	var seconds []int
+	for range 5 {
+		before := totalReadBytes(t, d, groups)
+		time.Sleep(time.Second)
+		seconds = append(seconds, totalReadBytes(t, d, groups)-before)
+	}
+	slices.Sort(seconds)
+	return seconds[len(seconds)/2]
 }
 
 func totalReadBytes(t *testing.T, d *disk, groups []string) int {
