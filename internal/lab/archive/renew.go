@@ -87,7 +87,8 @@ func (r *Renewal) one(ctx context.Context, w work) error {
 		return err
 	}
 	opts := r.Lab
-	opts.Line, opts.Resume = w.x.Kernel, true
+	// A module that changed changes the contenders that load it, not the others.
+	opts.Line, opts.Resume, opts.Stay = w.x.Kernel, true, true
 	progress, end := func(bench.Progress) {}, func() {}
 	if r.Show != nil {
 		progress, end = r.Show(w.x)
