@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"isolio/internal/lab/result"
@@ -105,21 +104,9 @@ func (f *finished) save(file string, run *result.Run) error {
 	return nil
 }
 
-// clearFinished removes what was kept in dir, except the files of these names.
-func clearFinished(dir string, except []string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		if err == nil && !slices.Contains(except, e.Name()) {
-			err = os.RemoveAll(filepath.Join(dir, e.Name()))
-		}
-	}
-	if err == nil && len(except) == 0 {
-		err = os.Remove(dir)
-	}
-	if err != nil {
+// clearFinished removes what was kept in dir.
+func clearFinished(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
 	return nil

@@ -71,34 +71,6 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// If finished contenders stay, a second run takes all of them, and those of a complete run take the
-// place of what was there.
-func TestFinishedContendersStay(t *testing.T) {
-	state := t.TempDir()
-	opts, x := fakeLab(t, `echo $scheduler >>`+state+`/boots`+goodRun)
-	opts.Finished, opts.Stay, opts.Resume = filepath.Join(state, "finished"), true, true
-	changed, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, "iodepth = 1", "iodepth = 2", 1)))
-	must(t, err)
-	for _, step := range []struct {
-		x     *experiment.Experiment
-		boots int
-	}{{x, 3}, {x, 0}, {changed, 3}, {changed, 0}, {x, 3}} {
-		_ = os.Remove(filepath.Join(state, "boots"))
-		_, err := Run(context.Background(), opts, step.x, nil)
-		must(t, err)
-		text, err := os.ReadFile(filepath.Join(state, "boots"))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-		if boots := strings.Fields(string(text)); len(boots) != step.boots {
-			t.Errorf("booted %v, want %d", boots, step.boots)
-		}
-		if left, err := os.ReadDir(filepath.Join(opts.Finished, x.Name)); err != nil || len(left) != 3 {
-			t.Errorf("%d are kept, want 3; %v", len(left), err)
-		}
-	}
-}
-
 // A kept file that is no result stops the run, and is named.
 func TestResumeFromBrokenFile(t *testing.T) {
 	opts, x := fakeLab(t, `[ $scheduler = none ] || exit 1`+goodRun)

@@ -50,10 +50,10 @@ type Options struct {
 	// there are cases; "" keeps nothing.
 	Keep string
 	// Finished is a directory where the results of finished contenders stay until the
-	// experiment is complete; "" keeps none. With Stay those of the last complete run stay
-	// for the next. Resume takes what an earlier run left there, if the VM would be the same.
-	Finished     string
-	Stay, Resume bool
+	// experiment is complete; "" keeps none. Resume takes those that an earlier,
+	// interrupted run left there, if their VMs would be the same.
+	Finished string
+	Resume   bool
 }
 
 // Interrupted is an experiment that ended before all contenders had.
@@ -150,7 +150,7 @@ func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress f
 	if err != nil || opts.Finished == "" {
 		return doc, err
 	}
-	return doc, clearFinished(g.finishedDir(), g.staying)
+	return doc, clearFinished(g.finishedDir())
 }
 
 // machine is the VM for any of the experiment's contenders, without the project's
@@ -345,9 +345,8 @@ type group struct {
 	began      time.Time
 	kept       atomic.Int32
 
-	mu       sync.Mutex // progress and staying
+	mu       sync.Mutex // progress
 	progress func(bench.Progress)
-	staying  []string // names of this run's files in finishedDir, with Options.Stay
 }
 
 // modulesImage is an image with some of the project's modules.
@@ -489,11 +488,6 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	file, err := finished.file(c, &m, version)
 	if err != nil {
 		return run, err
-	}
-	if g.opts.Stay {
-		g.mu.Lock()
-		g.staying = append(g.staying, filepath.Base(file))
-		g.mu.Unlock()
 	}
 	if g.opts.Resume {
 		if run, ok, err := loadRun(file); ok || err != nil {

@@ -87,8 +87,7 @@ func (r *Renewal) one(ctx context.Context, w work) error {
 		return err
 	}
 	opts := r.Lab
-	// A module that changed changes the contenders that load it, not the others.
-	opts.Line, opts.Resume, opts.Stay = w.x.Kernel, true, true
+	opts.Line, opts.Resume = w.x.Kernel, true
 	progress, end := func(bench.Progress) {}, func() {}
 	if r.Show != nil {
 		progress, end = r.Show(w.x)
