@@ -90,7 +90,7 @@ demo: ## set up, build, and show four containers sharing a disk by weight
 lab: modules libaps programs qemu ## run every experiment in experiments/ and check what it expects
 	scripts/lab
 
-results: ## measure anew what is older than its sources: ONLY='kf-*' for some; an interrupted run goes on with the next
+results: ## measure anew what is older than its sources: ONLY='kf-*' for some; a VM that would be the same is not booted again, after an interruption or a change
 	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps programs qemu KERNEL=$$line || exit 1; done
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 

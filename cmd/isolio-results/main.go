@@ -62,7 +62,6 @@ func runCommand(tree *string) *cobra.Command {
 		Use: "run", Short: "Measure anew what is older than its sources or programs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.Tree, r.Out = archive.Tree(*tree), cmd.OutOrStdout()
-			r.Lab.Finished = filepath.Join(r.Lab.Build, "lab")
 			var err error
 			if r.Version, err = version(cmd.Context(), *tree); err != nil {
 				return err

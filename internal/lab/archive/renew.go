@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -92,9 +93,17 @@ func (r *Renewal) one(ctx context.Context, w work) error {
 	if r.Show != nil {
 		progress, end = r.Show(w.x)
 	}
+	opts.Finished = filepath.Join(opts.Build, "lab")
+	kept := contendersOf(opts.Build, opts.Finished, w.x.Name)
+	if err := kept.open(); err != nil {
+		return err
+	}
 	doc, err := lab.Run(ctx, opts, w.x, progress)
 	end()
 	if err != nil {
+		return err
+	}
+	if err := kept.prune(); err != nil {
 		return err
 	}
 	doc.Provenance = &result.Provenance{
