@@ -247,7 +247,7 @@ func TestJournalHoldsBackNoReader(t *testing.T) {
 	_, err = large.Write(make([]byte, 48<<20))
 	must(t, errors.Join(err, large.Sync(), large.Close()))
 
-	// The median: a probe takes half a second in a minute.
+	// The median: a probe takes half a second in a minute at most.
 	rate := func() int {
 		time.Sleep(time.Second)
 		return medianReadBytes(t, d, readers) / 1024
@@ -266,6 +266,15 @@ func TestJournalHoldsBackNoReader(t *testing.T) {
 	}
 	if synced < 100 {
 		t.Errorf("%d files synced in 6 s: there is no journal to speak of", synced)
+	}
+
+	// The check of the check: a clock that waits for each cgroup holds the readers back.
+	write(t, d.tunable("depth_pct"), "0")
+	awaited := rate()
+	t.Logf("%d KiB/s when the clock waits for the journal", awaited)
+	if 100*awaited > 70*without {
+		d.logState(t)
+		t.Errorf("two readers have %d KiB/s when the clock waits for the journal, and %d without it; want 0.7 of that at most", awaited, without)
 	}
 }
 

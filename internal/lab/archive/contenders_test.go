@@ -51,3 +51,32 @@ func TestContenders(t *testing.T) {
 		t.Errorf("in the next run: %v, want %v", names, want)
 	}
 }
+
+// A tree that was copied keeps its own files, and leaves the other's alone.
+func TestContendersOfAnotherTree(t *testing.T) {
+	root := t.TempDir()
+	theirs, ours := filepath.Join(root, "theirs"), filepath.Join(root, "ours")
+	c := contendersOf(theirs, filepath.Join(theirs, "lab"), "x")
+	must(t, c.open())
+	must(t, os.WriteFile(filepath.Join(c.link, "depth-1.none.0123.json"), nil, 0o644))
+
+	// As `cp -a` has it, and as a link of an absolute path would have it.
+	must(t, os.Rename(theirs, ours))
+	c = contendersOf(ours, filepath.Join(ours, "lab"), "x")
+	want := []string{"depth-1.none.0123.json"}
+	if names := namesIn(t, c.link); !slices.Equal(names, want) {
+		t.Fatalf("in a tree that moved: %v, want %v", names, want)
+	}
+	foreign := filepath.Join(root, "foreign")
+	must(t, os.MkdirAll(foreign, 0o755))
+	must(t, os.WriteFile(filepath.Join(foreign, "depth-1.bfq.4567.json"), nil, 0o644))
+	must(t, os.Remove(c.link))
+	must(t, os.Symlink(foreign, c.link))
+	must(t, c.open())
+	if names := namesIn(t, c.link); !slices.Equal(names, want) {
+		t.Errorf("after another tree's link: %v, want %v", names, want)
+	}
+	if names := namesIn(t, foreign); len(names) != 1 {
+		t.Errorf("the other tree has %v", names)
+	}
+}
