@@ -63,7 +63,7 @@ type block struct {
 	Profile  string `toml:"profile"`
 	// Head is what stands over the rows' names.
 	Head string `toml:"head"`
-	// Verdicts has the expectations of the case listed that are not met.
+	// Verdicts has the expectations of the cases listed that are not met, below "contenders" and "cases".
 	Verdicts bool `toml:"verdicts"`
 	// File is the plot's, beside the document; Alt says what it shows.
 	File string `toml:"file"`
@@ -196,6 +196,8 @@ func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
 		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(kinds[1:], ", "))
 	case b.Table == "" && b.Plot != "shares":
 		return "", p.wrong("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+	case b.Table == "cases" && b.Verdicts && slices.ContainsFunc(b.Rows, func(r row) bool { return r.Result != b.Rows[0].Result }):
+		return "", p.wrong("verdicts", "are asked for of rows that have several results", "rows of one, or no verdicts")
 	}
 	if text, err := f.unmeasured(p, b); text != "" || err != nil {
 		return text, err
@@ -420,11 +422,15 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 			"rows = [{ name, result, case }], columns = [{ metric }], contenders = [...]")
 	}
 	rows := [][]string{append([]string{heading(b.Head, "workload")}, b.Contenders...)}
+	var below string
+	var verdicts []result.Verdict
 	for _, r := range b.Rows {
 		s, err := f.source(p, r.Result, r.Case, filled)
 		if err != nil {
 			return "", err
 		}
+		below = s.measured()
+		verdicts = append(verdicts, s.verdicts()...)
 		cells := []string{r.Name}
 		for _, name := range b.Contenders {
 			var figures []string
@@ -439,7 +445,11 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 		}
 		rows = append(rows, cells)
 	}
-	return markdown(rows, 1), nil
+	text := markdown(rows, 1)
+	if b.Verdicts {
+		text += below + verdictText(verdicts, true)
+	}
+	return text, nil
 }
 
 // has tells whether the case has a container of that name.

@@ -179,6 +179,9 @@ func TestTables(t *testing.T) {
 	for asked, want := range map[string]string{
 		contendersBlock: contendersTable, casesBlock: casesTable, severalBlock: severalTable, namedBlock: namedTable,
 		verdictsBlock: verdictsTable, besideBlock: besideTable,
+		casesBlock + "\nverdicts = true": casesTable + "\nMeasured on kernel 6.1 with fio-3, at version v1.\n" +
+			"\nOf 3 expectations of the experiment, 1 are met. Not met:\n\n" +
+			"- `x: bfq: total_vs_none >= 0.8`: measured 0.75\n- `x: none: cpu_ns_per_io <= 9`: not measured\n",
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
@@ -229,6 +232,8 @@ func TestRefused(t *testing.T) {
 		{"no end of until", "text\n" + until("one", "typed\n") + "\n<!-- end -->\n", "a.md:2: has no end"},
 		{"until of no experiment", "text\n" + until("two", "typed\n") + untilAfter + "\n", `a.md:2: result: no experiment is called "two"`},
 		{"case", between(change(`"x"`, `"y"`), ""), `a.md:3: case: one has no case "y"; allowed: x, alone`},
+		{"verdicts of several", between(strings.Replace(casesBlock, `case = "x" }`, `case = "x" }, { name = "more", result = "unmeasured", case = "x" }`, 1)+"\nverdicts = true", ""),
+			"a.md:3: verdicts: are asked for of rows that have several results"},
 		{"metric", between(change("total_vs_none", "total_vs_nobody"), ""), `a.md:3: columns.metric: unknown metric "total_vs_nobody"; allowed: jain_weighted`},
 		{"container", between(change(`container = "a"`, `container = "c"`), ""), `a.md:3: columns.container: "c" is not one of the experiment's containers; allowed: a, b`},
 		{"scheduler", between(contendersBlock+"\ncontenders = [\"sfq\"]", ""), `a.md:3: columns.scheduler: "sfq" is not one of the experiment's schedulers; allowed: none, bfq`},
