@@ -16,7 +16,6 @@ var otherwise = map[string]string{
 	"law.md":         "make law",
 	"promises.md":    "make test-promises",
 	"reliability.md": "make matrix, make test-hostile, make test-powercut, make fuzz",
-	"rsd.md":         "kernel/rsd/tests/rsd_sim.c, two tables",
 	"scaling.md":     "make bench-smp",
 	"libaps.md":      "the APS paper's figures and settings, beside blocks",
 }
