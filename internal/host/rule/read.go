@@ -16,7 +16,6 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/weight"
-	"isolio/internal/printable"
 	"isolio/internal/tomlfile"
 )
 
@@ -200,7 +199,7 @@ func (c *checker) fail(table, member, what, allowed string) {
 		line = c.lineOf(table)
 	}
 	name, _, _ := strings.Cut(table, "[")
-	p := &tomlfile.Problem{Line: line, Key: printable.Text(strings.Trim(name+"."+member, ".")), What: what, Allowed: allowed}
+	p := &tomlfile.Problem{Line: line, Key: strings.Trim(name+"."+member, "."), What: what, Allowed: allowed}
 	if c.worst == nil || line < c.worst.Line {
 		c.worst = p
 	}
