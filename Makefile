@@ -245,10 +245,12 @@ test-packages: ## install, upgrade and remove the packages on the Debian of KERN
 	@$(MAKE) --no-print-directory deb
 	scripts/test-packages $(KERNEL)
 
-test-powercut: ## CUTS=200 power cuts on kernel KERNEL, at moments of SEED, under each scheduler with ext4 and XFS: what fsync acknowledged is there
-	scripts/setup-kernel $(KERNEL)
+test-powercut: ## CUTS=200 power cuts on each kernel of KERNEL, at moments of SEED, under each scheduler with ext4 and XFS: what fsync acknowledged is there. Into docs/results/reliability.md, which has KERNEL='6.1 6.12 7.2'; four minutes a kernel
+	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
-	build/vm-run --kernel $(KERNEL) --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h
+	for line in $(lines); do \
+		build/vm-run --kernel $$line --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h --data build/powercut-$$line.jsonl || exit 1; done
+	go run ./tests/vm/cuts docs/results/reliability.md $(lines:%=build/powercut-%.jsonl)
 
 test-drivers: ## every operation on every kind of disk, of real drivers too, under every scheduler, on Debian's generic kernel KERNEL; SHORT=1 for the project's schedulers alone
 	@$(MAKE) --no-print-directory qemu

@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -278,6 +279,7 @@ func TestPowerCut(t *testing.T) {
 					}
 				}
 				c.tell(t)
+				c.figures.send(t, cutsFound{Filesystem: fs.kind, Scheduler: scheduler, Seed: seed})
 				total.add(c.figures)
 			})
 		}
@@ -292,7 +294,30 @@ func (f *cutFigures) add(other cutFigures) {
 	f.unclean += other.unclean
 }
 
-// tell prints the disk's line of the results page.
+// cutsFound is a line of the data, for tests/vm/cuts.
+type cutsFound struct {
+	Kernel     string `json:"kernel"`
+	Filesystem string `json:"filesystem"`
+	Scheduler  string `json:"scheduler,omitempty"`
+	NoFlushes  bool   `json:"no_flushes,omitempty"`
+	Seed       int    `json:"seed"`
+	Cuts       int    `json:"cuts"`
+	Acked      int    `json:"acknowledged"`
+	Lost       int    `json:"lost"`
+	Unclean    int    `json:"unclean"`
+}
+
+func (f *cutFigures) send(t *testing.T, line cutsFound) {
+	t.Helper()
+	line.Kernel = kernelLine(t)
+	line.Cuts, line.Acked, line.Lost, line.Unclean = f.cuts, f.acked, f.lost, f.unclean
+	text, err := json.Marshal(line)
+	must(t, err)
+	_, err = dataOut.Write(append(text, '\n'))
+	must(t, err)
+}
+
+// tell prints what came of the disk's cuts, and what the disk did to its blocks.
 func (c *cutDisk) tell(t *testing.T) {
 	t.Helper()
 	t.Logf("%d cuts, %d acknowledged, %d lost, %d unclean; blocks of the cache: %d kept, %d dropped; in flight: %d landed, %d torn off; %d flushes",
@@ -323,6 +348,7 @@ func TestPowerCutWithoutBarriers(t *testing.T) {
 				total.add(c.figures)
 			}
 			t.Logf("%d cuts without a flush, %d acknowledged, %d of the cuts lost some", total.cuts, total.acked, total.lost)
+			total.send(t, cutsFound{Filesystem: fs.kind, NoFlushes: true, Seed: seed})
 			if total.lost == 0 {
 				t.Error("nothing that was acknowledged was lost")
 			}
