@@ -38,10 +38,7 @@ func readRecord(ko string) ([]record, error) {
 	}
 	file, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
-		if _, ok := errors.AsType[*elf.FormatError](err); ok {
-			return nil, failure.Usagef("%s: not a kernel module: %w", ko, err)
-		}
-		return nil, failure.Usagef("%w", err)
+		return nil, failure.Usagef("%s: not a kernel module: %w", ko, err)
 	}
 	section := file.Section(recordSection)
 	if section == nil {
