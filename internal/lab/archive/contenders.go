@@ -52,17 +52,17 @@ func (c contenders) open() error {
 // relative is the path from one directory to another, by their real places: ".." leaves the place
 // that a link leads to, not the link.
 func relative(from, to string) (string, error) {
-	var real [2]string
+	var places [2]string
 	for i, dir := range []string{from, to} {
 		abs, err := filepath.Abs(dir)
 		if err != nil {
 			return "", err
 		}
-		if real[i], err = filepath.EvalSymlinks(abs); err != nil {
+		if places[i], err = filepath.EvalSymlinks(abs); err != nil {
 			return "", err
 		}
 	}
-	return filepath.Rel(real[0], real[1])
+	return filepath.Rel(places[0], places[1])
 }
 
 // takeOver leaves nothing in the link's place: files of a directory go to c.dir, a link is removed.
