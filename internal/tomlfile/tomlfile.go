@@ -15,7 +15,6 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"isolio/internal/failure"
-	"isolio/internal/printable"
 )
 
 // Problem is one thing that is wrong with a file. Line is 1-based, 0 if the
@@ -27,16 +26,16 @@ type Problem struct {
 	Allowed string
 }
 
-// In is the problem as an error, on one line whatever the file has: a key may be any text.
+// In is the problem as an error, on one line.
 func (p Problem) In(file string) error {
 	place := file
 	if p.Line > 0 {
 		place = fmt.Sprintf("%s:%d", file, p.Line)
 	}
 	if p.Key != "" {
-		place += ": " + printable.Text(p.Key)
+		place += ": " + p.Key
 	}
-	return failure.Usagef("%s: %s; allowed: %s", place, printable.Text(p.What), p.Allowed)
+	return failure.Usagef("%s: %s; allowed: %s", place, p.What, p.Allowed)
 }
 
 // Decode reads text into the struct that to points to; a key that the struct does

@@ -16,6 +16,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/weight"
+	"isolio/internal/printable"
 	"isolio/internal/tomlfile"
 )
 
@@ -151,7 +152,7 @@ type checker struct {
 func (r *reader) add(name, shown string, own bool, text []byte) error {
 	c := &checker{reader: r, name: name, at: Place{File: shown, Own: own}}
 	if err := tomlfile.Decode(name, text, &c.file); err != nil {
-		return err
+		return failure.Usagef("%s", printable.Text(err.Error())) // a key may be any text
 	}
 	c.lines = tomlfile.Lines(text)
 	r.files = append(r.files, c)
@@ -199,7 +200,7 @@ func (c *checker) fail(table, member, what, allowed string) {
 		line = c.lineOf(table)
 	}
 	name, _, _ := strings.Cut(table, "[")
-	p := &tomlfile.Problem{Line: line, Key: strings.Trim(name+"."+member, "."), What: what, Allowed: allowed}
+	p := &tomlfile.Problem{Line: line, Key: printable.Text(strings.Trim(name+"."+member, ".")), What: what, Allowed: allowed}
 	if c.worst == nil || line < c.worst.Line {
 		c.worst = p
 	}
