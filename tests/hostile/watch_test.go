@@ -202,6 +202,7 @@ func (v *watcher) refusals() {
 var explained = regexp.MustCompile(strings.Join([]string{
 	`^(I/O|timeout|operation not supported|critical \S+|nonretryable|recoverable transport) error, dev `,
 	`^(Buffer|buffer_io_error|lost async page write).*`,
+	`^Dev \S+: unable to read RDB block \d+$`, // the same, of the search for an Amiga's partitions
 	`^(sd|scsi|host) \S+: `,    // errors of scsi_debug, recovered or not
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
