@@ -36,23 +36,13 @@ var charges = measured.Table[charge]{
 
 func main() { charges.Main() }
 
-// distinct are the values of all, in the order in which they come first.
-func distinct(all []charge, of func(charge) string) (values []string) {
-	for _, c := range all {
-		if !slices.Contains(values, of(c)) {
-			values = append(values, of(c))
-		}
-	}
-	return values
-}
-
 func tables(all []charge) string {
 	var b strings.Builder
-	for _, kernel := range distinct(all, func(c charge) string { return c.Kernel }) {
+	for _, kernel := range measured.Distinct(all, func(c charge) string { return c.Kernel }) {
 		here := slices.DeleteFunc(slices.Clone(all), func(c charge) bool { return c.Kernel != kernel })
-		kinds := distinct(here, func(c charge) string { return c.Filesystem })
+		kinds := measured.Distinct(here, func(c charge) string { return c.Filesystem })
 		fmt.Fprintf(&b, "Kernel %s:\n\n| what the container does | %s |\n|---|%s\n", kernel, strings.Join(kinds, " | "), strings.Repeat("--:|", len(kinds)))
-		for _, what := range distinct(here, func(c charge) string { return c.What }) {
+		for _, what := range measured.Distinct(here, func(c charge) string { return c.What }) {
 			cells := []string{what}
 			for _, kind := range kinds {
 				cell := "-"

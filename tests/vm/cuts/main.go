@@ -43,16 +43,6 @@ var cuts = measured.Table[found]{
 
 func main() { cuts.Main() }
 
-// distinct are the values of all, in the order in which they come first.
-func distinct(all []found, of func(found) string) (values []string) {
-	for _, f := range all {
-		if !slices.Contains(values, of(f)) {
-			values = append(values, of(f))
-		}
-	}
-	return values
-}
-
 // thousands is a number as it is read aloud, 12,345.
 func thousands(n int) string {
 	if n < 1000 {
@@ -63,15 +53,15 @@ func thousands(n int) string {
 
 func tables(all []found) string {
 	var b strings.Builder
-	kernels := distinct(all, func(f found) string { return f.Kernel })
+	kernels := measured.Distinct(all, func(f found) string { return f.Kernel })
 	b.WriteString("| file system | scheduler |")
 	for _, kernel := range kernels {
 		fmt.Fprintf(&b, " cuts, %s | acknowledged | losses | not clean |", kernel)
 	}
 	fmt.Fprintf(&b, "\n|---|---|%s\n", strings.Repeat("--:|--:|--:|--:|", len(kernels)))
 	flushed := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return f.NoFlushes })
-	for _, fs := range distinct(flushed, func(f found) string { return f.Filesystem }) {
-		for _, scheduler := range distinct(flushed, func(f found) string { return f.Scheduler }) {
+	for _, fs := range measured.Distinct(flushed, func(f found) string { return f.Filesystem }) {
+		for _, scheduler := range measured.Distinct(flushed, func(f found) string { return f.Scheduler }) {
 			fmt.Fprintf(&b, "| %s | %s |", fs, scheduler)
 			for _, kernel := range kernels {
 				b.WriteString(cells(sum(flushed, func(f found) bool {

@@ -34,23 +34,13 @@ var matrix = measured.Table[cell]{
 
 func main() { matrix.Main() }
 
-// distinct are the values of a field in the order in which they come.
-func distinct(cells []cell, field func(cell) string) (values []string) {
-	for _, c := range cells {
-		if v := field(c); !slices.Contains(values, v) {
-			values = append(values, v)
-		}
-	}
-	return values
-}
-
 func tables(cells []cell) string {
 	var b strings.Builder
-	for _, kernel := range distinct(cells, func(c cell) string { return c.Kernel }) {
+	for _, kernel := range measured.Distinct(cells, func(c cell) string { return c.Kernel }) {
 		own := slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { return c.Kernel != kernel })
-		schedulers := distinct(own, func(c cell) string { return c.Scheduler })
+		schedulers := measured.Distinct(own, func(c cell) string { return c.Scheduler })
 		fmt.Fprintf(&b, "### %s\n\n| disk | %s |\n|---%s|\n", kernel, strings.Join(schedulers, " | "), strings.Repeat("|---", len(schedulers)))
-		for _, disk := range distinct(own, func(c cell) string { return c.Disk }) {
+		for _, disk := range measured.Distinct(own, func(c cell) string { return c.Disk }) {
 			fmt.Fprintf(&b, "| %s |", disk)
 			for _, scheduler := range schedulers {
 				fmt.Fprintf(&b, " %s |", entry(own, disk, scheduler))
@@ -100,7 +90,7 @@ var others = []string{"SCSI ", "NVMe ", "MMC ", "virtio "}
 func unsupported(cells []cell) string {
 	var b strings.Builder
 	b.WriteString("Not supported by the disk or its driver (besides other kinds' passthrough):\n\n")
-	for _, disk := range distinct(cells, func(c cell) string { return c.Disk }) {
+	for _, disk := range measured.Distinct(cells, func(c cell) string { return c.Disk }) {
 		var without []string
 		for _, c := range cells {
 			if c.Disk == disk {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -91,4 +92,14 @@ func Lines[T any](file, test string, check func(*T) error) ([]T, error) {
 		return nil, fmt.Errorf("%s: is empty: %s sent nothing", file, test)
 	}
 	return all, nil
+}
+
+// Distinct are the values of all lines, in the order in which they come first.
+func Distinct[T any](all []T, of func(T) string) (values []string) {
+	for _, one := range all {
+		if v := of(one); !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	return values
 }
