@@ -110,7 +110,11 @@ func (t Tree) Stale(x *experiment.Experiment, doc *result.Document) ([]string, e
 	if doc.Provenance == nil {
 		return []string{"of unknown sources"}, nil
 	}
-	return t.changed(x, doc.Provenance.Sources)
+	why, err := t.changed(x, doc.Provenance.Sources)
+	for i := range why {
+		why[i] += " changed"
+	}
+	return why, err
 }
 
 // Outdated says which of the programs that a result depends on are others by now.

@@ -39,7 +39,10 @@ type Renewal struct {
 
 // work is an experiment to measure, and why.
 type work struct {
-	x       *experiment.Experiment
+	x *experiment.Experiment
+	// part is what of x is measured, x for all, and was the result that has the rest.
+	part    *experiment.Experiment
+	was     *result.Document
 	why     []string
 	machine result.Provenance
 }
@@ -53,7 +56,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 	}
 	var left time.Duration
 	for _, w := range all {
-		left += r.Lab.Estimate(w.x)
+		left += r.Lab.Estimate(w.part)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(r.Out, "results: all are up to date")
@@ -61,14 +64,15 @@ func (r *Renewal) Run(ctx context.Context) error {
 	}
 	// The estimate is corrected by how long it has taken so far.
 	var took, estimated time.Duration
-	for i, w := range all {
-		estimate := r.Lab.Estimate(w.x)
+	for i := range all {
+		w := &all[i]
+		estimate := r.Lab.Estimate(w.part)
 		pace := 1.0
 		if estimated > 0 {
 			pace = float64(took) / float64(estimated)
 		}
 		fmt.Fprintf(r.Out, "[%d/%d] %s: %s; %d VMs, about %s; %s left for all\n", i+1, len(all), w.x.Name, strings.Join(w.why, ", "),
-			w.x.Runs(), short(scale(estimate, pace)), short(scale(left, pace)))
+			w.part.Runs(), short(scale(estimate, pace)), short(scale(left, pace)))
 		if r.DryRun {
 			continue
 		}
@@ -82,7 +86,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 }
 
 // one measures one experiment and writes its result.
-func (r *Renewal) one(ctx context.Context, w work) error {
+func (r *Renewal) one(ctx context.Context, w *work) error {
 	sources, err := r.Tree.Sources(w.x)
 	if err != nil {
 		return err
@@ -94,16 +98,9 @@ func (r *Renewal) one(ctx context.Context, w work) error {
 		progress, end = r.Show(w.x)
 	}
 	opts.Finished = filepath.Join(opts.Build, "lab")
-	kept := contendersOf(opts.Build, opts.Finished, w.x.Name)
-	if err := kept.open(); err != nil {
-		return err
-	}
-	doc, err := lab.Run(ctx, opts, w.x, progress)
+	doc, err := w.measure(ctx, opts, r.Out, progress)
 	end()
 	if err != nil {
-		return err
-	}
-	if err := kept.prune(); err != nil {
 		return err
 	}
 	doc.Provenance = &result.Provenance{
@@ -136,24 +133,30 @@ func (r *Renewal) work(ctx context.Context) ([]work, error) {
 			fmt.Fprintf(r.Out, "%v\n", err) // it is measured anew
 			doc = nil
 		}
-		why, err := r.Tree.Stale(x, doc)
-		if err != nil {
+		w := work{x: x, part: x, was: doc}
+		if w.why, err = r.Tree.Stale(x, doc); err != nil {
 			return nil, err
 		}
 		opts := r.Lab
 		opts.Line = x.Kernel
-		release, machine, err := lab.Versions(ctx, opts, x)
-		if err != nil {
+		var release string
+		if release, w.machine, err = lab.Versions(ctx, opts, x); err != nil {
 			return nil, fmt.Errorf("results: %s: %w", x.Name, err)
 		}
-		if why = append(why, Outdated(doc, release, &machine)...); len(why) > 0 {
-			stale = append(stale, work{x, why, machine})
+		outdated := Outdated(doc, release, &w.machine)
+		if len(outdated) == 0 {
+			if w.part, err = r.Tree.part(x, doc); err != nil {
+				return nil, err
+			}
+		}
+		if w.why = append(w.why, outdated...); len(w.why) > 0 {
+			stale = append(stale, w)
 		}
 	}
 	if len(others) == len(all) {
 		return nil, failure.Usagef("only: no experiment is called %q; allowed: %s", r.Only, strings.Join(others, ", "))
 	}
-	slices.SortStableFunc(stale, func(a, b work) int { return cmp.Compare(r.Lab.Estimate(a.x), r.Lab.Estimate(b.x)) })
+	slices.SortStableFunc(stale, func(a, b work) int { return cmp.Compare(r.Lab.Estimate(a.part), r.Lab.Estimate(b.part)) })
 	return stale, nil
 }
 

@@ -115,8 +115,8 @@ func (t Tree) Sources(x *experiment.Experiment) (map[string]string, error) {
 	return sums, nil
 }
 
-// changed says which sources are others than those of a result.
-func (t Tree) changed(x *experiment.Experiment, was map[string]string) (why []string, err error) {
+// changed names the sources that are others than those of a result.
+func (t Tree) changed(x *experiment.Experiment, was map[string]string) (names []string, err error) {
 	now, err := t.sources(x)
 	if err != nil {
 		return nil, err
@@ -132,10 +132,10 @@ func (t Tree) changed(x *experiment.Experiment, was map[string]string) (why []st
 	}
 	for _, s := range now {
 		if s.sum != was[s.name] {
-			why = append(why, s.name+" changed")
+			names = append(names, s.name)
 		}
 	}
-	return why, nil
+	return names, nil
 }
 
 // sum is that of a part's files.
