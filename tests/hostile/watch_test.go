@@ -208,6 +208,8 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^(I/O|timeout|operation not supported|critical \S+|nonretryable|recoverable transport) error, dev `,
 	`^(Buffer|buffer_io_error|lost async page write).*`,
 	`^Dev \S+: unable to read RDB block \d+$`, // the same, of the search for an Amiga's partitions
+	// The search for any goes on while the disk's connection ends, and its size becomes 0.
+	`^nbd\d+: (partition table (partially )?beyond EOD, |unable to read partition table)`,
 	`^(sd|scsi|host) \S+: `,    // errors of scsi_debug, recovered or not
 	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
