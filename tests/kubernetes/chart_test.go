@@ -50,6 +50,8 @@ var everything = values{
 	"monitoring": values{"podMonitor": true, "rules": true, "dashboard": true, "labels": values{"release": "prometheus"}},
 	"image":      values{"repository": "registry.example.com/isolio", "digest": "sha256:" + strings.Repeat("0", 64)},
 	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},
+
+	"diskShareClasses": true,
 }
 
 // render is the chart with values, a document each; an error is what the user is told.
@@ -96,7 +98,7 @@ func rendered(t *testing.T, v values) []runtime.Object {
 }
 
 // foreign are kinds of which this module has no types.
-var foreign = []string{"PodMonitor", "PrometheusRule", "Module"}
+var foreign = []string{"PodMonitor", "PrometheusRule", "Module", "CustomResourceDefinition", "DiskShareClass"}
 
 // objects reads documents strictly: a field that Kubernetes does not know is an error.
 func objects(t *testing.T, text string) []runtime.Object {
@@ -246,6 +248,7 @@ func TestBadValues(t *testing.T) {
 		{values{"modules": values{"mode": "build"}}, "mode"},
 		{values{"image": values{"repository": "x", "digest": "latest"}}, "digest"},
 		{values{"daemon": values{"metricsPort": 0}}, "metricsPort"},
+		{values{"diskShareClasses": "yes"}, "diskShareClasses"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
@@ -298,11 +301,39 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
+func roleOf(t *testing.T, all []runtime.Object, name string) *rbac.ClusterRole {
+	t.Helper()
+	for _, o := range all {
+		if role, ok := o.(*rbac.ClusterRole); ok && role.Name == name {
+			return role
+		}
+	}
+	t.Fatalf("no role %s", name)
+	return nil
+}
+
+// The program asks for classes where the chart defines them, and the definition survives the chart.
+func TestClassesAreDefined(t *testing.T) {
+	for _, isOn := range []bool{false, true} {
+		all := rendered(t, values{"diskShareClasses": isOn})
+		command := find[*apps.DaemonSet](t, all).Spec.Template.Spec.Containers[1].Command
+		isAsked := slices.Contains(command, "--disk-share-classes")
+		mayRead := slices.ContainsFunc(roleOf(t, all, "isolio-node").Rules, func(r rbac.PolicyRule) bool { return slices.Contains(r.Resources, "diskshareclasses") })
+		isDefined := slices.ContainsFunc(all, func(o runtime.Object) bool {
+			u, ok := o.(*unstructured.Unstructured)
+			return ok && u.GetName() == "diskshareclasses.isolio.dev" && u.GetAnnotations()["helm.sh/resource-policy"] == "keep"
+		})
+		if isAsked != isOn || mayRead != isOn || isDefined != isOn {
+			t.Errorf("diskShareClasses=%v: asked for %v, may be read %v, defined %v", isOn, isAsked, mayRead, isDefined)
+		}
+	}
+}
+
 // No role has a wildcard, a secret, or writes anything but the driver's own.
 func TestRoles(t *testing.T) {
 	written := map[string][]string{"events": {"create"}, "resourceslices": {"get", "list", "watch", "create", "update", "patch", "delete"}, "nodes/status": {"patch"}}
-	for name, v := range map[string]values{"as it is": nil, "before claims": {"extendedResource": true}} {
-		for _, r := range find[*rbac.ClusterRole](t, rendered(t, v)).Rules {
+	for name, v := range map[string]values{"as it is": nil, "before claims": {"extendedResource": true}, "classes": {"diskShareClasses": true}} {
+		for _, r := range roleOf(t, rendered(t, v), "isolio-node").Rules {
 			for _, resource := range r.Resources {
 				allowed := append([]string{"get"}, written[resource]...)
 				for _, verb := range r.Verbs {

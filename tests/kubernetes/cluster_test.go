@@ -10,10 +10,13 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +40,8 @@ type cluster struct {
 	dir    string
 	config *rest.Config
 	client *kubernetes.Clientset
+	// pids are the control plane's processes, by program.
+	pids map[string]int
 }
 
 // start runs one of the control plane's programs until the test ends.
@@ -51,6 +56,7 @@ func (c *cluster) start(program string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
+	c.pids[program] = cmd.Process.Pid
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -99,7 +105,7 @@ func newCluster(t *testing.T) *cluster {
 	if bin == "" {
 		t.Skip("KUBERNETES names no directory with Kubernetes' programs: make test-kubernetes")
 	}
-	c := &cluster{t: t, bin: bin, dir: t.TempDir()}
+	c := &cluster{t: t, bin: bin, dir: t.TempDir(), pids: map[string]int{}}
 	store, peer, api := port(t), port(t), port(t)
 	at := fmt.Sprintf("http://127.0.0.1:%d", store)
 	peers := fmt.Sprintf("http://127.0.0.1:%d", peer)
@@ -168,6 +174,7 @@ func TestCluster(t *testing.T) {
 	t.Run("manifests", func(t *testing.T) { c.on(t).manifests() })
 	t.Run("roles", func(t *testing.T) { c.on(t).roles() })
 	t.Run("limits", func(t *testing.T) { c.on(t).limits() })
+	t.Run("classes", func(t *testing.T) { c.on(t).classes() })
 	t.Run("node", func(t *testing.T) { c.on(t).node() })
 	t.Run("fleet", func(t *testing.T) {
 		nodes := 500
@@ -320,6 +327,117 @@ func (c *cluster) limits() {
 	}
 }
 
+// classes: the API server takes the definition and classes of it, refuses what is no weight, and
+// pods of namespaces that a class is not for.
+func (c *cluster) classes() {
+	c.t.Helper()
+	ctx := context.Background()
+	docs, err := render(c.t, values{"diskShareClasses": true})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, doc := range docs {
+		if strings.Contains(doc, "disk-share-classes") || strings.Contains(doc, "diskshareclasses") && !strings.Contains(doc, "kind: DaemonSet") {
+			c.apply(doc)
+		}
+	}
+	class := func(name, spec string) string {
+		return "apiVersion: isolio.dev/v1alpha1\nkind: DiskShareClass\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
+	}
+	c.until("the definition", time.Minute, func() bool {
+		_, err := c.kubectl(class("gold", "{weight: 400, namespaces: [shop], description: for databases}"), "apply", "--server-side", "-f", "-")
+		return err == nil
+	})
+	c.apply(class("silver", "{weight: 200}"))
+	for _, bad := range []string{"{weight: 0}", "{weight: 10001}", "{weight: much}", "{}", "{weight: 5, most: 7}", "{weight: 5, namespaces: [shop, shop]}"} {
+		if out, err := c.kubectl(class("bad", bad), "apply", "--server-side", "--validate=strict", "-f", "-"); err == nil {
+			c.t.Errorf("%s is a class: %s", bad, out)
+		}
+	}
+	if out, err := c.kubectl("", "get", "dsc", "gold", "--no-headers"); err != nil || !strings.Contains(out, "400") || !strings.Contains(out, "shop") {
+		c.t.Errorf("%v: %s", err, out)
+	}
+	// Pods alone can tell; the account of a node may ask for one, and for no list.
+	path := "/apis/isolio.dev/v1alpha1/diskshareclasses"
+	n1 := c.as("n1").RESTClient()
+	c.until("the role", time.Minute, func() bool { return n1.Get().AbsPath(path+"/gold").Do(ctx).Error() == nil })
+	if err := n1.Get().AbsPath(path).Do(ctx).Error(); !apierrors.IsForbidden(err) {
+		c.t.Errorf("a list: %v", err)
+	}
+	try := func(namespace, name string) error {
+		p := &core.Pod{ObjectMeta: meta.ObjectMeta{GenerateName: "p-", Namespace: namespace, Annotations: map[string]string{"isolio.dev/class": name}},
+			Spec: core.PodSpec{Containers: []core.Container{{Name: "c", Image: "x"}}}}
+		_, err := c.client.CoreV1().Pods(namespace).Create(ctx, p, meta.CreateOptions{DryRun: []string{meta.DryRunAll}})
+		return err
+	}
+	var refused error
+	c.until("the policy", time.Minute, func() bool { refused = try("default", "gold"); return refused != nil })
+	if !strings.Contains(refused.Error(), "DiskShareClass gold is not for pods of namespace default") {
+		c.t.Error(refused)
+	}
+	for _, ok := range [][2]string{{"shop", "gold"}, {"default", "silver"}, {"default", "none"}} {
+		if err := try(ok[0], ok[1]); err != nil {
+			c.t.Errorf("%q: %v", ok, err)
+		}
+	}
+}
+
+// watches is how many watches the API server has open, by resource.
+func (c *cluster) watches() map[string]int {
+	c.t.Helper()
+	text, err := c.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	open := map[string]int{}
+	line := regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.*resource="([^"]*)".*verb="WATCH".*\} (\S+)$`)
+	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
+		n, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		open[m[1]] += int(n)
+	}
+	return open
+}
+
+// cost is what the control plane's programs have of memory, and had of the CPU so far.
+type cost struct {
+	mib  map[string]float64
+	cpuS map[string]float64
+}
+
+func (c *cluster) cost() cost {
+	c.t.Helper()
+	now := cost{map[string]float64{}, map[string]float64{}}
+	const hz = 100 // of /proc, on all of Linux's machines here
+	for program, pid := range c.pids {
+		status := read(c.t, fmt.Sprintf("/proc/%d/status", pid))
+		if m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindStringSubmatch(status); m != nil {
+			kib, _ := strconv.ParseFloat(m[1], 64) // digits
+			now.mib[program] = kib / 1024
+		}
+		_, after, _ := strings.Cut(read(c.t, fmt.Sprintf("/proc/%d/stat", pid)), ") ")
+		fields := strings.Fields(after) // from the third on
+		for _, ticks := range fields[11:13] {
+			n, _ := strconv.ParseFloat(ticks, 64) // digits
+			now.cpuS[program] += n / hz
+		}
+	}
+	return now
+}
+
+// tell logs what a part of the test cost.
+func (c *cluster) tell(what string, before cost) {
+	c.t.Helper()
+	now := c.cost()
+	var parts []string
+	for _, program := range slices.Sorted(maps.Keys(now.mib)) {
+		parts = append(parts, fmt.Sprintf("%s %.0f MiB, %.1f s", program, now.mib[program], now.cpuS[program]-before.cpuS[program]))
+	}
+	c.t.Logf("%s: memory, and CPU for it: %s", what, strings.Join(parts, "; "))
+}
+
 // node: the program itself offers its disk, and the API server takes that.
 func (c *cluster) node() {
 	c.t.Helper()
@@ -348,6 +466,7 @@ func (c *cluster) node() {
 	if _, err := c.client.CoreV1().Nodes().Create(ctx, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "real"}}, meta.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
+	before := c.watches()
 	var log bytes.Buffer
 	cmd := exec.Command(program, "--root", root, "--node", "real", "--kubeconfig", filepath.Join(c.dir, "kubeconfig"))
 	cmd.Stderr = &log
@@ -358,6 +477,15 @@ func (c *cluster) node() {
 		list, err := c.client.ResourceV1().ResourceSlices().List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=real"})
 		return err == nil && len(list.Items) == 1 && len(list.Items[0].Spec.Devices) == 1 && list.Items[0].Spec.Devices[0].Name == "wwid-eui-1" && *list.Items[0].Spec.Devices[0].Attributes["kubelet"].BoolValue
 	})
+	more := map[string]int{}
+	for resource, n := range c.watches() {
+		if n -= before[resource]; n != 0 {
+			more[resource] = n
+		}
+	}
+	if !maps.Equal(more, map[string]int{"resourceslices": 1}) {
+		c.t.Errorf("watches of a node: %v", more)
+	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 	if err == nil {
 		for line := range strings.Lines(string(status)) {
@@ -401,33 +529,23 @@ func (c *cluster) each(n int, do func(i int) error) {
 	wait.Wait()
 }
 
-// fleet: pods that ask for 300 shares, more than there is room for.
-func (c *cluster) fleet(nodes, pods int) {
+// pods makes pods of the name's prefix, with a claim by a template or "" for none, and waits until as
+// many have a node as can, and the scheduler has said of the others that they cannot.
+func (c *cluster) pods(prefix, template string, pods, want int, limit time.Duration) {
 	c.t.Helper()
 	ctx := context.Background()
-	c.each(nodes, func(i int) error {
-		name := fmt.Sprintf("node-%04d", i)
-		room := core.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110")}
-		n := &core.Node{ObjectMeta: meta.ObjectMeta{Name: name}, Status: core.NodeStatus{Capacity: room, Allocatable: room}}
-		if _, err := c.client.CoreV1().Nodes().Create(ctx, n, meta.CreateOptions{}); err != nil {
-			return err
-		}
-		_, err := c.client.ResourceV1().ResourceSlices().Create(ctx, sliceOf(name, "nvme0n1"), meta.CreateOptions{})
-		return err
-	})
-	example, _, _ := strings.Cut(read(c.t, "../../deploy/kubernetes/first-pod.yaml"), "\n---\n")
-	c.apply(example)
-	template := "disk-300"
-	began := time.Now()
+	began, before := time.Now(), c.cost()
 	c.each(pods, func(i int) error {
-		p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: fmt.Sprintf("pod-%05d", i), Namespace: "default"}, Spec: core.PodSpec{
-			ResourceClaims: []core.PodResourceClaim{{Name: "disk", ResourceClaimTemplateName: &template}},
-			Containers:     []core.Container{{Name: "c", Image: "x", Resources: core.ResourceRequirements{Claims: []core.ResourceClaim{{Name: "disk"}}}}},
+		p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: fmt.Sprintf("%s-%05d", prefix, i), Namespace: "default"}, Spec: core.PodSpec{
+			Containers: []core.Container{{Name: "c", Image: "x"}},
 		}}
+		if template != "" {
+			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "disk", ResourceClaimTemplateName: &template}}
+			p.Spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "disk"}}
+		}
 		_, err := c.client.CoreV1().Pods("default").Create(ctx, p, meta.CreateOptions{})
 		return err
 	})
-	want := min(pods, 3*nodes)
 	count := func() (placed, refused int) {
 		list, err := c.client.CoreV1().Pods("default").List(ctx, meta.ListOptions{})
 		if err != nil {
@@ -447,14 +565,44 @@ func (c *cluster) fleet(nodes, pods int) {
 		}
 		return placed, refused
 	}
-	c.until("the pods", max(10*time.Minute, time.Duration(nodes)*2*time.Second), func() bool {
+	c.until("the pods", limit, func() bool {
 		placed, refused := count()
 		return placed >= want && placed+refused >= pods
 	})
-	c.t.Logf("%d pods on %d nodes after %s", pods, nodes, time.Since(began).Round(time.Second))
+	c.tell(fmt.Sprintf("%d %s after %s", pods, prefix, time.Since(began).Round(time.Second)), before)
 	if placed, refused := count(); placed != want || refused != pods-want {
 		c.t.Errorf("%d pods are placed, %d wait; want %d and %d", placed, refused, want, pods-want)
 	}
+}
+
+// fleet: pods that ask for 300 shares, more than there is room for; and before, as many that ask for
+// none on nodes that offer none, to compare what both cost.
+func (c *cluster) fleet(nodes, pods int) {
+	c.t.Helper()
+	ctx := context.Background()
+	limit := max(10*time.Minute, time.Duration(nodes)*2*time.Second)
+	name := func(i int) string { return fmt.Sprintf("node-%04d", i) }
+	before := c.cost()
+	c.each(nodes, func(i int) error {
+		room := core.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110")}
+		n := &core.Node{ObjectMeta: meta.ObjectMeta{Name: name(i)}, Status: core.NodeStatus{Capacity: room, Allocatable: room}}
+		_, err := c.client.CoreV1().Nodes().Create(ctx, n, meta.CreateOptions{})
+		return err
+	})
+	c.tell(fmt.Sprintf("%d nodes", nodes), before)
+	c.pods("plain", "", pods, pods, limit)
+	if err := c.client.CoreV1().Pods("default").DeleteCollection(ctx, meta.DeleteOptions{GracePeriodSeconds: new(int64)}, meta.ListOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	before = c.cost()
+	c.each(nodes, func(i int) error {
+		_, err := c.client.ResourceV1().ResourceSlices().Create(ctx, sliceOf(name(i), "nvme0n1"), meta.CreateOptions{})
+		return err
+	})
+	c.tell(fmt.Sprintf("%d slices", nodes), before)
+	example, _, _ := strings.Cut(read(c.t, "../../deploy/kubernetes/first-pod.yaml"), "\n---\n")
+	c.apply(example)
+	c.pods("claiming", "disk-300", pods, min(pods, 3*nodes), limit)
 	claims, err := c.client.ResourceV1().ResourceClaims("default").List(ctx, meta.ListOptions{})
 	if err != nil {
 		c.t.Fatal(err)

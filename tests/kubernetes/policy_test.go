@@ -31,6 +31,7 @@ func policyOf(t *testing.T, name string, v values) *policy {
 				IntroducedVersion: environment.DefaultCompatibilityVersion(),
 				EnvOptions: []cel.EnvOption{
 					cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType),
+					cel.Variable("params", cel.DynType),
 				},
 			})
 			if err != nil {
@@ -63,7 +64,13 @@ func (p *policy) eval(expression string, in map[string]any) (any, error) {
 // admit is what an API server says of a request: nil, or why not.
 func (p *policy) admit(request, object, old map[string]any) error {
 	p.t.Helper()
-	in := map[string]any{"object": object, "oldObject": old, "request": request}
+	return p.admitBy(nil, request, object, old)
+}
+
+// admitBy is the same with a parameter of the policy.
+func (p *policy) admitBy(params, request, object, old map[string]any) error {
+	p.t.Helper()
+	in := map[string]any{"object": object, "oldObject": old, "request": request, "params": params}
 	for _, m := range p.p.Spec.MatchConditions {
 		if matches, err := p.eval(m.Expression, in); err != nil || matches == false {
 			return err
@@ -131,6 +138,42 @@ func TestLimits(t *testing.T) {
 	}
 	if err := alone.admit(map[string]any{"namespace": "batch"}, heavy, nil); err == nil {
 		t.Error("a namespace with a limit has none")
+	}
+}
+
+// Only pods of its namespaces may name a class.
+func TestDiskShareClasses(t *testing.T) {
+	p := policyOf(t, "isolio-disk-share-classes", everything)
+	if k := p.p.Spec.ParamKind; k == nil || k.Kind != "DiskShareClass" || k.APIVersion != "isolio.dev/v1alpha1" {
+		t.Fatalf("parameters: %+v", k)
+	}
+	class := func(namespaces ...any) map[string]any {
+		spec := map[string]any{"weight": 400}
+		if namespaces != nil {
+			spec["namespaces"] = namespaces
+		}
+		return map[string]any{"metadata": map[string]any{"name": "gold"}, "spec": spec}
+	}
+	for _, tt := range []struct {
+		what   string
+		params map[string]any
+		names  string
+		want   string
+	}{
+		{"one of its namespaces", class("other", "shop"), "gold", ""},
+		{"another namespace", class("other"), "gold", "DiskShareClass gold is not for pods of namespace shop"},
+		{"a class for all", class(), "gold", ""},
+		{"a pod of another class", class("other"), "silver", ""},
+		{"a pod without a class", class("other"), "", ""},
+	} {
+		object := map[string]any{"metadata": map[string]any{"name": "web"}}
+		if tt.names != "" {
+			object["metadata"].(map[string]any)["annotations"] = map[string]any{"isolio.dev/class": tt.names}
+		}
+		err := p.admitBy(tt.params, map[string]any{"namespace": "shop", "operation": "CREATE"}, object, nil)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.what, err, tt.want)
+		}
 	}
 }
 

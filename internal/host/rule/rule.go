@@ -219,7 +219,7 @@ func matchesPair(pair string, in map[string]string) bool {
 // Keeps reports whether a rule asks for a label or an annotation with this key, or
 // a pod asks for its weight in it.
 func (c Config) Keeps(key string) bool {
-	if key == ownWeight || key == ownClass || strings.HasPrefix(key, ownWeight+".") {
+	if key == ownWeight || key == ClassAnnotation || strings.HasPrefix(key, ownWeight+".") {
 		return true
 	}
 	for _, class := range c.Classes {
@@ -234,13 +234,21 @@ func (c Config) Keeps(key string) bool {
 	})
 }
 
+// Knows reports whether a class has a weight, or a rule is for it.
+func (c Config) Knows(class string) bool {
+	if _, ok := c.Classes[class]; ok {
+		return true
+	}
+	return slices.ContainsFunc(c.selectors(), func(r Rule) bool { return r.Class != "" && matches(r.Class, class) })
+}
+
 // Keys of annotations. The author of a pod writes them.
 const (
 	// ownWeight is the pod's weight, and with "." and the name of a container that
 	// container's among those of its pod.
 	ownWeight = "isolio.dev/weight"
-	// ownClass is the pod's class.
-	ownClass = "isolio.dev/class"
+	// ClassAnnotation is the pod's class.
+	ClassAnnotation = "isolio.dev/class"
 	// labelClass is the class in a label, which the builder of an image writes as well.
 	labelClass = "isolio.class"
 
@@ -277,8 +285,8 @@ func ClassOf(c container.Container) string {
 
 // Named is the class that an annotation or a label names, and which one does.
 func Named(c container.Container) (class, by string) {
-	if class := c.Annotations[ownClass]; class != "" {
-		return class, "annotation " + ownClass
+	if class := c.Annotations[ClassAnnotation]; class != "" {
+		return class, "annotation " + ClassAnnotation
 	}
 	if class := c.Labels[labelClass]; class != "" {
 		return class, "label " + labelClass

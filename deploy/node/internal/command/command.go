@@ -27,6 +27,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -45,18 +46,19 @@ import (
 
 // Run executes one command line and returns its exit code, as cli.Run does.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, New(nil), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
+	return cli.Run(ctx, New(nil, nil), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
 }
 
 type flags struct {
 	root, node, kubeconfig, kubelet, mounts, rules, listen string
-	extended, dryRun                                       bool
+	extended, classes, dryRun                              bool
 	client                                                 kubernetes.Interface
+	objects                                                dynamic.Interface
 }
 
-// New is the command. A client is a test's, nil for that of the cluster.
-func New(client kubernetes.Interface) *cobra.Command {
-	f := flags{client: client}
+// New is the command. Clients are a test's, nil for those of the cluster.
+func New(client kubernetes.Interface, objects dynamic.Interface) *cobra.Command {
+	f := flags{client: client, objects: objects}
 	cmd := cli.Root(&cobra.Command{
 		Use:   "isolio-node",
 		Short: "Offer a node's disks to Kubernetes, and give pods the shares that they claim",
@@ -86,6 +88,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
 	set.StringVar(&f.listen, "listen", "", "serve /healthz, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
+	set.BoolVar(&f.classes, "disk-share-classes", false, "pods may name a DiskShareClass of the cluster in the annotation "+rule.ClassAnnotation)
 	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")
 	return cmd
 }
@@ -128,8 +131,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if f.dryRun {
 		return preview(cmd.OutOrStdout(), d, f.extended)
 	}
-	var err error
-	if d.Client, err = f.connect(); err != nil {
+	if err := f.connect(d); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
@@ -141,6 +143,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
+	var err error
 	if f.extended {
 		s.runs(func() bool { return true })
 		err = d.Run(ctx, extended{d})
@@ -185,18 +188,27 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 }
 
 // connect reaches the cluster.
-func (f *flags) connect() (kubernetes.Interface, error) {
-	if f.client != nil {
-		return f.client, nil
+func (f *flags) connect(d *driver.Driver) error {
+	d.Client, d.Objects = f.client, f.objects
+	if f.client == nil {
+		config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return failure.Usagef("--kubeconfig: is missing, and this is not a pod of a cluster; allowed: a file, such as /etc/kubernetes/kubelet.conf")
+		}
+		if err != nil {
+			return failure.Usagef("--kubeconfig: %w", err)
+		}
+		if d.Client, err = kubernetes.NewForConfig(config); err != nil {
+			return err
+		}
+		if d.Objects, err = dynamic.NewForConfig(config); err != nil {
+			return err
+		}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
-	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, failure.Usagef("--kubeconfig: is missing, and this is not a pod of a cluster; allowed: a file, such as /etc/kubernetes/kubelet.conf")
+	if !f.classes {
+		d.Objects = nil
 	}
-	if err != nil {
-		return nil, failure.Usagef("--kubeconfig: %w", err)
-	}
-	return kubernetes.NewForConfig(config)
+	return nil
 }
 
 // offers reports whether the cluster knows claims.

@@ -25,15 +25,20 @@ import (
 	scheduling "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/dynamic"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"isolio/deploy/node/internal/disk"
+	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
 	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
@@ -51,7 +56,24 @@ type node struct {
 	t       *testing.T
 	root    string
 	cluster *fake.Clientset
+	objects dynamic.Interface
 	address string
+}
+
+// classOf is a DiskShareClass, as the chart defines it.
+func classOf(name string, weight any, namespaces ...any) *unstructured.Unstructured {
+	spec := map[string]any{"weight": weight}
+	if namespaces != nil {
+		spec["namespaces"] = namespaces
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "isolio.dev/v1alpha1", "kind": "DiskShareClass", "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
+}
+
+func classes(all ...runtime.Object) dynamic.Interface {
+	kinds := map[schema.GroupVersionResource]string{driver.ShareClasses: "DiskShareClassList"}
+	return fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
 }
 
 func newNode(t *testing.T, objects ...runtime.Object) *node {
@@ -84,6 +106,7 @@ func newNode(t *testing.T, objects ...runtime.Object) *node {
 		&scheduling.PriorityClass{ObjectMeta: meta.ObjectMeta{Name: "gold", Annotations: map[string]string{"isolio.dev/default-weight": "500"}}},
 	)
 	n.cluster = fake.NewClientset(objects...)
+	n.objects = classes()
 	n.serves("resource.k8s.io/v1")
 	return n
 }
@@ -138,7 +161,7 @@ func (n *node) start(args ...string) (stop func()) {
 	n.address = listener.Addr().String()
 	listener.Close()
 	args = append([]string{"--root", n.root, "--node", "n1", "--listen", n.address}, args...)
-	go func() { ended <- cli.Run(ctx, New(n.cluster), args, nil, io.Discard, &text) }()
+	go func() { ended <- cli.Run(ctx, New(n.cluster, n.objects), args, nil, io.Discard, &text) }()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -584,6 +607,67 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A pod may name a DiskShareClass, whose weight it has if it asks for none.
+func TestClasses(t *testing.T) {
+	uid := func(i int) string { return fmt.Sprint(i) + webUID[1:] }
+	pods := []struct {
+		namespace, class string
+		why, event       string
+	}{
+		{"shop", "gold", "DiskShareClass gold: 400", ""},
+		{"bad", "gold", "", "DiskShareClass gold is not for pods of namespace bad"},
+		{"free", "gold", "", "DiskShareClass gold is not for pods of namespace free"},
+		{"free", "silver", "DiskShareClass silver: 200", ""},
+		{"shop", "none", "namespace shop: 50", `annotation isolio.dev/class: there is no DiskShareClass "none", and no rule for it; to do: kubectl get diskshareclasses`},
+		{"shop", "No/Name", "namespace shop: 50", `annotation isolio.dev/class: there is no DiskShareClass "No/Name", and no rule for it; to do: kubectl get diskshareclasses`},
+		{"shop", "ruled", "namespace shop: 50", ""},
+		{"shop", "Named", "namespace shop: 50", ""},
+		{"shop", "old", "namespace shop: 50", "DiskShareClass old: spec.weight is not a weight; allowed: an integer 1..10000"},
+		{"shop", "text", "namespace shop: 50", "DiskShareClass text: spec.weight is not a weight; allowed: an integer 1..10000"},
+		{"shop", "", "namespace shop: 50", ""},
+	}
+	var objects []runtime.Object
+	var told []container.ReportedPod
+	var want []string
+	for i, p := range pods {
+		name := fmt.Sprint("p", i)
+		pod := podOf(p.namespace, name, uid(i), "")
+		pod.Annotations = map[string]string{"isolio.dev/class": p.class}
+		objects = append(objects, pod)
+		told = append(told, container.ReportedPod{ID: "s" + name, UID: uid(i), Namespace: p.namespace, Name: name, Annotations: pod.Annotations})
+		if p.event != "" {
+			want = append(want, name+" BadDiskShareClass "+p.event)
+		}
+	}
+	want = append(want, `p1 BadDefaultDiskWeight namespace bad: annotation isolio.dev/default-weight: "much" is not a weight; allowed: an integer 1..10000`)
+	slices.Sort(want)
+	n := newNode(t, objects...)
+	n.objects = classes(classOf("gold", int64(400), "shop", "other"), classOf("silver", int64(200)), classOf("old", int64(20000)), classOf("text", "much"))
+	n.put("etc/isolio.toml", "[class.Named]\nweight = 7\n\n[[rule]]\nclass = \"rul*\"\ndefault = 60\n")
+	n.report(told...)
+	stop := n.start("--disk-share-classes")
+	n.kubelet()
+	n.until("the events", func() bool { return slices.Equal(n.events(), want) })
+	for i, p := range pods {
+		n.until(fmt.Sprintf("pod %d: %q", i, p.why), func() bool {
+			b := n.book()
+			found := b.Find(uid(i))
+			return p.why == "" && (found == nil || found.Default == 0) || p.why != "" && found != nil && found.Why == p.why
+		})
+	}
+	stop()
+	// Without the option they are not asked for, and there is no event.
+	n = newNode(t, objects...)
+	n.objects = classes(classOf("gold", int64(400)))
+	n.report(told...)
+	n.start()
+	n.kubelet()
+	n.until("a default", func() bool { b := n.book(); return b.Find(uid(0)) != nil && b.Find(uid(0)).Why == "namespace shop: 50" })
+	if events := n.events(); len(events) != 1 {
+		t.Errorf("%q", events)
+	}
+}
+
 // It tells which disks the volumes of pods lie on, also after a restart, and of pods without claims.
 func TestPods(t *testing.T) {
 	db := "4" + webUID[1:]
@@ -654,7 +738,7 @@ func TestBeforeClaims(t *testing.T) {
 	n := newNode(t, p)
 	n.serves()
 	var stderr bytes.Buffer
-	if code := cli.Run(context.Background(), New(n.cluster), []string{"--root", n.root, "--node", "n1"}, nil, io.Discard, &stderr); code != 3 || !strings.Contains(stderr.String(), "does not serve resource.k8s.io/v1, which came with 1.34; use --extended-resource") {
+	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1"}, nil, io.Discard, &stderr); code != 3 || !strings.Contains(stderr.String(), "does not serve resource.k8s.io/v1, which came with 1.34; use --extended-resource") {
 		t.Errorf("%d: %s", code, &stderr)
 	}
 	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
@@ -672,7 +756,7 @@ func TestBeforeClaims(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	n := newNode(t)
 	var stdout, stderr bytes.Buffer
-	if code := cli.Run(context.Background(), New(n.cluster), []string{"--root", n.root, "--node", "n1", "--dry-run"}, nil, &stdout, &stderr); code != 0 {
+	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1", "--dry-run"}, nil, &stdout, &stderr); code != 0 {
 		t.Fatalf("%d: %s", code, &stderr)
 	}
 	for _, want := range []string{"# sda is not offered: its scheduler is none; to do: isolio enable sda\n", "kind: ResourceSlice", "name: wwid-eui-1", "value: 1k", "nodeName: n1"} {
@@ -684,7 +768,7 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("the cluster was asked: %+v", n.cluster.Actions())
 	}
 	stdout.Reset()
-	if code := cli.Run(context.Background(), New(n.cluster), []string{"--root", n.root, "--node", "n1", "--dry-run", "--extended-resource"}, nil, &stdout, &stderr); code != 0 {
+	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1", "--dry-run", "--extended-resource"}, nil, &stdout, &stderr); code != 0 {
 		t.Fatalf("%d: %s", code, &stderr)
 	}
 	line := strings.Split(strings.TrimSpace(stdout.String()), "\n")

@@ -23,6 +23,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -48,7 +49,9 @@ type Driver struct {
 	// Extended has a request for the extended resource count as a share of each disk.
 	Extended bool
 	Client   kubernetes.Interface
-	Log      *slog.Logger
+	// Objects has the cluster's ShareClasses; nil where they are not used.
+	Objects dynamic.Interface
+	Log     *slog.Logger
 	// Metrics are told of what is done; nil for none.
 	Metrics *Metrics
 	// Fatal is called with an error after which the program should end.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -34,10 +32,6 @@ import (
 	"isolio/internal/host/weight"
 )
 
-// DefaultWeight is the annotation of a PriorityClass or a namespace: the weight of pods
-// that say nothing themselves.
-const DefaultWeight = "isolio.dev/default-weight"
-
 // ExtendedResource is what pods request where the cluster has no claims: shares of each
 // disk of the node.
 const ExtendedResource core.ResourceName = "isolio.dev/disk-share"
@@ -50,6 +44,7 @@ const (
 	BadAnnotation     = "BadDiskWeight"
 	VolumeOnOtherDisk = "VolumeOnOtherDisk"
 	BadDefault        = "BadDefaultDiskWeight"
+	BadClass          = "BadDiskShareClass"
 )
 
 // every is how often the driver looks for other disks and pods. A look reads files alone.
@@ -273,7 +268,8 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if n := requested(pod); d.Extended && n > 0 {
 		f.Shares = append(f.Shares, claim.Share{Claimed: n})
 	}
-	if err := d.askDefault(ctx, pod, f); err != nil {
+	f.Default, f.Why, err = d.defaults().Of(ctx, pod, func(reason, text string) { d.tell(ctx, podOf(pod), reason, text) })
+	if err != nil {
 		return nil, err
 	}
 	if f.volumes, err = d.volumesOf(pod, disks); err != nil {
@@ -319,52 +315,6 @@ func requested(pod *core.Pod) int {
 		sum += q.Value()
 	}
 	return int(min(sum, weight.Max))
-}
-
-// askDefault reads the weight of a pod that says nothing.
-func (d *Driver) askDefault(ctx context.Context, pod *core.Pod, f *found) (err error) {
-	f.Default, f.Why, err = DefaultOf(ctx, d.Client, pod, func(text string) { d.tell(ctx, podOf(pod), BadDefault, text) })
-	return err
-}
-
-// DefaultOf is the weight that a pod's PriorityClass gives it, or else its namespace, and
-// why; 0 for none. refuse is told of annotations that are no weight.
-func DefaultOf(ctx context.Context, client kubernetes.Interface, pod *core.Pod, refuse func(text string)) (n int, why string, err error) {
-	if name := pod.Spec.PriorityClassName; name != "" {
-		class, err := client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return 0, "", err
-		}
-		if err == nil {
-			if n := defaultIn(class.Annotations, "PriorityClass "+name, refuse); n != 0 {
-				return n, fmt.Sprintf("PriorityClass %s: %d", name, n), nil
-			}
-		}
-	}
-	space, err := client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return 0, "", nil
-	}
-	if err != nil {
-		return 0, "", err
-	}
-	if n = defaultIn(space.Annotations, "namespace "+pod.Namespace, refuse); n == 0 {
-		return 0, "", nil
-	}
-	return n, fmt.Sprintf("namespace %s: %d", pod.Namespace, n), nil
-}
-
-func defaultIn(annotations map[string]string, from string, refuse func(text string)) int {
-	text, ok := annotations[DefaultWeight]
-	if !ok {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < weight.Min || n > weight.Max {
-		refuse(fmt.Sprintf("%s: annotation %s: %.20q is not a weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
-		return 0
-	}
-	return n
 }
 
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.

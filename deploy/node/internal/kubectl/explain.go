@@ -70,12 +70,21 @@ func (p *plugin) chain(ctx context.Context, pod *core.Pod) ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if given.Default, given.Why, err = driver.DefaultOf(ctx, p.client, pod, func(text string) { rows = append(rows, []string{"default", text}) }); err != nil {
-		return nil, err
-	}
-	decided, err := p.decided(ctx, pod, given)
+	config, isKnown, err := p.rules(ctx)
 	if err != nil {
 		return nil, err
+	}
+	said, err := p.defaultOf(ctx, pod, given, config)
+	if err != nil {
+		return nil, err
+	}
+	rows = append(rows, said...)
+	decided, err := p.decided(pod, given, config)
+	if err != nil {
+		return nil, err
+	}
+	if !isKnown {
+		decided = append(decided, []string{"rules", "not known: there is no ConfigMap isolio-rules in " + p.system + " that you may read"})
 	}
 	rows = append(rows, decided...)
 	events, err := p.client.CoreV1().Events(pod.Namespace).List(ctx, meta.ListOptions{FieldSelector: "involvedObject.name=" + pod.Name})
@@ -221,20 +230,41 @@ func suitable(ctx context.Context, selectors []resourceapi.DeviceSelector, disks
 	return fit, nil
 }
 
-// decided is what the rules of the cluster make of it, as the daemon decides.
-func (p *plugin) decided(ctx context.Context, pod *core.Pod, given *claim.Pod) ([][]string, error) {
-	var config rule.Config
+// rules are those of the cluster; false where they cannot be read.
+func (p *plugin) rules(ctx context.Context) (rule.Config, bool, error) {
 	text, err := p.client.CoreV1().ConfigMaps(p.system).Get(ctx, "isolio-rules", meta.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		text = nil
-	case err != nil:
-		return nil, err
-	default:
-		if config, err = rule.Parse("isolio-rules", []byte(text.Data["isolio.toml"])); err != nil {
-			return nil, err
-		}
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return rule.Config{}, false, nil
 	}
+	if err != nil {
+		return rule.Config{}, false, err
+	}
+	config, err := rule.Parse("isolio-rules", []byte(text.Data["isolio.toml"]))
+	return config, true, err
+}
+
+// defaultOf finds the weight that the cluster gives a pod that asks for none, and tells what
+// of that is wrong.
+func (p *plugin) defaultOf(ctx context.Context, pod *core.Pod, given *claim.Pod, config rule.Config) (rows [][]string, err error) {
+	from := driver.Defaults{Client: p.client, Objects: p.objects, Knows: config.Knows}
+	refuse := func(reason, text string) {
+		about := "default"
+		if reason == driver.BadClass {
+			about = "class"
+		}
+		rows = append(rows, []string{about, text})
+	}
+	given.Default, given.Why, err = from.Of(ctx, pod, refuse)
+	if apierrors.IsForbidden(err) && p.objects != nil {
+		rows = append(rows, []string{"class", "not known: you may not read " + driver.ShareClasses.Resource})
+		from.Objects = nil
+		given.Default, given.Why, err = from.Of(ctx, pod, refuse)
+	}
+	return rows, err
+}
+
+// decided is what the rules of the cluster make of it, as the daemon decides.
+func (p *plugin) decided(pod *core.Pod, given *claim.Pod, config rule.Config) ([][]string, error) {
 	// The names of the groups are only for this decision.
 	group := "kubepods/pod" + string(pod.UID)
 	c := container.Container{ID: "pod", Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Sandbox: true, Labels: pod.Labels, Annotations: pod.Annotations, Cgroup: group + "/pod", Given: given}
@@ -269,9 +299,6 @@ func (p *plugin) decided(ctx context.Context, pod *core.Pod, given *claim.Pod) (
 			what = "on " + name + ", " + what
 		}
 		rows = append(rows, []string{"weight", fmt.Sprintf("%s: %s", wants[name].Weight, what)})
-	}
-	if text == nil {
-		rows = append(rows, []string{"rules", "not known: there is no ConfigMap isolio-rules in " + p.system + " that you may read"})
 	}
 	return rows, nil
 }

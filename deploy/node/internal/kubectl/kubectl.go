@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -28,18 +29,19 @@ import (
 
 // Run executes one command line and returns its exit code, as cli.Run does.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, New(nil), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
+	return cli.Run(ctx, New(nil, nil), args, stdin, printable.Writer(stdout), printable.Writer(stderr))
 }
 
 // plugin is what all commands have.
 type plugin struct {
 	client                                 kubernetes.Interface
+	objects                                dynamic.Interface
 	kubeconfig, context, namespace, system string
 }
 
-// New is the command. A client is a test's, nil for that of the user's configuration.
-func New(client kubernetes.Interface) *cobra.Command {
-	p := &plugin{client: client}
+// New is the command. Clients are a test's, nil for those of the user's configuration.
+func New(client kubernetes.Interface, objects dynamic.Interface) *cobra.Command {
+	p := &plugin{client: client, objects: objects}
 	root := cli.Root(&cobra.Command{
 		Use:   "kubectl-isolio",
 		Short: "Shares of disks in a cluster",
@@ -75,7 +77,10 @@ func (p *plugin) connect() error {
 	if err != nil {
 		return failure.Usagef("kubeconfig: %w", err)
 	}
-	p.client, err = kubernetes.NewForConfig(to)
+	if p.client, err = kubernetes.NewForConfig(to); err != nil {
+		return err
+	}
+	p.objects, err = dynamic.NewForConfig(to)
 	return err
 }
 

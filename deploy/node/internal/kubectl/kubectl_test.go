@@ -15,10 +15,15 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -81,11 +86,24 @@ func rules() *core.ConfigMap {
 	return &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: "isolio-rules"}, Data: map[string]string{"isolio.toml": "[[rule]]\npod = \"shop/*\"\nmost = 200\n"}}
 }
 
+// gold is a DiskShareClass of the cluster.
+func gold() *fakedynamic.FakeDynamicClient {
+	kinds := map[schema.GroupVersionResource]string{driver.ShareClasses: "DiskShareClassList"}
+	return fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "isolio.dev/v1alpha1", "kind": "DiskShareClass", "metadata": map[string]any{"name": "gold"}, "spec": map[string]any{"weight": int64(150)},
+	}})
+}
+
 func isolio(t *testing.T, cluster *fake.Clientset, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return isolioWith(t, cluster, gold(), args...)
+}
+
+func isolioWith(t *testing.T, cluster *fake.Clientset, objects dynamic.Interface, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", "/none")
 	var out, errs bytes.Buffer
-	code = cli.Run(context.Background(), New(cluster), args, nil, &out, &errs)
+	code = cli.Run(context.Background(), New(cluster, objects), args, nil, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -211,6 +229,10 @@ func TestExplain(t *testing.T) {
 			"c9 waits: it asks for 500 shares of a disk of class fast"}},
 		{"a class of another's devices", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "gpu", 500, 0), classOf("gpu", `device.driver == "gpu.example.com"`)}, []string{
 			"claim   none: unclaimed pods share what claims leave"}},
+		{"a class of the cluster", []runtime.Object{podOf("web", "", map[string]string{"isolio.dev/class": "gold"})}, []string{
+			"claim   none", "weight  150: DiskShareClass gold: 150"}},
+		{"a class that is not there", []runtime.Object{podOf("web", "", map[string]string{"isolio.dev/class": "brass"})}, []string{
+			`class   annotation isolio.dev/class: there is no DiskShareClass "brass", and no rule for it; to do: kubectl get diskshareclasses`, "weight  50: namespace shop: 50"}},
 		{"a claim that is not there", []runtime.Object{podOf("web", "c9", nil)}, []string{"claim   c9 is not there yet"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -233,6 +255,19 @@ func TestExplain(t *testing.T) {
 	_, out, _ := isolio(t, fake.NewClientset(podOf("web", "", nil)), "explain", "shop/web")
 	if !strings.Contains(out, "100: no weight is asked for") || !strings.Contains(out, "there is no ConfigMap isolio-rules in isolio-system") {
 		t.Error(out)
+	}
+}
+
+// Who may not read classes is told so, and sees the rest.
+func TestExplainForbidden(t *testing.T) {
+	space := &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "shop", Annotations: map[string]string{"isolio.dev/default-weight": "50"}}}
+	objects := gold()
+	objects.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(driver.ShareClasses.GroupResource(), "gold", errors.New("no"))
+	})
+	code, out, errs := isolioWith(t, fake.NewClientset(podOf("web", "", map[string]string{"isolio.dev/class": "gold"}), space, rules()), objects, "explain", "shop/web")
+	if code != 0 || !strings.Contains(out, "class   not known: you may not read diskshareclasses") || !strings.Contains(out, "weight  50: namespace shop: 50") {
+		t.Errorf("%d: %s%s", code, out, errs)
 	}
 }
 

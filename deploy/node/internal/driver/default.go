@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"isolio/internal/host/rule"
+	"isolio/internal/host/weight"
+)
+
+// DefaultWeight is the annotation of a PriorityClass or a namespace: the weight of pods
+// that say nothing themselves.
+const DefaultWeight = "isolio.dev/default-weight"
+
+// ShareClasses are the objects DiskShareClass, which the chart defines: a weight with a name,
+// for pods that have the name in the annotation isolio.dev/class.
+var ShareClasses = schema.GroupVersionResource{Group: "isolio.dev", Version: "v1alpha1", Resource: "diskshareclasses"}
+
+// Defaults finds the weight of pods that ask for none.
+type Defaults struct {
+	Client kubernetes.Interface
+	// Objects has the cluster's ShareClasses; nil where it has none.
+	Objects dynamic.Interface
+	// Knows says of a class whether a rule or the configuration of nodes has it.
+	Knows func(class string) bool
+}
+
+// Of is the weight of a pod by its DiskShareClass, or else its PriorityClass, or else its
+// namespace, and why; 0 for none. refuse is told of what is no weight or no class, with the
+// reason of the event.
+func (d Defaults) Of(ctx context.Context, pod *core.Pod, refuse func(reason, text string)) (n int, why string, err error) {
+	if name := pod.Annotations[rule.ClassAnnotation]; name != "" && d.Objects != nil {
+		if n, why, err = d.ofClass(ctx, name, pod.Namespace, refuse); n != 0 || err != nil {
+			return n, why, err
+		}
+	}
+	bad := func(text string) { refuse(BadDefault, text) }
+	if name := pod.Spec.PriorityClassName; name != "" {
+		class, err := d.Client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return 0, "", err
+		}
+		if err == nil {
+			if n := defaultIn(class.Annotations, "PriorityClass "+name, bad); n != 0 {
+				return n, fmt.Sprintf("PriorityClass %s: %d", name, n), nil
+			}
+		}
+	}
+	space, err := d.Client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return 0, "", nil
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	if n = defaultIn(space.Annotations, "namespace "+pod.Namespace, bad); n == 0 {
+		return 0, "", nil
+	}
+	return n, fmt.Sprintf("namespace %s: %d", pod.Namespace, n), nil
+}
+
+// ofClass is the weight of a DiskShareClass for pods of a namespace, 0 for none.
+func (d Defaults) ofClass(ctx context.Context, name, namespace string, refuse func(reason, text string)) (int, string, error) {
+	bad := func(format string, args ...any) (int, string, error) {
+		refuse(BadClass, fmt.Sprintf(format, args...))
+		return 0, "", nil
+	}
+	var class *unstructured.Unstructured
+	if len(validation.IsDNS1123Subdomain(name)) == 0 { // else no object has it
+		var err error
+		class, err = d.Objects.Resource(ShareClasses).Get(ctx, name, meta.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return 0, "", err
+		}
+		if err != nil {
+			class = nil
+		}
+	}
+	if class == nil {
+		if d.Knows(name) {
+			return 0, "", nil
+		}
+		return bad("annotation %s: there is no DiskShareClass %.63q, and no rule for it; to do: kubectl get diskshareclasses", rule.ClassAnnotation, name)
+	}
+	// The definition of the objects has the same bounds. An object may be older than it.
+	n, ok, err := unstructured.NestedInt64(class.Object, "spec", "weight")
+	if err != nil || !ok || n < weight.Min || n > weight.Max {
+		return bad("DiskShareClass %s: spec.weight is not a weight; allowed: an integer %d..%d", name, weight.Min, weight.Max)
+	}
+	only, _, err := unstructured.NestedStringSlice(class.Object, "spec", "namespaces")
+	if err != nil || len(only) > 0 && !slices.Contains(only, namespace) {
+		return bad("DiskShareClass %s is not for pods of namespace %s", name, namespace)
+	}
+	return int(n), fmt.Sprintf("DiskShareClass %s: %d", name, n), nil
+}
+
+func defaultIn(annotations map[string]string, from string, refuse func(text string)) int {
+	text, ok := annotations[DefaultWeight]
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < weight.Min || n > weight.Max {
+		refuse(fmt.Sprintf("%s: annotation %s: %.20q is not a weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
+		return 0
+	}
+	return n
+}
+
+// defaults are those of the driver's cluster.
+func (d *Driver) defaults() Defaults {
+	return Defaults{Client: d.Client, Objects: d.Objects, Knows: func(class string) bool {
+		config, err := rule.Load(d.Root, d.Rules)
+		return err != nil || config.Knows(class) // where the rules are wrong, the daemon says so
+	}}
+}
