@@ -251,12 +251,15 @@ func doSwap(w *world, a *actor, _ script.Op) error {
 	for _, d := range w.disks {
 		if d.isSwap {
 			// All comes back from swap, for which a group with a limit has no room
-			// and which takes long while the hog sends more.
+			// and which takes long while the hog sends more. And swapoff spins while
+			// a task that ends has pages there, which that one, at the lowest
+			// priority, has hardly any time to give back.
 			for _, k := range w.keepers {
 				if k.d == nil {
 					k.isAway.Store(true)
 					defer k.isAway.Store(false)
-					k.signal(unix.SIGKILL)
+					a.doing.Store("end of " + k.name)
+					k.end()
 				}
 			}
 			for _, file := range []string{"memory.max", "memory.high"} {

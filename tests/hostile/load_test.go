@@ -139,6 +139,19 @@ func (k *keeper) signal(s os.Signal) {
 	}
 }
 
+// end kills the load, and waits until it is gone. The caller has set isAway; a load that was about to
+// start then is killed as well.
+func (k *keeper) end() {
+	const quiet = 5 // looks in a row that find none
+	for none := 0; none < quiet; time.Sleep(50 * time.Millisecond) {
+		k.signal(unix.SIGKILL)
+		none++
+		if k.pid() != 0 {
+			none = 0
+		}
+	}
+}
+
 func (k *keeper) pid() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
