@@ -71,8 +71,9 @@ type Driver struct {
 	again bool
 	// noMounts is why the table of mounts could not be read, which is logged once.
 	noMounts string
-	// told are the events that were written, so that each is once.
-	told map[string]bool
+	// told are the events that were written, by the UIDs of pods that are there, so that
+	// each is once.
+	told map[string]map[string]bool
 }
 
 // learned is what is known of a pod: done, or the time of the next try.

@@ -243,6 +243,9 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	}
 	d.mu.Lock()
 	d.learned = next
+	for _, uid := range gone {
+		delete(d.told, uid)
+	}
 	d.mu.Unlock()
 	return all, gone
 }
@@ -431,11 +434,14 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 	message = message[:min(len(message), longestMessage)]
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(about.uid+"\x00"+reason+"\x00"+message)))[:16]
 	d.mu.Lock()
-	told := d.told[sum]
 	if d.told == nil {
-		d.told = map[string]bool{}
+		d.told = map[string]map[string]bool{}
 	}
-	d.told[sum] = true
+	if d.told[about.uid] == nil {
+		d.told[about.uid] = map[string]bool{}
+	}
+	told := d.told[about.uid][sum]
+	d.told[about.uid][sum] = true
 	d.mu.Unlock()
 	if told {
 		return
@@ -455,7 +461,7 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 	d.Log.WarnContext(ctx, "event", "pod", about.namespace+"/"+about.name, "reason", reason, "text", message, "error", err.Error())
 	if !apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, core.NamespaceTerminatingCause) {
 		d.mu.Lock()
-		delete(d.told, sum) // at the next look again
+		delete(d.told[about.uid], sum) // at the next look again
 		d.mu.Unlock()
 	}
 }
