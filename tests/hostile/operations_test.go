@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -229,15 +230,35 @@ func doReadDebug(w *world, a *actor, op script.Op) error {
 	if !d.mayRead(file) {
 		return errExcluded
 	}
+	if !isOfScheduler(file) {
+		return a.reads(file)
+	}
+	defer w.holdModules()()
 	return a.reads(file)
 }
+
+// holdModules keeps modules where they are until release is called, while a debugfs file of a scheduler
+// is open: when the last one closes it, the block layer looks at what the scheduler's module had of it, and
+// that is an oops if the module is gone. A task that was forked has the file open until it executes its
+// program.
+func (w *world) holdModules() (release func()) {
+	w.unloading.RLock()
+	syscall.ForkLock.RLock()
+	return func() {
+		syscall.ForkLock.RUnlock()
+		w.unloading.RUnlock()
+	}
+}
+
+// isOfScheduler tells the debugfs files that a scheduler has.
+func isOfScheduler(file string) bool { return filepath.Base(filepath.Dir(file)) == "sched" }
 
 var errExcluded = errors.New("left out for a fault of the kernel's own")
 
 // mayRead leaves out debugfs files of the kernel's own schedulers: since 6.16
 // they go only after the scheduler has, and reading one meanwhile is an oops.
 func (d *disk) mayRead(file string) bool {
-	if filepath.Base(filepath.Dir(file)) != "sched" {
+	if !isOfScheduler(file) {
 		return true
 	}
 	_, active := d.schedulers()

@@ -332,7 +332,10 @@ func (w *world) dumpDisk(d *disk, now uint64) {
 			if !d.mayRead(file) || d.statistics(8) == 0 {
 				continue
 			}
-			if text := get(file); text != "" {
+			release := w.holdModules()
+			text := get(file)
+			release()
+			if text != "" {
 				fmt.Printf("HOSTILE   %s: %s\n", strings.TrimPrefix(file, d.debug()+"/"), tail(text, 30))
 			}
 		}

@@ -34,6 +34,8 @@ type world struct {
 	// meanwhile: load a scheduler's module (looksUpTwice), or change the number of
 	// hardware queues (changesMeetSwitches).
 	loading sync.RWMutex
+	// unloading is held for writing while a module is unloaded; see holdModules.
+	unloading sync.RWMutex
 	// swapping is set during swapoff.
 	swapping atomic.Bool
 
