@@ -390,7 +390,7 @@ func (c *cluster) watches() map[string]int {
 		c.t.Fatal(err)
 	}
 	open := map[string]int{}
-	line := regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.*resource="([^"]*)".*verb="WATCH".*\} (\S+)$`)
+	line := regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.*[{,]resource="([^"]*)".*verb="WATCH".*\} (\S+)$`)
 	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
 		n, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {
