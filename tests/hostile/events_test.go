@@ -121,9 +121,7 @@ func doModule(w *world, a *actor, op script.Op) error {
 		}
 	}
 	a.doing.Store("unload " + m.scheduler)
-	w.unloading.Lock()
-	err := unix.DeleteModule(moduleName(file), unix.O_NONBLOCK)
-	w.unloading.Unlock()
+	err := w.unload(moduleName(file))
 	if err == nil {
 		w.count("unloads", 1)
 	}

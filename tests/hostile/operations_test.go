@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -238,16 +237,36 @@ func doReadDebug(w *world, a *actor, op script.Op) error {
 }
 
 // holdModules keeps modules where they are until release is called, while a debugfs file of a scheduler
-// is open: when the last one closes it, the block layer looks at what the scheduler's module had of it, and
-// that is an oops if the module is gone. A task that was forked has the file open until it executes its
-// program.
+// is open; see unload.
 func (w *world) holdModules() (release func()) {
 	w.unloading.RLock()
-	syscall.ForkLock.RLock()
-	return func() {
-		syscall.ForkLock.RUnlock()
-		w.unloading.RUnlock()
+	return w.unloading.RUnlock
+}
+
+// unload unloads a module, once no task has a debugfs file of a scheduler open: when the last one closes
+// it, the block layer looks at what the scheduler's module had of it, and that is an oops if the module is
+// gone. A task that was forked has the reader's file open until it executes its program.
+func (w *world) unload(module string) error {
+	w.unloading.Lock()
+	defer w.unloading.Unlock()
+	for hasOpen("/sys/kernel/debug/block/*/sched/*") || hasOpen("/sys/kernel/debug/block/*/hctx*/sched/*") {
+		time.Sleep(10 * time.Millisecond)
 	}
+	time.Sleep(100 * time.Millisecond) // what is no longer in a table of files may still be about to be closed
+	return unix.DeleteModule(module, unix.O_NONBLOCK)
+}
+
+// hasOpen reports whether a task has a file open whose name matches, one that was removed as well.
+func hasOpen(pattern string) bool {
+	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is right
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		name, err := os.Readlink(fd)
+		if err != nil {
+			return false // it was just closed
+		}
+		isMatch, _ := filepath.Match(pattern, strings.TrimSuffix(name, " (deleted)")) // the patterns are right
+		return isMatch
+	})
 }
 
 // isOfScheduler tells the debugfs files that a scheduler has.

@@ -34,7 +34,7 @@ type world struct {
 	// meanwhile: load a scheduler's module (looksUpTwice), or change the number of
 	// hardware queues (changesMeetSwitches).
 	loading sync.RWMutex
-	// unloading is held for writing while a module is unloaded; see holdModules.
+	// unloading is held for writing while a module is unloaded; see unload.
 	unloading sync.RWMutex
 	// swapping is set during swapoff.
 	swapping atomic.Bool
