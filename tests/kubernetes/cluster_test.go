@@ -337,7 +337,7 @@ func (c *cluster) classes() {
 		c.t.Fatal(err)
 	}
 	for _, doc := range docs {
-		if strings.Contains(doc, "disk-share-classes") || strings.Contains(doc, "diskshareclasses") && !strings.Contains(doc, "kind: DaemonSet") {
+		if (strings.Contains(doc, "disk-share-classes") || strings.Contains(doc, "diskshareclasses")) && !strings.Contains(doc, "kind: DaemonSet") {
 			c.apply(doc)
 		}
 	}
@@ -357,7 +357,7 @@ func (c *cluster) classes() {
 	if out, err := c.kubectl("", "get", "dsc", "gold", "--no-headers"); err != nil || !strings.Contains(out, "400") || !strings.Contains(out, "shop") {
 		c.t.Errorf("%v: %s", err, out)
 	}
-	// Pods alone can tell; the account of a node may ask for one, and for no list.
+	// The account of a node may read one class by its name, and list none.
 	path := "/apis/isolio.dev/v1alpha1/diskshareclasses"
 	n1 := c.as("n1").RESTClient()
 	c.until("the role", time.Minute, func() bool { return n1.Get().AbsPath(path+"/gold").Do(ctx).Error() == nil })

@@ -15,24 +15,7 @@ import (
 )
 
 // twoCases has three contenders on a null_blk, and a case on a model disk with two of them.
-const twoCases = `name = "one"
-question = "Does it?"
-schedulers = ["none", "sfq", "rsd"]
-ramp_s = 1.0
-duration_s = 2.0
-[device]
-kind = "null_blk"
-completion_us = 1000
-tags = 32
-queues = 1
-size_mib = 64
-[job]
-rw = "randread"
-ioengine = "libaio"
-[[container]]
-name = "a"
-weight = 100
-[[container]]
+var twoCases = strings.Replace(testExperiment, `["none", "rsd"]`, `["none", "sfq", "rsd"]`, 1) + `[[container]]
 name = "b"
 weight = 200
 [[case]]
