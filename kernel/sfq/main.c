@@ -119,6 +119,7 @@
  * position: flash does not need that, a disk does.
  */
 #include "sfq.h"
+#include "debugfs.h"
 
 #include <trace/events/block.h>
 
@@ -247,7 +248,8 @@ static void sfq_exit_icq(struct io_cq *icq)
  * Called by the block layer before it merges a bio into a request, in the task
  * that submits the bio. The two may be of different processes: the request has its
  * turn already, and flash takes little longer for both than for one. A synchronous
- * bio does not join an asynchronous request, which may wait longer.
+ * bio does not join an asynchronous request, which may wait longer; a request that is made
+ * of it may, as it is inserted.
  */
 static bool sfq_allow_merge(struct request_queue *q, struct request *rq,
 			    struct bio *bio)
@@ -337,7 +339,11 @@ static void sfq_insert_request(struct sfq_device *sd, struct request *rq,
 {
 	lockdep_assert_held(&sd->lock);
 
-	if (blk_mq_sched_try_insert_merge(sd->q, rq, free))
+	/*
+	 * The block layer goes on from a request that others went into to the next that it
+	 * continues, and of discards says nothing then: one that is queued here would be freed.
+	 */
+	if (req_op(rq) != REQ_OP_DISCARD && blk_mq_sched_try_insert_merge(sd->q, rq, free))
 		return;
 
 	trace_block_rq_insert(rq);
@@ -671,7 +677,7 @@ static struct elevator_type sfq_elevator = {
 
 static int __init sfq_init(void)
 {
-	return isolio_check_fit() ?: elv_register(&sfq_elevator);
+	return isolio_check_fit() ?: isolio_elv_register(&sfq_elevator);
 }
 
 static void __exit sfq_exit(void)

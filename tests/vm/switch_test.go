@@ -141,6 +141,39 @@ func TestUnloadRefusedWhileActive(t *testing.T) {
 	}
 }
 
+// A file in debugfs may be open when its scheduler leaves the disk, and its module the kernel. It
+// tells nothing then, and is closed like any other.
+func TestDebugfsFileOutlivesModule(t *testing.T) {
+	loaded(t)
+	withSFQ(t)
+	for _, m := range []struct{ elevator, module, file string }{
+		{elevator, moduleName, "sched/clock"},
+		{elevator, moduleName, "hctx0/sched/queues"},
+		{"sfq", sfqModuleName, "sched/queues"},
+	} {
+		if !inserted(t, m.module) {
+			must(t, insertModule(m.elevator+"-iosched.ko"))
+		}
+		d := newDisk(t, fast)
+		d.use(t, m.elevator)
+		f, err := os.Open(filepath.Join("/sys/kernel/debug/block", d.name, m.file))
+		if os.IsNotExist(err) {
+			t.Skipf("this kernel has no such file: %v", err)
+		}
+		must(t, err)
+		if _, err := f.Read(make([]byte, 16)); err != nil {
+			t.Errorf("%s: %v", m.file, err)
+		}
+		d.use(t, "none")
+		must(t, unix.DeleteModule(m.module, unix.O_NONBLOCK))
+		_, err = f.Read(make([]byte, 16))
+		if err == nil {
+			t.Errorf("%s is still read once its module is unloaded", m.file)
+		}
+		must(t, f.Close())
+	}
+}
+
 func TestReloadLoop(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, fast)
