@@ -257,12 +257,17 @@ static struct sfq_queue *sfq_pick_queue(struct sfq_device *sd, bool may_write)
 		return NULL;
 	}
 
+	/*
+	 * A reader that goes before another's write has not had a turn. It may read all that
+	 * its turn has before it is the first, and has it then.
+	 */
+	if (pick == SFQ_PICK_FIRST && !sq->turn.is_counted) {
+		sq->turn.is_counted = true;
+		sd->nr_selections++;
+	}
 	if (!sq->turn.nr_reads && !sq->turn.nr_writes) {
-		/* A reader that goes before another's write has not had a turn. */
 		if (pick == SFQ_PICK_ASYNC)
 			sd->nr_selections = 0;
-		else if (pick == SFQ_PICK_FIRST)
-			sd->nr_selections++;
 		sd->stats.nr_selected[pick]++;
 		trace_sfq_turn(sd->dev, sfq_pick_names[pick], sq->pid,
 			       sq->nr_waiting, sd->nr_selections);

@@ -27,6 +27,8 @@ struct sfq_limits {
 struct sfq_turn {
 	u32 nr_reads;
 	u32 nr_writes;
+	/* It was selected first, and so counts for the asynchronous queue's next turn. */
+	bool is_counted;
 };
 
 /**

@@ -304,6 +304,51 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	}
 }
 
+// What is written back has its turns next to two processes that each have reads and writes waiting
+// all the time: a process may go as a reader until its turn has no read left, and has its turn all
+// the same. After three turns of a write each there is one of the asynchronous queue, which has
+// more than that where a process waits for its reads alone.
+func TestSFQAsyncNextToMixedProcesses(t *testing.T) {
+	comparesRates(t)
+	withSFQ(t)
+	d := newDisk(t, slowFlash)
+	d.use(t, "sfq")
+	write(t, d.queue("nr_requests"), "1024")
+	write(t, d.queue("wbt_lat_usec"), "0")
+	write(t, d.queue("iosched/writes_inside_pct"), "100")
+	var loads []*load
+	for i, args := range [][]string{
+		{"--rw=randrw", "--rwmixread=67", "--iodepth=128"},
+		{"--rw=randrw", "--rwmixread=67", "--iodepth=128", "--offset=64m"},
+		{"--rw=randwrite", "--numjobs=4", "--ioengine=psync", "--direct=0", "--sync_file_range=write:64", "--offset=128m"},
+	} {
+		loads = append(loads, startFio(t, d, newGroup(t, fmt.Sprint("mixed-", i)), append([]string{"--size=64m", "--time_based", "--runtime=60"}, args...)...))
+	}
+	saved := func() int { return writesOf(t, loads[0].group, d) + writesOf(t, loads[1].group, d) }
+	_, written := d.directions(t)
+	for _, now := d.directions(t); now < written+200 || writesOf(t, loads[2].group, d) == 0; _, now = d.directions(t) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	_, written = d.directions(t)
+	before, now := saved(), written
+	for now < written+800 {
+		time.Sleep(10 * time.Millisecond)
+		_, now = d.directions(t)
+	}
+	got := 100 - (saved()-before)*100/(now-written)
+	t.Logf("%d %% of the writes were written back", got)
+	if got < 15 || got > 60 {
+		d.logState(t)
+		t.Errorf("%d %% of the writes were written back, want 15 to 60", got)
+	}
+	for _, l := range loads {
+		must(t, l.cmd.Process.Signal(unix.SIGINT))
+	}
+	for _, l := range loads {
+		_ = l.cmd.Wait()
+	}
+}
+
 // sfq waits for a read as long as the read gains by it. Where writes do not delay reads
 // it does not wait, whatever patience_us allows; where they do, it waits up to that. It
 // needs only as many reads as it takes to try both, however reads and writes fall: where
