@@ -120,7 +120,10 @@ void kf_wait_for_groups(void)
 
 static void kf_group_apply_weight(struct kf_group *kg, unsigned int weight)
 {
-	WRITE_ONCE(kg->weight, kg->dev_weight ?: weight);
+	weight = kg->dev_weight ?: weight;
+	if (kg->weight == weight)
+		return;
+	WRITE_ONCE(kg->weight, weight);
 	/* Pairs with kf_update_shares(): the weight before the flag. */
 	smp_wmb();
 	WRITE_ONCE(kg->kq->shares_are_stale, true);

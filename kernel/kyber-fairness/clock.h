@@ -20,7 +20,7 @@
  * Not every cgroup is worth waiting for. One that keeps a single request outstanding
  * on a device that serves fifty at a time cannot have half of it, whatever the others
  * do. So a cgroup is awaited while it keeps `depth_pct` percent of its share of the
- * bandwidth-delay product outstanding. The product is the rate of the device times the
+ * bandwidth-delay product outstanding, on the mean. The product is the rate of the device times the
  * time of a request that is alone in it.
  *
  * At the ceiling no cgroup goes: more requests would only wait in the device, where
@@ -100,10 +100,12 @@ static inline bool kf_clock_is_present(u32 nr_outstanding, u64 idle_ns, u64 grac
 /*
  * A lead is so many round trips through the device, or this much time: a cgroup whose
  * only request is in flight stops no other meanwhile, nor does a submitter's turnaround.
- * And it is no less than some requests: on a slow disk a request is more than that.
+ * And it is no less than some requests: on a slow disk a request is more than that. Nor less
+ * than two steps of the clock: what may go in a lead has to last until the clock is set again.
  */
 #define KF_LEAD_TRIPS		4
 #define KF_LEAD_NS		(2ULL * NSEC_PER_MSEC)
+#define KF_LEAD_STEPS		2
 #define KF_LEAD_REQUESTS	8
 /*
  * The clock is read by all CPUs, so it is not set for each request, but so often in a
@@ -112,9 +114,9 @@ static inline bool kf_clock_is_present(u32 nr_outstanding, u64 idle_ns, u64 grac
  */
 #define KF_CLOCK_STEPS		4
 
-static inline u64 kf_clock_lead_ns(u64 alone_ns)
+static inline u64 kf_clock_lead_ns(u64 alone_ns, u64 step_ns)
 {
-	return max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_NS);
+	return max(KF_LEAD_NS, max(KF_LEAD_TRIPS * alone_ns, KF_LEAD_STEPS * step_ns));
 }
 
 /**
@@ -152,7 +154,8 @@ static inline u64 kf_clock_walk_ns(u64 walk_ns, u64 took_ns)
 
 static inline u64 kf_clock_step_ns(u64 alone_ns, u64 walk_ns)
 {
-	return max(alone_ns / KF_CLOCK_STEPS, KF_CLOCK_WALK_PART * walk_ns);
+	return max(alone_ns / KF_CLOCK_STEPS,
+		   KF_CLOCK_WALK_PART * max(walk_ns, KF_CLOCK_WALK_NS));
 }
 
 /**
@@ -209,39 +212,168 @@ static inline u64 kf_slice_bytes(u64 lead_vtime, u64 share, u32 nr_hctx, u32 cos
  * kf_clock_lag_bytes - how far behind a cgroup may be that is not awaited
  * @lead_bytes: from kf_clock_lead_bytes()
  * @mean_cost_bytes: of its requests
+ * @peak_cost_bytes: of its largest one of late
  * @share: its share
  *
- * What it missed by that much it gets back. More is not saved for it: it cannot use it.
+ * What it missed by that much it gets back. More is not saved for it: it cannot use it. By as
+ * much it may be ahead after a change of shares: by what its largest request cost, or one
+ * that sends a large one now and then would be let off most of it at each change.
  */
-static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes, u64 share)
+static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes,
+				     u64 peak_cost_bytes, u64 share)
 {
 	return max_t(u64, KF_LAG_LEADS * lead_bytes,
-		     kf_vtime_of(KF_LAG_REQUESTS * mean_cost_bytes, share));
+		     kf_vtime_of(max(KF_LAG_REQUESTS * mean_cost_bytes, peak_cost_bytes),
+				 share));
+}
+
+/* One part in so many is forgotten ten times a second. */
+#define KF_PEAK_FORGET		16U
+
+/*
+ * What deleted cgroups were charged beyond the clock. A cgroup begins at the clock, and its
+ * first request goes whatever it costs. Were that forgotten when it is deleted, one that may
+ * make cgroups could have all of its requests in new ones. So those above have the debt, the
+ * next child begins as much later as they have to pay it, and as the clock goes on it is paid.
+ */
+struct kf_debt {
+	u64 bytes;
+	u64 vtime;		/* the clock, when they were that many */
+};
+
+/**
+ * kf_debt_at - what is left of it
+ * @kd: debt; brought up to @vtime
+ * @vtime: the clock
+ * @share: of the cgroup that has it and all below it
+ */
+static inline u64 kf_debt_at(struct kf_debt *kd, u64 vtime, u64 share)
+{
+	u64 paid;
+
+	/* The clock may go back a little: what was paid then is not paid again. */
+	if (kd->bytes && kf_vtime_before(vtime, kd->vtime))
+		return kd->bytes;
+	paid = mul_u64_u64_shr(vtime - kd->vtime, share, KF_SHARE_SHIFT);
+	kd->bytes -= min(paid, kd->bytes);
+	kd->vtime = vtime;
+	return kd->bytes;
+}
+
+/*
+ * How many requests a cgroup keeps outstanding: the mean over the time in which it is
+ * present. Not the most: one that has a request for a 20th of the time has no use for more of
+ * the device than that, and if others waited for it they would wait all the time.
+ *
+ * A load is the requests outstanding, and what it takes for the mean of them, in one word: so
+ * that it costs no more than to count them. The lower bits count. The upper ones have the
+ * times at which requests came less those at which they went. For @nr that are outstanding
+ * now, what they and all before them took together is @nr times the time now, less that. All
+ * of it is modulo 2^48 units of 1,024 ns, nine years.
+ */
+#define KF_LOAD_NR_BITS		16
+#define KF_LOAD_NR_MASK		(BIT_ULL(KF_LOAD_NR_BITS) - 1)
+#define KF_LOAD_NS_SHIFT	10
+#define KF_LOAD_MASK		(BIT_ULL(64 - KF_LOAD_NR_BITS) - 1)
+
+/* To be added for a request that comes, and taken away, with another time, once it went. */
+static inline u64 kf_load_of(u64 now_ns)
+{
+	return (now_ns >> KF_LOAD_NS_SHIFT << KF_LOAD_NR_BITS) + 1;
+}
+
+static inline u32 kf_load_nr(u64 load)
+{
+	return load & KF_LOAD_NR_MASK;
+}
+
+/**
+ * kf_load_since - what requests took since the last call, together
+ * @load: now
+ * @seen: what they had taken then; set to what they have now
+ * @now_ns: time
+ *
+ * Return: units of 1,024 ns.
+ */
+static inline u64 kf_load_since(u64 load, u64 *seen, u64 now_ns)
+{
+	u64 sum = kf_load_nr(load) * (now_ns >> KF_LOAD_NS_SHIFT) - (load >> KF_LOAD_NR_BITS);
+	u64 since = (sum - *seen) & KF_LOAD_MASK;
+
+	*seen = sum & KF_LOAD_MASK;
+	/* Clocks of CPUs differ a little: less than nothing is nothing. */
+	return since > KF_LOAD_MASK / 2 ? 0 : since;
+}
+
+/* Of one cgroup. */
+struct kf_depth {
+	u64 sum;		/* what its requests took together, forgotten slowly */
+	u64 present;		/* how long it was present, likewise; both in 1,024 ns */
+	u64 absent_ns;		/* how long it was not, up to the last look */
+	u64 look_ns;		/* when that was */
+	u32 milli;		/* the mean outstanding, thousandths of a request */
+};
+
+/* One part in so many is forgotten at a look. */
+#define KF_DEPTH_FORGET		4
+
+/* The cgroup was not looked at for some time. */
+static inline void kf_depth_begin(struct kf_depth *kd, u64 absent_ns, u64 now_ns)
+{
+	kd->absent_ns = absent_ns;
+	kd->look_ns = now_ns;
+}
+
+/**
+ * kf_depth_look - the mean of what a cgroup keeps outstanding
+ * @kd: depth; what its requests took since the last look is in its sum
+ * @absent_ns: how long the cgroup was not present so far, ever
+ * @now_ns: time
+ */
+static inline void kf_depth_look(struct kf_depth *kd, u64 absent_ns, u64 now_ns)
+{
+	u64 elapsed_ns = now_ns - kd->look_ns;
+
+	kd->present += (elapsed_ns - min(absent_ns - kd->absent_ns, elapsed_ns)) >>
+		       KF_LOAD_NS_SHIFT;
+	kd->absent_ns = absent_ns;
+	kd->look_ns = now_ns;
+	if (!kd->present)
+		return;
+	kd->milli = min_t(u64, mul_u64_u64_div_u64(kd->sum, 1000, kd->present), U32_MAX);
+	kd->sum -= kd->sum / KF_DEPTH_FORGET;
+	kd->present -= kd->present / KF_DEPTH_FORGET;
+}
+
+/* How long a cgroup has not been present by now; as kf_clock_is_present(). */
+static inline u64 kf_clock_absent_ns(u32 nr_outstanding, u64 idle_ns, u64 grace_ns)
+{
+	return nr_outstanding || idle_ns <= grace_ns ? 0 : idle_ns - grace_ns;
 }
 
 /**
  * kf_clock_is_awaited - whether others wait for a cgroup that is present
- * @nr_own: requests it keeps outstanding
+ * @own_milli: requests it keeps outstanding, thousandths
  * @request_share: its share of the requests, see kf_request_share()
  * @bdp_milli: bandwidth-delay product, thousandths of a request
- * @nr_all: requests that all cgroups keep outstanding; the product is no more than that
+ * @all_milli: requests that all cgroups keep outstanding; the product is no more than that
  * @depth_pct: so many percent of its share of that make it worth to wait
  * @was_awaited: so far; then a little less will do, so that it does not change to and fro
  *
  * With 100, a cgroup is awaited if it would have its share of what the device does
- * now, were it alone there: @nr_own requests that take the time of one alone. With
+ * now, were it alone there: as many requests that take the time of one alone. With
  * less, the device is emptied further for the sake of shares than that, and does less;
  * 0: whatever it costs. A cgroup with fewer requests is limited by its own depth.
  */
-static inline bool kf_clock_is_awaited(u32 nr_own, u64 request_share, u32 bdp_milli,
-				       u32 nr_all, u32 depth_pct, bool was_awaited)
+static inline bool kf_clock_is_awaited(u32 own_milli, u64 request_share, u32 bdp_milli,
+				       u64 all_milli, u32 depth_pct, bool was_awaited)
 {
-	u64 bdp = min_t(u64, bdp_milli, nr_all * 1000ULL);
+	u64 bdp = min_t(u64, bdp_milli, all_milli);
 	u64 need = mul_u64_u64_shr(bdp * depth_pct / 100, request_share, KF_SHARE_SHIFT);
 
 	if (!was_awaited)
 		need += need / 4;
-	return nr_own * 1000ULL >= need;
+	return own_milli >= need;
 }
 
 /*
@@ -293,7 +425,7 @@ struct kf_band {
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
 	u32 ceiling;
-	u32 nr_all;			/* requests outstanding */
+	u32 nr_all;			/* requests outstanding, rounded up */
 	bool must_fill;			/* see kf_band_must_fill() */
 	enum kf_band_phase phase;
 	u64 probe_ns;			/* when the probe began */
@@ -332,6 +464,7 @@ struct kf_band {
  */
 #define KF_PROBE_NR		(KF_ALONE_SAMPLES / 2 + 1)
 #define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
+#define KF_PROBE_MISSED		5U
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
 /* To fill it takes a while to be made up for: less often. */
@@ -353,17 +486,27 @@ static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
 	return nr ? (u64)sorted[nr / 2] * NSEC_PER_USEC : 0;
 }
 
-/* Whether a probe has seen every kind that is an eighth of the load or more. */
+/*
+ * Whether a probe has seen every kind that is an eighth of the load or more. One that by its
+ * rate should have come KF_PROBE_MISSED times by now, and has not, is not part of the load
+ * any more: the device is not kept empty for it.
+ */
 static inline bool kf_band_has_probed(const struct kf_band *kb)
 {
+	u32 nr_probed = KF_PROBE_NR_MAX - kb->probe_left;
 	u64 sum = 0;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
 		sum += kb->kind[id].rate;
-	for (id = 0; id < KF_NR_KINDS; id++)
-		if (kb->kind[id].rate * 8 > sum && kb->kind[id].nr_probed < KF_PROBE_NR)
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		const struct kf_band_kind *kind = &kb->kind[id];
+
+		if (kind->rate * 8 <= sum || kind->nr_probed >= KF_PROBE_NR)
+			continue;
+		if (kind->nr_probed || kind->rate * nr_probed < KF_PROBE_MISSED * sum)
 			return false;
+	}
 	return sum;
 }
 
@@ -536,18 +679,18 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
  * kf_band_must_fill - whether what the device can do decides anything
  * @kb: band
  * @must_fill: it does
- * @nr_all: requests that all cgroups keep outstanding
+ * @all_milli: requests that all cgroups keep outstanding, thousandths
  *
  * If it did not so far the next probe is due soon.
  */
-static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u32 nr_all)
+static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u64 all_milli)
 {
 	if (must_fill && !kb->must_fill) {
 		kf_band_probe_soon(kb);
 		kb->fill_ns = 0;
 	}
 	kb->must_fill = must_fill;
-	kb->nr_all = nr_all;
+	kb->nr_all = min_t(u64, div_u64(all_milli + 999, 1000), U32_MAX);
 }
 
 /*

@@ -337,11 +337,29 @@ static void kf_latency_work(struct work_struct *work)
 		kf_look_soon(kq);
 }
 
-/* Have latency_work run within a period; any context. */
+/* Have latency_work run within a period, unless the scheduler leaves; any context. */
 void kf_look_soon(struct kf_queue *kq)
 {
-	if (!delayed_work_pending(&kq->latency_work))
+	unsigned long flags;
+
+	if (delayed_work_pending(&kq->latency_work))
+		return;
+	spin_lock_irqsave(&kq->look_lock, flags);
+	if (!kq->is_stopping)
 		schedule_delayed_work(&kq->latency_work, KF_LATENCY_PERIOD);
+	spin_unlock_irqrestore(&kq->look_lock, flags);
+}
+
+/*
+ * latency_work runs no more. The queue is frozen, but a cgroup may be deleted at any time,
+ * which asks for a look.
+ */
+void kf_look_stop(struct kf_queue *kq)
+{
+	spin_lock_irq(&kq->look_lock);
+	kq->is_stopping = true;
+	spin_unlock_irq(&kq->look_lock);
+	cancel_delayed_work_sync(&kq->latency_work);
 }
 
 /**
@@ -532,6 +550,7 @@ int kf_domains_init(struct kf_queue *kq)
 		return -ENOMEM;
 
 	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
+	spin_lock_init(&kq->look_lock);
 	kq->look_ns = ktime_get_ns();
 	/* One more than the tags; see kf_gate_publish(). */
 	kq->nr_places = depth + 1;
@@ -568,7 +587,7 @@ void kf_domains_stop(struct kf_queue *kq)
 	unsigned int nr;
 	int id;
 
-	cancel_delayed_work_sync(&kq->latency_work);
+	kf_look_stop(kq);
 
 	/* All of them are looked at. */
 	sbitmap_queue_resize(&kq->places, kq->nr_places);

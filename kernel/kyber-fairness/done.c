@@ -75,6 +75,7 @@ void kf_finish_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
 	struct kf_hctx *kh;
+	u64 done_ns;
 
 	guard_finish(kf_of(rq->q)->guard, rq);
 	kf_rq_leave(rq);
@@ -83,7 +84,9 @@ void kf_finish_request(struct request *rq)
 	kh = rq->mq_hctx->sched_data;
 	rq->elv.priv[1] = NULL;
 	atomic_dec(kh->nr_tags);
-	atomic_dec(&kb->nr_tags);
+	/* It may have failed before it completed. */
+	done_ns = max(READ_ONCE(kb->done_ns), rq->start_time_ns);
+	atomic64_sub(kf_load_of(done_ns), &kb->load);
 	/* The count before the look; prepare_to_wait_exclusive() pairs. */
 	smp_mb__after_atomic();
 	/* A sleeper that is not seen here has seen the count. */

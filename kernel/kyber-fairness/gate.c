@@ -31,37 +31,36 @@ bool kf_gate_is_due(struct kf_queue *kq)
 
 /*
  * Whether a group has requests, or had a moment ago, by a look at all hardware contexts on
- * which it may have; and how many.
+ * which it may have.
  */
 bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
 {
 	u64 grace_ns = kf_clock_grace_ns(READ_ONCE(kg->kq->gate.alone_ns));
 	u64 busy_ns = kg->last_busy_ns;
-	unsigned int nr_outstanding = 0, i;
 	bool is_present = false;
+	unsigned int i;
 
 	lockdep_assert_held(&kg->kq->lock);
 
 	for_each_set_bit(i, kg->busy, kg->nr_backlogs) {
 		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
-		unsigned int nr = atomic_read(&kb->nr_tags);
+		unsigned int nr = kf_backlog_nr(kb);
 		u64 done_ns = READ_ONCE(kb->done_ns);
 		u64 idle_ns = now_ns > done_ns ? now_ns - done_ns : 0;
 
-		nr_outstanding += nr;
 		busy_ns = max(busy_ns, nr ? now_ns : done_ns);
 		if (!kf_clock_is_present(nr, idle_ns, grace_ns)) {
 			clear_bit(i, kg->busy);
 			/* Pairs with kf_group_arrive(): the bit before the count. */
 			smp_mb__after_atomic();
-			if (!atomic_read(&kb->nr_tags))
+			kf_group_see_load(kg, kb, now_ns);
+			if (!kf_backlog_nr(kb))
 				continue;
 			set_bit(i, kg->busy);
 		}
 		is_present = true;
 	}
-	kg->outstanding_max = max(kg->outstanding_max, nr_outstanding);
-	kg->last_busy_ns = busy_ns;
+	WRITE_ONCE(kg->last_busy_ns, busy_ns);
 	return is_present;
 }
 
@@ -112,8 +111,10 @@ bool kf_gate_find(struct kf_queue *kq)
 
 	lockdep_assert_held(&kq->lock);
 
-	if (READ_ONCE(kq->shares_are_stale))
+	if (READ_ONCE(kq->shares_are_stale) && now_ns >= kq->shares_due_ns) {
 		kf_update_shares(kq);
+		now_ns = ktime_get_ns();
+	}
 	if (READ_ONCE(kq->rounds_ns)) {
 		kf_rounds_find(kq, now_ns);
 		return true;
@@ -203,6 +204,12 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
 }
 
+/* Whether what they wait for is a large request to complete, and none is in flight. */
+static bool kf_has_no_large(struct kf_queue *kq, enum kf_wait_for what)
+{
+	return what != KF_FOR_CLOCK && !atomic_read(&kq->nr_large[what - KF_FOR_LARGE]);
+}
+
 /**
  * kf_gate_kick - run hardware contexts that wait
  * @kq: device
@@ -244,7 +251,7 @@ void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct k
 		return;
 	/* The last completion may have seen the list without them. */
 	smp_mb();
-	if (kf_is_empty(kq))
+	if (kf_is_empty(kq) || kf_has_no_large(kq, what))
 		kf_gate_kick(kq, what, true, NULL);
 }
 
@@ -297,7 +304,8 @@ void kf_gate_stop_waiting(struct kf_queue *kq)
 /* How far a cgroup may be ahead of the others, in time. */
 static u64 kf_lead_ns(struct kf_queue *kq)
 {
-	return READ_ONCE(kq->lead_ns) ?: kf_clock_lead_ns(READ_ONCE(kq->gate.alone_ns));
+	return READ_ONCE(kq->lead_ns) ?: kf_clock_lead_ns(READ_ONCE(kq->gate.alone_ns),
+							   READ_ONCE(kq->gate.step_ns));
 }
 
 /**

@@ -81,7 +81,8 @@ static bool kf_group_lower(struct kf_group *kg, u64 vtime)
 static u64 kf_group_lag_bytes(struct kf_group *kg)
 {
 	return kf_clock_lag_bytes(READ_ONCE(kg->kq->lead_bytes),
-				  READ_ONCE(kg->mean_cost_bytes), READ_ONCE(kg->share));
+				  READ_ONCE(kg->mean_cost_bytes),
+				  READ_ONCE(kg->peak_cost_bytes), READ_ONCE(kg->share));
 }
 
 /*
@@ -113,11 +114,13 @@ void kf_groups_lower(struct kf_queue *kq)
  * A group whose weight is KF_WEIGHT_SUM weighs what these weigh together.
  *
  * The first walk sums the weights of active children, the second multiplies the
- * quotients up to the root: active groups times depth, once after a change.
+ * quotients up to the root: active groups times depth, once after a change. A tenant may
+ * change the weights of its own cgroups all the time, so that the gate has it done for no
+ * more than one part of the time in so many; a look does it in any case.
  */
 void kf_update_shares(struct kf_queue *kq)
 {
-	u64 awaited_share = 0;
+	u64 start_ns = ktime_get_ns(), now_ns, awaited_share = 0;
 	struct kf_group *kg;
 
 	lockdep_assert_held(&kq->lock);
@@ -135,6 +138,8 @@ void kf_update_shares(struct kf_queue *kq)
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);
 	kf_groups_lower(kq);
+	now_ns = ktime_get_ns();
+	kq->shares_due_ns = now_ns + KF_CLOCK_WALK_PART * (now_ns - start_ns);
 }
 
 /* How many groups are active has changed. */
@@ -155,6 +160,88 @@ static bool kf_set_shared(struct kf_queue *kq)
 	return is_more;
 }
 
+/* The share of a group's parent with all below that, by the share of the group with all below. */
+static u64 kf_parent_share(struct kf_group *kg, u64 share)
+{
+	u64 weight = kf_tally_weight(&kg->tally);
+	u64 sum = max(kg->parent->tally.sum, weight);
+
+	if (!weight)
+		return KF_SHARE_ONE;
+	return clamp_t(u64, mul_u64_u64_div_u64(share, sum, weight), 1, KF_SHARE_ONE);
+}
+
+static void kf_group_leave_active(struct kf_group *kg)
+{
+	struct kf_queue *kq = kg->kq;
+
+	lockdep_assert_held(&kq->lock);
+
+	WRITE_ONCE(kg->is_active, false);
+	list_del_init(&kg->active_node);
+	kq->nr_active--;
+	WRITE_ONCE(kq->shares_are_stale, true);
+	isolio_blkg_put(kg->pd.blkg);
+}
+
+/* The cgroup was deleted: those above have what it was charged beyond the clock. */
+static void kf_group_bury(struct kf_group *kg)
+{
+	u64 clock = kg->kq->gate.vtime, vtime = atomic64_read(&kg->vtime);
+	u64 share = kg->share, bytes;
+	struct kf_group *up;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	if (kf_vtime_before(clock, vtime)) {
+		bytes = mul_u64_u64_shr(vtime - clock, share, KF_SHARE_SHIFT);
+		for (up = kg; up->parent; up = up->parent) {
+			share = kf_parent_share(up, share);
+			kf_debt_at(&up->parent->debt, clock, share);
+			up->parent->debt.bytes += bytes;
+		}
+	}
+	kf_group_leave_active(kg);
+}
+
+static void kf_groups_bury(struct kf_queue *kq)
+{
+	struct kf_group *kg, *next;
+
+	lockdep_assert_held(&kq->lock);
+
+	WRITE_ONCE(kq->has_dead, false);
+	/* Before they are looked at: one that is deleted later sets it again. */
+	smp_mb();
+	list_for_each_entry_safe(kg, next, &kq->active, active_node)
+		if (READ_ONCE(kg->is_dead))
+			kf_group_bury(kg);
+}
+
+/* A group begins after the clock by what deleted groups near it left to be paid. */
+static void kf_group_take_debt(struct kf_group *kg)
+{
+	u64 clock = kg->kq->gate.vtime, share = kg->share, debt = 0, bytes;
+	struct kf_group *up;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	for (up = kg; up->parent; up = up->parent) {
+		share = kf_parent_share(up, share);
+		if (!up->parent->debt.bytes)
+			continue;
+		bytes = kf_debt_at(&up->parent->debt, clock, share);
+		debt = max(debt, kf_vtime_of(min(bytes, KF_LEAD_BYTES_MAX), share));
+	}
+	if (!debt)
+		return;
+	kf_group_raise(kg, clock + debt);
+	/* A change of shares does not let it off. */
+	bytes = mul_u64_u64_shr(debt, kg->share, KF_SHARE_SHIFT);
+	if (bytes > kg->peak_cost_bytes)
+		WRITE_ONCE(kg->peak_cost_bytes, min_t(u64, bytes, U32_MAX));
+}
+
 /*
  * A group that was idle gets a request. It begins at the clock: being idle earns nothing.
  * The clock is found without it.
@@ -170,7 +257,8 @@ static void kf_group_activate(struct kf_group *kg)
 	/* The list's reference; the request that comes has one. */
 	isolio_blkg_get(kg->pd.blkg);
 	WRITE_ONCE(kg->is_active, true);
-	kg->last_busy_ns = ktime_get_ns();
+	WRITE_ONCE(kg->last_busy_ns, ktime_get_ns());
+	kf_depth_begin(&kg->depth, READ_ONCE(kg->absent_ns), kg->last_busy_ns);
 	list_add_tail(&kg->active_node, &kq->active);
 	kq->nr_active++;
 	/* Until all shares are found anew: its own at least. */
@@ -178,15 +266,27 @@ static void kf_group_activate(struct kf_group *kg)
 	kf_find_share(kg);
 	kf_group_raise(kg, kq->gate.vtime);
 	kf_group_lower(kg, kq->gate.vtime + kf_group_lag_bytes(kg));
+	kf_group_take_debt(kg);
 	WRITE_ONCE(kq->shares_are_stale, true);
 }
 
-/* A group comes back that had no requests. */
-static void kf_group_come_back(struct kf_group *kg)
+/* How long a group has not been present by now; @busy_ns: when it last had a request. */
+static u64 kf_group_absent_ns(struct kf_group *kg, u64 busy_ns, u64 now_ns)
 {
-	struct kf_queue *kq = kg->kq;
-	bool has_moved = false, is_more;
+	return now_ns <= busy_ns ? 0 :
+	       kf_clock_absent_ns(0, now_ns - busy_ns,
+				  kf_clock_grace_ns(READ_ONCE(kg->kq->gate.alone_ns)));
+}
 
+/* A group comes back that has had no requests since @busy_ns. */
+static void kf_group_come_back(struct kf_group *kg, u64 busy_ns, u64 now_ns)
+{
+	u64 absent_ns = kf_group_absent_ns(kg, busy_ns, now_ns);
+	struct kf_queue *kq = kg->kq;
+	bool has_moved = false, was_shared, is_more;
+
+	if (absent_ns)
+		WRITE_ONCE(kg->absent_ns, READ_ONCE(kg->absent_ns) + absent_ns);
 	/* Common for a thinker: the clock is not past it. */
 	if (READ_ONCE(kg->is_active) && !READ_ONCE(kg->is_idle) &&
 	    !kf_vtime_before(atomic64_read(&kg->vtime), READ_ONCE(kq->gate.vtime)) &&
@@ -197,11 +297,18 @@ static void kf_group_come_back(struct kf_group *kg)
 	if (kf_gate_is_due(kq))
 		has_moved = kf_gate_find(kq);
 	kg->is_idle = false;
-	if (!kg->is_active)
+	if (!kg->is_active) {
+		if (READ_ONCE(kq->has_dead))
+			kf_groups_bury(kq);
 		kf_group_activate(kg);
-	else if (!READ_ONCE(kq->rounds_ns))
+	} else if (!READ_ONCE(kq->rounds_ns)) {
 		kf_group_raise(kg, kq->gate.vtime);
+	}
+	was_shared = kq->is_shared;
 	is_more = kf_set_shared(kq);
+	/* There was no lead so far. */
+	if (kq->is_shared && !was_shared)
+		has_moved = kf_gate_find(kq);
 	spin_unlock_bh(&kq->lock);
 	if (is_more)
 		kf_gate_open_up(kq);
@@ -222,19 +329,20 @@ void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 	struct kf_queue *kq = kg->kq;
 	bool is_busy;
 
-	atomic_inc(&kb->nr_tags);
+	atomic64_add(kf_load_of(now_ns), &kb->load);
 	/* Pairs with kf_group_is_present(): the count before the bit. */
 	smp_mb__after_atomic();
 	is_busy = test_bit(kb->hctx_nr, kg->busy);
 	/* Common: it has others here, or had one just now; or it is alone. */
 	if (is_busy && READ_ONCE(kg->is_active) &&
-	    (!READ_ONCE(kq->gate.is_shared) || atomic_read(&kb->nr_tags) > 1 ||
+	    (!READ_ONCE(kq->gate.is_shared) || kf_backlog_nr(kb) > 1 ||
 	     now_ns <= READ_ONCE(kb->done_ns) + kf_clock_grace_ns(READ_ONCE(kq->gate.alone_ns))))
 		return;
 	if (is_busy)
 		clear_bit(kb->hctx_nr, kg->busy);
 	if (!READ_ONCE(kg->is_active) || bitmap_empty(kg->busy, kg->nr_backlogs))
-		kf_group_come_back(kg);
+		kf_group_come_back(kg, max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
+				   now_ns);
 	set_bit(kb->hctx_nr, kg->busy);
 }
 
@@ -244,7 +352,7 @@ unsigned int kf_group_outstanding(struct kf_group *kg)
 	unsigned int nr = 0, i;
 
 	for_each_set_bit(i, kg->busy, kg->nr_backlogs)
-		nr += atomic_read(&READ_ONCE(kg->backlog[i])->nr_tags);
+		nr += kf_backlog_nr(READ_ONCE(kg->backlog[i]));
 	return nr;
 }
 
@@ -309,6 +417,8 @@ void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes)
 {
 	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
 
+	if (cost_bytes > READ_ONCE(kg->peak_cost_bytes))
+		WRITE_ONCE(kg->peak_cost_bytes, cost_bytes);
 	/* All CPUs read it: not written for nothing. */
 	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
 		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
@@ -411,19 +521,6 @@ void kf_slices_give_back(struct kf_hctx *kh)
 	}
 }
 
-static void kf_group_leave_active(struct kf_group *kg)
-{
-	struct kf_queue *kq = kg->kq;
-
-	lockdep_assert_held(&kq->lock);
-
-	WRITE_ONCE(kg->is_active, false);
-	list_del_init(&kg->active_node);
-	kq->nr_active--;
-	WRITE_ONCE(kq->shares_are_stale, true);
-	isolio_blkg_put(kg->pd.blkg);
-}
-
 /* Requests of a group on all hardware contexts, whether known to be busy or not. */
 static bool kf_group_has_requests(struct kf_group *kg)
 {
@@ -432,7 +529,7 @@ static bool kf_group_has_requests(struct kf_group *kg)
 	for (i = 0; i < kg->nr_backlogs; i++) {
 		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
 
-		if (kb && atomic_read(&kb->nr_tags))
+		if (kb && kf_backlog_nr(kb))
 			return true;
 	}
 	return false;
@@ -452,6 +549,30 @@ static void kf_group_deactivate(struct kf_group *kg)
 		kf_group_leave_active(kg);
 }
 
+/* What a group's requests on a hardware context took since the last time. */
+void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
+{
+	lockdep_assert_held(&kg->kq->lock);
+
+	kg->depth.sum += kf_load_since(atomic64_read(&kb->load), &kb->load_seen, now_ns);
+}
+
+/* How many requests a group keeps outstanding. */
+static void kf_group_find_depth(struct kf_group *kg, u64 now_ns)
+{
+	bool is_present = !bitmap_empty(kg->busy, kg->nr_backlogs);
+	u64 absent_ns = READ_ONCE(kg->absent_ns);
+	unsigned int i;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	for_each_set_bit(i, kg->busy, kg->nr_backlogs)
+		kf_group_see_load(kg, READ_ONCE(kg->backlog[i]), now_ns);
+	if (!is_present)
+		absent_ns += kf_group_absent_ns(kg, kg->last_busy_ns, now_ns);
+	kf_depth_look(&kg->depth, absent_ns, now_ns);
+}
+
 /* See kf_requests_for(). */
 static u64 kf_group_requests(struct kf_group *kg)
 {
@@ -459,13 +580,14 @@ static u64 kf_group_requests(struct kf_group *kg)
 }
 
 /* Which groups are worth waiting for, and whether more must be known to tell. */
-static void kf_find_awaited(struct kf_queue *kq)
+static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 {
 	u64 requests_sum = 0, awaited_share = 0;
 	u64 depth_pct = READ_ONCE(kq->depth_pct);
 	bool must_fill = false;
 	struct kf_group *kg;
-	u32 nr_all = 0, bdp_milli;
+	u64 all_milli = 0;
+	u32 bdp_milli;
 
 	lockdep_assert_held(&kq->lock);
 
@@ -475,27 +597,30 @@ static void kf_find_awaited(struct kf_queue *kq)
 
 	list_for_each_entry(kg, &kq->active, active_node) {
 		requests_sum += kf_group_requests(kg);
-		nr_all += kg->outstanding_max;
+		kf_group_find_depth(kg, now_ns);
+		WRITE_ONCE(kg->peak_cost_bytes, kg->peak_cost_bytes -
+			   kg->peak_cost_bytes / KF_PEAK_FORGET);
+		all_milli += kg->depth.milli;
 	}
 	list_for_each_entry(kg, &kq->active, active_node) {
 		u64 share = kf_request_share(kf_group_requests(kg), requests_sum);
 		bool is_awaited;
 
-		is_awaited = kf_clock_is_awaited(kg->outstanding_max, share, bdp_milli,
-						 nr_all, depth_pct, kg->is_awaited);
+		is_awaited = kf_clock_is_awaited(kg->depth.milli, share, bdp_milli,
+						 all_milli, depth_pct, kg->is_awaited);
 		if (is_awaited != kg->is_awaited)
 			trace_kf_awaited(kg, is_awaited, bdp_milli);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
 		if (is_awaited)
 			awaited_share += kg->share;
-		if (!kf_clock_is_awaited(kg->outstanding_max, share, U32_MAX, nr_all,
+		if (!kf_clock_is_awaited(kg->depth.milli, share, U32_MAX, all_milli,
 					 depth_pct, true))
 			must_fill = true;
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);
 
 	spin_lock_irq(&kq->band_lock);
-	kf_band_must_fill(&kq->band, must_fill, nr_all);
+	kf_band_must_fill(&kq->band, must_fill, all_milli);
 	spin_unlock_irq(&kq->band_lock);
 }
 
@@ -512,18 +637,16 @@ void kf_groups_look(struct kf_queue *kq)
 	bool is_more;
 
 	spin_lock_bh(&kq->lock);
+	if (READ_ONCE(kq->has_dead))
+		kf_groups_bury(kq);
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
-		if (READ_ONCE(kg->is_dead))
-			kf_group_leave_active(kg);
-		else if (!kf_group_is_present(kg, now_ns) &&
-			 (s64)(now_ns - kg->last_busy_ns) >= (s64)KF_IDLE_NS)
+		if (!kf_group_is_present(kg, now_ns) &&
+		    (s64)(now_ns - kg->last_busy_ns) >= (s64)KF_IDLE_NS)
 			kf_group_deactivate(kg);
 	}
 	if (READ_ONCE(kq->shares_are_stale))
 		kf_update_shares(kq);
-	kf_find_awaited(kq);
-	list_for_each_entry(kg, &kq->active, active_node)
-		kg->outstanding_max -= DIV_ROUND_UP(kg->outstanding_max, 4);
+	kf_find_awaited(kq, now_ns);
 	is_more = kf_set_shared(kq);
 	kf_gate_find(kq);
 	spin_unlock_bh(&kq->lock);
@@ -592,6 +715,9 @@ struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hc
 void kf_group_offline(struct kf_group *kg)
 {
 	WRITE_ONCE(kg->is_dead, true);
+	/* Pairs with kf_groups_bury(): that it is dead before the flag. */
+	smp_wmb();
+	WRITE_ONCE(kg->kq->has_dead, true);
 	if (READ_ONCE(kg->is_active))
 		kf_look_soon(kg->kq);
 }

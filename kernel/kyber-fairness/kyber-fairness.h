@@ -158,6 +158,8 @@ struct kf_queue {
 	/* What was last seen of those, summed; latency_work only. */
 	struct kf_cpu_sample seen;
 	struct delayed_work latency_work;
+	spinlock_t look_lock;		/* of is_stopping; any context, others may be held */
+	bool is_stopping;		/* the scheduler leaves: latency_work runs no more */
 	u64 look_ns;			/* when that last ran; latency_work only */
 
 	struct kf_gate gate ____cacheline_aligned_in_smp;
@@ -181,6 +183,8 @@ struct kf_queue {
 	unsigned int nr_active;
 	/* The active set or a weight changed; set without a lock. */
 	bool shares_are_stale;
+	u64 shares_due_ns;		/* not found again before, but by a look */
+	bool has_dead;			/* a cgroup was deleted; set without a lock */
 	/* Counts walks over the hierarchy; see kf_update_shares(). */
 	u64 walk;
 	u64 kicked_limit;		/* gate.limit when throttled contexts were last run */
@@ -294,8 +298,9 @@ struct kf_backlog {
 	s64 left_bytes;
 	struct list_head saved_node;		/* on kf_hctx.saved */
 
-	/* Requests from insertion to completion; no lock. */
-	atomic_t nr_tags;
+	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
+	atomic64_t load;
+	u64 load_seen;				/* kq->lock */
 	/* When one last completed; no lock. */
 	u64 done_ns;
 	/* Submitters that wait for one of these to complete; its own lock. */
@@ -334,16 +339,19 @@ struct kf_group {
 	bool is_dead;			/* the cgroup is gone: its requests drain */
 	/* Mean cost of its requests; a lost update does no harm. */
 	u32 mean_cost_bytes;
+	u32 peak_cost_bytes;		/* of the largest of late; likewise */
 
 	/* Service it was given, divided by its share: one change for each slice. */
 	atomic64_t vtime ____cacheline_aligned_in_smp;
 
 	/* kq->lock */
 	struct list_head active_node ____cacheline_aligned_in_smp;
-	/* Most requests outstanding that were seen, forgotten slowly. */
-	unsigned int outstanding_max;
+	struct kf_depth depth;		/* of its requests outstanding */
+	/* How long it was not present, ever; no lock, and a lost update does no harm. */
+	u64 absent_ns;
 	u64 last_busy_ns;
 	struct kf_tally tally;
+	struct kf_debt debt;		/* of its deleted children */
 	u64 seen_sum;			/* the tally's, when that was complete; read anywhere */
 	/* rounds.c: its vtime at the last refill, and whether it had no request then. */
 	u64 round_vtime;
@@ -407,6 +415,7 @@ static inline u64 kf_group_part(struct kf_group *kg)
 
 /* domain.c */
 void kf_look_soon(struct kf_queue *kq);
+void kf_look_stop(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
 void kf_domains_stop(struct kf_queue *kq);
@@ -465,6 +474,7 @@ struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hc
 void kf_group_offline(struct kf_group *kg);
 void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
 u64 kf_group_weight(struct kf_group *kg);
+void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
 unsigned int kf_group_outstanding(struct kf_group *kg);
 bool kf_group_may_go_first(struct kf_group *kg);
 s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
@@ -523,6 +533,12 @@ int kf_latency_show(struct seq_file *sf, void *unused);
 /* debugfs.c */
 extern const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[];
 extern const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[];
+
+/* A backlog's requests that are queued or in flight; no lock. */
+static inline unsigned int kf_backlog_nr(struct kf_backlog *kb)
+{
+	return kf_load_nr(atomic64_read(&kb->load));
+}
 
 static inline struct kf_queue *kf_of(struct request_queue *q)
 {

@@ -120,6 +120,7 @@
  * and docs/design/history.md has what was tried.
  */
 #include "kyber-fairness.h"
+#include "debugfs.h"
 #include "request.h"
 
 #include <trace/events/block.h>
@@ -762,8 +763,8 @@ static void kf_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
 
-	/* It looks at all hardware contexts; nothing starts it again. */
-	cancel_delayed_work_sync(&kq->latency_work);
+	/* It looks at all hardware contexts. */
+	kf_look_stop(kq);
 	kf_gate_stop_waiting(kq);
 	WARN_ONCE(kh->nr_inserted != kh->nr_dispatched ||
 		  sbitmap_any_bit_set(&kh->ctx_map),
@@ -896,7 +897,7 @@ static int __init kf_init(void)
 	if (ret)
 		return ret;
 
-	ret = elv_register(&kf_elevator);
+	ret = isolio_elv_register(&kf_elevator);
 	if (ret)
 		blkcg_policy_unregister(&kf_policy);
 	return ret;

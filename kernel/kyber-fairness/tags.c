@@ -50,7 +50,7 @@ static bool kf_tags_abound(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx)
 /* The tags that a cgroup holds of those that the hardware context takes from. */
 static unsigned int kf_tags_held(struct kf_backlog *kb)
 {
-	return kb->tag_wait == &kb->own_tag_wait ? atomic_read(&kb->nr_tags) :
+	return kb->tag_wait == &kb->own_tag_wait ? kf_backlog_nr(kb) :
 						   kf_group_outstanding(kb->kg);
 }
 

@@ -76,7 +76,7 @@ TRACE_EVENT(kf_awaited,
 		__field(dev_t, dev)
 		__field(u64, cgroup_id)
 		__field(bool, is_awaited)
-		__field(unsigned int, outstanding_max)
+		__field(u32, depth_milli)
 		__field(u64, share)
 		__field(u32, bdp_milli)
 	),
@@ -84,13 +84,13 @@ TRACE_EVENT(kf_awaited,
 		__entry->dev = kg->kq->dev;
 		__entry->cgroup_id = kf_trace_cgroup(kg);
 		__entry->is_awaited = is_awaited;
-		__entry->outstanding_max = kg->outstanding_max;
+		__entry->depth_milli = kg->depth.milli;
 		__entry->share = kg->share;
 		__entry->bdp_milli = bdp_milli;
 	),
-	TP_printk("%d,%d cgroup=%llu awaited=%d outstanding_max=%u share_ppm=%llu bdp_milli=%u",
+	TP_printk("%d,%d cgroup=%llu awaited=%d depth_milli=%u share_ppm=%llu bdp_milli=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->cgroup_id,
-		  __entry->is_awaited, __entry->outstanding_max,
+		  __entry->is_awaited, __entry->depth_milli,
 		  (__entry->share * 1000000) >> 30, __entry->bdp_milli)
 );
 

@@ -5,12 +5,16 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -302,6 +306,112 @@ func (d *disk) completed(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return reads + writes
+}
+
+// A cgroup with one request at a time, which thinks for less than it counts as present, has
+// what it asks for, and no other waits for it. It asks for 590 reads a second of a disk that does
+// 20,000, and has two sevenths of the weights: were it waited for, the other had 1,500.
+func TestThinkerHoldsNoOther(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=4", "fixed/read_ns=200000", "size_mib=256", "tags=128"})
+	d.use(t, elevator)
+	thinker, reader := newGroup(t, "thinker"), newGroup(t, "reader")
+	write(t, filepath.Join(thinker, weightFile), "200")
+	write(t, filepath.Join(reader, weightFile), "500")
+	loads := []*load{
+		startFio(t, d, reader, "--rw=randread", "--iodepth=32", "--time_based", "--runtime=60"),
+		startFio(t, d, thinker, "--rw=randread", "--iodepth=1", "--thinktime=1500", "--time_based", "--runtime=60"),
+	}
+	for _, l := range loads {
+		l.untilBusy(t)
+	}
+	time.Sleep(time.Second)
+	reads := func(group string) int { return keyed(t, group, statFile, d)["rios"] }
+	readerBefore, thinkerBefore := reads(reader), reads(thinker)
+	time.Sleep(2 * time.Second)
+	got, thought := (reads(reader)-readerBefore)/2, (reads(thinker)-thinkerBefore)/2
+	t.Logf("in a second %d reads, and %d of the thinker", got, thought)
+	if got < 10000 {
+		d.logState(t)
+		t.Errorf("%d reads a second next to a thinker, want 10000 and more", got)
+	}
+	if thought < 300 {
+		t.Errorf("the thinker has %d reads a second, want 300 and more", thought)
+	}
+	stopLoads(t, d, loads)
+}
+
+// readMebibyteOf is the variable that has this program read a mebibyte of a disk, and end.
+const readMebibyteOf = "ISOLIO_READ_MEBIBYTE"
+
+func readMebibyte(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return err
+	}
+	buffer, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	_, err = f.Read(buffer)
+	return errors.Join(err, unix.Munmap(buffer), f.Close())
+}
+
+// A tenant that makes a cgroup for each of its requests has no more than its share: what a deleted
+// one was charged those that come wait for. Its weight is 50, the reader's 950; a request is
+// 1 MiB, and the disk does fifty of them a second. It makes eight at a time.
+func TestNewCgroupForEachRequest(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	self, err := os.Executable()
+	must(t, err)
+	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=1", "fixed/read_ns=20000000", "size_mib=256", "tags=32"})
+	d.use(t, elevator)
+	reader, tenant := newGroup(t, "reader"), newGroup(t, "tenant")
+	write(t, filepath.Join(reader, weightFile), "950")
+	write(t, filepath.Join(tenant, weightFile), "50")
+	write(t, filepath.Join(tenant, "cgroup.subtree_control"), "+io")
+	l := startFio(t, d, reader, "--rw=randread", "--bs=1m", "--iodepth=8", "--time_based", "--runtime=60")
+	l.untilBusy(t)
+	had := func() int { return keyed(t, reader, statFile, d)["rbytes"] >> 20 }
+	before, start := had(), time.Now()
+	counts := make(chan int)
+	for worker := range 8 {
+		go func() {
+			n := 0
+			for ; time.Since(start) < 8*time.Second; n++ {
+				child := filepath.Join(tenant, fmt.Sprintf("child%d-%d", worker, n))
+				err := os.Mkdir(child, 0o755)
+				var dir *os.File
+				if err == nil {
+					dir, err = os.Open(child)
+				}
+				if err == nil {
+					c := exec.Command(self)
+					c.Env = append(os.Environ(), readMebibyteOf+"=/dev/"+d.name)
+					c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+					err = errors.Join(c.Run(), dir.Close(), os.Remove(child))
+				}
+				if err != nil {
+					t.Error(err)
+					break
+				}
+			}
+			counts <- n
+		}()
+	}
+	got := 0
+	for range 8 {
+		got += <-counts
+	}
+	all := got + had() - before
+	t.Logf("%d of %d requests in %v", got, all, time.Since(start))
+	if got > all/8 || got < all/40 {
+		d.logState(t)
+		t.Errorf("the tenant has %d of %d requests, want a 20th", got, all)
+	}
+	stopLoads(t, d, []*load{l})
 }
 
 // Of a mix of reads and writes no more are in flight than the ceiling, and the disk is

@@ -161,9 +161,11 @@ static void present_while_outstanding(struct kunit *test)
 static void lead_is_bounded(struct kunit *test)
 {
 	/* 2 ms, or four round trips. */
-	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(85 * US), 2 * MS);
-	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(0), 2 * MS);
-	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(10 * MS), 40 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(85 * US, 21 * US), 2 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(0, 0), 2 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(10 * MS, 0), 40 * MS);
+	/* A walk over 4,000 cgroups takes a millisecond, and the clock is set in 16 of them. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lead_ns(85 * US, 16 * MS), 32 * MS);
 	/* 2 ms of 2 GB/s; of a disk of 1 MB/s eight requests. */
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(2000 * 1000000ULL, 2 * MS, 4096), 4000000ULL);
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(1000000, 2 * MS, 4096), 8 * 4096ULL);
@@ -192,8 +194,8 @@ static void steps_of_the_clock(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 0), 20 * US);
 	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 1 * US), 20 * US);
 	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 5 * US), 80 * US);
-	/* Before anything is known it may be found at any time. */
-	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(0, 0), 0ULL);
+	/* A walk takes something, whatever the clock on the wall says. */
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(0, 0), 16 * 512ULL);
 }
 
 /* All slices of a cgroup together are half of what it may be ahead. */
@@ -210,11 +212,13 @@ static void slices_are_half_of_a_lead(struct kunit *test)
 
 static void lag_is_bounded(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 4096, KF_SHARE_ONE / 2), 2 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 4096, 4096, KF_SHARE_ONE / 2), 2 * MIB);
 	/* Four requests of 1 MiB of a tenth of the device are more. */
-	KUNIT_EXPECT_GE(test, kf_clock_lag_bytes(MIB, MIB, KF_SHARE_ONE / 10), 40 * MIB);
+	KUNIT_EXPECT_GE(test, kf_clock_lag_bytes(MIB, MIB, MIB, KF_SHARE_ONE / 10), 40 * MIB);
+	/* One of 1 MiB among small ones. */
+	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 8192, MIB, KF_SHARE_ONE / 8), 8 * MIB);
 	/* The largest cost and the smallest share: less than vtimes may be apart. */
-	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 1U << 28, 1), 1ULL << 60);
+	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 1U << 28, 1U << 28, 1), 1ULL << 60);
 }
 
 /* A P4500: 41 requests are its bandwidth-delay product. */
@@ -222,23 +226,97 @@ static void awaited_by_depth(struct kunit *test)
 {
 	const u64 share = KF_SHARE_ONE * 1000 / 1850;
 
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(32, share, 41000, 128, 100, true));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8, share, 41000, 104, 100, true));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(32000, share, 41000, 128000, 100, true));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, share, 41000, 104000, 100, true));
 	/* Half of what would fill its share is not eight either; any number is, with 0. */
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8, share, 41000, 104, 50, true));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1, share, 41000, 104, 0, false));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, share, 41000, 104000, 50, true));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1000, share, 41000, 104000, 0, false));
 	/* There are only 16 requests: the product cannot be more. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(4, share, U32_MAX, 16, 45, true));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(4000, share, U32_MAX, 16000, 45, true));
 	/* To and fro: once it is not, it takes a quarter more. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10, KF_SHARE_ONE, 20000, 100, 50, true));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(12, KF_SHARE_ONE, 20000, 100, 50, false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(13, KF_SHARE_ONE, 20000, 100, 50, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10000, KF_SHARE_ONE, 20000, 100000, 50, true));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(12000, KF_SHARE_ONE, 20000, 100000, 50,
+						     false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(13000, KF_SHARE_ONE, 20000, 100000, 50, false));
 	/* The largest product and the largest setting; the smallest share. */
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(10240, KF_SHARE_ONE, U32_MAX, U32_MAX,
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(10240000, KF_SHARE_ONE, U32_MAX, U32_MAX,
 						     1000, false));
 	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(U32_MAX, KF_SHARE_ONE, U32_MAX, U32_MAX,
-						    1000, false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1, 1, 41000, 104, 45, false));
+						    80, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1000, 1, 41000, 104000, 45, false));
+}
+
+/* 8 MiB of a cgroup with a quarter of the disk are paid once the clock is 32 MiB on. */
+static void debt_is_paid(struct kunit *test)
+{
+	struct kf_debt kd = { .bytes = 8 * MIB, .vtime = -MIB };
+
+	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, -MIB, KF_SHARE_ONE / 4), 8 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 15 * MIB, KF_SHARE_ONE / 4), 4 * MIB);
+	/* The clock went back: nothing is paid twice. */
+	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 14 * MIB, KF_SHARE_ONE / 4), 4 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 29 * MIB, KF_SHARE_ONE / 4), MIB / 2);
+	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 1ULL << 60, KF_SHARE_ONE), 0ULL);
+}
+
+/* Two requests for 3 ms, one for 1 ms, and none for 1 ms: 7 requests in 5 ms. */
+static void load_is_what_requests_took(struct kunit *test)
+{
+	const u64 unit_ns = 1ULL << KF_LOAD_NS_SHIFT;
+	u64 seen = 0, load = 0, now_ns = 1ULL << 62;
+
+	load += kf_load_of(now_ns);
+	load += kf_load_of(now_ns);
+	KUNIT_EXPECT_EQ(test, kf_load_nr(load), 2U);
+	now_ns += 3000 * unit_ns;
+	load -= kf_load_of(now_ns);
+	KUNIT_EXPECT_EQ(test, kf_load_since(load, &seen, now_ns), 6000ULL);
+	now_ns += 1000 * unit_ns;
+	load -= kf_load_of(now_ns);
+	KUNIT_EXPECT_EQ(test, kf_load_nr(load), 0U);
+	now_ns += 1000 * unit_ns;
+	KUNIT_EXPECT_EQ(test, kf_load_since(load, &seen, now_ns), 1000ULL);
+	KUNIT_EXPECT_EQ(test, kf_load_since(load, &seen, now_ns), 0ULL);
+	/* Another CPU's clock is behind. */
+	load += kf_load_of(now_ns);
+	KUNIT_EXPECT_EQ(test, kf_load_since(load, &seen, now_ns - unit_ns), 0ULL);
+	KUNIT_EXPECT_EQ(test, kf_load_since(load, &seen, now_ns + unit_ns), 2ULL);
+	/* As many as the word counts. */
+	load = KF_LOAD_NR_MASK * kf_load_of(now_ns);
+	KUNIT_EXPECT_EQ(test, kf_load_nr(load), (u32)KF_LOAD_NR_MASK);
+	load -= KF_LOAD_NR_MASK * kf_load_of(now_ns + unit_ns);
+	KUNIT_EXPECT_EQ(test, kf_load_nr(load), 0U);
+}
+
+/* A thinker that has one request for 0.1 ms of 2 has a 20th of one, however long it runs. */
+static void depth_is_a_mean(struct kunit *test)
+{
+	struct kf_depth kd = {};
+	unsigned int i;
+
+	kf_depth_begin(&kd, 0, 1000 * MS);
+	KUNIT_EXPECT_EQ(test, kd.milli, 0U);
+	for (i = 1; i <= 20; i++) {
+		kd.sum += (5 * MS) >> KF_LOAD_NS_SHIFT;
+		kf_depth_look(&kd, 0, (1000 + 100 * i) * MS);
+		KUNIT_EXPECT_GE(test, kd.milli, 49U);
+		KUNIT_EXPECT_LE(test, kd.milli, 50U);
+	}
+	/* 32 for the 20 ms of each 100 that it is present. */
+	kd = (struct kf_depth){};
+	kf_depth_begin(&kd, 7 * MS, 1000 * MS);
+	for (i = 1; i <= 20; i++) {
+		kd.sum += (640 * MS) >> KF_LOAD_NS_SHIFT;
+		kf_depth_look(&kd, (7 + 80 * i) * MS, (1000 + 100 * i) * MS);
+		KUNIT_EXPECT_GE(test, kd.milli, 31990U);
+		KUNIT_EXPECT_LE(test, kd.milli, 32010U);
+	}
+	/* It was not there: nothing is known that was not before. */
+	kf_depth_look(&kd, (7 + 1600 + 100) * MS, (1000 + 2100) * MS);
+	KUNIT_EXPECT_GE(test, kd.milli, 31900U);
+	/* And its clock was wrong. */
+	kf_depth_look(&kd, (7 + 1600 + 500) * MS, (1000 + 2200) * MS);
+	KUNIT_EXPECT_LE(test, kd.milli, 32010U);
 }
 
 /* A device that serves @per_ms in a millisecond, each in @io_ns while it is alone. */
@@ -367,7 +445,26 @@ static void band_probes_do_not_last(struct kunit *test)
 	kb.kind[0].rate = 1000;
 	kb.kind[1].rate = 500;
 	kf_band_begin_probe(&kb, 1000 * MS);
-	for (i = 1; i < KF_PROBE_NR_MAX; i++)
+	KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, true, 90 * US, 1000 * MS));
+	for (i = 2; i < KF_PROBE_NR_MAX; i++)
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
+	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, US);
+	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 90 * US);
+}
+
+/* Nor is one that comes no more: it was a third, and of 15 requests 5 should have been of it. */
+static void band_probes_what_there_is(struct kunit *test)
+{
+	struct kf_band kb;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 1000;
+	kb.kind[1].rate = 500;
+	kf_band_begin_probe(&kb, 1000 * MS);
+	for (i = 1; i < 3 * KF_PROBE_MISSED; i++)
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
 	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
@@ -475,10 +572,10 @@ static void band_probe_soon_in_a_probe(struct kunit *test)
 	kf_band_init(&kb);
 	kb.kind[0].rate = 1000;
 	kf_band_begin_probe(&kb, then_ns);
-	kf_band_must_fill(&kb, true, 64);
+	kf_band_must_fill(&kb, true, 64000);
 	KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, false, then_ns + MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_EMPTY);
-	kf_band_must_fill(&kb, false, 64);
+	kf_band_must_fill(&kb, false, 64000);
 	for (i = 1; i < KF_PROBE_NR; i++)
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 90 * US,
 						      then_ns + i * MS));
@@ -558,7 +655,7 @@ static void band_fills_where_it_matters(struct kunit *test)
 
 	kf_band_init(&kb);
 	kb.look_ns = now_ns;
-	kf_band_must_fill(&kb, true, 128);
+	kf_band_must_fill(&kb, true, 128000);
 	now_ns = device_looks(&kb, now_ns, &dev, 50);
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 1U);
@@ -571,10 +668,10 @@ static void band_fills_where_it_matters(struct kunit *test)
 	KUNIT_EXPECT_GE(test, kb.nr_fills, 2U);
 	KUNIT_EXPECT_LE(test, kb.nr_fills, 3U);
 	/* It does no longer: then soon again, where it does. */
-	kf_band_must_fill(&kb, false, 128);
+	kf_band_must_fill(&kb, false, 128000);
 	now_ns = device_looks(&kb, now_ns, &dev, 1200);
 	KUNIT_EXPECT_LE(test, kb.nr_fills, 3U);
-	kf_band_must_fill(&kb, true, 128);
+	kf_band_must_fill(&kb, true, 128000);
 	now_ns = device_looks(&kb, now_ns, &dev, 10);
 	KUNIT_EXPECT_GE(test, kb.nr_fills, 3U);
 }
@@ -683,10 +780,14 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(slices_are_half_of_a_lead),
 	KUNIT_CASE(lag_is_bounded),
 	KUNIT_CASE(awaited_by_depth),
+	KUNIT_CASE(debt_is_paid),
+	KUNIT_CASE(load_is_what_requests_took),
+	KUNIT_CASE(depth_is_a_mean),
 	KUNIT_CASE(band_finds_the_product),
 	KUNIT_CASE(band_does_not_probe_for_one),
 	KUNIT_CASE(band_samples_alone_in_a_probe),
 	KUNIT_CASE(band_probes_do_not_last),
+	KUNIT_CASE(band_probes_what_there_is),
 	KUNIT_CASE(band_has_all_kinds),
 	KUNIT_CASE(walk_is_what_most_take),
 	KUNIT_CASE(band_gives_up),

@@ -136,6 +136,16 @@ static void law_limited(struct law_cases *cases, const struct law_disk *disk)
 		law_load(c, 100, think_ms[i] ? 32 : 128, 4096, 0);
 	}
 
+	/* Always present, and entitled to little. */
+	snprintf(name, sizeof(name), "%s w20 thinker of 1.5 ms, 3x32", disk->name);
+	c = law_new(cases, name, disk);
+	load = law_load(c, 20, 1, 4096, 0);
+	load->think_ns = 3 * MS / 2;
+	load->is_limited = true;
+	law_load(c, 500, 32, 4096, 0);
+	law_load(c, 250, 32, 4096, 0);
+	law_load(c, 100, 32, 4096, 0);
+
 	snprintf(name, sizeof(name), "%s burst of 20 in 100 ms, 3x32", disk->name);
 	c = law_new(cases, name, disk);
 	load = law_load(c, 500, 32, 4096, 0);
@@ -304,12 +314,13 @@ static void law_cpu(struct law_cases *cases, const struct law_disk *disk, const 
 
 static void law_full_speed(struct law_cases *cases, const struct law_disk *disk)
 {
+	struct law_load *load;
+	struct law_case *c;
 	char name[64];
 	u32 i;
 
 	for (i = 0; i < 3; i++) {
 		static const u32 depths[] = { 8, 32, 128 };
-		struct law_case *c;
 
 		snprintf(name, sizeof(name), "%s at full speed, read 4x%u", disk->name, depths[i]);
 		c = law_new(cases, name, disk);
@@ -319,6 +330,19 @@ static void law_full_speed(struct law_cases *cases, const struct law_disk *disk)
 		c->run_ns = SEC;
 		law_four(c, depths[i], 0);
 	}
+
+	snprintf(name, sizeof(name), "%s at full speed, w20 thinker of 1.5 ms, 3x32", disk->name);
+	c = law_new(cases, name, disk);
+	c->scale = 1;
+	c->turn_ns = 5 * NSEC_PER_USEC;
+	c->warm_ns = SEC;
+	c->run_ns = SEC;
+	load = law_load(c, 20, 1, 4096, 0);
+	load->think_ns = 3 * MS / 2;
+	load->is_limited = true;
+	law_load(c, 500, 32, 4096, 0);
+	law_load(c, 250, 32, 4096, 0);
+	law_load(c, 100, 32, 4096, 0);
 }
 
 void law_make_cases(struct law_cases *cases)

@@ -27,7 +27,9 @@ struct clock_group {
 	u64 vtime;
 	u64 share;
 	u32 nr_waiting, nr_in_flight;
-	u32 outstanding_max;
+	u64 load, load_seen;
+	u64 absent_ns;
+	struct kf_depth depth;
 	u64 done_ns;
 	u64 last_busy_ns;
 	/* It may have requests: a walk that finds none clears it. */
@@ -89,7 +91,6 @@ static bool clock_is_open(const struct clock *kq)
 /* As kf_group_is_present(). */
 static bool clock_look_at(const struct clock *kq, struct clock_group *kg)
 {
-	kg->outstanding_max = max(kg->outstanding_max, kg->nr_waiting + kg->nr_in_flight);
 	kg->is_busy = kf_clock_is_present(kg->nr_waiting + kg->nr_in_flight,
 					  kq->sim->now_ns - kg->done_ns,
 					  kf_clock_grace_ns(kq->band.alone_ns));
@@ -120,7 +121,8 @@ static struct clock_group *clock_least(struct clock *kq, bool of_all, u64 *share
 
 static u64 clock_lag(const struct clock *kq, const struct clock_group *kg)
 {
-	return kf_clock_lag_bytes(kq->lead_bytes, kg->mean_cost_bytes, kg->share);
+	/* A container's requests are of one size. */
+	return kf_clock_lag_bytes(kq->lead_bytes, kg->mean_cost_bytes, 0, kg->share);
 }
 
 /* As kf_groups_lower(). */
@@ -175,8 +177,8 @@ static void clock_shares(struct clock *kq)
 static void clock_find_awaited(struct clock *kq)
 {
 	bool must_fill = false;
-	u64 requests_sum = 0;
-	u32 i, nr_all = 0;
+	u64 requests_sum = 0, milli_all = 0;
+	u32 i;
 
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
@@ -184,7 +186,7 @@ static void clock_find_awaited(struct clock *kq)
 		if (!kg->is_active)
 			continue;
 		requests_sum += kf_requests_for(kg->share, kg->mean_cost_bytes);
-		nr_all += kg->outstanding_max;
+		milli_all += kg->depth.milli;
 	}
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
@@ -194,14 +196,14 @@ static void clock_find_awaited(struct clock *kq)
 			continue;
 		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
 					 requests_sum);
-		kg->is_awaited = kf_clock_is_awaited(kg->outstanding_max, share,
-						     kq->band.bdp_milli, nr_all,
+		kg->is_awaited = kf_clock_is_awaited(kg->depth.milli, share,
+						     kq->band.bdp_milli, milli_all,
 						     kq->depth_pct, kg->is_awaited);
-		if (!kf_clock_is_awaited(kg->outstanding_max, share, U32_MAX, nr_all,
+		if (!kf_clock_is_awaited(kg->depth.milli, share, U32_MAX, milli_all,
 					 kq->depth_pct, true))
 			must_fill = true;
 	}
-	kf_band_must_fill(&kq->band, must_fill, nr_all);
+	kf_band_must_fill(&kq->band, must_fill, milli_all);
 }
 
 /* The lag of a cgroup that is not awaited is not kept for ever. */
@@ -401,10 +403,10 @@ static void clock_publish(struct clock *kq)
 		kf_band_end_probe(&kq->band, !kq->sim->nr_inside,
 				  clock_uptime_ns(kq->sim->now_ns));
 	kq->ceiling = kf_band_ceiling(&kq->band);
-	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
-					     kf_clock_lead_ns(kq->band.alone_ns),
-					     kq->band.mean_cost_bytes);
 	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
+	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
+					     kf_clock_lead_ns(kq->band.alone_ns, kq->step_ns),
+					     kq->band.mean_cost_bytes);
 }
 
 /* A group comes back that had no requests: it begins at the clock. */
@@ -418,9 +420,17 @@ static void clock_come_back(struct clock *kq, struct clock_group *kg)
 	kg->is_active = true;
 	kg->is_awaited = true;
 	kg->last_busy_ns = kq->clock_ns;
+	kf_depth_begin(&kg->depth, kg->absent_ns, clock_uptime_ns(kq->sim->now_ns));
 	kq->nr_active++;
 	clock_shares(kq);
 	clock_publish(kq);
+}
+
+static u64 clock_absent_ns(const struct clock *kq, const struct clock_group *kg)
+{
+	return kf_clock_absent_ns(kg->nr_waiting + kg->nr_in_flight,
+				  kq->sim->now_ns - kg->done_ns,
+				  kf_clock_grace_ns(kq->band.alone_ns));
 }
 
 static void clock_insert(struct law_sim *sim, struct law_rq *rq)
@@ -428,6 +438,8 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 	struct clock *kq = sim->data;
 	struct clock_group *kg = &kq->group[rq->load];
 
+	kg->absent_ns += clock_absent_ns(kq, kg);
+	kg->load += kf_load_of(clock_uptime_ns(sim->now_ns));
 	if (!kg->is_active || !kf_clock_is_present(kg->nr_waiting + kg->nr_in_flight,
 						   sim->now_ns - kg->done_ns,
 						   kf_clock_grace_ns(kq->band.alone_ns)))
@@ -467,6 +479,16 @@ static void clock_look(struct clock *kq)
 	clock_publish(kq);
 }
 
+/* As kf_group_see_depth(). */
+static void clock_see_depth(const struct clock *kq, struct clock_group *kg)
+{
+	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
+	u64 absent_ns = kg->absent_ns + clock_absent_ns(kq, kg);
+
+	kg->depth.sum += kf_load_since(kg->load, &kg->load_seen, now_ns);
+	kf_depth_look(&kg->depth, absent_ns, now_ns);
+}
+
 /* As kf_groups_look(). */
 static void clock_groups_look(struct clock *kq)
 {
@@ -486,9 +508,9 @@ static void clock_groups_look(struct clock *kq)
 		}
 	}
 	clock_shares(kq);
-	clock_find_awaited(kq);
 	for (i = 0; i < kq->nr_groups; i++)
-		kq->group[i].outstanding_max -= DIV_ROUND_UP(kq->group[i].outstanding_max, 4);
+		clock_see_depth(kq, &kq->group[i]);
+	clock_find_awaited(kq);
 	clock_publish(kq);
 }
 
@@ -534,6 +556,7 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	struct clock_group *kg = &kq->group[rq->load];
 
 	kg->nr_in_flight--;
+	kg->load -= kf_load_of(clock_uptime_ns(sim->now_ns));
 	kg->done_ns = sim->now_ns;
 	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
 	kq->done_bytes += rq->cost_bytes;

@@ -219,6 +219,8 @@ static const char *law_excuse(const char *name, char letter)
 	} of[] = {
 		{ "p4500 w1000 of 8", "E", "8 requests are no half of a P4500" },
 		{ "hdd thinker of 6 ms", "E", "it thinks a third of its time" },
+		{ "w20 thinker of 1.5 ms", "T",
+		  "it takes half of its share or more, and is awaited with 45 % of it" },
 		{ "hdd one at a time", "E", "after each of its requests the arm has one other" },
 		{ "4 KiB and 256 KiB, write", "P", "32 of 256 KiB fill a write buffer" },
 		{ "fixed w1000 of 8", "E",
