@@ -204,6 +204,21 @@ static void kf_group_bury(struct kf_group *kg)
 	kf_group_leave_active(kg);
 }
 
+/* Requests of a group on all hardware contexts, whether known to be busy or not. */
+static bool kf_group_has_requests(struct kf_group *kg)
+{
+	unsigned int i;
+
+	for (i = 0; i < kg->nr_backlogs; i++) {
+		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
+
+		if (kb && kf_backlog_nr(kb))
+			return true;
+	}
+	return false;
+}
+
+/* One that still has requests has its share until they are done, and its siblings less. */
 static void kf_groups_bury(struct kf_queue *kq)
 {
 	struct kf_group *kg, *next;
@@ -213,9 +228,14 @@ static void kf_groups_bury(struct kf_queue *kq)
 	WRITE_ONCE(kq->has_dead, false);
 	/* Before they are looked at: one that is deleted later sets it again. */
 	smp_mb();
-	list_for_each_entry_safe(kg, next, &kq->active, active_node)
-		if (READ_ONCE(kg->is_dead))
+	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
+		if (!READ_ONCE(kg->is_dead))
+			continue;
+		if (kf_group_has_requests(kg))
+			WRITE_ONCE(kq->has_dead, true);
+		else
 			kf_group_bury(kg);
+	}
 }
 
 /* A group begins after the clock by what deleted groups near it left to be paid. */
@@ -519,20 +539,6 @@ void kf_slices_give_back(struct kf_hctx *kh)
 		}
 		kf_slice_forget(kb);
 	}
-}
-
-/* Requests of a group on all hardware contexts, whether known to be busy or not. */
-static bool kf_group_has_requests(struct kf_group *kg)
-{
-	unsigned int i;
-
-	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
-
-		if (kb && kf_backlog_nr(kb))
-			return true;
-	}
-	return false;
 }
 
 /* A group that is idle, unless it got a request meanwhile. */

@@ -44,6 +44,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if path := os.Getenv(askMebibyteOf); path != "" {
+		if err := askMebibyte(path); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if path := os.Getenv(readMebibyteOf); path != "" {
 		if err := readMebibyte(path); err != nil {
 			println(err.Error())
