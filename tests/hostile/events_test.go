@@ -121,7 +121,7 @@ func doModule(w *world, a *actor, op script.Op) error {
 		}
 	}
 	a.doing.Store("unload " + m.scheduler)
-	err := w.unload(moduleName(file))
+	err := w.unload(m.scheduler, moduleName(file))
 	if err == nil {
 		w.count("unloads", 1)
 	}

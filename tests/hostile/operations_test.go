@@ -22,7 +22,10 @@ import (
 var errNothing = errors.New("there is nothing to do it to")
 
 // schedulers are all that a disk may have.
-var schedulers = []string{"none", "mq-deadline", "kyber", "bfq", "kyber-fairness", "rsd", "sfq"}
+var schedulers = append([]string{"none", "mq-deadline", "kyber", "bfq"}, own...)
+
+// own are the project's.
+var own = []string{"kyber-fairness", "rsd", "sfq"}
 
 func doSwitch(w *world, a *actor, op script.Op) error {
 	w.loading.RLock()
@@ -236,17 +239,21 @@ func doReadDebug(w *world, a *actor, op script.Op) error {
 	return a.reads(file)
 }
 
-// holdModules keeps modules where they are until release is called, while a debugfs file of a scheduler
-// is open; see unload.
+// holdModules keeps the kernel's own modules where they are until release is called, while a debugfs file
+// of a scheduler is open; see unload.
 func (w *world) holdModules() (release func()) {
 	w.unloading.RLock()
 	return w.unloading.RUnlock
 }
 
-// unload unloads a module, once no task has a debugfs file of a scheduler open: when the last one closes
-// it, the block layer looks at what the scheduler's module had of it, and that is an oops if the module is
-// gone. A task that was forked has the reader's file open until it executes its program.
-func (w *world) unload(module string) error {
+// unload unloads a scheduler's module. Of the kernel's own it waits until no task has a debugfs file of a
+// scheduler open: when the last one closes it, the block layer looks at what the module had of it, and
+// that is an oops if the module is gone. A task that was forked has the reader's file open until it
+// executes its program.
+func (w *world) unload(scheduler, module string) error {
+	if slices.Contains(own, scheduler) {
+		return unix.DeleteModule(module, unix.O_NONBLOCK)
+	}
 	w.unloading.Lock()
 	defer w.unloading.Unlock()
 	for hasOpen("/sys/kernel/debug/block/*/sched/*") || hasOpen("/sys/kernel/debug/block/*/hctx*/sched/*") {
@@ -281,7 +288,7 @@ func (d *disk) mayRead(file string) bool {
 		return true
 	}
 	_, active := d.schedulers()
-	return slices.Contains([]string{"kyber-fairness", "rsd", "sfq"}, active)
+	return slices.Contains(own, active)
 }
 
 func doReadGroup(_ *world, a *actor, op script.Op) error {
