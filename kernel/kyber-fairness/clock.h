@@ -241,6 +241,9 @@ struct kf_debt {
 	u64 vtime;		/* the clock, when they were that many */
 };
 
+/* To pay it takes no more than so much: virtual times are less than half of the range apart. */
+#define KF_DEBT_VTIME_MAX	BIT_ULL(60)
+
 /**
  * kf_debt_at - what is left of it
  * @kd: debt; brought up to @vtime

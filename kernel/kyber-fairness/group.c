@@ -160,15 +160,10 @@ static bool kf_set_shared(struct kf_queue *kq)
 	return is_more;
 }
 
-/* The share of a group's parent with all below that, by the share of the group with all below. */
+/* The share of a group's parent and all below it, by that of the group and all below. */
 static u64 kf_parent_share(struct kf_group *kg, u64 share)
 {
-	u64 weight = kf_tally_weight(&kg->tally);
-	u64 sum = max(kg->parent->tally.sum, weight);
-
-	if (!weight)
-		return KF_SHARE_ONE;
-	return clamp_t(u64, mul_u64_u64_div_u64(share, sum, weight), 1, KF_SHARE_ONE);
+	return kf_share_above(share, kf_tally_weight(&kg->tally), kg->parent->tally.sum);
 }
 
 static void kf_group_leave_active(struct kf_group *kg)
@@ -194,11 +189,13 @@ static void kf_group_bury(struct kf_group *kg)
 	lockdep_assert_held(&kg->kq->lock);
 
 	if (kf_vtime_before(clock, vtime)) {
-		bytes = mul_u64_u64_shr(vtime - clock, share, KF_SHARE_SHIFT);
+		bytes = min(mul_u64_u64_shr(vtime - clock, share, KF_SHARE_SHIFT),
+			    KF_LEAD_BYTES_MAX);
 		for (up = kg; up->parent; up = up->parent) {
 			share = kf_parent_share(up, share);
 			kf_debt_at(&up->parent->debt, clock, share);
-			up->parent->debt.bytes += bytes;
+			up->parent->debt.bytes = min(up->parent->debt.bytes + bytes,
+						     KF_LEAD_BYTES_MAX);
 		}
 	}
 	kf_group_leave_active(kg);
@@ -251,7 +248,7 @@ static void kf_group_take_debt(struct kf_group *kg)
 		if (!up->parent->debt.bytes)
 			continue;
 		bytes = kf_debt_at(&up->parent->debt, clock, share);
-		debt = max(debt, kf_vtime_of(min(bytes, KF_LEAD_BYTES_MAX), share));
+		debt = max(debt, min(kf_vtime_of(bytes, share), KF_DEBT_VTIME_MAX));
 	}
 	if (!debt)
 		return;
