@@ -169,9 +169,12 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 	if err := sweep(ctx, kubelet); err != nil {
 		return err
 	}
-	// What pods were given is there before kubelet can ask.
-	if err := d.Look(ctx, nil); err != nil {
-		return err
+	// Kubelet removes the node's ResourceSlices 30 s after an earlier process went, so
+	// registration waits for the API server only where the node has lost what pods were given.
+	if d.Lost() {
+		if err := d.Look(ctx, nil); err != nil {
+			return err
+		}
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, registrations)), kubeletplugin.PluginDataDirectoryPath(data),
@@ -187,6 +190,14 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 	return d.Run(ctx, helper)
 }
 
+// requestsPerSecond and requestBurst limit what one node asks of the API server. By
+// client-go's default, 5 a second, a node with 110 pods would need more than 20 s to learn of
+// them. These are kubelet's own limits, and the burst is about a full node.
+const (
+	requestsPerSecond = 50
+	requestBurst      = 100
+)
+
 // connect reaches the cluster.
 func (f *flags) connect(d *driver.Driver) error {
 	d.Client, d.Objects = f.client, f.objects
@@ -198,6 +209,7 @@ func (f *flags) connect(d *driver.Driver) error {
 		if err != nil {
 			return failure.Usagef("--kubeconfig: %w", err)
 		}
+		config.QPS, config.Burst = requestsPerSecond, requestBurst
 		if d.Client, err = kubernetes.NewForConfig(config); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -727,6 +729,69 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	t.Log(count)
+}
+
+// A node with as many pods as kubelet lets it have is known in seconds.
+func TestRate(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &driver.Driver{}
+	if err := (&flags{kubeconfig: file}).connect(d); err != nil {
+		t.Fatal(err)
+	}
+	const pods = 110
+	begin := time.Now()
+	for range pods {
+		if _, err := d.Client.CoreV1().Pods("shop").Get(t.Context(), "web", meta.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("%d requests took %s", pods, took)
+	}
+}
+
+// A process that is started again registers before the API server has told of each pod, and
+// asks for what pods have in common once.
+func TestRegistrationComesFirst(t *testing.T) {
+	objects := []runtime.Object{claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1")}
+	reported := []container.ReportedPod{{ID: "s0", UID: webUID, Namespace: "shop", Name: "web"}}
+	for i := 2; i < 9; i++ {
+		name, uid := fmt.Sprint("p", i), fmt.Sprint(i)+webUID[1:]
+		pod := podOf("shop", name, uid, "")
+		pod.Spec.PriorityClassName = "plain"
+		objects = append(objects, pod)
+		reported = append(reported, container.ReportedPod{ID: "s" + name, UID: uid, Namespace: "shop", Name: name})
+	}
+	n := newNode(t, append(objects, &scheduling.PriorityClass{ObjectMeta: meta.ObjectMeta{Name: "plain"}})...)
+	n.report(reported...)
+	stop := n.start()
+	n.until("all pods", func() bool { return len(n.book().Pods) == len(reported) })
+	stop()
+	count := map[string]int{}
+	for _, a := range n.cluster.Actions() {
+		count[a.GetVerb()+" "+a.GetResource().Resource]++
+	}
+	if count["get namespaces"] != 1 || count["get priorityclasses"] != 1 {
+		t.Errorf("asked of %d pods of one namespace: %v", len(reported), count)
+	}
+	answer := make(chan struct{})
+	n.cluster.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-answer
+		return false, nil, nil
+	})
+	n.start()
+	n.kubelet() // it is registered
+	n.given(webUID, 300)
+	close(answer)
 }
 
 func TestBeforeClaims(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	core "k8s.io/api/core/v1"
+	scheduling "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,19 +30,43 @@ const DefaultWeight = "isolio.dev/default-weight"
 // for pods that have the name in the annotation isolio.dev/class.
 var ShareClasses = schema.GroupVersionResource{Group: "isolio.dev", Version: "v1alpha1", Resource: "diskshareclasses"}
 
-// Defaults finds the weight of pods that ask for none.
+// Defaults finds the weight of pods that ask for none. It asks for each object once, so it is
+// made anew for each pass over pods. It is for one goroutine.
 type Defaults struct {
 	Client kubernetes.Interface
 	// Objects has the cluster's ShareClasses; nil where it has none.
 	Objects dynamic.Interface
 	// Knows says of a class whether a rule or the configuration of nodes has it.
 	Knows func(class string) bool
+
+	spaces     map[string]*core.Namespace
+	priorities map[string]*scheduling.PriorityClass
+	classes    map[string]*unstructured.Unstructured
+}
+
+// once is the object with a name, which is asked for if it is not known yet; nil for none.
+func once[T any](known *map[string]*T, name string, get func() (*T, error)) (*T, error) {
+	if object, ok := (*known)[name]; ok {
+		return object, nil
+	}
+	object, err := get()
+	switch {
+	case apierrors.IsNotFound(err):
+		object = nil
+	case err != nil:
+		return nil, err
+	}
+	if *known == nil {
+		*known = map[string]*T{}
+	}
+	(*known)[name] = object
+	return object, nil
 }
 
 // Of is the weight of a pod by its DiskShareClass, or else its PriorityClass, or else its
 // namespace, and why; 0 for none. refuse is told of what is no weight or no class, with the
 // reason of the event.
-func (d Defaults) Of(ctx context.Context, pod *core.Pod, refuse func(reason, text string)) (n int, why string, err error) {
+func (d *Defaults) Of(ctx context.Context, pod *core.Pod, refuse func(reason, text string)) (n int, why string, err error) {
 	if name := pod.Annotations[rule.ClassAnnotation]; name != "" && d.Objects != nil {
 		if n, why, err = d.ofClass(ctx, name, pod.Namespace, refuse); n != 0 || err != nil {
 			return n, why, err
@@ -49,21 +74,22 @@ func (d Defaults) Of(ctx context.Context, pod *core.Pod, refuse func(reason, tex
 	}
 	bad := func(text string) { refuse(BadDefault, text) }
 	if name := pod.Spec.PriorityClassName; name != "" {
-		class, err := d.Client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		class, err := once(&d.priorities, name, func() (*scheduling.PriorityClass, error) {
+			return d.Client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
+		})
+		if err != nil {
 			return 0, "", err
 		}
-		if err == nil {
+		if class != nil {
 			if n := defaultIn(class.Annotations, "PriorityClass "+name, bad); n != 0 {
 				return n, fmt.Sprintf("PriorityClass %s: %d", name, n), nil
 			}
 		}
 	}
-	space, err := d.Client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return 0, "", nil
-	}
-	if err != nil {
+	space, err := once(&d.spaces, pod.Namespace, func() (*core.Namespace, error) {
+		return d.Client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
+	})
+	if err != nil || space == nil {
 		return 0, "", err
 	}
 	if n = defaultIn(space.Annotations, "namespace "+pod.Namespace, bad); n == 0 {
@@ -73,7 +99,7 @@ func (d Defaults) Of(ctx context.Context, pod *core.Pod, refuse func(reason, tex
 }
 
 // ofClass is the weight of a DiskShareClass for pods of a namespace, 0 for none.
-func (d Defaults) ofClass(ctx context.Context, name, namespace string, refuse func(reason, text string)) (int, string, error) {
+func (d *Defaults) ofClass(ctx context.Context, name, namespace string, refuse func(reason, text string)) (int, string, error) {
 	bad := func(format string, args ...any) (int, string, error) {
 		refuse(BadClass, fmt.Sprintf(format, args...))
 		return 0, "", nil
@@ -81,12 +107,11 @@ func (d Defaults) ofClass(ctx context.Context, name, namespace string, refuse fu
 	var class *unstructured.Unstructured
 	if len(validation.IsDNS1123Subdomain(name)) == 0 { // else no object has it
 		var err error
-		class, err = d.Objects.Resource(ShareClasses).Get(ctx, name, meta.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return 0, "", err
-		}
+		class, err = once(&d.classes, name, func() (*unstructured.Unstructured, error) {
+			return d.Objects.Resource(ShareClasses).Get(ctx, name, meta.GetOptions{})
+		})
 		if err != nil {
-			class = nil
+			return 0, "", err
 		}
 	}
 	if class == nil {
@@ -121,8 +146,8 @@ func defaultIn(annotations map[string]string, from string, refuse func(text stri
 }
 
 // defaults are those of the driver's cluster.
-func (d *Driver) defaults() Defaults {
-	return Defaults{Client: d.Client, Objects: d.Objects, Knows: func(class string) bool {
+func (d *Driver) defaults() *Defaults {
+	return &Defaults{Client: d.Client, Objects: d.Objects, Knows: func(class string) bool {
 		config, err := rule.Load(d.Root, d.Rules)
 		return err != nil || config.Knows(class) // where the rules are wrong, the daemon says so
 	}}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -140,13 +141,22 @@ func (d *Driver) change(ctx context.Context, how func(b *claim.Book) error) erro
 		return err
 	}
 	d.Metrics.promised(b, d.disks())
-	if string(before) == string(after) {
+	if string(before) == string(after) && !d.Lost() {
 		return nil
 	}
 	if err := b.Write(d.Root); err != nil {
 		return fmt.Errorf("what pods were given: %w", err)
 	}
 	return nil
+}
+
+// Lost reports whether the node has no file of what pods were given, or none that can be read.
+func (d *Driver) Lost() bool {
+	if _, err := os.Stat(filepath.Join("/", d.Root, claim.File)); err != nil {
+		return true
+	}
+	_, err := claim.Read(d.Root)
+	return err != nil
 }
 
 func (d *Driver) disks() []disk.Disk {

@@ -208,7 +208,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	known, again := d.learned, d.again
 	d.again = false
 	d.mu.Unlock()
-	now, next := time.Now(), map[string]learned{}
+	now, next, defaults := time.Now(), map[string]learned{}, d.defaults()
 	for _, p := range report.Pods {
 		state := known[p.UID]
 		if again {
@@ -218,7 +218,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			next[p.UID] = state
 			continue
 		}
-		one, err := d.ask(ctx, p, disks)
+		one, err := d.ask(ctx, p, disks, defaults)
 		if err != nil {
 			state.pause = min(max(2*state.pause, firstPause), lastPause)
 			state.again = now.Add(state.pause)
@@ -251,7 +251,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 }
 
 // ask asks the API server about one pod; nil if that is gone.
-func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.Disk) (*found, error) {
+func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
 	pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != p.UID {
 		// A static pod's UID is another one in the API server, where its mirror is.
@@ -271,7 +271,7 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if n := requested(pod); d.Extended && n > 0 {
 		f.Shares = append(f.Shares, claim.Share{Claimed: n})
 	}
-	f.Default, f.Why, err = d.defaults().Of(ctx, pod, func(reason, text string) { d.tell(ctx, podOf(pod), reason, text) })
+	f.Default, f.Why, err = defaults.Of(ctx, pod, func(reason, text string) { d.tell(ctx, podOf(pod), reason, text) })
 	if err != nil {
 		return nil, err
 	}
