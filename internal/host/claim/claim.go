@@ -43,6 +43,8 @@ type Pod struct {
 	// comes from, such as "PriorityClass gold: 500".
 	Default int    `json:"default,omitempty"`
 	Why     string `json:"why,omitempty"`
+	// Ended is true after all of its sandboxes stopped.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // Share is a part of a disk.
@@ -102,21 +104,32 @@ func (b *Book) Promised(device string) int {
 	return sum
 }
 
-// Split gives the pods that have a claim together equal parts of it. A part is 1 at least.
+// Split gives the pods that have a claim together equal parts of it. A part is 1 at least, and
+// that is what a pod has that ended while others run.
 func (b *Book) Split() {
 	type key struct{ claim, device string }
-	sharers := map[key]int{}
+	running, all := map[key]int{}, map[key]int{}
 	for _, p := range b.Pods {
 		for _, s := range p.Shares {
-			sharers[key{s.ClaimUID, s.Device}]++
+			all[key{s.ClaimUID, s.Device}]++
+			if !p.Ended {
+				running[key{s.ClaimUID, s.Device}]++
+			}
 		}
 	}
 	for i := range b.Pods {
 		for j := range b.Pods[i].Shares {
 			s := &b.Pods[i].Shares[j]
 			s.Share = s.Claimed
-			if s.ClaimUID != "" {
-				s.Share = max(s.Claimed/sharers[key{s.ClaimUID, s.Device}], 1)
+			n := running[key{s.ClaimUID, s.Device}]
+			switch {
+			case s.ClaimUID == "":
+			case n == 0:
+				s.Share = max(s.Claimed/all[key{s.ClaimUID, s.Device}], 1)
+			case b.Pods[i].Ended:
+				s.Share = 1
+			default:
+				s.Share = max(s.Claimed/n, 1)
 			}
 		}
 	}

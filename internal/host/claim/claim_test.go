@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,31 @@ func TestSplit(t *testing.T) {
 	b.Split()
 	if b.Find("b") != nil || len(b.Find("a").Shares) != 1 || b.Promised("d1") != 107 {
 		t.Errorf("after Drop: %+v", b)
+	}
+}
+
+// A pod that ended while others have its claim leaves them its part.
+func TestSplitOfEnded(t *testing.T) {
+	part := []Share{{ClaimUID: "1", Device: "d1", Claimed: 300}}
+	for _, tt := range []struct {
+		ended [3]bool
+		want  [3]int
+	}{
+		{[3]bool{false, false, false}, [3]int{100, 100, 100}},
+		{[3]bool{false, true, false}, [3]int{150, 1, 150}},
+		{[3]bool{true, true, false}, [3]int{1, 1, 300}},
+		{[3]bool{true, true, true}, [3]int{100, 100, 100}},
+	} {
+		var b Book
+		for i, ended := range tt.ended {
+			b.Set(Pod{UID: string(rune('a' + i)), Shares: slices.Clone(part), Ended: ended})
+		}
+		b.Split()
+		for i, want := range tt.want {
+			if got := b.Pods[i].Shares[0].Share; got != want {
+				t.Errorf("ended %v: pod %d has %d, want %d", tt.ended, i, got, want)
+			}
+		}
 	}
 }
 

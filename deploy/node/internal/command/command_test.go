@@ -424,6 +424,42 @@ func TestASharedClaim(t *testing.T) {
 	}
 	n.given(webUID, 150)
 	n.given(other, 150)
+	// Kubelet takes nothing back from the one that completed while the other runs.
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, container.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2", Stopped: true})
+	n.given(webUID, 300)
+	// Its sandbox is made anew.
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, container.ReportedPod{ID: "s3", UID: other, Namespace: "shop", Name: "pod-2"})
+	n.given(webUID, 150)
+	n.given(other, 150)
+}
+
+// A pod that has completed is none of those that a claim is reserved for, and has no part of it,
+// also where the file is lost.
+func TestAClaimThatACompletedPodHad(t *testing.T) {
+	other := "2" + webUID[1:]
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), podOf("shop", "done", other, "claim-c1"))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "done", Stopped: true})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 300)
+	n.given(other, 0)
+}
+
+// Kubelet starts a static pod before the API server has its mirror pod, whose UID is another one.
+func TestAStaticPod(t *testing.T) {
+	n := newNode(t)
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "static"})
+	n.start()
+	n.kubelet()
+	n.until("it is asked for", func() bool {
+		return slices.ContainsFunc(n.cluster.Actions(), func(a clienttesting.Action) bool { return a.Matches("get", "pods") })
+	})
+	mirror := podOf("shop", "static", "mirror-uid", "")
+	mirror.Annotations = map[string]string{core.MirrorPodAnnotationKey: webUID}
+	if _, err := n.cluster.CoreV1().Pods("shop").Create(context.Background(), mirror, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
 }
 
 // What was lost is read from the API server, a pod at a time.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,10 @@ const (
 
 // every is how often the driver looks for other disks and pods. A look reads files alone.
 const every = 2 * time.Second
+
+// askingTime limits how long one look asks the API server about pods. The driver sees no change
+// of a disk meanwhile. Pods that are left are asked for at the next look.
+const askingTime = 20 * time.Second
 
 // extendedEvery is how often the extended resource is offered again: a node that was made
 // anew in the API server does not have it.
@@ -102,7 +107,9 @@ func (d *Driver) Look(ctx context.Context, to Publisher) error {
 	if err != nil {
 		return err
 	}
-	pods, gone := d.learn(ctx, report, disks)
+	asking, cancel := context.WithTimeout(ctx, askingTime)
+	defer cancel()
+	pods, gone := d.learn(asking, report, disks)
 	err = d.change(ctx, func(b *claim.Book) error {
 		for _, uid := range gone {
 			b.Set(claim.Pod{UID: uid})
@@ -116,7 +123,7 @@ func (d *Driver) Look(ctx context.Context, to Publisher) error {
 	if err != nil {
 		d.forget()
 	}
-	d.refuse(ctx, report)
+	d.refuse(asking, report)
 	return err
 }
 
@@ -138,6 +145,9 @@ func (d *Driver) report() (*container.Report, error) {
 
 // tidy gives shares the numbers that their disks have now. Of pods that the runtime does not
 // know it keeps claims alone: kubelet has those prepared before the runtime hears of the pod.
+//
+// A pod that ended keeps its claims, as its sandbox may be made anew. Kubelet does not take a
+// claim back from one of several pods.
 func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 	for _, p := range slices.Clone(b.Pods) {
 		shares := slices.Clone(p.Shares)
@@ -146,8 +156,11 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 				shares[i].Disk, shares[i].MajMin = on.Name, on.MajMin
 			}
 		}
-		gone := report != nil && !slices.ContainsFunc(report.Pods, func(r container.ReportedPod) bool { return r.UID == p.UID })
-		if gone {
+		there := report != nil && slices.ContainsFunc(report.Pods, func(r container.ReportedPod) bool { return r.UID == p.UID })
+		if there {
+			p.Ended = !runs(report, p.UID)
+		}
+		if report != nil && !there {
 			p.Default, p.Why = 0, ""
 			shares = slices.DeleteFunc(shares, func(s claim.Share) bool { return s.ClaimUID == "" })
 		}
@@ -218,7 +231,15 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			next[p.UID] = state
 			continue
 		}
+		if ctx.Err() != nil {
+			next[p.UID] = state // at the next look
+			continue
+		}
 		one, err := d.ask(ctx, p, disks, defaults)
+		if err == nil && one == nil && runs(report, p.UID) {
+			// Kubelet may start a static pod before it makes the mirror pod.
+			err = errNoPod
+		}
 		if err != nil {
 			state.pause = min(max(2*state.pause, firstPause), lastPause)
 			state.again = now.Add(state.pause)
@@ -233,7 +254,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 		}
 	}
 	for uid, state := range next {
-		state.ended = !slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid && !p.Stopped })
+		state.ended = !runs(report, uid)
 		next[uid] = state
 	}
 	for uid := range known {
@@ -248,6 +269,13 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	}
 	d.mu.Unlock()
 	return all, gone
+}
+
+var errNoPod = errors.New("the API server does not know the pod, which runs")
+
+// runs reports whether a sandbox of a pod is not stopped.
+func runs(report *container.Report, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid && !p.Stopped })
 }
 
 // ask asks the API server about one pod; nil if that is gone.
@@ -297,6 +325,10 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 			continue
 		case err != nil:
 			return err
+		}
+		// A pod that has completed gives its part to the others. Static pods have no claims.
+		if !slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
+			continue
 		}
 		shares, _, err := d.sharesOf(c, disks)
 		if err != nil {
