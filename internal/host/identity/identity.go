@@ -56,6 +56,36 @@ func Of(sys block.System, d *block.Device) (string, error) {
 	return id, nil
 }
 
+// All are the identities of all disks of the machine, by the names of these, and "" for a disk
+// without one: Of would refuse it. Each disk is read once.
+func All(sys block.System) (map[string]string, error) {
+	names, err := sys.List()
+	if err != nil {
+		return nil, err
+	}
+	all, first := map[string]string{}, map[string]string{}
+	for _, name := range names {
+		d, err := sys.Find(name)
+		if err != nil {
+			continue // it went meanwhile
+		}
+		id, err := of(sys, d)
+		if err != nil {
+			id = ""
+		}
+		all[name] = id
+		if id == "" {
+			continue
+		}
+		if other, twice := first[id]; twice {
+			all[name], all[other] = "", ""
+			continue
+		}
+		first[id] = name
+	}
+	return all, nil
+}
+
 // of is Of without a look at other disks, "" for none.
 func of(sys block.System, d *block.Device) (string, error) {
 	for _, file := range numbers {

@@ -33,7 +33,12 @@ func identityOf(t *testing.T, more map[string]string, name string) (string, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Of(sys, d)
+	id, err := Of(sys, d)
+	// All at once are what they are one by one.
+	if all, failed := All(sys); failed != nil || len(all) < 2 || all[d.Name] != id {
+		t.Errorf("All: %q, %v; Of(%s) is %q", all, failed, d.Name, id)
+	}
+	return id, err
 }
 
 // A disk is known by the best number that it has, and by nothing where it has none.

@@ -5,6 +5,7 @@
 package disk
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"path"
@@ -55,31 +56,23 @@ func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
 			return nil, err
 		}
 	}
+	ids, err := identity.All(sys)
+	if err != nil {
+		return nil, err
+	}
 	var disks []Disk
 	for _, info := range all {
 		if !info.TakesScheduler || info.SizeBytes == 0 || info.Kind == block.Loop || info.Kind == block.Memory {
 			continue
 		}
-		d := Disk{Info: info, Kubelet: slices.Contains(under, info.Name)}
-		if d.Device, err = deviceName(sys, info.Name); err != nil {
-			return nil, err
+		id, there := ids[info.Name]
+		if !there {
+			continue // it went meanwhile
 		}
-		disks = append(disks, d)
+		// A virtual disk has no identity: its name is all that there is.
+		disks = append(disks, Disk{Info: info, Device: label(cmp.Or(id, info.Name)), Kubelet: slices.Contains(under, info.Name)})
 	}
 	return disks, nil
-}
-
-// deviceName is a name by the disk's identity, or the kernel's for a disk without.
-func deviceName(sys block.System, name string) (string, error) {
-	d, err := sys.Find(name)
-	if err != nil {
-		return "", err
-	}
-	id, err := identity.Of(sys, d)
-	if err != nil {
-		return label(name), nil //nolint:nilerr // a virtual disk has none: its name is all that there is
-	}
-	return label(id), nil
 }
 
 // longestLabel is how long the name of a device may be.
