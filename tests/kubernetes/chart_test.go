@@ -249,6 +249,7 @@ func TestBadValues(t *testing.T) {
 		{values{"image": values{"repository": "x", "digest": "latest"}}, "digest"},
 		{values{"daemon": values{"metricsPort": 0}}, "metricsPort"},
 		{values{"diskShareClasses": "yes"}, "diskShareClasses"},
+		{values{"kubeletDir": "/" + strings.Repeat("k", 56)}, "kubeletDir"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)

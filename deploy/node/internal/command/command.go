@@ -6,6 +6,7 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +28,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -101,6 +102,9 @@ func (f *flags) check() (err error) {
 		if !filepath.IsAbs(value) {
 			return failure.Usagef("%s: %q; allowed: a path from / on", flag, value)
 		}
+	}
+	if length := len(filepath.Join("/", f.root, f.kubelet)); !f.extended && length > longestKubelet {
+		return failure.Usagef("--kubelet-dir: %q has %d bytes, below --root; allowed: %d, as the kernel takes %d for a socket's path", f.kubelet, length, longestKubelet, longestSocket)
 	}
 	if f.node == "" {
 		return failure.Usagef("--node: is missing; allowed: the node's name, as `kubectl get nodes` has it")
@@ -178,7 +182,7 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, registrations)), kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.RollingUpdate(uuid.NewUUID()))
+		kubeletplugin.RollingUpdate(types.UID(strings.ToLower(rand.Text()[:idLength]))))
 	if err != nil {
 		return fmt.Errorf("kubelet plugin: %w", err)
 	}

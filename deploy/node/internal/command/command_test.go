@@ -35,6 +35,7 @@ import (
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -410,6 +411,39 @@ func TestSocketsOfEarlierProcesses(t *testing.T) {
 	stopSecond()
 	if left := n.sockets(); len(left) != 1 || filepath.Base(left[0]) != "gpu.example.com-reg.sock" {
 		t.Errorf("left is %q", left)
+	}
+}
+
+// The longest directory that is allowed has room for the sockets, and they are swept.
+func TestALongKubeletDirectory(t *testing.T) {
+	n := newNode(t)
+	dir := func(length int) string { return "/" + strings.Repeat("k", length-len(n.root)-1) }
+	var stderr bytes.Buffer
+	args := []string{"--root", n.root, "--node", "n1", "--kubelet-dir"}
+	if code := cli.Run(context.Background(), New(n.cluster, n.objects), append(args, dir(longestKubelet+1)), nil, io.Discard, &stderr); code != 2 || !strings.Contains(stderr.String(), "as the kernel takes 107 for a socket's path") {
+		t.Errorf("%d: %s", code, &stderr)
+	}
+	for _, sub := range []string{"plugins_registry", "plugins"} {
+		if err := os.MkdirAll(filepath.Join(n.root, dir(longestKubelet), sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(n.root, dir(longestKubelet)), filepath.Join(n.root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	old := n.leave("../../../link/plugins_registry/" + disk.Driver + "-abcdefgh-reg.sock")
+	n.start("--kubelet-dir", dir(longestKubelet))
+	n.until("the sockets", func() bool {
+		all, err := filepath.Glob(filepath.Join(n.root, dir(longestKubelet), "plugins*", "*"+disk.Driver+"*"))
+		return err == nil && len(all) == 2 && !slices.Contains(all, filepath.Join(n.root, dir(longestKubelet), "plugins_registry", filepath.Base(old)))
+	})
+	// Earlier versions had a UUID there, and no socket of the plugin where the directory was longer.
+	const longestWithUUID = longestSocket - len("/plugins/"+disk.Driver+"/dra-"+webUID+".sock")
+	for uid, length := range map[types.UID]int{"12345678": longestKubelet, types.UID(webUID): longestWithUUID} {
+		name := kubeletplugin.RollingUpdateRegistrarSocketFile(filepath.Join("/"+strings.Repeat("k", length-1), registrations), disk.Driver, uid)
+		if matched, err := filepath.Match(disk.Driver+"-*reg.sock", name); err != nil || !matched {
+			t.Errorf("%s is not swept: %v", name, err)
+		}
 	}
 }
 

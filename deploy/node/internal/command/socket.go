@@ -21,6 +21,18 @@ const (
 	plugins       = "plugins"
 )
 
+// idLength is the length of the random part of a socket's path, of five bits each.
+const idLength = 8
+
+// longestSocket is how long the kernel lets the path of a Unix socket be, without the 0 at its
+// end, and longestKubelet how long that of kubelet's directory may be. Its longest is that of
+// registration. A longer directory would have the library take a hash in place of the driver's
+// name, so that sweep could not tell whose socket it is.
+const (
+	longestSocket  = 107
+	longestKubelet = longestSocket - len("/"+registrations+"/"+disk.Driver+"--reg.sock") - idLength
+)
+
 // sweep removes the sockets of earlier processes of this program that ended without doing
 // so, as by SIGKILL or a power cut. Kubelet connects to each socket that it finds, and after
 // each failure waits twice as long with the next try, by the socket's path. So a program
