@@ -87,7 +87,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `DIR`")
 	set.StringVar(&f.mounts, "mounts", "/proc/1/mountinfo", "the `FILE` with what is mounted on the node")
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
-	set.StringVar(&f.listen, "listen", "", "serve /healthz, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
+	set.StringVar(&f.listen, "listen", "", "serve /healthz, /livez, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
 	set.BoolVar(&f.classes, "disk-share-classes", false, "pods may name a DiskShareClass of the cluster in the annotation "+rule.ClassAnnotation)
 	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")
@@ -141,7 +141,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.Metrics = driver.NewMetrics(registry)
-	s := &server{registry: registry, pods: d.Pods}
+	s := &server{registry: registry, pods: d.Pods, activity: d.Activity, began: time.Now()}
 	if f.listen != "" {
 		if err := s.serve(ctx, f.listen); err != nil {
 			return err
@@ -241,6 +241,9 @@ func offers(client kubernetes.Interface) error {
 	return failure.Unsupportedf("this cluster, Kubernetes %s, does not serve %s, which came with 1.34; use --extended-resource (in the chart: extendedResource=true)", version, group)
 }
 
+// patchTime is how long the patch of a node's status may take.
+const patchTime = 10 * time.Second
+
 // extended publishes a number for the whole node.
 type extended struct{ d *driver.Driver }
 
@@ -251,6 +254,8 @@ func (e extended) PublishResources(ctx context.Context, _ resourceslice.DriverRe
 		return err
 	}
 	patch := nodePatch(disks)
+	ctx, cancel := context.WithTimeout(ctx, patchTime) // a look may not wait for an API server that says nothing
+	defer cancel()
 	_, err = e.d.Client.CoreV1().Nodes().Patch(ctx, e.d.Node, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
 	return err
 }
@@ -297,8 +302,57 @@ func preview(w io.Writer, d *driver.Driver, extended bool) error {
 type server struct {
 	registry *prometheus.Registry
 	pods     func() driver.Pods
+	activity func() driver.Activity
+	began    time.Time
 	// ready is set when the driver runs.
 	ready atomic.Pointer[func() bool]
+}
+
+// freshness is how old the last look without an error may be where the program is ready, and
+// hung the age of the last look, with or without one, where it is to be started again. A look
+// begins every 2 s, and waits half a minute at most.
+const (
+	freshness = time.Minute
+	hung      = 2 * time.Minute
+)
+
+// unready is why the program is not ready, "" where it is.
+func (s *server) unready() string {
+	a := s.activity()
+	switch ready := s.ready.Load(); {
+	case ready == nil || !(*ready)():
+		return "kubelet has not registered the plugin yet"
+	case !a.Published:
+		return "no disks are published yet; the log says why"
+	case a.Succeeded.IsZero():
+		return "no look at disks and pods has ended without an error yet; the log says why"
+	case time.Since(a.Succeeded) > freshness:
+		return fmt.Sprintf("the last look without an error was %s ago; the log says why", time.Since(a.Succeeded).Round(time.Second))
+	}
+	return ""
+}
+
+// dead is why the program is to be started again, "" where it is not.
+func (s *server) dead() string {
+	last := s.activity().Looked
+	if last.Before(s.began) {
+		last = s.began
+	}
+	if age := time.Since(last); age > hung {
+		return fmt.Sprintf("the last look at disks and pods was %s ago", age.Round(time.Second))
+	}
+	return ""
+}
+
+// probe answers kubelet: 200, or 503 with the reason.
+func probe(why func() string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if text := why(); text != "" {
+			http.Error(w, text, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	}
 }
 
 func (s *server) runs(ready func() bool) { s.ready.Store(&ready) }
@@ -313,13 +367,8 @@ func (s *server) serve(ctx context.Context, address string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if ready := s.ready.Load(); ready == nil || !(*ready)() {
-			http.Error(w, "kubelet has not registered the plugin yet", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
+	mux.HandleFunc("GET /healthz", probe(s.unready))
+	mux.HandleFunc("GET /livez", probe(s.dead))
 	mux.HandleFunc("GET "+driver.PodsPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.pods()) // the client may be gone

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -236,6 +237,17 @@ func (n *node) kubelet() dra.DRAPluginClient {
 // plugin is the connection that kubelet makes: it finds the socket, and asks what it is.
 func (n *node) plugin() *grpc.ClientConn {
 	n.t.Helper()
+	endpoint := n.register()
+	n.until("/healthz", func() bool { return n.get("/healthz") == http.StatusOK })
+	if code := n.get("/livez"); code != http.StatusOK {
+		n.t.Errorf("/livez: %d", code)
+	}
+	return n.dial(endpoint)
+}
+
+// register has kubelet find the plugin and register it; what comes is the path for its calls.
+func (n *node) register() string {
+	n.t.Helper()
 	var socket string
 	// Its file is there a moment before it takes a connection.
 	n.until("the socket for registration", func() bool {
@@ -261,10 +273,7 @@ func (n *node) plugin() *grpc.ClientConn {
 	if _, err := r.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
 		n.t.Fatal(err)
 	}
-	if code := n.get("/healthz"); code != http.StatusOK {
-		n.t.Errorf("/healthz: %d", code)
-	}
-	return n.dial(info.Endpoint)
+	return info.Endpoint
 }
 
 func (n *node) get(path string) int {
@@ -859,9 +868,61 @@ func TestRegistrationComesFirst(t *testing.T) {
 		return false, nil, nil
 	})
 	n.start()
-	n.kubelet() // it is registered
+	n.register()
 	n.given(webUID, 300)
 	close(answer)
+}
+
+// A program is ready while it publishes disks and looks after them, and is started again once
+// a look does not end.
+func TestProbes(t *testing.T) {
+	ago := func(age time.Duration) time.Time { return time.Now().Add(-age) }
+	for _, tt := range []struct {
+		what          string
+		activity      driver.Activity
+		began         time.Time
+		unready, dead string
+	}{
+		{"it works", driver.Activity{Published: true, Looked: ago(time.Second), Succeeded: ago(time.Second)}, ago(time.Hour), "", ""},
+		{"it has just begun", driver.Activity{}, ago(time.Second), "no disks are published yet", ""},
+		{"publishing fails", driver.Activity{Looked: ago(time.Second)}, ago(time.Hour), "no disks are published yet", ""},
+		{"the first look goes on", driver.Activity{Published: true}, ago(time.Second), "no look at disks and pods has ended without an error yet", ""},
+		{"looks fail", driver.Activity{Published: true, Looked: ago(time.Second), Succeeded: ago(61 * time.Second)}, ago(time.Hour), "the last look without an error was 1m1s ago", ""},
+		{"a look does not end", driver.Activity{Published: true, Looked: ago(3 * time.Minute), Succeeded: ago(3 * time.Minute)}, ago(time.Hour), "the last look without an error was 3m0s ago", "was 3m0s ago"},
+		{"the first look does not end", driver.Activity{}, ago(3 * time.Minute), "no disks are published yet", "was 3m0s ago"},
+	} {
+		s := &server{activity: func() driver.Activity { return tt.activity }, began: tt.began}
+		if got := s.unready(); got != "kubelet has not registered the plugin yet" {
+			t.Errorf("%s, without a registration: %q", tt.what, got)
+		}
+		s.runs(func() bool { return true })
+		if unready, dead := s.unready(), s.dead(); !strings.Contains(unready, tt.unready) || (unready == "") != (tt.unready == "") || !strings.Contains(dead, tt.dead) || (dead == "") != (tt.dead == "") {
+			t.Errorf("%s: unready %q, dead %q", tt.what, unready, dead)
+		}
+	}
+	answer := httptest.NewRecorder()
+	probe(func() string { return "why" })(answer, nil)
+	if answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "why\n" {
+		t.Errorf("%d %q", answer.Code, answer.Body)
+	}
+}
+
+// A node that publishes nothing is not ready, though kubelet has registered the plugin.
+func TestNotPublished(t *testing.T) {
+	n := newNode(t)
+	n.serves()
+	n.cluster.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("no")
+	})
+	n.start("--extended-resource")
+	n.until("/livez", func() bool {
+		r, err := http.Get("http://" + n.address + "/livez")
+		return err == nil && r.StatusCode == http.StatusOK
+	}) //nolint:bodyclose // of a test's own
+	time.Sleep(3 * time.Second) // two looks
+	if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/healthz: %d", code)
+	}
 }
 
 func TestBeforeClaims(t *testing.T) {

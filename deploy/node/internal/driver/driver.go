@@ -64,6 +64,7 @@ type Driver struct {
 	// offered is true if they were given to a publisher, offeredAt when.
 	offered   bool
 	offeredAt time.Time
+	activity  Activity
 	// seen are the devices that were ever published by this process.
 	seen map[string]bool
 	// learned are the pods of which the API server told, by UID.

@@ -86,9 +86,36 @@ func (d *Driver) Run(ctx context.Context, to Publisher) error {
 	}
 }
 
+// Activity is what the driver has done by now.
+type Activity struct {
+	// Published is true once the disks were published.
+	Published bool
+	// Looked is when the last look ended, and Succeeded when the last one did without an error.
+	Looked, Succeeded time.Time
+}
+
+// Activity is the driver's.
+func (d *Driver) Activity() Activity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.activity
+}
+
 // Look publishes the disks if they are others than before, and brings what pods were given
 // up to date.
 func (d *Driver) Look(ctx context.Context, to Publisher) error {
+	err := d.update(ctx, to)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.activity.Looked = time.Now()
+	if err == nil {
+		d.activity.Succeeded = d.activity.Looked
+	}
+	return err
+}
+
+// update is Look.
+func (d *Driver) update(ctx context.Context, to Publisher) error {
 	disks, changed, err := d.look()
 	if err != nil {
 		return err
@@ -97,6 +124,7 @@ func (d *Driver) Look(ctx context.Context, to Publisher) error {
 		err := to.PublishResources(ctx, Resources(d.Node, disks))
 		d.mu.Lock()
 		d.offered, d.offeredAt = err == nil, time.Now()
+		d.activity.Published = d.activity.Published || d.offered
 		d.mu.Unlock()
 		if err != nil {
 			return err
