@@ -20,6 +20,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/lock"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/shortfall"
 	"isolio/internal/plan"
 )
 
@@ -29,7 +30,10 @@ type enableFlags struct {
 	asJSON, dryRun bool
 	all            bool
 	configured     bool // of enable
+	failuresTo     string
 	disables       bool
+	// failed are the disks for which each got an error.
+	failed []shortfall.Disk
 }
 
 func newEnableCommand() *cobra.Command {
@@ -49,7 +53,11 @@ with the name of the device where a scheduler works.
 
 --all is for every disk that can have a scheduler, but loop devices and disks of
 memory. --configured is for those with a table, or for DEV if it has one: the
-service isolio-disk@ calls it when a disk appears.`,
+service isolio-disk@ calls it when a disk appears.
+
+--failures-to is for an init container, whose failure would keep the other containers of
+its pod from running. If a disk is missing or gets no scheduler, enable writes the reason
+to the file and exits 0. A mistake in the command line still has exit code 2.`,
 		Example: `  isolio enable nvme0n1
   isolio enable /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8 --persist
   isolio enable serial:PHLJ0001 --scheduler bfq
@@ -66,13 +74,17 @@ service isolio-disk@ calls it when a disk appears.`,
 				return failure.Usagef("--all: cannot be combined with %s; leave one out", args[0])
 			case f.configured && (f.request.Scheduler != "" || f.request.Persist || f.request.Module != ""):
 				return failure.Usagef("--configured: cannot be combined with --scheduler, --persist or --module; leave that out: the tables say what each disk has, at every boot")
-			case f.all || f.configured:
-				return f.enableSeveral(cmd, args)
+			case f.failuresTo != "" && f.dryRun:
+				return failure.Usagef("--failures-to: cannot be combined with --dry-run, which changes nothing; leave one out")
+			case !f.all && !f.configured:
+				if err := cli.Exactly(1)(cmd, args); err != nil {
+					return err
+				}
 			}
-			if err := cli.Exactly(1)(cmd, args); err != nil {
-				return err
+			if f.failuresTo != "" {
+				return f.goOn(cmd, args)
 			}
-			return f.run(cmd, args[0], activation.Enable)
+			return f.enable(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -81,9 +93,49 @@ service isolio-disk@ calls it when a disk appears.`,
 	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", ")+"; left out, that of the disk's table, or "+activation.Default)
 	flags.BoolVar(&f.request.Persist, "persist", false, "set the scheduler again at each boot, by a udev rule")
 	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one, or RELEASE/NAME.ko of a directory")
+	flags.StringVar(&f.failuresTo, "failures-to", "", "if a disk cannot be enabled, write the reason to `FILE` and exit 0; otherwise remove FILE")
 	f.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(activation.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
+}
+
+// enable is the command, after its arguments were checked.
+func (f *enableFlags) enable(cmd *cobra.Command, args []string) error {
+	if f.all || f.configured {
+		return f.enableSeveral(cmd, args)
+	}
+	return f.run(cmd, args[0], activation.Enable)
+}
+
+// goOn is enable whose failure is written to a file, and is none for the caller.
+func (f *enableFlags) goOn(cmd *cobra.Command, args []string) (err error) {
+	// These are mistakes in the command line.
+	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
+		return err
+	}
+	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
+		return err
+	}
+	if name := f.request.Scheduler; name != "" && !slices.Contains(activation.Schedulers, name) {
+		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(activation.Schedulers, ", "))
+	}
+	if f.failuresTo, err = cli.Absolute(f.failuresTo); err != nil {
+		return err
+	}
+	failed := f.enable(cmd, args)
+	switch {
+	case failed == nil:
+		f.failed = nil
+	case f.failed == nil:
+		f.failed = []shortfall.Disk{{Device: strings.Join(args, " "), Why: failed.Error()}}
+	}
+	if failed != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", failed)
+	}
+	if err := shortfall.Write(f.failuresTo, f.failed); err != nil {
+		return fmt.Errorf("--failures-to: %w", err)
+	}
+	return nil
 }
 
 func newDisableCommand() *cobra.Command {
@@ -255,6 +307,9 @@ func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activ
 		err := one.run(cmd, name, decide)
 		if err != nil && !strings.HasPrefix(err.Error(), "device "+name+":") {
 			err = fmt.Errorf("device %s: %w", name, err)
+		}
+		if err != nil {
+			f.failed = append(f.failed, shortfall.Disk{Device: name, Why: err.Error()})
 		}
 		switch {
 		case failed == nil:

@@ -52,6 +52,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 type flags struct {
 	root, node, kubeconfig, kubelet, mounts, rules, listen string
+	failures                                               []string
 	extended, classes, dryRun                              bool
 	client                                                 kubernetes.Interface
 	objects                                                dynamic.Interface
@@ -68,6 +69,7 @@ by Kubernetes' dynamic resource allocation. What a pod's claim was given is kept
 /` + claim.File + `, where the daemon isolio reads it: the share is the pod's weight on that
 disk, and pods without a claim share what is left. The authors of pods are told by Events of
 annotations that are no weight, and of claims on a disk that none of their volumes lies on.
+An Event DiskNotEnabled of the node tells of a disk that was to get the scheduler and did not.
 
 It is made to be run by a DaemonSet, beside the daemon, as root without any capability. It
 can be killed at any moment: what it knows is in that file and in the API server.
@@ -88,6 +90,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.mounts, "mounts", "/proc/1/mountinfo", "the `FILE` with what is mounted on the node")
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
 	set.StringVar(&f.listen, "listen", "", "serve /healthz, /livez, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
+	set.StringArrayVar(&f.failures, "failures", nil, "tell of the disks that isolio enable --failures-to wrote to `FILE`; may be given several times")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
 	set.BoolVar(&f.classes, "disk-share-classes", false, "pods may name a DiskShareClass of the cluster in the annotation "+rule.ClassAnnotation)
 	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")
@@ -103,8 +106,13 @@ func (f *flags) check() (err error) {
 			return failure.Usagef("%s: %q; allowed: a path from / on", flag, value)
 		}
 	}
+	for _, file := range f.failures {
+		if !filepath.IsAbs(file) {
+			return failure.Usagef("--failures: %q; allowed: a path from / on", file)
+		}
+	}
 	if length := len(filepath.Join("/", f.root, f.kubelet)); !f.extended && length > longestKubelet {
-		return failure.Usagef("--kubelet-dir: %q has %d bytes, below --root; allowed: %d, as the kernel takes %d for a socket's path", f.kubelet, length, longestKubelet, longestSocket)
+		return failure.Usagef("--kubelet-dir: %q has %d bytes, with --root; allowed: at most %d, since the path of a socket has at most %d", f.kubelet, length, longestKubelet, longestSocket)
 	}
 	if f.node == "" {
 		return failure.Usagef("--node: is missing; allowed: the node's name, as `kubectl get nodes` has it")
@@ -129,7 +137,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	ctx, fatal := context.WithCancelCause(cmd.Context())
 	defer fatal(nil)
 	d := &driver.Driver{
-		Root: f.root, Node: f.node, KubeletDir: f.kubelet, Mounts: f.mounts, Rules: f.rules, Extended: f.extended,
+		Root: f.root, Node: f.node, KubeletDir: f.kubelet, Mounts: f.mounts, Rules: f.rules, Failures: f.failures, Extended: f.extended,
 		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Fatal: fatal,
 	}
 	if f.dryRun {

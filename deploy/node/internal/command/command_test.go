@@ -46,6 +46,7 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/shortfall"
 )
 
 const (
@@ -429,7 +430,7 @@ func TestALongKubeletDirectory(t *testing.T) {
 	dir := func(length int) string { return "/" + strings.Repeat("k", length-len(n.root)-1) }
 	var stderr bytes.Buffer
 	args := []string{"--root", n.root, "--node", "n1", "--kubelet-dir"}
-	if code := cli.Run(context.Background(), New(n.cluster, n.objects), append(args, dir(longestKubelet+1)), nil, io.Discard, &stderr); code != 2 || !strings.Contains(stderr.String(), "as the kernel takes 107 for a socket's path") {
+	if code := cli.Run(context.Background(), New(n.cluster, n.objects), append(args, dir(longestKubelet+1)), nil, io.Discard, &stderr); code != 2 || !strings.Contains(stderr.String(), "since the path of a socket has at most 107") {
 		t.Errorf("%d: %s", code, &stderr)
 	}
 	for _, sub := range []string{"plugins_registry", "plugins"} {
@@ -925,6 +926,45 @@ func TestNotPublished(t *testing.T) {
 	}
 }
 
+// A disk that could not be enabled keeps nothing from running: an event of the node and a
+// metric tell of it, until it is enabled.
+func TestADiskThatCannotBeEnabled(t *testing.T) {
+	n := newNode(t)
+	lacks := func(count int) func() bool {
+		return func() bool {
+			r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
+			if err != nil {
+				return false
+			}
+			defer r.Body.Close()
+			text, _ := io.ReadAll(r.Body)
+			return strings.Contains(string(text), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
+		}
+	}
+	for file, disks := range map[string][]shortfall.Disk{
+		"sda":    {{Device: "sda", Why: "there is no module for kernel 6.1.0"}, {Device: "nvme0n1", Why: "it is enabled now"}},
+		"nosuch": {{Device: "nosuch", Why: "device nosuch: there is none"}},
+	} {
+		if err := shortfall.Write(filepath.Join(n.root, "run/isolio/enable", file), disks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.start("--failures", "/run/isolio/enable/sda", "--failures", "/run/isolio/enable/nosuch", "--failures", "/run/isolio/enable/other")
+	n.kubelet()
+	n.until("the metric", lacks(2))
+	want := []string{
+		"n1 DiskNotEnabled disk nosuch is not shared by weight: device nosuch: there is none; to do once that is mended: kubectl isolio enable n1 nosuch",
+		"n1 DiskNotEnabled disk sda is not shared by weight: there is no module for kernel 6.1.0; to do once that is mended: kubectl isolio enable n1 sda",
+	}
+	n.until("the events", func() bool { return slices.Equal(n.events(), want) })
+	list, err := n.cluster.CoreV1().Events("default").List(context.Background(), meta.ListOptions{})
+	if err != nil || len(list.Items) != 2 || list.Items[0].InvolvedObject.Kind != "Node" || list.Items[0].InvolvedObject.UID != "n1" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
+	n.until("the metric, after sda was enabled", lacks(1))
+}
+
 func TestBeforeClaims(t *testing.T) {
 	p := podOf("shop", "web", webUID, "")
 	p.Spec.Containers = []core.Container{{Name: "a"}, {Name: "b"}}
@@ -987,6 +1027,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--node", "n1", "x"}, "got 1 argument, want 0"},
 		{[]string{"--node", "n1", "--root", "/none"}, `--root: "/none" is not a directory`},
 		{[]string{"--node", "n1", "--kubelet-dir", "x"}, `--kubelet-dir: "x"; allowed: a path from / on`},
+		{[]string{"--node", "n1", "--failures", "x"}, `--failures: "x"; allowed: a path from / on`},
 		{[]string{"--node", "n1", "--listen", "9106"}, `--listen: "9106"; allowed: HOST:PORT`},
 		{[]string{"--node", "n1", "--bad"}, "unknown flag: --bad"},
 	} {

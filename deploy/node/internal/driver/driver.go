@@ -47,6 +47,8 @@ type Driver struct {
 	KubeletDir, Mounts string
 	// Rules is the file of the daemon's rules.
 	Rules string
+	// Failures are the files, below Root, of what enable could not do before.
+	Failures []string
 	// Extended has a request for the extended resource count as a share of each disk.
 	Extended bool
 	Client   kubernetes.Interface
@@ -76,6 +78,8 @@ type Driver struct {
 	// told are the events that were written, by the UIDs of pods that are there, so that
 	// each is once.
 	told map[string]map[string]bool
+	// toldNode is when those of the node were forgotten last, so that they are written again.
+	toldNode time.Time
 }
 
 // learned is what is known of a pod: done, or the time of the next try.

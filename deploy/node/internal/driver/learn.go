@@ -46,6 +46,7 @@ const (
 	VolumeOnOtherDisk = "VolumeOnOtherDisk"
 	BadDefault        = "BadDefaultDiskWeight"
 	BadClass          = "BadDiskShareClass"
+	NotEnabled        = "DiskNotEnabled" // of the node
 )
 
 // every is how often the driver looks for other disks and pods. A look reads files alone.
@@ -137,6 +138,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, askingTime)
 	defer cancel()
+	d.lacks(asking, disks)
 	pods, gone := d.learn(asking, report, disks)
 	err = d.change(ctx, func(b *claim.Book) error {
 		for _, uid := range gone {
@@ -299,7 +301,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	return all, gone
 }
 
-var errNoPod = errors.New("the API server does not know the pod, which runs")
+var errNoPod = errors.New("the pod runs, and the API server has none of this name and UID")
 
 // runs reports whether a sandbox of a pod is not stopped.
 func runs(report *container.Report, uid string) bool {
@@ -444,7 +446,7 @@ func (d *Driver) refuse(ctx context.Context, report *container.Report) {
 	}
 	for _, p := range report.Pods {
 		for _, text := range refused(config, p) {
-			d.tell(ctx, subject{p.Namespace, p.Name, p.UID}, BadAnnotation, text)
+			d.tell(ctx, subject{"Pod", p.Namespace, p.Name, p.UID}, BadAnnotation, text)
 		}
 	}
 }
@@ -480,10 +482,24 @@ func cgroups(all []container.Container) []string {
 	return groups
 }
 
-// subject is a pod that an event is about.
-type subject struct{ namespace, name, uid string }
+// subject is a pod, or the node, that an event is about.
+type subject struct{ kind, namespace, name, uid string }
 
-func podOf(pod *core.Pod) subject { return subject{pod.Namespace, pod.Name, string(pod.UID)} }
+func podOf(pod *core.Pod) subject {
+	return subject{"Pod", pod.Namespace, pod.Name, string(pod.UID)}
+}
+
+// itself is the node. Its events are in the namespace default and have its name as UID, as
+// those of kubelet: kubectl describe looks for them so.
+func (d *Driver) itself() subject { return subject{"Node", meta.NamespaceDefault, d.Node, d.Node} }
+
+func (s subject) reference() core.ObjectReference {
+	r := core.ObjectReference{APIVersion: "v1", Kind: s.kind, Namespace: s.namespace, Name: s.name, UID: types.UID(s.uid)}
+	if s.kind == "Node" {
+		r.Namespace = "" // a node is in none
+	}
+	return r
+}
 
 // longestMessage is how long an event's text may be.
 const longestMessage = 1024
@@ -509,16 +525,16 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 	now := meta.Now()
 	_, err := d.Client.CoreV1().Events(about.namespace).Create(ctx, &core.Event{
 		ObjectMeta:     meta.ObjectMeta{Name: about.name[:min(len(about.name), 200)] + "." + sum, Namespace: about.namespace},
-		InvolvedObject: core.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: about.namespace, Name: about.name, UID: types.UID(about.uid)},
+		InvolvedObject: about.reference(),
 		Reason:         reason, Message: message, Type: core.EventTypeWarning,
 		Source: core.EventSource{Component: Component, Host: d.Node}, ReportingController: "isolio.dev/node", ReportingInstance: d.Node,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, meta.CreateOptions{})
 	if err == nil || apierrors.IsAlreadyExists(err) {
-		d.Log.InfoContext(ctx, "event", "pod", about.namespace+"/"+about.name, "reason", reason, "text", message)
+		d.Log.InfoContext(ctx, "event", strings.ToLower(about.kind), about.namespace+"/"+about.name, "reason", reason, "text", message)
 		return
 	}
-	d.Log.WarnContext(ctx, "event", "pod", about.namespace+"/"+about.name, "reason", reason, "text", message, "error", err.Error())
+	d.Log.WarnContext(ctx, "event", strings.ToLower(about.kind), about.namespace+"/"+about.name, "reason", reason, "text", message, "error", err.Error())
 	if !apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, core.NamespaceTerminatingCause) {
 		d.mu.Lock()
 		delete(d.told[about.uid], sum) // at the next look again

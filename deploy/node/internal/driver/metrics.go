@@ -12,7 +12,7 @@ import (
 // Metrics are what Prometheus is told. The methods do nothing on nil.
 type Metrics struct {
 	shares, given *prometheus.GaugeVec
-	pods          prometheus.Gauge
+	pods, lacking prometheus.Gauge
 	claims        *prometheus.CounterVec
 	errors        prometheus.Counter
 }
@@ -20,13 +20,14 @@ type Metrics struct {
 // NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		shares: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares", Help: "Shares that the node offers of a disk; 0 while weights do not act on it."}, []string{"device", "disk"}),
-		given:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares_given", Help: "Shares of a disk that pods of the node have."}, []string{"device", "disk"}),
-		pods:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_pods", Help: "Pods that have a share or a default weight of the cluster."}),
-		claims: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isolio_node_prepared_claims_total", Help: "Claims that kubelet had prepared, by result."}, []string{"result"}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "isolio_node_errors_total", Help: "Errors of what runs beside kubelet's calls, such as publishing disks."}),
+		shares:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares", Help: "Shares that the node offers of a disk; 0 while weights do not act on it."}, []string{"device", "disk"}),
+		given:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares_given", Help: "Shares of a disk that pods of the node have."}, []string{"device", "disk"}),
+		pods:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_pods", Help: "Pods that have a share or a default weight of the cluster."}),
+		lacking: prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_disks_not_enabled", Help: "Disks that were to be shared by weight, and could not be enabled."}),
+		claims:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isolio_node_prepared_claims_total", Help: "Claims that kubelet had prepared, by result."}, []string{"result"}),
+		errors:  prometheus.NewCounter(prometheus.CounterOpts{Name: "isolio_node_errors_total", Help: "Errors of what runs beside kubelet's calls, such as publishing disks."}),
 	}
-	r.MustRegister(m.shares, m.given, m.pods, m.claims, m.errors)
+	r.MustRegister(m.shares, m.given, m.pods, m.lacking, m.claims, m.errors)
 	for _, result := range []string{"ok", "failed"} {
 		m.claims.WithLabelValues(result)
 	}
@@ -59,6 +60,12 @@ func (m *Metrics) prepared(err error) {
 		result = "failed"
 	}
 	m.claims.WithLabelValues(result).Inc()
+}
+
+func (m *Metrics) lacks(disks int) {
+	if m != nil {
+		m.lacking.Set(float64(disks))
+	}
 }
 
 func (m *Metrics) failed() {

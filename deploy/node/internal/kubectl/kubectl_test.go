@@ -142,6 +142,43 @@ n1    nvme0n1     600  shop       c2     db-0
 	}
 }
 
+// Below the disks are those that could not be enabled, and not those that are enabled by now.
+func TestStatusOfDisksThatLack(t *testing.T) {
+	event := func(name, kind, node, message string) *core.Event {
+		return &core.Event{ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: name}, InvolvedObject: core.ObjectReference{Kind: kind, Name: node}, Reason: driver.NotEnabled, Message: message}
+	}
+	other := event("e", "Node", "n1", "the node is ready")
+	other.Reason = "NodeReady"
+	events := []runtime.Object{
+		event("a", "Node", "n2", driver.Lacking("sdb")+"no module"), event("b", "Node", "n2", driver.Lacking("sdb")+"no module"),
+		event("c", "Node", "n1", driver.Lacking("sda")+"no module"), event("d", "Pod", "n1", "text"), other,
+	}
+	cluster := fake.NewClientset(append(events, sliceOf("n1", diskOf("sda")))...)
+	const table = `NODE  DISK  MODEL  SIZE  GIVEN  LEFT  CLAIMS
+n1    sda   P4500  2 TB      0  1000       0
+`
+	const lack = "n2: disk sdb is not shared by weight: no module\n"
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"status"}, table + lack}, {[]string{"status", "n1"}, table}, {[]string{"status", "n2"}, lack},
+	} {
+		if code, out, errs := isolio(t, cluster, tt.args...); code != 0 || out != tt.want || errs != "" {
+			t.Errorf("%q: %d\n%s%s\nwant\n%s", tt.args, code, out, errs, tt.want)
+		}
+	}
+	if _, out, _ := isolio(t, cluster, "status", "--json"); !strings.Contains(out, `"not_enabled": [`) || !strings.Contains(out, `"why": "disk sdb is not shared by weight: no module"`) {
+		t.Error(out)
+	}
+	cluster.PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("events is forbidden")
+	})
+	if code, out, errs := isolio(t, cluster, "status"); code != 0 || out != table || !strings.Contains(errs, "disks that could not be enabled are not shown: events is forbidden") {
+		t.Errorf("%d\n%s%s", code, out, errs)
+	}
+}
+
 // answer is what a pod of isolio-node says over the API server.
 type answer struct {
 	text string

@@ -25,7 +25,7 @@ func (p *plugin) status() *cobra.Command {
 left. --pods shows the claims instead, one a line, with their pods. --volumes shows the volumes of each
 pod, with their disks; it asks the pods of isolio-node through the API server, which takes the verb get
 on pods/proxy. A disk that is not there is not shared by weight: 'kubectl isolio enable NODE DISK' changes
-that.`,
+that. Below the disks it shows which could not be enabled, and why, by the Events of nodes.`,
 		Example: `  kubectl isolio status
   kubectl isolio status worker-1 --pods
   kubectl isolio status worker-1 --volumes`,
@@ -41,9 +41,14 @@ that.`,
 			if err != nil {
 				return err
 			}
+			lacks, err := p.lacks(cmd.Context(), all)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "isolio: disks that could not be enabled are not shown: %s\n", err)
+			}
 			if len(args) > 0 {
+				lacks = slices.DeleteFunc(lacks, func(l Lack) bool { return l.Node != args[0] })
 				nodes := nodesOf(all)
-				if !slices.Contains(nodes, args[0]) {
+				if !slices.Contains(nodes, args[0]) && len(lacks) == 0 {
 					return failure.Usagef("node %s: offers no disk; those that do: %s", args[0], strings.Join(nodes, ", "))
 				}
 				all = slices.DeleteFunc(all, func(d Disk) bool { return d.Node != args[0] })
@@ -56,14 +61,22 @@ that.`,
 			case asJSON:
 				text := json.NewEncoder(out)
 				text.SetIndent("", "  ")
-				return text.Encode(map[string]any{"schema": 1, "disks": all})
-			case len(all) == 0:
-				_, err := fmt.Fprintf(out, "no node offers a disk; kubectl -n %s get pods shows whether isolio runs\n", p.system)
-				return err
-			case pods:
-				return table.Write(out, podColumns, podRows(all))
+				document := map[string]any{"schema": 1, "disks": all}
+				if len(lacks) > 0 {
+					document["not_enabled"] = lacks
+				}
+				return text.Encode(document)
+			case pods && len(all) > 0:
+				err = table.Write(out, podColumns, podRows(all))
+			case len(all) > 0:
+				err = table.Write(out, diskColumns, diskRows(all))
+			case len(lacks) == 0:
+				_, err = fmt.Fprintf(out, "no node offers a disk; kubectl -n %s get pods shows whether isolio runs\n", p.system)
 			}
-			return table.Write(out, diskColumns, diskRows(all))
+			for _, l := range lacks {
+				fmt.Fprintf(out, "%s: %s\n", l.Node, l.Why)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&pods, "pods", false, "show claims and their pods")

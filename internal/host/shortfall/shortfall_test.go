@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+
+package shortfall
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "enable", "all.json")
+	if disks, err := Read(file); err != nil || disks != nil {
+		t.Fatalf("without a file: %v, %v", disks, err)
+	}
+	if err := Write(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := []Disk{{"sda", "device sda: no module"}, {"", "no disk"}}
+	if err := Write(file, want); err != nil {
+		t.Fatal(err)
+	}
+	if disks, err := Read(file); err != nil || !slices.Equal(disks, want) {
+		t.Errorf("%v, %v; want %v", disks, err, want)
+	}
+	if err := Write(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file is still there")
+	}
+	for text, want := range map[string]string{"{": "unexpected end", "{}": "schema 0 is not known; known: 1"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
