@@ -221,3 +221,35 @@ func TestOwnSlices(t *testing.T) {
 		}
 	}
 }
+
+// Before claims, a node's program may write the status of its own node alone.
+func TestOwnStatus(t *testing.T) {
+	p := policyOf(t, "isolio-own-status", values{"extendedResource": true})
+	if r := p.p.Spec.MatchConstraints.ResourceRules; len(r) != 1 || r[0].Resources[0] != "nodes/status" || r[0].Operations[0] != admission.Update {
+		t.Errorf("it is for %+v", r)
+	}
+	const ours = "system:serviceaccount:isolio-system:isolio-node"
+	for _, tt := range []struct {
+		name, user, of, node, want string
+	}{
+		{"its own", ours, "n1", "n1", ""},
+		{"another node's", ours, "n1", "n2", "isolio-node of n1 may only write the status of its own node"},
+		{"without a node", ours, "", "n1", "names no node"},
+		{"kubelet's", "system:node:n2", "", "n2", ""},
+	} {
+		extra := map[string]any{}
+		if tt.of != "" {
+			extra["authentication.kubernetes.io/node-name"] = []any{tt.of}
+		}
+		object := map[string]any{"metadata": map[string]any{"name": tt.node}}
+		err := p.admit(map[string]any{"userInfo": map[string]any{"username": tt.user, "extra": extra}, "operation": "UPDATE"}, object, object)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	for _, o := range rendered(t, nil) {
+		if p, ok := o.(*admission.ValidatingAdmissionPolicy); ok && p.Name == "isolio-own-status" {
+			t.Error("it is there also where nothing writes a node's status")
+		}
+	}
+}
