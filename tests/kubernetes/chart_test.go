@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,11 +58,21 @@ var everything = values{
 // render is the chart with values, a document each; an error is what the user is told.
 func render(t *testing.T, v values) ([]string, error) {
 	t.Helper()
+	return renderFor(t, v, "v1.36.0")
+}
+
+// renderFor is render for a cluster of a version.
+func renderFor(t *testing.T, v values, version string) ([]string, error) {
+	t.Helper()
 	c, err := loader.Load(chart)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "isolio", Namespace: "isolio-system", IsInstall: true}, nil)
+	known, err := common.ParseKubeVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "isolio", Namespace: "isolio-system", IsInstall: true}, &common.Capabilities{KubeVersion: *known})
 	if err != nil {
 		return nil, err
 	}
@@ -326,6 +337,69 @@ func TestClassesAreDefined(t *testing.T) {
 		})
 		if isAsked != isOn || mayRead != isOn || isDefined != isOn {
 			t.Errorf("diskShareClasses=%v: asked for %v, may be read %v, defined %v", isOn, isAsked, mayRead, isDefined)
+		}
+	}
+}
+
+// A disk that cannot be enabled keeps no container from running: what fails is written where
+// node reads it.
+func TestFailuresAreTold(t *testing.T) {
+	spec := find[*apps.DaemonSet](t, rendered(t, everything)).Spec.Template.Spec
+	var written, read []string
+	for i := range spec.InitContainers {
+		command := spec.InitContainers[i].Command
+		if at := slices.Index(command, "--failures-to"); at >= 0 {
+			written = append(written, command[at+1])
+		}
+	}
+	for _, arg := range spec.Containers[1].Command {
+		if file, ok := strings.CutPrefix(arg, "--failures="); ok {
+			read = append(read, file)
+		}
+	}
+	if want := []string{"/run/isolio/enable/enable-nvme0n1.json", "/run/isolio/enable/enable-serial-s4emnx0.json"}; !slices.Equal(written, want) || !slices.Equal(read, want) {
+		t.Errorf("written are %q, read are %q, want %q", written, read, want)
+	}
+}
+
+// Before claims there may be no policies either.
+func TestOldClusters(t *testing.T) {
+	for version, want := range map[string]bool{"v1.29.4": false, "v1.30.0": true, "v1.33.2-gke.1": true} {
+		docs, err := renderFor(t, values{"extendedResource": true}, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(strings.Join(docs, ""), "ValidatingAdmissionPolicy"); has != want {
+			t.Errorf("%s: a policy: %v", version, has)
+		}
+	}
+}
+
+// The image runs on Linux alone, and an update may not put two daemons on a node.
+func TestNodes(t *testing.T) {
+	for _, tt := range []struct {
+		v    values
+		want map[string]string
+	}{
+		{nil, map[string]string{"kubernetes.io/os": "linux"}},
+		{values{"nodeSelector": values{"kubernetes.io/arch": "amd64"}}, map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}},
+		{values{"nodeSelector": values{"kubernetes.io/os": "windows"}}, map[string]string{"kubernetes.io/os": "linux"}},
+	} {
+		if got := find[*apps.DaemonSet](t, rendered(t, tt.v)).Spec.Template.Spec.NodeSelector; !maps.Equal(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.v, got, tt.want)
+		}
+	}
+	strategy := func(surge any) values {
+		return values{"updateStrategy": values{"rollingUpdate": values{"maxSurge": surge, "maxUnavailable": 0}}}
+	}
+	for _, surge := range []any{1, "10%"} {
+		if _, err := render(t, strategy(surge)); err == nil || !strings.Contains(err.Error(), "updateStrategy.rollingUpdate.maxSurge: ") || !strings.Contains(err.Error(), "use maxUnavailable") {
+			t.Errorf("maxSurge %v: %v", surge, err)
+		}
+	}
+	for _, v := range []values{strategy(0), strategy("0%"), {"updateStrategy": values{"type": "OnDelete", "rollingUpdate": nil}}} {
+		if _, err := render(t, v); err != nil {
+			t.Errorf("%v: %v", v, err)
 		}
 	}
 }

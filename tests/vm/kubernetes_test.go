@@ -522,32 +522,26 @@ func (k *kube) lacksModule() {
 	k.run(earlyPod)
 	k.helm("install --create-namespace", "--set modules.directory=/opt/lib")
 	const reason = "/opt/lib: has no kyber-fairness-iosched.ko for kernel "
-	k.until("the init container says why", func() (bool, string) {
+	k.until("the node has an event with the reason", func() (bool, string) {
 		var list struct {
-			Items []struct {
-				Status struct {
-					InitContainerStatuses []struct {
-						LastState, State struct {
-							Terminated *struct {
-								ExitCode int
-								Message  string
-							}
-						}
-					}
-				}
-			}
+			Items []struct{ Reason, Message string }
 		}
-		if !k.get("/api/v1/namespaces/"+system+"/pods", &list) || len(list.Items) != 1 {
-			return false, "no pod"
+		if !k.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind=Node", &list) {
+			return false, "no events"
 		}
-		for _, c := range list.Items[0].Status.InitContainerStatuses {
-			if last := c.LastState.Terminated; last != nil {
-				k.t.Logf("exit code %d: %s", last.ExitCode, last.Message)
-				return last.ExitCode != 0 && strings.Contains(last.Message, reason), last.Message
+		for _, e := range list.Items {
+			if e.Reason == "DiskNotEnabled" {
+				k.t.Log(e.Message)
+				return strings.Contains(e.Message, reason), e.Message
 			}
 		}
 		return false, fmt.Sprint(list)
 	})
+	// Claims of pods could not be taken back by a program that does not run.
+	k.isolioReady()
+	if text, err := tried(k.t, "kubectl isolio status"); err != nil || !strings.Contains(text, reason) {
+		k.t.Errorf("kubectl isolio status: %v: %s", err, text)
+	}
 	k.run(meanwhilePod)
 	if _, active := k.disk.schedulers(k.t); active == elevator {
 		k.t.Errorf("%s has the scheduler %s without a module", k.disk.name, active)

@@ -18,6 +18,11 @@ app.kubernetes.io/name: isolio
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* The init container that enables a disk. */ -}}
+{{- define "isolio.enable" -}}
+{{ printf "enable-%s" (regexReplaceAll "[^a-z0-9]+" (lower .) "-" | trimSuffix "-") | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
 {{- /* What a container may that changes weights: nothing but write files as root. */ -}}
 {{- define "isolio.unprivileged" -}}
 allowPrivilegeEscalation: false
