@@ -930,6 +930,7 @@ func TestNotPublished(t *testing.T) {
 // metric tell of it, until it is enabled.
 func TestADiskThatCannotBeEnabled(t *testing.T) {
 	n := newNode(t)
+	n.put("sys/block/nvme0n1/device/serial", "S4")
 	lacks := func(count int) func() bool {
 		return func() bool {
 			r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
@@ -942,7 +943,7 @@ func TestADiskThatCannotBeEnabled(t *testing.T) {
 		}
 	}
 	for file, disks := range map[string][]shortfall.Disk{
-		"sda":    {{Device: "sda", Why: "there is no module for kernel 6.1.0"}, {Device: "nvme0n1", Why: "it is enabled now"}},
+		"sda":    {{Device: "sda", Why: "there is no module for kernel 6.1.0"}, {Device: "serial:S4", Why: "it is enabled now"}},
 		"nosuch": {{Device: "nosuch", Why: "device nosuch: there is none"}},
 	} {
 		if err := shortfall.Write(filepath.Join(n.root, "run/isolio/enable", file), disks); err != nil {

@@ -31,9 +31,13 @@ func (d *Driver) lacks(ctx context.Context, disks []disk.Disk) {
 		}
 		all = append(all, some...)
 	}
+	for i := range all {
+		if on, err := d.system().Find(all[i].Device); err == nil {
+			all[i].Device = on.Name // where the chart has a serial number, such as serial:S4EMNX0
+		}
+	}
 	all = slices.DeleteFunc(all, func(s shortfall.Disk) bool {
-		on, err := d.system().Find(s.Device)
-		return err == nil && slices.ContainsFunc(disks, func(one disk.Disk) bool { return one.Name == on.Name && one.Enabled() })
+		return slices.ContainsFunc(disks, func(one disk.Disk) bool { return one.Name == s.Device && one.Enabled() })
 	})
 	d.Metrics.lacks(len(all))
 	node := d.itself()
