@@ -149,7 +149,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.Metrics = driver.NewMetrics(registry)
-	s := &server{registry: registry, pods: d.Pods, activity: d.Activity, began: time.Now()}
+	s := &server{registry: registry, pods: d.Pods, activity: d.Activity, looked: d.Looked, began: time.Now()}
 	if f.listen != "" {
 		if err := s.serve(ctx, f.listen); err != nil {
 			return err
@@ -310,7 +310,8 @@ func preview(w io.Writer, d *driver.Driver, extended bool) error {
 type server struct {
 	registry *prometheus.Registry
 	pods     func() driver.Pods
-	activity func() driver.Activity
+	activity func(ctx context.Context) driver.Activity
+	looked   func() time.Time
 	began    time.Time
 	// ready is set when the driver runs.
 	ready atomic.Pointer[func() bool]
@@ -325,8 +326,8 @@ const (
 )
 
 // unready is why the program is not ready, "" where it is.
-func (s *server) unready() string {
-	a := s.activity()
+func (s *server) unready(ctx context.Context) string {
+	a := s.activity(ctx)
 	switch ready := s.ready.Load(); {
 	case ready == nil || !(*ready)():
 		return "kubelet has not registered the plugin yet"
@@ -341,8 +342,8 @@ func (s *server) unready() string {
 }
 
 // dead is why the program is to be started again, "" where it is not.
-func (s *server) dead() string {
-	last := s.activity().Looked
+func (s *server) dead(context.Context) string {
+	last := s.looked()
 	if last.Before(s.began) {
 		last = s.began
 	}
@@ -353,9 +354,9 @@ func (s *server) dead() string {
 }
 
 // probe answers kubelet: 200, or 503 with the reason.
-func probe(why func() string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if text := why(); text != "" {
+func probe(why func(ctx context.Context) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if text := why(r.Context()); text != "" {
 			http.Error(w, text, http.StatusServiceUnavailable)
 			return
 		}

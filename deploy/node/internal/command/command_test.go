@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -892,17 +893,17 @@ func TestProbes(t *testing.T) {
 		{"a look does not end", driver.Activity{Published: true, Looked: ago(3 * time.Minute), Succeeded: ago(3 * time.Minute)}, ago(time.Hour), "the last look without an error was 3m0s ago", "was 3m0s ago"},
 		{"the first look does not end", driver.Activity{}, ago(3 * time.Minute), "no disks are published yet", "was 3m0s ago"},
 	} {
-		s := &server{activity: func() driver.Activity { return tt.activity }, began: tt.began}
-		if got := s.unready(); got != "kubelet has not registered the plugin yet" {
+		s := &server{activity: func(context.Context) driver.Activity { return tt.activity }, looked: func() time.Time { return tt.activity.Looked }, began: tt.began}
+		if got := s.unready(t.Context()); got != "kubelet has not registered the plugin yet" {
 			t.Errorf("%s, without a registration: %q", tt.what, got)
 		}
 		s.runs(func() bool { return true })
-		if unready, dead := s.unready(), s.dead(); !strings.Contains(unready, tt.unready) || (unready == "") != (tt.unready == "") || !strings.Contains(dead, tt.dead) || (dead == "") != (tt.dead == "") {
+		if unready, dead := s.unready(t.Context()), s.dead(t.Context()); !strings.Contains(unready, tt.unready) || (unready == "") != (tt.unready == "") || !strings.Contains(dead, tt.dead) || (dead == "") != (tt.dead == "") {
 			t.Errorf("%s: unready %q, dead %q", tt.what, unready, dead)
 		}
 	}
 	answer := httptest.NewRecorder()
-	probe(func() string { return "why" })(answer, nil)
+	probe(func(context.Context) string { return "why" })(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
 	if answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "why\n" {
 		t.Errorf("%d %q", answer.Code, answer.Body)
 	}
@@ -910,19 +911,31 @@ func TestProbes(t *testing.T) {
 
 // A node that publishes nothing is not ready, though kubelet has registered the plugin.
 func TestNotPublished(t *testing.T) {
-	n := newNode(t)
-	n.serves()
-	n.cluster.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("no")
-	})
-	n.start("--extended-resource")
-	n.until("/livez", func() bool {
-		r, err := http.Get("http://" + n.address + "/livez")
-		return err == nil && r.StatusCode == http.StatusOK
-	}) //nolint:bodyclose // of a test's own
-	time.Sleep(3 * time.Second) // two looks
-	if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
-		t.Errorf("/healthz: %d", code)
+	for what, tt := range map[string]struct {
+		verb, resource string
+		args           []string
+	}{
+		"slices": {"create", "resourceslices", nil}, "a number": {"patch", "nodes", []string{"--extended-resource"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNode(t)
+			var tried atomic.Int32
+			n.cluster.PrependReactor(tt.verb, tt.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				tried.Add(1)
+				return true, nil, errors.New("no")
+			})
+			n.start(tt.args...)
+			if tt.args == nil {
+				n.register()
+			}
+			n.until("publishing fails", func() bool { return tried.Load() > 1 })
+			if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
+				t.Errorf("/healthz: %d", code)
+			}
+			if code := n.get("/livez"); code != http.StatusOK {
+				t.Errorf("/livez: %d", code)
+			}
+		})
 	}
 }
 

@@ -67,6 +67,8 @@ type Driver struct {
 	offered   bool
 	offeredAt time.Time
 	activity  Activity
+	// confirmedAt is when the API server was asked last whether it has them.
+	confirmedAt time.Time
 	// seen are the devices that were ever published by this process.
 	seen map[string]bool
 	// learned are the pods of which the API server told, by UID.

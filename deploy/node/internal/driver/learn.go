@@ -89,16 +89,50 @@ func (d *Driver) Run(ctx context.Context, to Publisher) error {
 
 // Activity is what the driver has done by now.
 type Activity struct {
-	// Published is true once the disks were published.
+	// Published is true once the API server had disks of the node.
 	Published bool
 	// Looked is when the last look ended, and Succeeded when the last one did without an error.
 	Looked, Succeeded time.Time
 }
 
-// Activity is the driver's.
-func (d *Driver) Activity() Activity {
+// Limits of asking whether slices are published: how often, and how long one request takes.
+const (
+	confirmEvery = 200 * time.Millisecond
+	confirmTime  = 5 * time.Second
+)
+
+// Looked is when the last look ended. It asks no API server: kubelet waits for the answer.
+func (d *Driver) Looked() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.activity.Looked
+}
+
+// Activity is the driver's. The library publishes slices in the background, and repeats that
+// without an end, so the API server is asked whether it has one, until it has.
+func (d *Driver) Activity(ctx context.Context) Activity {
+	d.mu.Lock()
+	activity := d.activity
+	ask := d.offered && !activity.Published && time.Since(d.confirmedAt) > confirmEvery
+	if ask {
+		d.confirmedAt = time.Now()
+	}
+	d.mu.Unlock()
+	if !ask {
+		return activity
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	list, err := d.Client.ResourceV1().ResourceSlices().List(ctx, meta.ListOptions{
+		FieldSelector:   resourceapi.ResourceSliceSelectorDriver + "=" + disk.Driver + "," + resourceapi.ResourceSliceSelectorNodeName + "=" + d.Node,
+		ResourceVersion: "0", // of the API server's cache
+	})
+	if err != nil {
+		return activity // the library tells of its own errors
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.activity.Published = d.activity.Published || len(list.Items) > 0
 	return d.activity
 }
 
@@ -125,7 +159,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 		err := to.PublishResources(ctx, Resources(d.Node, disks))
 		d.mu.Lock()
 		d.offered, d.offeredAt = err == nil, time.Now()
-		d.activity.Published = d.activity.Published || d.offered
+		d.activity.Published = d.activity.Published || d.offered && d.Extended
 		d.mu.Unlock()
 		if err != nil {
 			return err
