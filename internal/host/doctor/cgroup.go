@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/share"
 	"isolio/internal/host/target"
@@ -53,6 +54,47 @@ func (m *machine) controller() []Check {
 		checks = append(checks, warning(name, finding, m.passOn(end))...)
 	}
 	return checks
+}
+
+// A cgroup may hold two of a queue's requests whatever its weight is. Where those are more than
+// half of the requests, what is left is not enough for cgroups that are entitled to many.
+const requestsEach = 4
+
+// room tells of disks that more cgroups use than there are requests for. It says nothing of
+// others.
+func (m *machine) room() []Check {
+	if m.noCgroups != nil {
+		return nil
+	}
+	var checks []Check
+	active := m.active()
+	for i := range m.disks {
+		d := &m.disks[i]
+		need := requestsEach * active[d.MajMin]
+		if d.Scheduler != scheduler || need <= d.NrRequests {
+			continue
+		}
+		finding := fmt.Sprintf("%d cgroups use %s, which has %d requests: each cgroup may hold two, so that those of larger weights get too few", active[d.MajMin], d.Name, d.NrRequests)
+		checks = append(checks, warning("requests", finding, fmt.Sprintf("echo %d >/sys/block/%s/queue/nr_requests, or as many as the disk takes", need, d.Name))...)
+	}
+	return checks
+}
+
+// active counts the cgroups that use each disk, by its number.
+func (m *machine) active() map[string]int {
+	n := map[string]int{}
+	for _, group := range m.world.Groups {
+		stat, err := m.world.Tree.Keyed(group, meter.StatFile)
+		if err != nil {
+			continue // it is gone, or the module is
+		}
+		for disk, values := range stat {
+			if values["share_ppm"] > 0 {
+				n[disk]++
+			}
+		}
+	}
+	return n
 }
 
 func at(group string) string {

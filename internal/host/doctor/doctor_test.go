@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -65,6 +66,33 @@ func TestSecureBoot(t *testing.T) {
 		if len(got) != 1 || got[0].State != tt.state || !strings.Contains(got[0].Finding, tt.finding) || (got[0].State != OK) != (got[0].Remedy != "") {
 			t.Errorf("%s: %+v, want %s: %s", tt.what, got, tt.state, tt.finding)
 		}
+	}
+}
+
+// A disk that too many cgroups use has too few requests.
+func TestRoom(t *testing.T) {
+	files := map[string]string{
+		"sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n",
+		"sys/block/sda/queue/scheduler": "none [kyber-fairness]\n", "sys/block/sda/queue/nr_requests": "64\n",
+	}
+	for i := range 17 {
+		share := 1000
+		if i == 16 {
+			share = 0
+		}
+		files[fmt.Sprintf("sys/fs/cgroup/c%d/io.kyber.stat", i)] = fmt.Sprintf("8:0 weight=100 share_ppm=%d\n", share)
+	}
+	if _, got := examine(t, "requests", files); len(got) != 0 {
+		t.Errorf("16 cgroups, 64 requests: %+v", got)
+	}
+	files["sys/fs/cgroup/c16/io.kyber.stat"] = "8:0 weight=100 share_ppm=1\n"
+	_, got := examine(t, "requests", files)
+	if len(got) != 1 || got[0].State != Warning || !strings.HasPrefix(got[0].Finding, "17 cgroups use sda, which has 64 requests") || !strings.HasPrefix(got[0].Remedy, "echo 68 >/sys/block/sda/queue/nr_requests") {
+		t.Errorf("17 cgroups, 64 requests: %+v", got)
+	}
+	files["sys/block/sda/queue/scheduler"] = "[none] kyber-fairness\n"
+	if _, got := examine(t, "requests", files); len(got) != 0 {
+		t.Errorf("another scheduler: %+v", got)
 	}
 }
 
