@@ -615,7 +615,7 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
  */
 static inline bool kf_band_give_up(struct kf_band *kb, bool is_idle, u64 now_ns)
 {
-	u64 most_ns = kb->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * kb->alone_ns,
+	u64 most_ns = kb->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * kb->alone_ns + KF_LEAD_NS,
 					   KF_PROBE_MOST_NS) : KF_PROBE_MOST_NS;
 
 	if (kb->phase == KF_BAND_STEADY || now_ns - kb->probe_ns < most_ns)
@@ -745,7 +745,8 @@ static inline void kf_band_set(struct kf_band *kb)
 
 /*
  * Enough completed. While the device is filled, shares are not kept: then once as many
- * as are in flight, and a few more to tell the rate.
+ * as are in flight, and a few more to tell the rate. Where submitters wait for the CPU, what had
+ * queued up goes faster than they can send more. So the rate counts after a turn of theirs.
  */
 static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u64 elapsed_ns)
 {
@@ -755,7 +756,7 @@ static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u
 	case KF_BAND_EMPTY:
 		return false;
 	case KF_BAND_FILL:
-		return nr_done >= nr_in_flight;
+		return nr_done >= nr_in_flight && elapsed_ns >= KF_LEAD_NS;
 	case KF_BAND_FULL:
 		return nr_done >= max(nr_in_flight, KF_FULL_NR);
 	default:

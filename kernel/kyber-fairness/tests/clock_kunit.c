@@ -691,11 +691,11 @@ static void band_fills_until_full(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
 	/* As many as are in flight, which are no part of the rate. */
 	for (i = 1; i < KF_CEILING_MIN; i++) {
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, MS, now_ns + i));
-		KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + i));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, MS, now_ns + i * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + i * MS));
 	}
-	kf_band_done(&kb, 0, 4096, false, MS, now_ns + i);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + i));
+	kf_band_done(&kb, 0, 4096, false, MS, now_ns + i * MS);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + i * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 0ULL);
 	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
@@ -706,16 +706,21 @@ static void band_fills_until_full(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 100000U);
 	KUNIT_EXPECT_EQ(test, kb.ceiling, 300U);
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FILL);
-	/* With as many in flight it is: the probe ends. */
+	/* What had queued up goes at once; the submitters wait for the CPU. */
 	now_ns = kb.look_ns;
-	kf_band_count(&kb, 0, 300, 300 * 4096);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 300 * US));
+	kf_band_count(&kb, 0, 400, 400 * 4096);
+	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + 2 * MS - 1));
+	kf_band_count(&kb, 0, 1600, 1600 * 4096);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 2 * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
+	/* With as many in flight it is full: the probe ends. */
 	now_ns = kb.look_ns;
-	kf_band_count(&kb, 0, 300, 300 * 4096);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 300 * US));
+	kf_band_count(&kb, 0, 299, 299 * 4096);
+	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + 3 * MS));
+	kf_band_count(&kb, 0, 1, 4096);
+	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 3 * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
-	KUNIT_EXPECT_EQ(test, kb.ceiling, 300U);
+	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 100000ULL);
 }
 
 /* A rate that is another for one look is no change of the device. */
