@@ -284,10 +284,17 @@ func TestTargetOutOfReach(t *testing.T) {
 				return keyed(t, reader, statFile, d)["rios"], keyed(t, writer, statFile, d)["wios"]
 			}
 			r, w := ios()
+			hangs := timerHangs(t)
 			time.Sleep(time.Second)
 			reads, writes := ios()
 			reads, writes = reads-r, writes-w
-			t.Logf("%d reads and %d writes in a second, %d of both with none", reads, writes, able)
+			hangs = timerHangs(t) - hangs
+			t.Logf("%d reads and %d writes in a second, %d of both with none; timers hung %d times", reads, writes, able, hangs)
+			if 10*(reads+writes) < 9*able && hangs > 100 {
+				// The kernel puts off all timers when their handlers take too long for this CPU, so the
+				// disk takes longer than it was told to.
+				t.Skipf("the VM's timers were put off %d times in a second", hangs)
+			}
 			if 10*(reads+writes) < 9*able {
 				d.logState(t)
 				t.Errorf("%d requests in a second, want %d, as with none", reads+writes, able)
@@ -297,6 +304,20 @@ func TestTargetOutOfReach(t *testing.T) {
 			}
 		})
 	}
+}
+
+// timerHangs is how many times the kernel has put off its timers because their handlers took long.
+func timerHangs(t *testing.T) int {
+	t.Helper()
+	sum := 0
+	for line := range strings.Lines(read(t, "/proc/timer_list")) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == ".nr_hangs" {
+			n, err := strconv.Atoi(strings.TrimSpace(value))
+			must(t, err)
+			sum += n
+		}
+	}
+	return sum
 }
 
 // completed is how many reads and writes the disk has done.
