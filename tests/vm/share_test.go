@@ -506,8 +506,10 @@ func TestNoWaitForCgroupThatStopped(t *testing.T) {
 	withModelDisk(t)
 	loaded(t)
 	// The lightest has 32 reads at a sixteenth of 25,000 a second, 20 ms; it may be two leads
-	// of 5.4 ms ahead as the first comes back; and a probe has 8 reads of 1.4 ms go alone.
-	const tooLong = 50 * time.Millisecond
+	// of 5.4 ms ahead as the first comes back; and a probe has 8 reads of 1.4 ms go alone. As it
+	// then fills the disk for 2 ms and some 30 reads more, the lightest has a third of them in place
+	// of a sixteenth, and waits for 20 ms for that.
+	const tooLong = 80 * time.Millisecond
 	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=16", "size_mib=256", "tags=128"})
 	d.use(t, elevator)
 	group := func(name, weight string, args ...string) string {
