@@ -258,7 +258,9 @@ func TestRareRequestsCostNothing(t *testing.T) {
 			}
 			time.Sleep(time.Duration(test.settleMS) * time.Millisecond)
 			all := append(busy, rare)
+			hangs := timerHangs(t)
 			seconds := readBytesASecond(t, d, all)
+			hangs = timerHangs(t) - hangs
 			beside := float64(median(seconds))
 			// The median, as a probe may take much of one second. It must not take much of all.
 			var mean float64
@@ -266,6 +268,10 @@ func TestRareRequestsCostNothing(t *testing.T) {
 				mean += float64(n) / float64(len(seconds))
 			}
 			t.Logf("%.3f of what is read without the cgroup of weight 10000, the mean %.3f", beside/alone, mean/alone)
+			if (beside < 0.97*alone || mean < 0.95*alone) && hangs > 100*len(seconds) {
+				// The disk's timers are the VM's: see TestTargetOutOfReach.
+				t.Skipf("the VM's timers were put off %d times in %d seconds", hangs, len(seconds))
+			}
 			if beside < 0.97*alone || mean < 0.95*alone {
 				d.logState(t)
 				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f on the mean, %.0f without; want 0.97 and 0.95 of that",
