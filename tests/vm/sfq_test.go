@@ -245,13 +245,39 @@ func TestSFQSharesDirections(t *testing.T) {
 				d.logState(t)
 				t.Errorf("%d writes to 1000 reads, want %d", got, c.per1000)
 			}
-			for _, l := range []*load{reader, writer} {
-				must(t, l.cmd.Process.Signal(unix.SIGINT))
-			}
-			for _, l := range []*load{reader, writer} {
-				_ = l.cmd.Wait()
-			}
+			interrupt(t, []*load{reader, writer})
 		})
+	}
+}
+
+// interrupt ends loads, of which one may have written to memory what is not on the disk yet.
+func interrupt(t *testing.T, loads []*load) {
+	t.Helper()
+	for _, l := range loads {
+		must(t, l.cmd.Process.Signal(unix.SIGINT))
+	}
+	for _, l := range loads {
+		_ = l.cmd.Wait()
+	}
+}
+
+// untilWritten waits until the disk has done n writes and more, some of them for the loads, and
+// returns how many in a hundred were theirs.
+func (d *disk) untilWritten(t *testing.T, n int, loads ...*load) (pct int) {
+	t.Helper()
+	theirs := func() (sum int) {
+		for _, l := range loads {
+			sum += writesOf(t, l.group, d)
+		}
+		return sum
+	}
+	_, written := d.directions(t)
+	before := theirs()
+	for _, now := d.directions(t); ; _, now = d.directions(t) {
+		if sum := theirs(); now >= written+n && sum > 0 {
+			return (sum - before) * 100 / (now - written)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -278,30 +304,14 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	} {
 		loads = append(loads, startFio(t, d, newGroup(t, "order-"+c.name), append([]string{"--size=64m", "--time_based", "--runtime=60"}, c.args...)...))
 	}
-	saver := loads[1]
-	saved := func() int { return writesOf(t, saver.group, d) }
-	_, written := d.directions(t)
-	for _, now := d.directions(t); now < written+100 || saved() == 0; _, now = d.directions(t) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	_, written = d.directions(t)
-	before, now := saved(), written
-	for now < written+200 {
-		time.Sleep(10 * time.Millisecond)
-		_, now = d.directions(t)
-	}
-	got := (saved() - before) * 100 / (now - written)
+	d.untilWritten(t, 100, loads[1])
+	got := d.untilWritten(t, 200, loads[1])
 	t.Logf("%d %% of the writes were those that somebody waits for", got)
 	if got < 30 || got > 90 {
 		d.logState(t)
 		t.Errorf("%d %% of the writes were those that somebody waits for, want 75, or less", got)
 	}
-	for _, l := range loads {
-		must(t, l.cmd.Process.Signal(unix.SIGINT))
-	}
-	for _, l := range loads {
-		_ = l.cmd.Wait()
-	}
+	interrupt(t, loads)
 }
 
 // What is written back has its turns next to two processes that each have reads and writes waiting
@@ -324,29 +334,14 @@ func TestSFQAsyncNextToMixedProcesses(t *testing.T) {
 	} {
 		loads = append(loads, startFio(t, d, newGroup(t, fmt.Sprint("mixed-", i)), append([]string{"--size=64m", "--time_based", "--runtime=60"}, args...)...))
 	}
-	saved := func() int { return writesOf(t, loads[0].group, d) + writesOf(t, loads[1].group, d) }
-	_, written := d.directions(t)
-	for _, now := d.directions(t); now < written+200 || writesOf(t, loads[2].group, d) == 0; _, now = d.directions(t) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	_, written = d.directions(t)
-	before, now := saved(), written
-	for now < written+800 {
-		time.Sleep(10 * time.Millisecond)
-		_, now = d.directions(t)
-	}
-	got := 100 - (saved()-before)*100/(now-written)
+	d.untilWritten(t, 200, loads[2])
+	got := 100 - d.untilWritten(t, 800, loads[:2]...)
 	t.Logf("%d %% of the writes were written back", got)
 	if got < 15 || got > 80 {
 		d.logState(t)
 		t.Errorf("%d %% of the writes were written back, want 15 to 80", got)
 	}
-	for _, l := range loads {
-		must(t, l.cmd.Process.Signal(unix.SIGINT))
-	}
-	for _, l := range loads {
-		_ = l.cmd.Wait()
-	}
+	interrupt(t, loads)
 }
 
 // sfq waits for a read as long as the read gains by it. Where writes do not delay reads
@@ -400,12 +395,7 @@ func TestSFQPatienceIsWhatReadsGain(t *testing.T) {
 				d.logState(t)
 				t.Errorf("it waits for %v at least, want %v to %v", least, c.leastMin, c.leastMax)
 			}
-			for _, l := range []*load{reader, writer} {
-				must(t, l.cmd.Process.Signal(unix.SIGINT))
-			}
-			for _, l := range []*load{reader, writer} {
-				_ = l.cmd.Wait()
-			}
+			interrupt(t, []*load{reader, writer})
 		})
 	}
 }

@@ -289,12 +289,7 @@ func TestTargetOutOfReach(t *testing.T) {
 			reads, writes := ios()
 			reads, writes = reads-r, writes-w
 			hangs = timerHangs(t) - hangs
-			t.Logf("%d reads and %d writes in a second, %d of both with none; timers hung %d times", reads, writes, able, hangs)
-			if 10*(reads+writes) < 9*able && hangs > 100 {
-				// The kernel puts off all timers when their handlers take too long for this CPU, so the
-				// disk takes longer than it was told to.
-				t.Skipf("the VM's timers were put off %d times in a second", hangs)
-			}
+			t.Logf("%d reads and %d writes in a second, %d of both with none; timers were put off %d times", reads, writes, able, hangs)
 			if 10*(reads+writes) < 9*able {
 				d.logState(t)
 				t.Errorf("%d requests in a second, want %d, as with none", reads+writes, able)

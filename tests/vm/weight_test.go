@@ -267,11 +267,7 @@ func TestRareRequestsCostNothing(t *testing.T) {
 			for _, n := range seconds {
 				mean += float64(n) / float64(len(seconds))
 			}
-			t.Logf("%.3f of what is read without the cgroup of weight 10000, the mean %.3f", beside/alone, mean/alone)
-			if (beside < 0.97*alone || mean < 0.95*alone) && hangs > 100*len(seconds) {
-				// The disk's timers are the VM's: see TestTargetOutOfReach.
-				t.Skipf("the VM's timers were put off %d times in %d seconds", hangs, len(seconds))
-			}
+			t.Logf("%.3f of what is read without the cgroup of weight 10000, the mean %.3f; timers were put off %d times", beside/alone, mean/alone, hangs)
 			if beside < 0.97*alone || mean < 0.95*alone {
 				d.logState(t)
 				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f on the mean, %.0f without; want 0.97 and 0.95 of that",

@@ -6,18 +6,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +44,6 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
-	"isolio/internal/host/shortfall"
 )
 
 const (
@@ -785,198 +781,6 @@ func TestPods(t *testing.T) {
 	n.kubelet()
 	n.until("one pod", func() bool { return strings.Contains(get(), `"db"`) && !strings.Contains(get(), `"web"`) })
 	n.given(webUID, 300) // its share is taken back when its sandbox is removed
-}
-
-// A node asks for little: what is watched are its own slices.
-func TestRequests(t *testing.T) {
-	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
-	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
-	n.start()
-	n.kubelet()
-	n.given(webUID, 300)
-	time.Sleep(5 * time.Second) // two more looks
-	count := map[string]int{}
-	for _, a := range n.cluster.Actions() {
-		count[a.GetVerb()+" "+a.GetResource().Resource]++
-	}
-	for what, most := range map[string]int{"watch resourceslices": 1, "get pods": 1, "get resourceclaims": 1, "get namespaces": 1, "get nodes": 1, "create resourceslices": 1} {
-		if count[what] > most {
-			t.Errorf("%s: %d times", what, count[what])
-		}
-	}
-	for what := range count {
-		if verb, _, _ := strings.Cut(what, " "); verb == "watch" && what != "watch resourceslices" {
-			t.Errorf("%s", what)
-		}
-	}
-	t.Log(count)
-}
-
-// A node with as many pods as kubelet lets it have is known in seconds.
-func TestRate(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintln(w, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`)
-	}))
-	defer server.Close()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}]}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := &driver.Driver{}
-	if err := (&flags{kubeconfig: file}).connect(d); err != nil {
-		t.Fatal(err)
-	}
-	const pods = 110
-	begin := time.Now()
-	for range pods {
-		if _, err := d.Client.CoreV1().Pods("shop").Get(t.Context(), "web", meta.GetOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("%d requests took %s", pods, took)
-	}
-}
-
-// A process that is started again registers before the API server has told of each pod, and
-// asks for what pods have in common once.
-func TestRegistrationComesFirst(t *testing.T) {
-	objects := []runtime.Object{claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1")}
-	reported := []container.ReportedPod{{ID: "s0", UID: webUID, Namespace: "shop", Name: "web"}}
-	for i := 2; i < 9; i++ {
-		name, uid := fmt.Sprint("p", i), fmt.Sprint(i)+webUID[1:]
-		pod := podOf("shop", name, uid, "")
-		pod.Spec.PriorityClassName = "plain"
-		objects = append(objects, pod)
-		reported = append(reported, container.ReportedPod{ID: "s" + name, UID: uid, Namespace: "shop", Name: name})
-	}
-	n := newNode(t, append(objects, &scheduling.PriorityClass{ObjectMeta: meta.ObjectMeta{Name: "plain"}})...)
-	n.report(reported...)
-	stop := n.start()
-	n.until("all pods", func() bool { return len(n.book().Pods) == len(reported) })
-	stop()
-	count := map[string]int{}
-	for _, a := range n.cluster.Actions() {
-		count[a.GetVerb()+" "+a.GetResource().Resource]++
-	}
-	if count["get namespaces"] != 1 || count["get priorityclasses"] != 1 {
-		t.Errorf("asked of %d pods of one namespace: %v", len(reported), count)
-	}
-	answer := make(chan struct{})
-	n.cluster.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		<-answer
-		return false, nil, nil
-	})
-	n.start()
-	n.register()
-	n.given(webUID, 300)
-	close(answer)
-}
-
-// A program is ready while it publishes disks and looks after them, and is started again once
-// a look does not end.
-func TestProbes(t *testing.T) {
-	ago := func(age time.Duration) time.Time { return time.Now().Add(-age) }
-	for _, tt := range []struct {
-		what          string
-		activity      driver.Activity
-		began         time.Time
-		unready, dead string
-	}{
-		{"it works", driver.Activity{Published: true, Looked: ago(time.Second), Succeeded: ago(time.Second)}, ago(time.Hour), "", ""},
-		{"it has just begun", driver.Activity{}, ago(time.Second), "no disks are published yet", ""},
-		{"publishing fails", driver.Activity{Looked: ago(time.Second)}, ago(time.Hour), "no disks are published yet", ""},
-		{"the first look goes on", driver.Activity{Published: true}, ago(time.Second), "no look at disks and pods has ended without an error yet", ""},
-		{"looks fail", driver.Activity{Published: true, Looked: ago(time.Second), Succeeded: ago(61 * time.Second)}, ago(time.Hour), "the last look without an error was 1m1s ago", ""},
-		{"a look does not end", driver.Activity{Published: true, Looked: ago(3 * time.Minute), Succeeded: ago(3 * time.Minute)}, ago(time.Hour), "the last look without an error was 3m0s ago", "was 3m0s ago"},
-		{"the first look does not end", driver.Activity{}, ago(3 * time.Minute), "no disks are published yet", "was 3m0s ago"},
-	} {
-		s := &server{activity: func(context.Context) driver.Activity { return tt.activity }, looked: func() time.Time { return tt.activity.Looked }, began: tt.began}
-		if got := s.unready(t.Context()); got != "kubelet has not registered the plugin yet" {
-			t.Errorf("%s, without a registration: %q", tt.what, got)
-		}
-		s.runs(func() bool { return true })
-		if unready, dead := s.unready(t.Context()), s.dead(t.Context()); !strings.Contains(unready, tt.unready) || (unready == "") != (tt.unready == "") || !strings.Contains(dead, tt.dead) || (dead == "") != (tt.dead == "") {
-			t.Errorf("%s: unready %q, dead %q", tt.what, unready, dead)
-		}
-	}
-	answer := httptest.NewRecorder()
-	probe(func(context.Context) string { return "why" })(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
-	if answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "why\n" {
-		t.Errorf("%d %q", answer.Code, answer.Body)
-	}
-}
-
-// A node that publishes nothing is not ready, though kubelet has registered the plugin.
-func TestNotPublished(t *testing.T) {
-	for what, tt := range map[string]struct {
-		verb, resource string
-		args           []string
-	}{
-		"slices": {"create", "resourceslices", nil}, "a number": {"patch", "nodes", []string{"--extended-resource"}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			n := newNode(t)
-			var tried atomic.Int32
-			n.cluster.PrependReactor(tt.verb, tt.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-				tried.Add(1)
-				return true, nil, errors.New("no")
-			})
-			n.start(tt.args...)
-			if tt.args == nil {
-				n.register()
-			}
-			n.until("publishing fails", func() bool { return tried.Load() > 1 })
-			if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
-				t.Errorf("/healthz: %d", code)
-			}
-			if code := n.get("/livez"); code != http.StatusOK {
-				t.Errorf("/livez: %d", code)
-			}
-		})
-	}
-}
-
-// A disk that could not be enabled keeps nothing from running: an event of the node and a
-// metric tell of it, until it is enabled.
-func TestADiskThatCannotBeEnabled(t *testing.T) {
-	n := newNode(t)
-	n.put("sys/block/nvme0n1/device/serial", "S4")
-	lacks := func(count int) func() bool {
-		return func() bool {
-			r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
-			if err != nil {
-				return false
-			}
-			defer r.Body.Close()
-			text, _ := io.ReadAll(r.Body)
-			return strings.Contains(string(text), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
-		}
-	}
-	for file, disks := range map[string][]shortfall.Disk{
-		"sda":    {{Device: "sda", Why: "there is no module for kernel 6.1.0"}, {Device: "serial:S4", Why: "it is enabled now"}},
-		"nosuch": {{Device: "nosuch", Why: "device nosuch: there is none"}},
-	} {
-		if err := shortfall.Write(filepath.Join(n.root, "run/isolio/enable", file), disks); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.start("--failures", "/run/isolio/enable/sda", "--failures", "/run/isolio/enable/nosuch", "--failures", "/run/isolio/enable/other")
-	n.kubelet()
-	n.until("the metric", lacks(2))
-	want := []string{
-		"n1 DiskNotEnabled disk nosuch is not shared by weight: device nosuch: there is none; to do once that is mended: kubectl isolio enable n1 nosuch",
-		"n1 DiskNotEnabled disk sda is not shared by weight: there is no module for kernel 6.1.0; to do once that is mended: kubectl isolio enable n1 sda",
-	}
-	n.until("the events", func() bool { return slices.Equal(n.events(), want) })
-	list, err := n.cluster.CoreV1().Events("default").List(context.Background(), meta.ListOptions{})
-	if err != nil || len(list.Items) != 2 || list.Items[0].InvolvedObject.Kind != "Node" || list.Items[0].InvolvedObject.UID != "n1" {
-		t.Errorf("%+v, %v", list, err)
-	}
-	n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
-	n.until("the metric, after sda was enabled", lacks(1))
 }
 
 func TestBeforeClaims(t *testing.T) {
