@@ -110,6 +110,18 @@ static void law_sweep(struct law_cases *cases)
 			}
 }
 
+/* One that is always present, and entitled to little, next to three that read all they can. */
+static void law_small_thinker(struct law_case *c)
+{
+	struct law_load *load = law_load(c, 20, 1, 4096, 0);
+
+	load->think_ns = 3 * MS / 2;
+	load->is_limited = true;
+	law_load(c, 500, 32, 4096, 0);
+	law_load(c, 250, 32, 4096, 0);
+	law_load(c, 100, 32, 4096, 0);
+}
+
 /* Containers that do not keep their requests outstanding. */
 static void law_limited(struct law_cases *cases, const struct law_disk *disk)
 {
@@ -136,15 +148,9 @@ static void law_limited(struct law_cases *cases, const struct law_disk *disk)
 		law_load(c, 100, think_ms[i] ? 32 : 128, 4096, 0);
 	}
 
-	/* Always present, and entitled to little. */
 	snprintf(name, sizeof(name), "%s w20 thinker of 1.5 ms, 3x32", disk->name);
 	c = law_new(cases, name, disk);
-	load = law_load(c, 20, 1, 4096, 0);
-	load->think_ns = 3 * MS / 2;
-	load->is_limited = true;
-	law_load(c, 500, 32, 4096, 0);
-	law_load(c, 250, 32, 4096, 0);
-	law_load(c, 100, 32, 4096, 0);
+	law_small_thinker(c);
 
 	snprintf(name, sizeof(name), "%s burst of 20 in 100 ms, 3x32", disk->name);
 	c = law_new(cases, name, disk);
@@ -314,7 +320,6 @@ static void law_cpu(struct law_cases *cases, const struct law_disk *disk, const 
 
 static void law_full_speed(struct law_cases *cases, const struct law_disk *disk)
 {
-	struct law_load *load;
 	struct law_case *c;
 	char name[64];
 	u32 i;
@@ -337,12 +342,7 @@ static void law_full_speed(struct law_cases *cases, const struct law_disk *disk)
 	c->turn_ns = 5 * NSEC_PER_USEC;
 	c->warm_ns = SEC;
 	c->run_ns = SEC;
-	load = law_load(c, 20, 1, 4096, 0);
-	load->think_ns = 3 * MS / 2;
-	load->is_limited = true;
-	law_load(c, 500, 32, 4096, 0);
-	law_load(c, 250, 32, 4096, 0);
-	law_load(c, 100, 32, 4096, 0);
+	law_small_thinker(c);
 }
 
 void law_make_cases(struct law_cases *cases)
