@@ -41,7 +41,7 @@ type disk struct {
 	// fioFrom is where fio's part begins, in MiB, and fioMiB its size.
 	fioFrom, fioMiB int
 
-	mu      sync.Mutex // one removal at a time
+	mu      sync.Mutex // one removal at a time, and on some kernels no io.max meanwhile
 	present atomic.Bool
 	changed atomic.Int64 // monotonic() when it was last removed or returned
 	faulty  atomic.Int64 // monotonic() until when injected errors may show

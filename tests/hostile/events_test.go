@@ -33,6 +33,10 @@ func doRemoval(w *world, a *actor, op script.Op) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a.doing.Store("remove " + d.name)
+	if loopsAtRemoval {
+		liftMax(d)
+		a.sleep(200 * time.Millisecond) // what it held is sent on by timers
+	}
 	w.forgetDisk(d)
 	if err := d.powerOff(); err != nil {
 		w.fail("%v", err)

@@ -157,7 +157,27 @@ func doMax(w *world, a *actor, op script.Op) error {
 	if op.B%2 == 0 {
 		limit = fmt.Sprintf("rbps=%d wbps=%d riops=%d wiops=%d", 1<<20+op.C%(1<<20), 1<<20+op.C%(1<<21), 100+op.C%400, 100+op.C%900)
 	}
-	return a.put(filepath.Join(pick(everyGroup(), op.A), "io.max"), pick(w.disks, op.B>>1).number()+" "+limit)
+	d := pick(w.disks, op.B>>1)
+	if loopsAtRemoval {
+		if !d.mu.TryLock() {
+			return errNothing
+		}
+		defer d.mu.Unlock()
+	}
+	return a.put(filepath.Join(pick(everyGroup(), op.A), "io.max"), d.number()+" "+limit)
+}
+
+// loopsAtRemoval is set on kernels whose blk-throttle, when a disk goes, puts the groups
+// among those that wait which do not, and takes the first of these for ever if another does
+// (blk_throtl_cancel_bios() of 6.1; 6.12 leaves them out). There io.max holds nothing back
+// when a disk goes.
+var loopsAtRemoval = isOlderThan(6, 12)
+
+// liftMax has io.max hold back nothing more that goes to the disk.
+func liftMax(d *disk) {
+	for _, dir := range everyGroup() {
+		_ = put(filepath.Join(dir, "io.max"), d.number()+" rbps=max wbps=max riops=max wiops=max")
+	}
 }
 
 func doCost(w *world, a *actor, op script.Op) error {

@@ -190,11 +190,9 @@ func (w *world) relief() {
 		for _, file := range []string{"memory.max", "memory.high"} {
 			_ = put(filepath.Join(dir, file), "max")
 		}
-		for _, d := range w.disks {
-			_ = put(filepath.Join(dir, "io.max"), d.number()+" rbps=max wbps=max riops=max wiops=max")
-		}
 	}
 	for _, d := range w.disks {
+		liftMax(d)
 		_ = put(filepath.Join(cgroupRoot, "io.cost.qos"), d.number()+" enable=0")
 		for _, fault := range modelFaults {
 			if d.config != "" {
