@@ -61,16 +61,7 @@ func (d *disk) directions(t *testing.T) (reads, writes int) {
 // writesOf is how many writes of a group the disk has completed.
 func writesOf(t *testing.T, group string, d *disk) int {
 	t.Helper()
-	for line := range strings.Lines(read(t, filepath.Join(group, "io.stat"))) {
-		var rbytes, wbytes, rios, wios int
-		if rest, ok := strings.CutPrefix(line, d.number+" "); ok {
-			if _, err := fmt.Sscanf(rest, "rbytes=%d wbytes=%d rios=%d wios=%d", &rbytes, &wbytes, &rios, &wios); err != nil {
-				t.Fatalf("io.stat: %q: %v", line, err)
-			}
-			return wios
-		}
-	}
-	return 0
+	return keyed(t, group, "io.stat", d)["wios"]
 }
 
 // slowFlash is a disk of 4,000 requests a second that the load, not the CPU,
