@@ -131,6 +131,32 @@ static inline u64 kf_clock_grace_ns(u64 alone_ns)
 	return max(alone_ns, KF_LEAD_NS);
 }
 
+/*
+ * For a cgroup whose requests are all in flight, and none completes, the others wait so long:
+ * so many times what a request takes alone, or its largest of late at the device's rate, and
+ * at least this. A request may be lost, or its disk retry it for half a minute.
+ */
+#define KF_STUCK_TRIPS		16
+#define KF_STUCK_PEAKS		8
+#define KF_STUCK_NS		(50ULL * NSEC_PER_MSEC)
+
+/**
+ * kf_clock_stuck_ns - after what time without a completion others wait no longer
+ * @alone_ns: what a request takes that is alone in the device
+ * @bytes_per_s: what the device does; 0: not known
+ * @peak_cost_bytes: of the cgroup's largest request of late
+ */
+static inline u64 kf_clock_stuck_ns(u64 alone_ns, u64 bytes_per_s, u32 peak_cost_bytes)
+{
+	u64 peaks_bytes = (u64)KF_STUCK_PEAKS * peak_cost_bytes;
+	/* The quotient has to fit: no device does less than a page a second. */
+	u64 peaks_ns = bytes_per_s ?
+		       mul_u64_u64_div_u64(peaks_bytes, NSEC_PER_SEC,
+					   max_t(u64, bytes_per_s, KF_PAGE_BYTES)) : 0;
+
+	return max(KF_STUCK_NS, max(KF_STUCK_TRIPS * alone_ns, peaks_ns));
+}
+
 /* To find the clock takes a walk over the active cgroups: no more than one part in so many. */
 #define KF_CLOCK_WALK_PART	16
 
@@ -191,17 +217,22 @@ static inline u64 kf_clock_lead_vtime(u64 lead_bytes, u64 share_sum)
 /**
  * kf_slice_bytes - what a hardware context takes of a cgroup's share at a time
  * @lead_vtime: from kf_clock_lead_vtime()
+ * @lead_bytes: what that is of
  * @share: the cgroup's
  * @nr_hctx: hardware contexts there are
  * @cost_bytes: of the request that goes next
  *
  * A vtime is charged for a slice, not for each request, so that the CPUs do not all
- * write to it. All slices of a cgroup together are half of a lead.
+ * write to it. All slices of a cgroup together are half of a lead. A cgroup that comes
+ * where only one of small share was has a larger part of that lead in virtual time than
+ * there is: it has no more than the lead is.
  */
-static inline u64 kf_slice_bytes(u64 lead_vtime, u64 share, u32 nr_hctx, u32 cost_bytes)
+static inline u64 kf_slice_bytes(u64 lead_vtime, u64 lead_bytes, u64 share, u32 nr_hctx,
+				 u32 cost_bytes)
 {
-	return max_t(u64, mul_u64_u64_shr(lead_vtime, share, KF_SHARE_SHIFT) / (2 * nr_hctx),
-		     cost_bytes);
+	u64 own_bytes = mul_u64_u64_shr(lead_vtime, share, KF_SHARE_SHIFT);
+
+	return max_t(u64, min(own_bytes, lead_bytes) / (2 * nr_hctx), cost_bytes);
 }
 
 /* How far a cgroup may stay behind the others, in leads; in its own requests. */

@@ -540,45 +540,52 @@ static unsigned int kf_device_depth(struct request_queue *q)
 }
 
 /* Called from kf_alloc(), in process context. */
+int kf_samples_init(struct kf_queue *kq)
+{
+	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
+	spin_lock_init(&kq->look_lock);
+	kq->look_ns = ktime_get_ns();
+	kq->cpu_sample = alloc_percpu(struct kf_cpu_sample);
+	return kq->cpu_sample ? 0 : -ENOMEM;
+}
+
+/* One that has no memory is as if never made: the kernel leaves it half made. */
+static int kf_bits_init(struct sbitmap_queue *bits, unsigned int nr, int node)
+{
+	int ret = sbitmap_queue_init_node(bits, nr, -1, false, GFP_NOIO, node);
+
+	if (ret)
+		memset(bits, 0, sizeof(*bits));
+	return ret;
+}
+
+/*
+ * Called from kf_init_sched(): a disk that is to have another number of hardware queues
+ * has it by then, and on some kernels not yet in kf_alloc(). The queue is frozen.
+ */
 int kf_domains_init(struct kf_queue *kq)
 {
 	unsigned int depth = kf_device_depth(kq->q);
 	int id, ret;
 
-	kq->cpu_sample = alloc_percpu(struct kf_cpu_sample);
-	if (!kq->cpu_sample)
-		return -ENOMEM;
-
-	INIT_DELAYED_WORK(&kq->latency_work, kf_latency_work);
-	spin_lock_init(&kq->look_lock);
-	kq->look_ns = ktime_get_ns();
 	/* One more than the tags; see kf_gate_publish(). */
 	kq->nr_places = depth + 1;
-	ret = sbitmap_queue_init_node(&kq->places, kq->nr_places, -1, false,
-				      GFP_KERNEL, kq->q->node);
+	ret = kf_bits_init(&kq->places, kq->nr_places, kq->q->node);
 	if (ret)
-		goto err_sample;
+		return ret;
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
 
 		kd->depth_max = max(depth, KF_DEPTH_LEAST) / kf_domain_part[id];
-		ret = sbitmap_queue_init_node(&kd->tokens, kd->depth_max, -1,
-					      false, GFP_KERNEL, kq->q->node);
+		ret = kf_bits_init(&kd->tokens, kd->depth_max, kq->q->node);
 		if (ret)
-			goto err;
+			return ret;
 		kd->last_p99_bucket = -1;
 		kd->target_ns = kf_domain_target_ns[id];
 		kd->aim_ns = kd->target_ns;
 	}
 
 	return 0;
-err:
-	while (--id >= 0)
-		sbitmap_queue_free(&kq->domain[id].tokens);
-	sbitmap_queue_free(&kq->places);
-err_sample:
-	free_percpu(kq->cpu_sample);
-	return ret;
 }
 
 /* No request is left; nothing adds samples any more. */
@@ -605,6 +612,7 @@ void kf_domains_stop(struct kf_queue *kq)
 	}
 }
 
+/* Also of what was not made. */
 void kf_domains_exit(struct kf_queue *kq)
 {
 	int id;

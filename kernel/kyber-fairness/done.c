@@ -87,6 +87,8 @@ void kf_finish_request(struct request *rq)
 	/* It may have failed before it completed. */
 	done_ns = max(READ_ONCE(kb->done_ns), rq->start_time_ns);
 	atomic64_sub(kf_load_of(done_ns), &kb->load);
+	if (unlikely(kf_rq_is_other(rq)))
+		atomic_dec(&kb->nr_other);
 	/* The count before the look; prepare_to_wait_exclusive() pairs. */
 	smp_mb__after_atomic();
 	/* A sleeper that is not seen here has seen the count. */

@@ -29,13 +29,37 @@ bool kf_gate_is_due(struct kf_queue *kq)
 	return kf_gate_age_ns(kq) >= READ_ONCE(kq->gate.step_ns);
 }
 
+/* Whether all requests of a backlog are in flight, and for long none has completed. */
+static bool kf_backlog_is_stuck(struct kf_backlog *kb, u64 idle_ns)
+{
+	struct kf_queue *kq = kb->kg->kq;
+
+	if (likely(idle_ns <= KF_STUCK_NS) || READ_ONCE(kb->nr_waiting))
+		return false;
+	return idle_ns > kf_clock_stuck_ns(READ_ONCE(kq->gate.alone_ns),
+					   READ_ONCE(kq->band.bytes_per_s),
+					   READ_ONCE(kb->kg->peak_cost_bytes));
+}
+
+/*
+ * Whether others may wait for a backlog that has @nr requests. For discards and the like
+ * they never do, and not for ever for what the device does not complete.
+ */
+static bool kf_backlog_is_present(struct kf_backlog *kb, unsigned int nr, u64 idle_ns)
+{
+	u64 grace_ns = kf_clock_grace_ns(READ_ONCE(kb->kg->kq->gate.alone_ns));
+
+	if (kf_clock_is_present(0, idle_ns, grace_ns))
+		return true;
+	return nr && nr > atomic_read(&kb->nr_other) && !kf_backlog_is_stuck(kb, idle_ns);
+}
+
 /*
  * Whether a group has requests, or had a moment ago, by a look at all hardware contexts on
  * which it may have.
  */
 bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
 {
-	u64 grace_ns = kf_clock_grace_ns(READ_ONCE(kg->kq->gate.alone_ns));
 	u64 busy_ns = kg->last_busy_ns;
 	bool is_present = false;
 	unsigned int i;
@@ -49,12 +73,12 @@ bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
 		u64 idle_ns = now_ns > done_ns ? now_ns - done_ns : 0;
 
 		busy_ns = max(busy_ns, nr ? now_ns : done_ns);
-		if (!kf_clock_is_present(nr, idle_ns, grace_ns)) {
+		if (!kf_backlog_is_present(kb, nr, idle_ns)) {
 			clear_bit(i, kg->busy);
 			/* Pairs with kf_group_arrive(): the bit before the count. */
 			smp_mb__after_atomic();
 			kf_group_see_load(kg, kb, now_ns);
-			if (!kf_backlog_nr(kb))
+			if (kf_backlog_nr(kb) <= nr)
 				continue;
 			set_bit(i, kg->busy);
 		}

@@ -295,8 +295,9 @@ static u64 kf_group_absent_ns(struct kf_group *kg, u64 busy_ns, u64 now_ns)
 				  kf_clock_grace_ns(READ_ONCE(kg->kq->gate.alone_ns)));
 }
 
-/* A group comes back that has had no requests since @busy_ns. */
-static void kf_group_come_back(struct kf_group *kg, u64 busy_ns, u64 now_ns)
+/* A group comes back, on @kb, that was not present since @busy_ns. */
+static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 busy_ns,
+			       u64 now_ns)
 {
 	u64 absent_ns = kf_group_absent_ns(kg, busy_ns, now_ns);
 	struct kf_queue *kq = kg->kq;
@@ -321,6 +322,8 @@ static void kf_group_come_back(struct kf_group *kg, u64 busy_ns, u64 now_ns)
 	} else if (!READ_ONCE(kq->rounds_ns)) {
 		kf_group_raise(kg, kq->gate.vtime);
 	}
+	/* What a request took meanwhile that did not complete is no depth. */
+	kf_load_since(atomic64_read(&kb->load), &kb->load_seen, now_ns);
 	was_shared = kq->is_shared;
 	is_more = kf_set_shared(kq);
 	/* There was no lead so far. */
@@ -358,8 +361,11 @@ void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 	if (is_busy)
 		clear_bit(kb->hctx_nr, kg->busy);
 	if (!READ_ONCE(kg->is_active) || bitmap_empty(kg->busy, kg->nr_backlogs))
-		kf_group_come_back(kg, max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
+		kf_group_come_back(kg, kb,
+				   max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
 				   now_ns);
+	if (now_ns > READ_ONCE(kb->done_ns))
+		WRITE_ONCE(kb->done_ns, now_ns);
 	set_bit(kb->hctx_nr, kg->busy);
 }
 
@@ -461,7 +467,8 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 	if (kb->left_bytes <= 0) {
 		kf_group_forgive(kq, kg);
 		if (kq->q->nr_hw_queues > 1)
-			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead), share,
+			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead),
+						     READ_ONCE(kq->lead_bytes), share,
 						     kq->q->nr_hw_queues, cost_bytes);
 		kb->vtime = atomic64_fetch_add(kf_vtime_of(slice_bytes, share), &kg->vtime);
 		kb->left_bytes += slice_bytes;

@@ -301,7 +301,9 @@ struct kf_backlog {
 	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
 	atomic64_t load;
 	u64 load_seen;				/* kq->lock */
-	/* When one last completed; no lock. */
+	/* Of these, discards and others without data: nobody waits for their cgroup; no lock. */
+	atomic_t nr_other;
+	/* When one last completed, or the first one came after a pause; no lock. */
 	u64 done_ns;
 	/* Submitters that wait for one of these to complete; its own lock. */
 	wait_queue_head_t own_tag_wait;
@@ -390,6 +392,7 @@ static inline enum kf_domain_id kf_domain_of(blk_opf_t opf)
 	case REQ_OP_READ:
 		return KF_READ;
 	case REQ_OP_WRITE:
+	case REQ_OP_ZONE_APPEND:
 		return KF_WRITE;
 	case REQ_OP_DISCARD:
 		return KF_DISCARD;
@@ -416,6 +419,7 @@ static inline u64 kf_group_part(struct kf_group *kg)
 /* domain.c */
 void kf_look_soon(struct kf_queue *kq);
 void kf_look_stop(struct kf_queue *kq);
+int kf_samples_init(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
 void kf_domains_stop(struct kf_queue *kq);
@@ -538,6 +542,12 @@ extern const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[];
 static inline unsigned int kf_backlog_nr(struct kf_backlog *kb)
 {
 	return kf_load_nr(atomic64_read(&kb->load));
+}
+
+/* What moves no data may take any time, and is charged as a page: not what is shared. */
+static inline bool kf_rq_is_other(struct request *rq)
+{
+	return kf_domain_of(rq->cmd_flags) >= KF_NR_DIRS;
 }
 
 static inline struct kf_queue *kf_of(struct request_queue *q)

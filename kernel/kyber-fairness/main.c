@@ -247,6 +247,8 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 	if (unlikely(!READ_ONCE(kb->latency)))
 		kf_latency_alloc(kb);
 	atomic_inc(kh->nr_tags);
+	if (unlikely(kf_rq_is_other(rq)))
+		atomic_inc(&kb->nr_other);
 	kf_group_arrive(kb->kg, kb, rq->start_time_ns);
 	rq->elv.priv[1] = kb;
 	return kb;
@@ -277,14 +279,18 @@ static u32 kf_find_cost_bytes(struct kf_queue *kq, struct request *rq)
 						     KF_PAGE_BYTES);
 }
 
-/* Whether a request waits for no clock. One of metadata is charged in advance. */
+/*
+ * Whether a request waits for no clock. One of metadata, or of a task that has to get out,
+ * is charged in advance, and goes first only up to a bound: a cgroup may kill its tasks
+ * while they submit as much as they like.
+ */
 static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct request *rq)
 {
 	s64 charged_bytes;
 
 	if (kf_is_urgent(rq))
 		return true;
-	if (!(rq->cmd_flags & REQ_META))
+	if (!(rq->cmd_flags & REQ_META) && !kf_task_must_get_out())
 		return false;
 	charged_bytes = kf_group_go_first(kb->kg, kf_find_cost_bytes(kq, rq));
 	if (charged_bytes < 0)
@@ -794,7 +800,7 @@ static void *kf_alloc(struct request_queue *q)
 	kf_tunables_init(kq);
 	kf_groups_init(kq);
 	kq->guard = guard_alloc(q);
-	if (!kq->guard || kf_domains_init(kq)) {
+	if (!kq->guard || kf_samples_init(kq)) {
 		guard_free(kq->guard);
 		kfree(kq);
 		return NULL;
@@ -823,7 +829,7 @@ static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
 	kq = isolio_elevator_begin(q, eq, kf_alloc);
 	if (!kq)
 		return -ENOMEM;
-	ret = guard_start(kq->guard);
+	ret = guard_start(kq->guard) ?: kf_domains_init(kq);
 	if (ret) {
 		isolio_elevator_abort(q, kf_free);
 		return ret;

@@ -85,14 +85,13 @@ static void kf_ready_del(struct kf_hctx *kh, struct kf_backlog *kb,
  * Other tasks may be waiting for these, so they wait for no clock; they are charged all
  * the same, up to a bound. What the block layer inserts at the head (requeues). Writes
  * that a flush follows: while one is queued or in flight, the block layer sends no
- * other flush for up to 5 s. Pages that are swapped out, for memory. What is submitted
- * by a task that has to get out. Metadata and journals of filesystems, but not without
+ * other flush for up to 5 s. Pages that are swapped out, for memory. And what is submitted
+ * by a task that has to get out, metadata and journals of filesystems, but not without
  * end: see kf_group_go_first().
  */
 bool kf_is_urgent(struct request *rq)
 {
-	return rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP ||
-	       kf_task_must_get_out();
+	return rq->rq_flags & RQF_FLUSH_SEQ || rq->cmd_flags & REQ_SWAP;
 }
 
 /*

@@ -68,7 +68,8 @@ static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 
 /*
  * Sleep until one of the cgroup's own requests completes: it has some, or it
- * would be within its share; or until the task is killed. Sleeping in the tags' own
+ * would be within its share; or until the task is killed, if what that has to do may
+ * go first. Sleeping in the tags' own
  * wait queues would do for correctness, but their wake-ups go to all that sleep there,
  * mostly to a cgroup that may not have the tag, and the one that may gets too few.
  */
@@ -78,8 +79,12 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 	DEFINE_WAIT(wait);
 
 	for (;;) {
-		prepare_to_wait_exclusive(kb->tag_wait, &wait, TASK_KILLABLE);
-		if (kf_may_have_tag(kq, kb, hctx) || kf_task_must_get_out())
+		bool gets_out = kf_task_must_get_out();
+
+		prepare_to_wait_exclusive(kb->tag_wait, &wait,
+					  gets_out ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
+		if (kf_may_have_tag(kq, kb, hctx) ||
+		    (gets_out && kf_group_may_go_first(kb->kg)))
 			break;
 		io_schedule();
 	}
@@ -104,9 +109,10 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct kf_backlog *kb = NULL;
 
 	/* Others may wait for these: see kf_is_urgent(). */
-	if (!kf_tags_abound(kq, hctx) && !(opf & REQ_SWAP) && !kf_task_must_get_out())
+	if (!kf_tags_abound(kq, hctx) && !(opf & REQ_SWAP))
 		kb = kf_get_current_backlog(kq, hctx->queue_num);
-	if (kb && (!(opf & REQ_META) || !kf_group_may_go_first(kb->kg))) {
+	if (kb && (!(opf & REQ_META || kf_task_must_get_out()) ||
+		   !kf_group_may_go_first(kb->kg))) {
 		if (!kf_may_have_tag(kq, kb, hctx)) {
 			if (data->flags & BLK_MQ_REQ_NOWAIT)
 				data->shallow_depth = 1;

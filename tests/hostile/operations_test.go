@@ -169,11 +169,11 @@ func doMax(w *world, a *actor, op script.Op) error {
 
 // loopsAtRemoval is set on kernels whose blk-throttle, when a disk goes, puts the groups
 // among those that wait which do not, and takes the first of these for ever if another does
-// (blk_throtl_cancel_bios() of 6.1; 6.12 leaves them out). There io.max holds nothing back
+// (blk_throtl_cancel_bios() of 6.1; 6.12 leaves them out). There io.max throttles nothing
 // when a disk goes.
 var loopsAtRemoval = isOlderThan(6, 12)
 
-// liftMax has io.max hold back nothing more that goes to the disk.
+// liftMax lifts all limits that io.max has for the disk.
 func liftMax(d *disk) {
 	for _, dir := range everyGroup() {
 		_ = put(filepath.Join(dir, "io.max"), d.number()+" rbps=max wbps=max riops=max wiops=max")

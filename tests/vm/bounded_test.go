@@ -190,8 +190,8 @@ func TestDiskGetsMoreQueues(t *testing.T) {
 			if got := d.guardStat(t, "inside"); got != 0 {
 				t.Errorf("%d requests are in flight at the end by the guard's count", got)
 			}
-			if most := d.guardStat(t, "inside_max"); most <= 8 || most > 8*runtime.NumCPU() {
-				t.Errorf("at most %d requests were in flight, want more than 8 and at most %d", most, 8*runtime.NumCPU())
+			if most := d.guardStat(t, "inside_max"); most <= 9 || most > 8*runtime.NumCPU() { // a scheduler may let one more go than there are tags
+				t.Errorf("at most %d requests were in flight, want more than 9 and at most %d", most, 8*runtime.NumCPU())
 			}
 			d.use(t, "none")
 		})

@@ -611,6 +611,54 @@ func TestLostRequestOfProbe(t *testing.T) {
 	time.Sleep(timeout - time.Since(began)) // fio cannot end before
 }
 
+// A cgroup has one request at a time, and the others wait for it. The disk does not complete it, or
+// takes long for it as it is a discard: the others have the disk meanwhile.
+func TestStuckHoldsUpNoOther(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	for _, test := range []struct {
+		name, rw string
+		parallel float64 // what the reader has of four
+	}{{"lost", "randread", 3}, {"discards", "randtrim", 3}} {
+		t.Run(test.name, func(t *testing.T) {
+			d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=4", "fixed/read_ns=1000000", "fixed/write_ns=1000000", "fixed/other_ns=100000000",
+				"size_mib=256", "tags=64", "discard=1", "discard_kib=256"})
+			d.use(t, elevator)
+			const timeout = 6 * time.Second
+			write(t, d.queue("io_timeout"), fmt.Sprint(timeout.Milliseconds()))
+			reader, single := newGroup(t, "reader"), newGroup(t, "single")
+			startFio(t, d, reader, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=32").untilBusy(t)
+			l := startFio(t, d, single, "--time_based", "--runtime=60", "--rw="+test.rw, "--bs=4k", "--iodepth=1")
+			time.Sleep(2 * time.Second)
+			began := time.Now()
+			if test.name == "lost" {
+				// Alone it loses its own request, and no other's.
+				write(t, filepath.Join(reader, "cgroup.freeze"), "1")
+				time.Sleep(100 * time.Millisecond)
+				d.fail(t, "lose_resets=0", "lose_ok=1", "lose_every=1")
+				began = time.Now()
+				time.Sleep(100 * time.Millisecond)
+				d.fail(t, "lose_every=0")
+				write(t, filepath.Join(reader, "cgroup.freeze"), "0")
+			}
+			time.Sleep(500 * time.Millisecond)
+			before := readBytes(t, reader, d)
+			time.Sleep(2 * time.Second)
+			rate := float64(readBytes(t, reader, d)-before) / 4096 / 2
+			t.Logf("%.0f reads a second beside it", rate)
+			if want := 0.9 * test.parallel * 1000; rate < want {
+				d.logState(t)
+				t.Errorf("%.0f reads a second beside it, want %.0f", rate, want)
+			}
+			if test.name == "lost" {
+				time.Sleep(timeout - time.Since(began)) // fio cannot end before
+			}
+			must(t, l.cmd.Process.Signal(unix.SIGINT))
+			_ = l.cmd.Wait() // discards are neither reads nor writes
+		})
+	}
+}
+
 // Requests of 1 MiB on a disk that does fifteen a second, 64 outstanding: what another cgroup
 // sends waits for all that are in flight, four seconds under none. So there are few of them, in
 // any state: with one cgroup alone, with two, and while a probe fills the disk. It is kept busy.

@@ -201,13 +201,35 @@ static void steps_of_the_clock(struct kunit *test)
 /* All slices of a cgroup together are half of what it may be ahead. */
 static void slices_are_half_of_a_lead(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, KF_SHARE_ONE / 2, 4, 4096) * 4, MIB / 4);
-	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, KF_SHARE_ONE / 1000, 64, 4096), 4096ULL);
+	u64 lead, lead_bytes, slice;
+
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, MIB, KF_SHARE_ONE / 2, 4, 4096) * 4, MIB / 4);
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, MIB, KF_SHARE_ONE / 1000, 64, 4096), 4096ULL);
 	/* A request larger than that is a slice; the smallest share has those alone. */
-	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, KF_SHARE_ONE, 4, MIB), MIB);
-	KUNIT_EXPECT_EQ(test, kf_slice_bytes(1ULL << 32, 1, 1, 512), 512ULL);
-	/* The largest lead there is fits. */
-	KUNIT_EXPECT_EQ(test, kf_slice_bytes(10ULL << 40, KF_SHARE_ONE, 1, 512), 5ULL << 40);
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(MIB, MIB, KF_SHARE_ONE, 4, MIB), MIB);
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(1ULL << 32, 1ULL << 32, 1, 1, 512), 512ULL);
+	/* The largest lead there is fits, and what a slice of it costs. */
+	KUNIT_EXPECT_EQ(test, kf_slice_bytes(KF_LEAD_BYTES_MAX, KF_LEAD_BYTES_MAX, KF_SHARE_ONE,
+					     1, 512), KF_LEAD_BYTES_MAX / 2);
+	KUNIT_EXPECT_EQ(test, kf_vtime_of(KF_LEAD_BYTES_MAX / 2, KF_SHARE_ONE),
+			KF_LEAD_BYTES_MAX / 2);
+
+	/* Weight 10000 comes where only 1 was: the lead in virtual time is what that one's is. */
+	lead_bytes = 14 * MIB;
+	lead = kf_clock_lead_vtime(lead_bytes, KF_SHARE_ONE / 10001);
+	slice = kf_slice_bytes(lead, lead_bytes, KF_SHARE_ONE - KF_SHARE_ONE / 10001, 4, 4096);
+	KUNIT_EXPECT_EQ(test, slice, lead_bytes / 8);
+}
+
+/* For what a device does not complete the others wait, but not for as long as it takes. */
+static void stuck_is_not_awaited(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(85 * US, 400 * MIB, 4096), 50 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(0, 0, 0), 50 * MS);
+	/* A disk that turns; and a mebibyte of one that does 32 a second. */
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(10 * MS, MIB, 4096), 160 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(MS, 32 * MIB, MIB), 250 * MS);
+	KUNIT_EXPECT_GT(test, kf_clock_stuck_ns(MS, 1, U32_MAX), 8000000ULL * 1000 * MS);
 }
 
 static void lag_is_bounded(struct kunit *test)
@@ -783,6 +805,7 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(lead_is_a_time),
 	KUNIT_CASE(steps_of_the_clock),
 	KUNIT_CASE(slices_are_half_of_a_lead),
+	KUNIT_CASE(stuck_is_not_awaited),
 	KUNIT_CASE(lag_is_bounded),
 	KUNIT_CASE(awaited_by_depth),
 	KUNIT_CASE(debt_is_paid),

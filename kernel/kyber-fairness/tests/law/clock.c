@@ -35,7 +35,7 @@ struct clock_group {
 	/* It may have requests: a walk that finds none clears it. */
 	bool is_busy;
 	bool is_awaited;
-	u32 mean_cost_bytes;
+	u32 mean_cost_bytes, peak_cost_bytes;
 	bool is_active;
 };
 
@@ -91,9 +91,13 @@ static bool clock_is_open(const struct clock *kq)
 /* As kf_group_is_present(). */
 static bool clock_look_at(const struct clock *kq, struct clock_group *kg)
 {
-	kg->is_busy = kf_clock_is_present(kg->nr_waiting + kg->nr_in_flight,
-					  kq->sim->now_ns - kg->done_ns,
-					  kf_clock_grace_ns(kq->band.alone_ns));
+	u64 idle_ns = kq->sim->now_ns - kg->done_ns;
+	bool is_stuck = !kg->nr_waiting &&
+			idle_ns > kf_clock_stuck_ns(kq->band.alone_ns, kq->band.bytes_per_s,
+						    kg->peak_cost_bytes);
+
+	kg->is_busy = kf_clock_is_present(is_stuck ? 0 : kg->nr_waiting + kg->nr_in_flight,
+					  idle_ns, kf_clock_grace_ns(kq->band.alone_ns));
 	return kg->is_busy;
 }
 
@@ -249,7 +253,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
 		if (kq->nr_hctx > 1)
-			slice_bytes = kf_slice_bytes(kq->lead, kg->share,
+			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
 		kh->left_bytes[nr] += slice_bytes;
@@ -356,6 +360,7 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	rq->is_alone = kq->band.phase == KF_BAND_EMPTY && !kq->sim->nr_inside;
 	clock_charge(kq, kh, nr, rq->cost_bytes);
 	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
+	kg->peak_cost_bytes = max(kg->peak_cost_bytes, rq->cost_bytes);
 	law_dispatch(kq->sim, rq);
 	return true;
 }
@@ -442,8 +447,11 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 	kg->load += kf_load_of(clock_uptime_ns(sim->now_ns));
 	if (!kg->is_active || !kf_clock_is_present(kg->nr_waiting + kg->nr_in_flight,
 						   sim->now_ns - kg->done_ns,
-						   kf_clock_grace_ns(kq->band.alone_ns)))
+						   kf_clock_grace_ns(kq->band.alone_ns)) ||
+	    !kg->is_busy) {
 		clock_come_back(kq, kg);
+		kg->done_ns = sim->now_ns;
+	}
 	kg->is_busy = true;
 	list_add_tail(&rq->node, &kq->hctx[rq->hctx].rqs[rq->load]);
 	kg->nr_waiting++;
@@ -508,8 +516,12 @@ static void clock_groups_look(struct clock *kq)
 		}
 	}
 	clock_shares(kq);
-	for (i = 0; i < kq->nr_groups; i++)
-		clock_see_depth(kq, &kq->group[i]);
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+
+		clock_see_depth(kq, kg);
+		kg->peak_cost_bytes -= kg->peak_cost_bytes / KF_PEAK_FORGET;
+	}
 	clock_find_awaited(kq);
 	clock_publish(kq);
 }

@@ -47,6 +47,7 @@ typedef unsigned int umode_t;
 #define REQ_OP_WRITE	1U
 #define REQ_OP_FLUSH	2U
 #define REQ_OP_DISCARD	3U
+#define REQ_OP_ZONE_APPEND	7U
 #define REQ_SYNC	(1U << 11)
 #define REQ_META	(1U << 12)
 #define REQ_IDLE	(1U << 13)
