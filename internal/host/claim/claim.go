@@ -47,7 +47,7 @@ type Pod struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// Share is a part of a disk.
+// Share is a part of a disk. A pod has one for each claim and disk.
 type Share struct {
 	// Claim is the ResourceClaim, in the namespace of the pod, and ClaimUID its number; both
 	// are "" for an extended resource.

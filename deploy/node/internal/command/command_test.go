@@ -370,7 +370,6 @@ func TestAClaim(t *testing.T) {
 	unprepare(t, k, c) // that it has none is no error
 }
 
-// Pods that have a claim together have it once; the second one was never prepared.
 // leave makes a socket, and ends without removing it, as a process that is killed.
 func (n *node) leave(file string) string {
 	n.t.Helper()
@@ -454,6 +453,23 @@ func TestALongKubeletDirectory(t *testing.T) {
 	}
 }
 
+// A claim may have several shares of a disk, one for each of its requests.
+func TestAClaimOfTwoRequests(t *testing.T) {
+	c := claimOf("c1", nvme, 100, webUID)
+	second, id := c.Status.Allocation.Devices.Results[0], types.UID("share-2")
+	second.Request, second.ShareID = "more", &id
+	second.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"share": *resource.NewQuantity(200, resource.DecimalSI)}
+	c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, second)
+	n := newNode(t, c)
+	n.start()
+	r, err := prepare(t, n.kubelet(), c)
+	if err != nil || r.Error != "" || len(r.Devices) != 2 || r.Devices[0].GetShareId() != "share-c1" || r.Devices[1].GetShareId() != "share-2" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 300)
+}
+
+// Pods that have a claim together have it once; the second one was never prepared.
 func TestASharedClaim(t *testing.T) {
 	other := "2" + webUID[1:]
 	c := claimOf("c1", nvme, 300, webUID, other)

@@ -225,7 +225,7 @@ func give(b *claim.Book, pod claim.Pod, c *resourceapi.ResourceClaim, shares []c
 	b.Set(pod)
 }
 
-// sharesOf are what a claim was given of this node's disks.
+// sharesOf are what a claim was given of this node's disks, one of each.
 func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]claim.Share, []kubeletplugin.Device, error) {
 	var shares []claim.Share
 	devices := []kubeletplugin.Device{}
@@ -248,9 +248,13 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]cl
 		if !ok {
 			return nil, nil, fmt.Errorf("claim %s/%s: it was given disk %s without a number of shares; needed: the feature DRAConsumableCapacity in the scheduler, on by default since Kubernetes 1.36", c.Namespace, c.Name, on.Name)
 		}
-		shares = append(shares, claim.Share{
-			Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin, Claimed: int(n.Value()),
-		})
+		// Requests of a claim may have the same disk.
+		at := slices.IndexFunc(shares, func(s claim.Share) bool { return s.Device == r.Device })
+		if at < 0 {
+			at = len(shares)
+			shares = append(shares, claim.Share{Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin})
+		}
+		shares[at].Claimed += int(n.Value())
 		devices = append(devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID})
 	}
 	return shares, devices, nil
