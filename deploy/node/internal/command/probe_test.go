@@ -22,10 +22,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+
 	"isolio/deploy/node/internal/driver"
+	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
 	"isolio/internal/host/shortfall"
 )
+
+// metrics is what Prometheus is told, "" for no answer.
+func (n *node) metrics() string {
+	r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return string(text)
+}
 
 // A node asks for little: what is watched are its own slices.
 func TestRequests(t *testing.T) {
@@ -115,6 +129,31 @@ func TestRegistrationComesFirst(t *testing.T) {
 	close(answer)
 }
 
+// A program that begins while the API server is away registers all the same: kubelet takes
+// claims back without it, and pods could not end otherwise.
+func TestTheAPIServerIsAway(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	n.cluster.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	b := claim.Book{}
+	b.Set(claim.Pod{UID: webUID, Namespace: "shop", Name: "web", Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	k := dra.NewDRAPluginClient(n.dial(n.register()))
+	n.given(webUID, 300)
+	unprepare(t, k, c)
+	n.given(webUID, 0)
+	// Disks are looked at, though none can be published, and kubelet need not start it again.
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	n.until("a look at disks", func() bool {
+		return strings.Contains(n.metrics(), `isolio_node_disk_shares{device="`+nvme+`",disk="nvme0n1"} 0`)
+	})
+}
+
 // A program is ready while it publishes disks and looks after them, and is started again once
 // a look does not end.
 func TestProbes(t *testing.T) {
@@ -186,13 +225,7 @@ func TestADiskThatCannotBeEnabled(t *testing.T) {
 	n.put("sys/block/nvme0n1/device/serial", "S4")
 	lacks := func(count int) func() bool {
 		return func() bool {
-			r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
-			if err != nil {
-				return false
-			}
-			defer r.Body.Close()
-			text, _ := io.ReadAll(r.Body)
-			return strings.Contains(string(text), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
+			return strings.Contains(n.metrics(), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
 		}
 	}
 	for file, disks := range map[string][]shortfall.Disk{
