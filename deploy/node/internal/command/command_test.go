@@ -490,6 +490,32 @@ func TestASharedClaim(t *testing.T) {
 	n.given(other, 150)
 }
 
+// A pod that was deleted has no part of a claim that others have: neither where no program was
+// there to see it go, nor where its sandbox was never made.
+func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
+	other, waiting := "2"+webUID[1:], "3"+webUID[1:]
+	c := claimOf("c1", nvme, 300, webUID, other, waiting)
+	n := newNode(t, c, podOf("shop", "pod-1", webUID, c.Name), podOf("shop", "pod-3", waiting, c.Name))
+	b := claim.Book{}
+	for uid, name := range map[string]string{webUID: "pod-1", other: "pod-2", waiting: "pod-3"} {
+		b.Set(claim.Pod{UID: uid, Namespace: "shop", Name: name, Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+	}
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 150)
+	n.given(waiting, 150)
+	n.given(other, 0)
+	if err := n.cluster.CoreV1().Pods("shop").Delete(context.Background(), "pod-3", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.given(webUID, 300)
+	n.given(waiting, 0)
+}
+
 // A pod that has completed is none of those that a claim is reserved for, and has no part of it,
 // also where the file is lost.
 func TestAClaimThatACompletedPodHad(t *testing.T) {

@@ -75,6 +75,9 @@ type Driver struct {
 	learned map[string]learned
 	// again has all of them asked for again, at the next look.
 	again bool
+	// waiting are pods that have a part of a claim of others, and that the runtime does not
+	// know, by UID. It is the looks' alone.
+	waiting map[string]try
 	// noMounts is why the table of mounts could not be read, which is logged once.
 	noMounts string
 	// told are the events that were written, by the UIDs of pods that are there, so that
@@ -84,12 +87,33 @@ type Driver struct {
 	toldNode time.Time
 }
 
-// learned is what is known of a pod: done, or the time of the next try.
-type learned struct {
+// try is a request of the API server: done, or the time of the next one.
+type try struct {
 	done  bool
 	again time.Time
 	pause time.Duration
-	pod   Pod
+}
+
+// Pauses between tries.
+const (
+	firstPause = 2 * time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// due reports whether it is to be made now.
+func (t try) due(now time.Time) bool { return !t.done && !now.Before(t.again) }
+
+// later is the next one, after twice the pause.
+func (t try) later(now time.Time) try {
+	t.pause = min(max(2*t.pause, firstPause), lastPause)
+	t.again = now.Add(t.pause)
+	return t
+}
+
+// learned is what is known of a pod.
+type learned struct {
+	try
+	pod Pod
 	// ended is true if all of its sandboxes have.
 	ended bool
 }

@@ -174,6 +174,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	defer cancel()
 	d.lacks(asking, disks)
 	pods, gone := d.learn(asking, report, disks)
+	gone = append(gone, d.left(asking, report)...)
 	err = d.change(ctx, func(b *claim.Book) error {
 		for _, uid := range gone {
 			b.Set(claim.Pod{UID: uid})
@@ -220,7 +221,7 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 				shares[i].Disk, shares[i].MajMin = on.Name, on.MajMin
 			}
 		}
-		there := report != nil && slices.ContainsFunc(report.Pods, func(r container.ReportedPod) bool { return r.UID == p.UID })
+		there := report != nil && knows(report, p.UID)
 		if there {
 			p.Ended = !runs(report, p.UID)
 		}
@@ -266,12 +267,6 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// Pauses between tries to learn of a pod.
-const (
-	firstPause = 2 * time.Second
-	lastPause  = 5 * time.Minute
-)
-
 // learn asks the API server about pods that are new. There is no watch: a pod is asked
 // for once, as its node's runtime tells when it comes.
 //
@@ -291,7 +286,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 		if again {
 			state = learned{}
 		}
-		if p.UID == "" || state.done || now.Before(state.again) {
+		if p.UID == "" || !state.due(now) {
 			next[p.UID] = state
 			continue
 		}
@@ -305,15 +300,14 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			err = errNoPod
 		}
 		if err != nil {
-			state.pause = min(max(2*state.pause, firstPause), lastPause)
-			state.again = now.Add(state.pause)
+			state.try = state.later(now)
 			next[p.UID] = state
 			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", state.pause.String())
 			continue
 		}
-		next[p.UID] = learned{done: true}
+		next[p.UID] = learned{try: try{done: true}}
 		if one != nil {
-			next[p.UID] = learned{done: true, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
+			next[p.UID] = learned{try: try{done: true}, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
 			all = append(all, one)
 		}
 	}
@@ -333,6 +327,50 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	}
 	d.mu.Unlock()
 	return all, gone
+}
+
+// left are pods that are gone, and have a part of a claim of others still: those that went
+// while this program was away, or before they had a sandbox. Kubelet takes a claim back from
+// its last pod alone, so the API server is asked.
+func (d *Driver) left(ctx context.Context, report *container.Report) (gone []string) {
+	book, err := claim.Read(d.Root)
+	if err != nil {
+		return nil // it is made anew
+	}
+	type part struct{ claim, device string }
+	pods := map[part]int{}
+	for _, p := range book.Pods {
+		for _, s := range p.Shares {
+			pods[part{s.ClaimUID, s.Device}]++
+		}
+	}
+	now, next := time.Now(), map[string]try{}
+	for _, p := range book.Pods {
+		isShared := slices.ContainsFunc(p.Shares, func(s claim.Share) bool { return s.ClaimUID != "" && pods[part{s.ClaimUID, s.Device}] > 1 })
+		if !isShared || report != nil && knows(report, p.UID) {
+			continue
+		}
+		state := d.waiting[p.UID]
+		next[p.UID] = state
+		if !state.due(now) || ctx.Err() != nil {
+			continue
+		}
+		next[p.UID] = state.later(now)
+		pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err), err == nil && string(pod.UID) != p.UID, err == nil && (pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed):
+			gone = append(gone, p.UID)
+		case err != nil:
+			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", next[p.UID].pause.String())
+		}
+	}
+	d.waiting = next
+	return gone
+}
+
+// knows reports whether the runtime has a pod.
+func knows(report *container.Report, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid })
 }
 
 var errNoPod = errors.New("the pod runs, and the API server has none of this name and UID")
