@@ -187,7 +187,7 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 	// registration waits for the API server only where the node has lost what pods were given.
 	if d.Lost() {
 		if err := d.Look(ctx, nil); err != nil {
-			return err
+			d.Log.ErrorContext(ctx, "look", "error", err.Error()) // the next one is after registration
 		}
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),

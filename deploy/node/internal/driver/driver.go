@@ -73,8 +73,10 @@ type Driver struct {
 	seen map[string]bool
 	// learned are the pods of which the API server told, by UID.
 	learned map[string]learned
-	// again has all of them asked for again, at the next look.
-	again bool
+	// again has all of them asked for again, at the next look that is not before againAt: where
+	// what is learned cannot be written, each look would ask.
+	again   bool
+	againAt time.Time
 	// waiting are pods that have a part of a claim of others, and that the runtime does not
 	// know, by UID. It is the looks' alone.
 	waiting map[string]try
@@ -82,7 +84,7 @@ type Driver struct {
 	noMounts string
 	// told are the events that were written, by the UIDs of pods that are there, so that
 	// each is once.
-	told map[string]map[string]bool
+	told map[string]map[string]try
 	// toldNode is when those of the node were forgotten last, so that they are written again.
 	toldNode time.Time
 }
@@ -228,7 +230,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		for _, c := range claims {
+			results[c.UID] = kubeletplugin.PrepareResult{Err: err}
+		}
 	}
 	for uid, r := range results {
 		d.Metrics.prepared(r.Err)

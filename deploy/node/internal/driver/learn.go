@@ -56,6 +56,9 @@ const every = 2 * time.Second
 // of a disk meanwhile. Pods that are left are asked for at the next look.
 const askingTime = 20 * time.Second
 
+// againEvery is how often all pods may be asked for again.
+const againEvery = time.Minute
+
 // extendedEvery is how often the extended resource is offered again: a node that was made
 // anew in the API server does not have it.
 const extendedEvery = time.Minute
@@ -276,11 +279,13 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	if report == nil {
 		return nil, nil
 	}
-	d.mu.Lock()
-	known, again := d.learned, d.again
-	d.again = false
-	d.mu.Unlock()
 	now, next, defaults := time.Now(), map[string]learned{}, d.defaults()
+	d.mu.Lock()
+	known, again := d.learned, d.again && now.After(d.againAt)
+	if again {
+		d.again, d.againAt = false, now.Add(againEvery)
+	}
+	d.mu.Unlock()
 	for _, p := range report.Pods {
 		state := known[p.UID]
 		if again {
@@ -576,6 +581,9 @@ func (s subject) reference() core.ObjectReference {
 // longestMessage is how long an event's text may be.
 const longestMessage = 1024
 
+// longestSubject is how much of a pod's name the name of an event has.
+const longestSubject = 200
+
 // tell writes an event, once. Its name follows from what it says, so that a program that
 // was started again does not repeat it.
 func (d *Driver) tell(ctx context.Context, about subject, reason, message string) {
@@ -583,20 +591,23 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(about.uid+"\x00"+reason+"\x00"+message)))[:16]
 	d.mu.Lock()
 	if d.told == nil {
-		d.told = map[string]map[string]bool{}
+		d.told = map[string]map[string]try{}
 	}
 	if d.told[about.uid] == nil {
-		d.told[about.uid] = map[string]bool{}
+		d.told[about.uid] = map[string]try{}
 	}
-	told := d.told[about.uid][sum]
-	d.told[about.uid][sum] = true
+	last := d.told[about.uid][sum]
+	isDue := last.due(time.Now())
+	if isDue {
+		d.told[about.uid][sum] = try{done: true}
+	}
 	d.mu.Unlock()
-	if told {
+	if !isDue {
 		return
 	}
 	now := meta.Now()
 	_, err := d.Client.CoreV1().Events(about.namespace).Create(ctx, &core.Event{
-		ObjectMeta:     meta.ObjectMeta{Name: about.name[:min(len(about.name), 200)] + "." + sum, Namespace: about.namespace},
+		ObjectMeta:     meta.ObjectMeta{Name: strings.TrimRight(about.name[:min(len(about.name), longestSubject)], "-.") + "." + sum, Namespace: about.namespace},
 		InvolvedObject: about.reference(),
 		Reason:         reason, Message: message, Type: core.EventTypeWarning,
 		Source: core.EventSource{Component: Component, Host: d.Node}, ReportingController: "isolio.dev/node", ReportingInstance: d.Node,
@@ -607,9 +618,10 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 		return
 	}
 	d.Log.WarnContext(ctx, "event", strings.ToLower(about.kind), about.namespace+"/"+about.name, "reason", reason, "text", message, "error", err.Error())
-	if !apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, core.NamespaceTerminatingCause) {
+	// What the API server refuses it would refuse again, such as in a namespace that ends.
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
 		d.mu.Lock()
-		delete(d.told[about.uid], sum) // at the next look again
+		d.told[about.uid][sum] = last.later(time.Now())
 		d.mu.Unlock()
 	}
 }
