@@ -54,7 +54,7 @@ type Share struct {
 	Claim    string `json:"claim,omitempty"`
 	ClaimUID string `json:"claim_uid,omitempty"`
 	// Device is the disk's name in the cluster, Disk the kernel's and MajMin its number. All
-	// are "" for a share of every disk.
+	// are "" for a share of every disk. MajMin is "" while the node does not have the disk.
 	Device string `json:"device,omitempty"`
 	Disk   string `json:"disk,omitempty"`
 	MajMin string `json:"maj_min,omitempty"`

@@ -645,6 +645,24 @@ func TestSlices(t *testing.T) {
 	n.until("the first one goes", func() bool { return devices() == "sda" })
 }
 
+// A disk that is gone leaves its number to another one, on which its claims are no promise.
+func TestAnotherDiskOfTheNumber(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	n.start()
+	if r, err := prepare(t, n.kubelet(), c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 300)
+	n.put("sys/block/nvme0n1/wwid", "eui.2")
+	n.until("it is on no disk", func() bool {
+		b := n.book()
+		return len(b.Pods) == 1 && len(b.Pods[0].Shares) == 1 && b.Pods[0].Shares[0].Device == nvme && b.Pods[0].Shares[0].MajMin == ""
+	})
+	n.put("sys/block/nvme0n1/wwid", "eui.1")
+	n.given(webUID, 300)
+}
+
 // Kubelet is told which disks are well, also of those that were published once.
 func TestHealth(t *testing.T) {
 	n := newNode(t)

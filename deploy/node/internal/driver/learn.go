@@ -222,6 +222,8 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 		for i := range shares {
 			if on, ok := disk.Find(disks, shares[i].Device); ok {
 				shares[i].Disk, shares[i].MajMin = on.Name, on.MajMin
+			} else {
+				shares[i].MajMin = "" // another disk may have the number now
 			}
 		}
 		there := report != nil && knows(report, p.UID)
