@@ -261,6 +261,11 @@ func TestBadValues(t *testing.T) {
 		{values{"daemon": values{"metricsPort": 0}}, "metricsPort"},
 		{values{"diskShareClasses": "yes"}, "diskShareClasses"},
 		{values{"kubeletDir": "/" + strings.Repeat("k", 56)}, "kubeletDir"},
+		{values{"kubeletDir": "/var/lib, /kubelet"}, "kubeletDir"},
+		{values{"nriSocketDir": "/run/nri}"}, "nriSocketDir"},
+		{values{"disks": []any{"serial:A1", "serial-a1"}}, "disks: serial-a1: its container enable-serial-a1 is that of another disk as well"},
+		{values{"daemon": values{"metricsPort": 9106}}, "daemon.metricsPort: 9106; allowed: another port than node.metricsPort"},
+		{values{"quota": values{"Shop": 3}}, "Shop"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
