@@ -849,6 +849,11 @@ func TestBeforeClaims(t *testing.T) {
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("100")}
 	}
+	always := core.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []core.Container{{Name: "first"}, {Name: "sidecar", RestartPolicy: &always}}
+	for i := range p.Spec.InitContainers {
+		p.Spec.InitContainers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("50")}
+	}
 	n := newNode(t, p)
 	n.serves()
 	var stderr bytes.Buffer
@@ -859,7 +864,7 @@ func TestBeforeClaims(t *testing.T) {
 	n.start("--extended-resource")
 	n.until("the share", func() bool {
 		b := n.book()
-		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 200, Claimed: 200}
+		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 250, Claimed: 250}
 	})
 	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
 	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != 1000 {

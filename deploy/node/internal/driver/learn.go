@@ -451,12 +451,21 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 	return nil
 }
 
-// requested is what the containers of a pod request of the extended resource, together.
+// requested is what the containers of a pod request of the extended resource, together. Those
+// that end before the others begin are not counted.
 func requested(pod *core.Pod) int {
 	sum := int64(0)
-	for i := range pod.Spec.Containers {
-		q := pod.Spec.Containers[i].Resources.Requests[ExtendedResource]
+	add := func(c *core.Container) {
+		q := c.Resources.Requests[ExtendedResource]
 		sum += q.Value()
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == core.ContainerRestartPolicyAlways {
+			add(c) // a sidecar
+		}
 	}
 	return int(min(sum, weight.Max))
 }
