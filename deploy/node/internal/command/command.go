@@ -421,8 +421,12 @@ func probe(why func(ctx context.Context) string) http.HandlerFunc {
 
 func (s *server) runs(ready func() bool) { s.ready.Store(&ready) }
 
-// readHeader is how long a client may take to ask.
-const readHeader = 5 * time.Second
+// readTime is how long a client may take to ask, also for more on the same connection, and
+// writeTime to take the answer.
+const (
+	readTime  = 5 * time.Second
+	writeTime = 30 * time.Second
+)
 
 func (s *server) serve(ctx context.Context, address string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -437,7 +441,7 @@ func (s *server) serve(ctx context.Context, address string) error {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.pods()) // the client may be gone
 	})
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: readHeader}
+	web := &http.Server{Handler: mux, ReadTimeout: readTime, WriteTimeout: writeTime}
 	context.AfterFunc(ctx, func() { web.Close() })
 	go func() { _ = web.Serve(listener) }()
 	return nil

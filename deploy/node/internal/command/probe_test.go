@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -217,6 +218,25 @@ func TestEventsThatFail(t *testing.T) {
 				t.Errorf("it was tried %d times", got)
 			}
 		})
+	}
+}
+
+// A client that does nothing more loses its connection: any pod of the cluster may make some.
+func TestAnIdleClient(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.register()
+	conn, err := net.Dial("tcp", n.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: n1\r\n\r\n")
+	if err := conn.SetReadDeadline(time.Now().Add(4 * readTime)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "200 OK") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
