@@ -261,6 +261,11 @@ func TestBadValues(t *testing.T) {
 		{values{"daemon": values{"metricsPort": 0}}, "metricsPort"},
 		{values{"diskShareClasses": "yes"}, "diskShareClasses"},
 		{values{"kubeletDir": "/" + strings.Repeat("k", 56)}, "kubeletDir"},
+		{values{"kubeletDir": "/var/lib, /kubelet"}, "kubeletDir"},
+		{values{"nriSocketDir": "/run/nri}"}, "nriSocketDir"},
+		{values{"disks": []any{"serial:A1", "serial-a1"}}, "disks: serial-a1: its container enable-serial-a1 is that of another disk as well"},
+		{values{"daemon": values{"metricsPort": 9106}}, "daemon.metricsPort: 9106; allowed: another port than node.metricsPort"},
+		{values{"quota": values{"Shop": 3}}, "Shop"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
@@ -406,11 +411,14 @@ func TestNodes(t *testing.T) {
 
 // No role has a wildcard, a secret, or writes anything but the driver's own.
 func TestRoles(t *testing.T) {
-	written := map[string][]string{"events": {"create"}, "resourceslices": {"get", "list", "watch", "create", "update", "patch", "delete"}, "nodes/status": {"patch"}}
+	written := map[string][]string{"events": {"create"}, "resourceslices": {"list", "watch", "create", "update", "delete"}, "nodes/status": {"patch"}}
 	for name, v := range map[string]values{"as it is": nil, "before claims": {"extendedResource": true}, "classes": {"diskShareClasses": true}} {
 		for _, r := range roleOf(t, rendered(t, v), "isolio-node").Rules {
 			for _, resource := range r.Resources {
-				allowed := append([]string{"get"}, written[resource]...)
+				allowed, isWritten := written[resource]
+				if !isWritten {
+					allowed = []string{"get"}
+				}
 				for _, verb := range r.Verbs {
 					if !slices.Contains(allowed, verb) || resource == "secrets" || resource == "*" {
 						t.Errorf("%s: %s %s", name, verb, resource)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,11 @@ func TestLimits(t *testing.T) {
 		{"other", "999999999", "allowed: 1..300"},
 		{"other", "99999999999999999999", ""}, // no weight
 		{"other", "", ""},
+		// The daemon reads these as numbers, too.
+		{"other", "+301", "allowed: 1..300"},
+		{"other", "0000000000000301", "allowed: 1..300"},
+		{"other", "+0300", ""},
+		{"other", "-301", ""},
 	} {
 		object := map[string]any{"metadata": map[string]any{"name": "web"}}
 		if tt.weight != "" {
@@ -131,12 +137,13 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s %q: %v, want %q", tt.namespace, tt.weight, err, tt.want)
 		}
 	}
+	updates(t, p, "isolio.dev/weight", "300", "301", nil)
 	alone := policyOf(t, "isolio-weights", values{"limits": values{"namespaces": values{"batch": 50}}})
 	heavy := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"isolio.dev/weight": "9000"}}}
-	if err := alone.admit(map[string]any{"namespace": "shop"}, heavy, nil); err != nil {
+	if err := alone.admit(map[string]any{"namespace": "shop", "operation": "CREATE"}, heavy, nil); err != nil {
 		t.Errorf("a namespace without a limit: %v", err)
 	}
-	if err := alone.admit(map[string]any{"namespace": "batch"}, heavy, nil); err == nil {
+	if err := alone.admit(map[string]any{"namespace": "batch", "operation": "CREATE"}, heavy, nil); err == nil {
 		t.Error("a namespace with a limit has none")
 	}
 }
@@ -173,6 +180,33 @@ func TestDiskShareClasses(t *testing.T) {
 		err := p.admitBy(tt.params, map[string]any{"namespace": "shop", "operation": "CREATE"}, object, nil)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.what, err, tt.want)
+		}
+	}
+	updates(t, p, "isolio.dev/class", "silver", "gold", class("other"))
+}
+
+// updates tests an annotation that is changed. A pod that waits for a node, or for a new sandbox,
+// has the annotation that it has then. Other changes of a pod that has what is not allowed now,
+// such as of its finalizers, are none of the policy's.
+func updates(t *testing.T, p *policy, key, good, bad string, params map[string]any) {
+	t.Helper()
+	rules := p.p.Spec.MatchConstraints.ResourceRules
+	if len(rules) != 1 || !slices.Contains(rules[0].Operations, admission.Create) || !slices.Contains(rules[0].Operations, admission.Update) {
+		t.Errorf("%s is for %v", p.p.Name, rules)
+	}
+	pod := func(value string) map[string]any {
+		if value == "" {
+			return map[string]any{"metadata": map[string]any{"name": "web"}}
+		}
+		return map[string]any{"metadata": map[string]any{"name": "web", "annotations": map[string]any{key: value}}}
+	}
+	for _, tt := range []struct {
+		before, after string
+		may           bool
+	}{{"", bad, false}, {good, bad, false}, {bad, good, true}, {bad, bad, true}, {bad, "", true}, {"", good, true}} {
+		err := p.admitBy(params, map[string]any{"namespace": "other-one", "operation": "UPDATE"}, pod(tt.after), pod(tt.before))
+		if (err == nil) != tt.may {
+			t.Errorf("%s: from %q to %q: %v", key, tt.before, tt.after, err)
 		}
 	}
 }

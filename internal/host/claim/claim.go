@@ -47,14 +47,14 @@ type Pod struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// Share is a part of a disk.
+// Share is a part of a disk. A pod has one for each claim and disk.
 type Share struct {
 	// Claim is the ResourceClaim, in the namespace of the pod, and ClaimUID its number; both
 	// are "" for an extended resource.
 	Claim    string `json:"claim,omitempty"`
 	ClaimUID string `json:"claim_uid,omitempty"`
 	// Device is the disk's name in the cluster, Disk the kernel's and MajMin its number. All
-	// are "" for a share of every disk.
+	// are "" for a share of every disk. MajMin is "" while the node does not have the disk.
 	Device string `json:"device,omitempty"`
 	Disk   string `json:"disk,omitempty"`
 	MajMin string `json:"maj_min,omitempty"`

@@ -129,5 +129,6 @@ func (c Container) PodGroup() string {
 	return ""
 }
 
-// podGroup is a pod's cgroup: Kubernetes' with both drivers, and podman's.
-var podGroup = regexp.MustCompile(`^(?:kubepods.*-)?pod[0-9a-f][0-9a-f_-]{31,}(?:\.slice)?$|libpod_pod_[0-9a-f]{64}`)
+// podGroup is a pod's cgroup: Kubernetes' with both drivers, and podman's. Below kubelet's
+// --cgroup-root=/kubelet the slices of the driver systemd begin with "kubelet-".
+var podGroup = regexp.MustCompile(`^(?:(?:.+-)?kubepods.*-)?pod[0-9a-f][0-9a-f_-]{31,}(?:\.slice)?$|libpod_pod_[0-9a-f]{64}`)

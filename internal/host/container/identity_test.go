@@ -167,10 +167,18 @@ func TestAContainerKeepsItsCgroup(t *testing.T) {
 // A pod's weight goes to its own cgroup only, and it is the pod's own container
 // that tells which pod that is.
 func TestPodGroup(t *testing.T) {
+	const (
+		podUID  = "11111111_1111_1111_1111_111111111111"
+		kindPod = "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + podUID + ".slice"
+	)
 	for group, want := range map[string]string{
 		pod + "/crio-" + id("1") + ".scope": pod,
-		"docker/" + id("1"):                 "",
-		"system.slice/docker-1.scope":       "",
+		// Kubelet with --cgroup-root=/kubelet, as kind has it: driver systemd, and cgroupfs.
+		kindPod + "/cri-containerd-" + id("1") + ".scope":         kindPod,
+		"kubelet/kubepods/burstable/pod" + podUID + "/" + id("1"): "kubelet/kubepods/burstable/pod" + podUID,
+		"user.slice/my-pod" + podUID + ".slice/" + id("1"):        "",
+		"docker/" + id("1"):           "",
+		"system.slice/docker-1.scope": "",
 	} {
 		if got := (Container{Cgroup: group, Pod: "job"}).PodGroup(); got != want {
 			t.Errorf("%s: the pod's cgroup is %q, want %q", group, got, want)

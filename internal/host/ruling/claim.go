@@ -37,8 +37,11 @@ func (m *Machine) ofClaims(group string) map[string]Want {
 	}
 	for _, s := range given.Shares {
 		disk := s.MajMin
-		if disk == "" {
+		if s.Device == "" {
 			disk = EveryDisk
+		}
+		if disk == "" {
+			continue // the disk is gone
 		}
 		want := wants[disk]
 		if want.Why != "" {

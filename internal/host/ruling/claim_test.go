@@ -68,6 +68,7 @@ func TestWhatDecidesInACluster(t *testing.T) {
 		{"claims on two disks", "", "", shares(on("8:0", 300), on("8:16", 20)), "8:0=300 by claim, 8:16=20 by claim"},
 		{"two claims on a disk", "", "", shares(on("8:0", 300), on("8:0", 20)), "8:0=320 by claim"},
 		{"a share of every disk", "200", "", shares(claim.Share{Share: 70}), "default=70 by claim"},
+		{"a claim on a disk that is gone", "200", "", shares(claim.Share{Claim: "c", ClaimUID: "1", Device: "d", Disk: "sda", Share: 300}), "default=200 by pod-annotation"},
 		{"a claim is not cut by most", "", "pod = 'shop/*'\nmost = 100\n", shares(on("8:0", 300)), "8:0=300 by claim"},
 		{"a rule's weight over a claim", "", "pod = 'shop/*'\nweight = 7\n", shares(on("8:0", 300)), "default=7 by rule"},
 	} {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -170,7 +172,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 
 // beside runs the driver as a plugin of kubelet.
 func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
-	if err := offers(d.Client); err != nil {
+	if err := offers(ctx, d); err != nil {
 		return err
 	}
 	kubelet := filepath.Join("/", f.root, f.kubelet)
@@ -185,7 +187,7 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 	// registration waits for the API server only where the node has lost what pods were given.
 	if d.Lost() {
 		if err := d.Look(ctx, nil); err != nil {
-			return err
+			d.Log.ErrorContext(ctx, "look", "error", err.Error()) // the next one is after registration
 		}
 	}
 	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
@@ -199,7 +201,49 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 		status := helper.RegistrationStatus()
 		return status != nil && status.PluginRegistered
 	})
-	return d.Run(ctx, helper)
+	return d.Run(ctx, &background{to: helper, failed: d.Fatal})
+}
+
+// background publishes without a wait: the first time, the library waits for an answer of the
+// API server, without an end, and looks at disks and pods have to go on.
+type background struct {
+	to driver.Publisher
+	// failed is called with an error after which nothing is published any more.
+	failed func(error)
+
+	mu   sync.Mutex
+	busy bool
+	// next is what is to be published after that which is being published, nil for nothing.
+	next *resourceslice.DriverResources
+}
+
+// PublishResources has resources published, in place of those that wait for it.
+func (b *background) PublishResources(ctx context.Context, resources resourceslice.DriverResources) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next = &resources
+	if !b.busy {
+		b.busy = true
+		go b.publish(ctx)
+	}
+	return nil
+}
+
+// publish publishes until there is nothing more.
+func (b *background) publish(ctx context.Context) {
+	for {
+		b.mu.Lock()
+		resources := b.next
+		b.next = nil
+		b.busy = resources != nil
+		b.mu.Unlock()
+		if resources == nil {
+			return
+		}
+		if err := b.to.PublishResources(ctx, *resources); err != nil && ctx.Err() == nil {
+			b.failed(fmt.Errorf("publish disks: %w", err))
+		}
+	}
 }
 
 // requestsPerSecond and requestBurst limit what one node asks of the API server. By
@@ -235,15 +279,26 @@ func (f *flags) connect(d *driver.Driver) error {
 	return nil
 }
 
-// offers reports whether the cluster knows claims.
-func offers(client kubernetes.Interface) error {
+// offersTime is how long the API server may take to say what it serves: kubelet waits for the
+// plugin.
+const offersTime = 5 * time.Second
+
+// offers is an error where the cluster knows no claims. An API server that is away is none:
+// kubelet takes claims back without it.
+func offers(ctx context.Context, d *driver.Driver) error {
 	group := resourceapi.SchemeGroupVersion.String()
-	_, err := client.Discovery().ServerResourcesForGroupVersion(group)
+	ctx, cancel := context.WithTimeout(ctx, offersTime)
+	defer cancel()
+	of := discovery.ToDiscoveryInterfaceWithContext(d.Client.Discovery())
+	_, err := of.ServerResourcesForGroupVersionWithContext(ctx, group)
 	if !apierrors.IsNotFound(err) {
-		return err
+		if err != nil {
+			d.Log.WarnContext(ctx, "cluster", "warning", err.Error())
+		}
+		return nil
 	}
 	version := "of unknown version"
-	if v, err := client.Discovery().ServerVersion(); err == nil {
+	if v, err := of.ServerVersionWithContext(ctx); err == nil {
 		version = v.GitVersion
 	}
 	return failure.Unsupportedf("this cluster, Kubernetes %s, does not serve %s, which came with 1.34; use --extended-resource (in the chart: extendedResource=true)", version, group)
@@ -327,10 +382,10 @@ const (
 
 // unready is why the program is not ready, "" where it is.
 func (s *server) unready(ctx context.Context) string {
-	a := s.activity(ctx)
-	switch ready := s.ready.Load(); {
-	case ready == nil || !(*ready)():
+	if ready := s.ready.Load(); ready == nil || !(*ready)() {
 		return "kubelet has not registered the plugin yet"
+	}
+	switch a := s.activity(ctx); {
 	case !a.Published:
 		return "no disks are published yet; the log says why"
 	case a.Succeeded.IsZero():
@@ -366,8 +421,12 @@ func probe(why func(ctx context.Context) string) http.HandlerFunc {
 
 func (s *server) runs(ready func() bool) { s.ready.Store(&ready) }
 
-// readHeader is how long a client may take to ask.
-const readHeader = 5 * time.Second
+// readTime is how long a client may take to ask, also for more on the same connection, and
+// writeTime to take the answer.
+const (
+	readTime  = 5 * time.Second
+	writeTime = 30 * time.Second
+)
 
 func (s *server) serve(ctx context.Context, address string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -382,7 +441,7 @@ func (s *server) serve(ctx context.Context, address string) error {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.pods()) // the client may be gone
 	})
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: readHeader}
+	web := &http.Server{Handler: mux, ReadTimeout: readTime, WriteTimeout: writeTime}
 	context.AfterFunc(ctx, func() { web.Close() })
 	go func() { _ = web.Serve(listener) }()
 	return nil

@@ -370,7 +370,6 @@ func TestAClaim(t *testing.T) {
 	unprepare(t, k, c) // that it has none is no error
 }
 
-// Pods that have a claim together have it once; the second one was never prepared.
 // leave makes a socket, and ends without removing it, as a process that is killed.
 func (n *node) leave(file string) string {
 	n.t.Helper()
@@ -454,6 +453,23 @@ func TestALongKubeletDirectory(t *testing.T) {
 	}
 }
 
+// A claim may have several shares of a disk, one for each of its requests.
+func TestAClaimOfTwoRequests(t *testing.T) {
+	c := claimOf("c1", nvme, 100, webUID)
+	second, id := c.Status.Allocation.Devices.Results[0], types.UID("share-2")
+	second.Request, second.ShareID = "more", &id
+	second.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"share": *resource.NewQuantity(200, resource.DecimalSI)}
+	c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, second)
+	n := newNode(t, c)
+	n.start()
+	r, err := prepare(t, n.kubelet(), c)
+	if err != nil || r.Error != "" || len(r.Devices) != 2 || r.Devices[0].GetShareId() != "share-c1" || r.Devices[1].GetShareId() != "share-2" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 300)
+}
+
+// Pods that have a claim together have it once; the second one was never prepared.
 func TestASharedClaim(t *testing.T) {
 	other := "2" + webUID[1:]
 	c := claimOf("c1", nvme, 300, webUID, other)
@@ -472,6 +488,32 @@ func TestASharedClaim(t *testing.T) {
 	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, container.ReportedPod{ID: "s3", UID: other, Namespace: "shop", Name: "pod-2"})
 	n.given(webUID, 150)
 	n.given(other, 150)
+}
+
+// A pod that was deleted has no part of a claim that others have: neither where no program was
+// there to see it go, nor where its sandbox was never made.
+func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
+	other, waiting := "2"+webUID[1:], "3"+webUID[1:]
+	c := claimOf("c1", nvme, 300, webUID, other, waiting)
+	n := newNode(t, c, podOf("shop", "pod-1", webUID, c.Name), podOf("shop", "pod-3", waiting, c.Name))
+	b := claim.Book{}
+	for uid, name := range map[string]string{webUID: "pod-1", other: "pod-2", waiting: "pod-3"} {
+		b.Set(claim.Pod{UID: uid, Namespace: "shop", Name: name, Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+	}
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 150)
+	n.given(waiting, 150)
+	n.given(other, 0)
+	if err := n.cluster.CoreV1().Pods("shop").Delete(context.Background(), "pod-3", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.given(webUID, 300)
+	n.given(waiting, 0)
 }
 
 // A pod that has completed is none of those that a claim is reserved for, and has no part of it,
@@ -601,6 +643,24 @@ func TestSlices(t *testing.T) {
 	n.until("a second one", func() bool { return devices() == nvme+" sda" })
 	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
 	n.until("the first one goes", func() bool { return devices() == "sda" })
+}
+
+// A disk that is gone leaves its number to another one, on which its claims are no promise.
+func TestAnotherDiskOfTheNumber(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	n.start()
+	if r, err := prepare(t, n.kubelet(), c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 300)
+	n.put("sys/block/nvme0n1/wwid", "eui.2")
+	n.until("it is on no disk", func() bool {
+		b := n.book()
+		return len(b.Pods) == 1 && len(b.Pods[0].Shares) == 1 && b.Pods[0].Shares[0].Device == nvme && b.Pods[0].Shares[0].MajMin == ""
+	})
+	n.put("sys/block/nvme0n1/wwid", "eui.1")
+	n.given(webUID, 300)
 }
 
 // Kubelet is told which disks are well, also of those that were published once.
@@ -789,6 +849,11 @@ func TestBeforeClaims(t *testing.T) {
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("100")}
 	}
+	always := core.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []core.Container{{Name: "first"}, {Name: "sidecar", RestartPolicy: &always}}
+	for i := range p.Spec.InitContainers {
+		p.Spec.InitContainers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("50")}
+	}
 	n := newNode(t, p)
 	n.serves()
 	var stderr bytes.Buffer
@@ -799,7 +864,7 @@ func TestBeforeClaims(t *testing.T) {
 	n.start("--extended-resource")
 	n.until("the share", func() bool {
 		b := n.book()
-		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 200, Claimed: 200}
+		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 250, Claimed: 250}
 	})
 	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
 	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != 1000 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,15 +18,33 @@ import (
 	"testing"
 	"time"
 
+	core "k8s.io/api/core/v1"
 	scheduling "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clienttesting "k8s.io/client-go/testing"
 
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+
 	"isolio/deploy/node/internal/driver"
+	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
 	"isolio/internal/host/shortfall"
 )
+
+// metrics is what Prometheus is told, "" for no answer.
+func (n *node) metrics() string {
+	r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return string(text)
+}
 
 // A node asks for little: what is watched are its own slices.
 func TestRequests(t *testing.T) {
@@ -115,6 +134,112 @@ func TestRegistrationComesFirst(t *testing.T) {
 	close(answer)
 }
 
+// A program that begins while the API server is away registers all the same: kubelet takes
+// claims back without it, and pods could not end otherwise.
+func TestTheAPIServerIsAway(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	n.cluster.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	b := claim.Book{}
+	b.Set(claim.Pod{UID: webUID, Namespace: "shop", Name: "web", Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	k := dra.NewDRAPluginClient(n.dial(n.register()))
+	n.given(webUID, 300)
+	unprepare(t, k, c)
+	n.given(webUID, 0)
+	// Disks are looked at, though none can be published, and kubelet need not start it again.
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	n.until("a look at disks", func() bool {
+		return strings.Contains(n.metrics(), `isolio_node_disk_shares{device="`+nvme+`",disk="nvme0n1"} 0`)
+	})
+}
+
+// Where the file of what pods were given cannot be written, such as on a full disk, the API server
+// is not asked about all pods at each look, and a claim that fails is counted.
+func TestTheFileCannotBeWritten(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c, podOf("shop", "web", webUID, c.Name))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	if err := os.MkdirAll(filepath.Join(n.root, claim.File+".new"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	k := dra.NewDRAPluginClient(n.dial(n.register()))
+	if r, err := prepare(t, k, c); err != nil || !strings.Contains(r.Error, "what pods were given: ") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text := n.metrics(); !strings.Contains(text, `isolio_node_prepared_claims_total{result="failed"} 1`) {
+		t.Error("the claim is not counted")
+	}
+	time.Sleep(9 * time.Second) // four more looks
+	asked := 0
+	for _, a := range n.cluster.Actions() {
+		if a.Matches("get", "pods") {
+			asked++
+		}
+	}
+	if asked > 3 {
+		t.Errorf("the API server was asked about the pod %d times", asked)
+	}
+}
+
+// An event that the API server refuses is not written again, and one that fails is after a pause.
+func TestEventsThatFail(t *testing.T) {
+	name := strings.Repeat("n", 199) + "-" + strings.Repeat("n", 53) // it is cut in its middle
+	for what, tt := range map[string]struct {
+		err         error
+		least, most int32
+	}{
+		"refused": {apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "e", nil), 1, 1},
+		"gone":    {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), 1, 1},
+		"failed":  {errors.New("connection refused"), 2, 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNode(t, podOf("shop", name, webUID, ""))
+			n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: name, Annotations: map[string]string{"isolio.dev/weight": "high"}})
+			var tried atomic.Int32
+			n.cluster.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				tried.Add(1)
+				event := a.(clienttesting.CreateAction).GetObject().(*core.Event)
+				if wrong := validation.IsDNS1123Subdomain(event.Name); len(wrong) > 0 {
+					t.Errorf("the name %q: %s", event.Name, wrong)
+				}
+				return true, nil, tt.err
+			})
+			n.start()
+			n.until("the event", func() bool { return tried.Load() > 0 })
+			time.Sleep(9 * time.Second) // four more looks
+			if got := tried.Load(); got < tt.least || got > tt.most {
+				t.Errorf("it was tried %d times", got)
+			}
+		})
+	}
+}
+
+// A client that does nothing more loses its connection: any pod of the cluster may make some.
+func TestAnIdleClient(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.register()
+	conn, err := net.Dial("tcp", n.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: n1\r\n\r\n")
+	if err := conn.SetReadDeadline(time.Now().Add(4 * readTime)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "200 OK") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // A program is ready while it publishes disks and looks after them, and is started again once
 // a look does not end.
 func TestProbes(t *testing.T) {
@@ -186,13 +311,7 @@ func TestADiskThatCannotBeEnabled(t *testing.T) {
 	n.put("sys/block/nvme0n1/device/serial", "S4")
 	lacks := func(count int) func() bool {
 		return func() bool {
-			r, err := http.Get("http://" + n.address + "/metrics") //nolint:noctx // of a test's own
-			if err != nil {
-				return false
-			}
-			defer r.Body.Close()
-			text, _ := io.ReadAll(r.Body)
-			return strings.Contains(string(text), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
+			return strings.Contains(n.metrics(), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
 		}
 	}
 	for file, disks := range map[string][]shortfall.Disk{

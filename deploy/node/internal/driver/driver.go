@@ -73,23 +73,49 @@ type Driver struct {
 	seen map[string]bool
 	// learned are the pods of which the API server told, by UID.
 	learned map[string]learned
-	// again has all of them asked for again, at the next look.
-	again bool
+	// again has all of them asked for again, at the next look that is not before againAt: where
+	// what is learned cannot be written, each look would ask.
+	again   bool
+	againAt time.Time
+	// waiting are pods that have a part of a claim of others, and that the runtime does not
+	// know, by UID. It is the looks' alone.
+	waiting map[string]try
 	// noMounts is why the table of mounts could not be read, which is logged once.
 	noMounts string
 	// told are the events that were written, by the UIDs of pods that are there, so that
 	// each is once.
-	told map[string]map[string]bool
+	told map[string]map[string]try
 	// toldNode is when those of the node were forgotten last, so that they are written again.
 	toldNode time.Time
 }
 
-// learned is what is known of a pod: done, or the time of the next try.
-type learned struct {
+// try is a request of the API server: done, or the time of the next one.
+type try struct {
 	done  bool
 	again time.Time
 	pause time.Duration
-	pod   Pod
+}
+
+// Pauses between tries.
+const (
+	firstPause = 2 * time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// due reports whether it is to be made now.
+func (t try) due(now time.Time) bool { return !t.done && !now.Before(t.again) }
+
+// later is the next one, after twice the pause.
+func (t try) later(now time.Time) try {
+	t.pause = min(max(2*t.pause, firstPause), lastPause)
+	t.again = now.Add(t.pause)
+	return t
+}
+
+// learned is what is known of a pod.
+type learned struct {
+	try
+	pod Pod
 	// ended is true if all of its sandboxes have.
 	ended bool
 }
@@ -204,7 +230,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		for _, c := range claims {
+			results[c.UID] = kubeletplugin.PrepareResult{Err: err}
+		}
 	}
 	for uid, r := range results {
 		d.Metrics.prepared(r.Err)
@@ -225,7 +253,7 @@ func give(b *claim.Book, pod claim.Pod, c *resourceapi.ResourceClaim, shares []c
 	b.Set(pod)
 }
 
-// sharesOf are what a claim was given of this node's disks.
+// sharesOf are what a claim was given of this node's disks, one of each.
 func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]claim.Share, []kubeletplugin.Device, error) {
 	var shares []claim.Share
 	devices := []kubeletplugin.Device{}
@@ -248,9 +276,13 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]cl
 		if !ok {
 			return nil, nil, fmt.Errorf("claim %s/%s: it was given disk %s without a number of shares; needed: the feature DRAConsumableCapacity in the scheduler, on by default since Kubernetes 1.36", c.Namespace, c.Name, on.Name)
 		}
-		shares = append(shares, claim.Share{
-			Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin, Claimed: int(n.Value()),
-		})
+		// Requests of a claim may have the same disk.
+		at := slices.IndexFunc(shares, func(s claim.Share) bool { return s.Device == r.Device })
+		if at < 0 {
+			at = len(shares)
+			shares = append(shares, claim.Share{Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin})
+		}
+		shares[at].Claimed += int(n.Value())
 		devices = append(devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID})
 	}
 	return shares, devices, nil

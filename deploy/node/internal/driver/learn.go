@@ -56,6 +56,9 @@ const every = 2 * time.Second
 // of a disk meanwhile. Pods that are left are asked for at the next look.
 const askingTime = 20 * time.Second
 
+// againEvery is how often all pods may be asked for again.
+const againEvery = time.Minute
+
 // extendedEvery is how often the extended resource is offered again: a node that was made
 // anew in the API server does not have it.
 const extendedEvery = time.Minute
@@ -174,6 +177,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	defer cancel()
 	d.lacks(asking, disks)
 	pods, gone := d.learn(asking, report, disks)
+	gone = append(gone, d.left(asking, report)...)
 	err = d.change(ctx, func(b *claim.Book) error {
 		for _, uid := range gone {
 			b.Set(claim.Pod{UID: uid})
@@ -218,9 +222,11 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 		for i := range shares {
 			if on, ok := disk.Find(disks, shares[i].Device); ok {
 				shares[i].Disk, shares[i].MajMin = on.Name, on.MajMin
+			} else {
+				shares[i].MajMin = "" // another disk may have the number now
 			}
 		}
-		there := report != nil && slices.ContainsFunc(report.Pods, func(r container.ReportedPod) bool { return r.UID == p.UID })
+		there := report != nil && knows(report, p.UID)
 		if there {
 			p.Ended = !runs(report, p.UID)
 		}
@@ -266,12 +272,6 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// Pauses between tries to learn of a pod.
-const (
-	firstPause = 2 * time.Second
-	lastPause  = 5 * time.Minute
-)
-
 // learn asks the API server about pods that are new. There is no watch: a pod is asked
 // for once, as its node's runtime tells when it comes.
 //
@@ -281,17 +281,19 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	if report == nil {
 		return nil, nil
 	}
-	d.mu.Lock()
-	known, again := d.learned, d.again
-	d.again = false
-	d.mu.Unlock()
 	now, next, defaults := time.Now(), map[string]learned{}, d.defaults()
+	d.mu.Lock()
+	known, again := d.learned, d.again && now.After(d.againAt)
+	if again {
+		d.again, d.againAt = false, now.Add(againEvery)
+	}
+	d.mu.Unlock()
 	for _, p := range report.Pods {
 		state := known[p.UID]
 		if again {
 			state = learned{}
 		}
-		if p.UID == "" || state.done || now.Before(state.again) {
+		if p.UID == "" || !state.due(now) {
 			next[p.UID] = state
 			continue
 		}
@@ -305,15 +307,14 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			err = errNoPod
 		}
 		if err != nil {
-			state.pause = min(max(2*state.pause, firstPause), lastPause)
-			state.again = now.Add(state.pause)
+			state.try = state.later(now)
 			next[p.UID] = state
 			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", state.pause.String())
 			continue
 		}
-		next[p.UID] = learned{done: true}
+		next[p.UID] = learned{try: try{done: true}}
 		if one != nil {
-			next[p.UID] = learned{done: true, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
+			next[p.UID] = learned{try: try{done: true}, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
 			all = append(all, one)
 		}
 	}
@@ -333,6 +334,50 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	}
 	d.mu.Unlock()
 	return all, gone
+}
+
+// left are pods that are gone, and have a part of a claim of others still: those that went
+// while this program was away, or before they had a sandbox. Kubelet takes a claim back from
+// its last pod alone, so the API server is asked.
+func (d *Driver) left(ctx context.Context, report *container.Report) (gone []string) {
+	book, err := claim.Read(d.Root)
+	if err != nil {
+		return nil // it is made anew
+	}
+	type part struct{ claim, device string }
+	pods := map[part]int{}
+	for _, p := range book.Pods {
+		for _, s := range p.Shares {
+			pods[part{s.ClaimUID, s.Device}]++
+		}
+	}
+	now, next := time.Now(), map[string]try{}
+	for _, p := range book.Pods {
+		isShared := slices.ContainsFunc(p.Shares, func(s claim.Share) bool { return s.ClaimUID != "" && pods[part{s.ClaimUID, s.Device}] > 1 })
+		if !isShared || report != nil && knows(report, p.UID) {
+			continue
+		}
+		state := d.waiting[p.UID]
+		next[p.UID] = state
+		if !state.due(now) || ctx.Err() != nil {
+			continue
+		}
+		next[p.UID] = state.later(now)
+		pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err), err == nil && string(pod.UID) != p.UID, err == nil && (pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed):
+			gone = append(gone, p.UID)
+		case err != nil:
+			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", next[p.UID].pause.String())
+		}
+	}
+	d.waiting = next
+	return gone
+}
+
+// knows reports whether the runtime has a pod.
+func knows(report *container.Report, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid })
 }
 
 var errNoPod = errors.New("the pod runs, and the API server has none of this name and UID")
@@ -406,12 +451,21 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 	return nil
 }
 
-// requested is what the containers of a pod request of the extended resource, together.
+// requested is what the containers of a pod request of the extended resource, together. Those
+// that end before the others begin are not counted.
 func requested(pod *core.Pod) int {
 	sum := int64(0)
-	for i := range pod.Spec.Containers {
-		q := pod.Spec.Containers[i].Resources.Requests[ExtendedResource]
+	add := func(c *core.Container) {
+		q := c.Resources.Requests[ExtendedResource]
 		sum += q.Value()
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == core.ContainerRestartPolicyAlways {
+			add(c) // a sidecar
+		}
 	}
 	return int(min(sum, weight.Max))
 }
@@ -538,6 +592,9 @@ func (s subject) reference() core.ObjectReference {
 // longestMessage is how long an event's text may be.
 const longestMessage = 1024
 
+// longestSubject is how much of a pod's name the name of an event has.
+const longestSubject = 200
+
 // tell writes an event, once. Its name follows from what it says, so that a program that
 // was started again does not repeat it.
 func (d *Driver) tell(ctx context.Context, about subject, reason, message string) {
@@ -545,20 +602,23 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(about.uid+"\x00"+reason+"\x00"+message)))[:16]
 	d.mu.Lock()
 	if d.told == nil {
-		d.told = map[string]map[string]bool{}
+		d.told = map[string]map[string]try{}
 	}
 	if d.told[about.uid] == nil {
-		d.told[about.uid] = map[string]bool{}
+		d.told[about.uid] = map[string]try{}
 	}
-	told := d.told[about.uid][sum]
-	d.told[about.uid][sum] = true
+	last := d.told[about.uid][sum]
+	isDue := last.due(time.Now())
+	if isDue {
+		d.told[about.uid][sum] = try{done: true}
+	}
 	d.mu.Unlock()
-	if told {
+	if !isDue {
 		return
 	}
 	now := meta.Now()
 	_, err := d.Client.CoreV1().Events(about.namespace).Create(ctx, &core.Event{
-		ObjectMeta:     meta.ObjectMeta{Name: about.name[:min(len(about.name), 200)] + "." + sum, Namespace: about.namespace},
+		ObjectMeta:     meta.ObjectMeta{Name: strings.TrimRight(about.name[:min(len(about.name), longestSubject)], "-.") + "." + sum, Namespace: about.namespace},
 		InvolvedObject: about.reference(),
 		Reason:         reason, Message: message, Type: core.EventTypeWarning,
 		Source: core.EventSource{Component: Component, Host: d.Node}, ReportingController: "isolio.dev/node", ReportingInstance: d.Node,
@@ -569,9 +629,10 @@ func (d *Driver) tell(ctx context.Context, about subject, reason, message string
 		return
 	}
 	d.Log.WarnContext(ctx, "event", strings.ToLower(about.kind), about.namespace+"/"+about.name, "reason", reason, "text", message, "error", err.Error())
-	if !apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, core.NamespaceTerminatingCause) {
+	// What the API server refuses it would refuse again, such as in a namespace that ends.
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
 		d.mu.Lock()
-		delete(d.told[about.uid], sum) // at the next look again
+		d.told[about.uid][sum] = last.later(time.Now())
 		d.mu.Unlock()
 	}
 }

@@ -3,6 +3,8 @@
 package driver
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"isolio/deploy/node/internal/disk"
@@ -15,6 +17,10 @@ type Metrics struct {
 	pods, lacking prometheus.Gauge
 	claims        *prometheus.CounterVec
 	errors        prometheus.Counter
+
+	mu sync.Mutex
+	// series are the labels of shares and given.
+	series map[[2]string]bool
 }
 
 // NewMetrics registers them.
@@ -38,8 +44,9 @@ func (m *Metrics) promised(b claim.Book, disks []disk.Disk) {
 	if m == nil {
 		return
 	}
-	m.shares.Reset()
-	m.given.Reset()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	series := map[[2]string]bool{}
 	for _, d := range disks {
 		offered := 0
 		if d.Enabled() {
@@ -47,7 +54,16 @@ func (m *Metrics) promised(b claim.Book, disks []disk.Disk) {
 		}
 		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(offered))
 		m.given.WithLabelValues(d.Device, d.Name).Set(float64(b.Promised(d.Device)))
+		series[[2]string{d.Device, d.Name}] = true
 	}
+	// No series that stays is away for a moment: a scrape may be just then.
+	for labels := range m.series {
+		if !series[labels] {
+			m.shares.DeleteLabelValues(labels[0], labels[1])
+			m.given.DeleteLabelValues(labels[0], labels[1])
+		}
+	}
+	m.series = series
 	m.pods.Set(float64(len(b.Pods)))
 }
 

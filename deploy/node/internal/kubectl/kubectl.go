@@ -59,6 +59,13 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	return root
 }
 
+// requestsPerSecond and requestBurst are kubectl's. By client-go's default, 5 a second, the
+// volumes of 500 nodes would take more than a minute.
+const (
+	requestsPerSecond = 50
+	requestBurst      = 300
+)
+
 // connect reaches the cluster.
 func (p *plugin) connect() error {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -77,6 +84,7 @@ func (p *plugin) connect() error {
 	if err != nil {
 		return failure.Usagef("kubeconfig: %w", err)
 	}
+	to.QPS, to.Burst = requestsPerSecond, requestBurst
 	if p.client, err = kubernetes.NewForConfig(to); err != nil {
 		return err
 	}

@@ -7,10 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -390,5 +396,32 @@ func TestBadInput(t *testing.T) {
 	}
 	if code := Run(context.Background(), []string{"status", "--kubeconfig", "/none"}, nil, &bytes.Buffer{}, &bytes.Buffer{}); code != 2 {
 		t.Errorf("a configuration that is not there: %d", code)
+	}
+}
+
+// A cluster of many nodes is asked about each in seconds.
+func TestRate(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`)
+	}))
+	defer server.Close()
+	p := plugin{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}]}`
+	if err := os.WriteFile(p.kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.connect(); err != nil {
+		t.Fatal(err)
+	}
+	const nodes = 200
+	begin := time.Now()
+	for range nodes {
+		if _, err := p.client.CoreV1().Pods("shop").Get(t.Context(), "web", meta.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("%d requests took %s", nodes, took)
 	}
 }
