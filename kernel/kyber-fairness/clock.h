@@ -134,11 +134,13 @@ static inline u64 kf_clock_grace_ns(u64 alone_ns)
 /*
  * For a cgroup whose requests are all in flight, and none completes, the others wait so long:
  * so many times what a request takes alone, or its largest of late at the device's rate, and
- * at least this. A request may be lost, or its disk retry it for half a minute.
+ * at least this. A request may be lost, or its disk retry it for half a minute. But flash
+ * that collects garbage takes a quarter of a second for a write, and an arm may leave a
+ * request for as long: with 50 or 250 ms the shares on an eMMC are 1.5 to 6 % off.
  */
 #define KF_STUCK_TRIPS		16
 #define KF_STUCK_PEAKS		8
-#define KF_STUCK_NS		(50ULL * NSEC_PER_MSEC)
+#define KF_STUCK_NS		(500ULL * NSEC_PER_MSEC)
 
 /**
  * kf_clock_stuck_ns - after what time without a completion others wait no longer

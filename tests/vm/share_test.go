@@ -641,7 +641,7 @@ func TestStuckHoldsUpNoOther(t *testing.T) {
 				d.fail(t, "lose_every=0")
 				write(t, filepath.Join(reader, "cgroup.freeze"), "0")
 			}
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(time.Second) // they wait for half of that
 			before := readBytes(t, reader, d)
 			time.Sleep(2 * time.Second)
 			rate := float64(readBytes(t, reader, d)-before) / 4096 / 2

@@ -224,11 +224,11 @@ static void slices_are_half_of_a_lead(struct kunit *test)
 /* For what a device does not complete the others wait, but not for as long as it takes. */
 static void stuck_is_not_awaited(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(85 * US, 400 * MIB, 4096), 50 * MS);
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(0, 0, 0), 50 * MS);
-	/* A disk that turns; and a mebibyte of one that does 32 a second. */
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(10 * MS, MIB, 4096), 160 * MS);
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(MS, 32 * MIB, MIB), 250 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(85 * US, 400 * MIB, 4096), 500 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(0, 0, 0), 500 * MS);
+	/* A disk far away; and a mebibyte of one that does four a second. */
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(40 * MS, MIB, 4096), 640 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(MS, 4 * MIB, MIB), 2000 * MS);
 	KUNIT_EXPECT_GT(test, kf_clock_stuck_ns(MS, 1, U32_MAX), 8000000ULL * 1000 * MS);
 }
 
