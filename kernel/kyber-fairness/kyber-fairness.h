@@ -301,7 +301,7 @@ struct kf_backlog {
 	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
 	atomic64_t load;
 	u64 load_seen;				/* kq->lock */
-	/* Of these, discards and others without data: nobody waits for their cgroup; no lock. */
+	/* Of these, discards and others without data: for them no cgroup waits; no lock. */
 	atomic_t nr_other;
 	/* When one last completed, or the first one came after a pause; no lock. */
 	u64 done_ns;
