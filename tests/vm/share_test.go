@@ -247,6 +247,7 @@ func TestOwnReadsAndWrites(t *testing.T) {
 func TestTargetOutOfReach(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
+	needsTimers(t)
 	for _, readsLater := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reads_later=%t", readsLater), func(t *testing.T) {
 			d := newSteadyDisk(t, 8, 2*time.Millisecond)

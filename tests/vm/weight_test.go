@@ -228,6 +228,7 @@ func TestNestedShares(t *testing.T) {
 func TestRareRequestsCostNothing(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
+	needsTimers(t)
 	for _, test := range []struct {
 		name     string
 		busy     int
