@@ -62,9 +62,9 @@
  *
  * Requests that other tasks may wait for go at once: requests that the device gave back,
  * writes that a flush follows, pages that are swapped out, what a task submits that is
- * killed or frees memory, and metadata. They are charged, up to a bound. A cgroup that
- * is so far ahead has its metadata wait as well. No request waits for longer than
- * hold_most_ms. See ready.c.
+ * killed or frees memory, and metadata. They are charged, up to a bound. A cgroup that is
+ * so far ahead has its metadata wait as well, and what its killed tasks submit. A request
+ * is queued for no longer than hold_most_ms. See ready.c.
  *
  * Scheduler tags
  *

@@ -179,19 +179,29 @@ func TestDiskGetsMoreQueues(t *testing.T) {
 	withGuard(t)
 	for _, scheduler := range guarded {
 		t.Run(scheduler, func(t *testing.T) {
-			d := newDisk(t, []string{"irqmode=2", "completion_nsec=100000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
+			d := newDisk(t, []string{"irqmode=2", "completion_nsec=5000000", "hw_queue_depth=8", "submit_queues=1", "size=256"})
 			d.use(t, scheduler)
+			before, err := os.ReadDir(filepath.Join("/sys/block", d.name, "mq")) // also for polling
+			must(t, err)
+			// A scheduler that knows of those alone lets so many go, and perhaps one more. With two
+			// CPUs the queues there are then have no more tags.
+			least := 8*len(before) + 1
+			if least >= 8*runtime.NumCPU() {
+				least = 8
+			}
 			write(t, filepath.Join(d.config, "submit_queues"), fmt.Sprint(runtime.NumCPU()))
 			if _, active := d.schedulers(t); active != scheduler {
 				t.Skipf("the kernel leaves the disk with %q after that", active)
 			}
 			d.set(t, "age_th", 20)
-			startFio(t, d, newGroup(t, "a"), "--number_ios=4000", "--numjobs=4", "--iodepth=32").wait(t)
+			startFio(t, d, newGroup(t, "a"), "--number_ios=1000", "--numjobs=4", "--iodepth=32").wait(t)
 			if got := d.guardStat(t, "inside"); got != 0 {
 				t.Errorf("%d requests are in flight at the end by the guard's count", got)
 			}
-			if most := d.guardStat(t, "inside_max"); most <= 9 || most > 8*runtime.NumCPU() { // a scheduler may let one more go than there are tags
-				t.Errorf("at most %d requests were in flight, want more than 9 and at most %d", most, 8*runtime.NumCPU())
+			most := d.guardStat(t, "inside_max")
+			t.Logf("at most %d requests were in flight of %d", most, 8*runtime.NumCPU())
+			if most <= least || most > 8*runtime.NumCPU() {
+				t.Errorf("at most %d requests were in flight, want more than %d and at most %d", most, least, 8*runtime.NumCPU())
 			}
 			d.use(t, "none")
 		})

@@ -12,9 +12,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -370,6 +372,82 @@ func readMebibyte(path string) error {
 	}
 	_, err = f.Read(buffer)
 	return errors.Join(err, unix.Munmap(buffer), f.Close())
+}
+
+// readMuchOf, if set, has the test binary read much of that disk by one call, and tell before.
+const readMuchOf = "ISOLIO_READ_MUCH"
+
+// readMuch reads 128 MiB past the page cache into one mebibyte, by one call: if the task is
+// killed meanwhile, the kernel submits what is left all the same.
+func readMuch(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return err
+	}
+	buffer, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	to := slices.Repeat([][]byte{buffer}, 128)
+	if _, err := os.Stdout.Write([]byte{'!'}); err != nil {
+		return err
+	}
+	_, err = unix.Preadv(int(f.Fd()), to, 0)
+	return err
+}
+
+// A tenant of weight 50 kills its own tasks while they submit, again and again, since what they have
+// to do then goes first. That is up to a bound: a reader of weight 950 has nine tenths of the disk.
+func TestKilledTasksHaveTheirShare(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=16", "tags=1023", "size_mib=256"})
+	d.use(t, elevator)
+	reader, killer := newGroup(t, "reader"), newGroup(t, "killer")
+	write(t, filepath.Join(reader, weightFile), "950")
+	write(t, filepath.Join(killer, weightFile), "50")
+	startFio(t, d, reader, "--time_based", "--runtime=120", "--rw=randread", "--bs=128k", "--iodepth=16").untilBusy(t)
+	dir, err := os.Open(killer)
+	must(t, err)
+	defer dir.Close()
+	var tasks sync.WaitGroup
+	var nr atomic.Int32
+	kill := func(lasts time.Duration) {
+		for began := time.Now(); time.Since(began) < lasts; {
+			if nr.Load() == 8 {
+				time.Sleep(10 * time.Millisecond)
+				continue
+			}
+			task := exec.Command(os.Args[0])
+			task.Env = append(os.Environ(), readMuchOf+"=/dev/"+d.name)
+			task.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+			said, err := task.StdoutPipe()
+			must(t, err)
+			must(t, task.Start())
+			if _, err := said.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Millisecond)
+			must(t, task.Process.Kill())
+			nr.Add(1)
+			tasks.Go(func() {
+				_ = task.Wait()
+				nr.Add(-1)
+			})
+		}
+	}
+	kill(3 * time.Second) // what the disk does is known then
+	mine, others, began := readBytes(t, reader, d), readBytes(t, killer, d), time.Now()
+	kill(10 * time.Second)
+	took := time.Since(began)
+	mine, others = readBytes(t, reader, d)-mine, readBytes(t, killer, d)-others
+	t.Logf("the reader has %d of %d MiB in %v", mine>>20, (mine+others)>>20, took.Round(time.Millisecond))
+	if 10*mine < 9*(mine+others) {
+		d.logState(t)
+		t.Errorf("the reader has %d of %d MiB, want nine tenths", mine>>20, (mine+others)>>20)
+	}
+	write(t, filepath.Join(reader, "cgroup.kill"), "1") // the tasks that are killed have the disk
+	tasks.Wait()
 }
 
 // A tenant that makes a cgroup for each of its requests has no more than its share: what a deleted

@@ -58,6 +58,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if path := os.Getenv(readMuchOf); path != "" {
+		if err := readMuch(path); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if kind, dir, ok := strings.Cut(os.Getenv(cutWriterOf), " "); ok {
 		println(writeUntilCut(kind, dir).Error())
 		os.Exit(0)
