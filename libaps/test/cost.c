@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include "context.h"
 
-#define ROUNDS 100000u
+/* A pass takes half a millisecond, so most have no timer tick and no other task within. */
+#define ROUNDS 2000u
+#define PASSES 50u
 
 static volatile uint64_t sink;
 
@@ -32,6 +34,21 @@ static uint64_t rounds_ns(struct aps *ctx, bool decides)
 		sink += i;
 	}
 	return aps_now_ns() - began_ns;
+}
+
+/* The pass that was disturbed least. */
+static uint64_t least_ns(struct aps *ctx, bool decides)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < PASSES; i++) {
+		uint64_t ns = rounds_ns(ctx, decides);
+
+		if (ns < least)
+			least = ns;
+	}
+	return least;
 }
 
 int main(void)
@@ -57,9 +74,8 @@ int main(void)
 
 		aps_sample(ctx, aps_now_ns());
 		ctx->cpu.load.util_ppm = utils[i];
-		rounds_ns(ctx, true);
-		with_ns = rounds_ns(ctx, true);
-		without_ns = rounds_ns(ctx, false);
+		with_ns = least_ns(ctx, true);
+		without_ns = least_ns(ctx, false);
 		printf("utilisation %u ppm: %llu ns\n", utils[i],
 		       (unsigned long long)((with_ns - without_ns) / ROUNDS));
 		if (with_ns - without_ns > worst_ns)
