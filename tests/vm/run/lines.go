@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"isolio/internal/lab/vm"
 )
@@ -26,6 +27,10 @@ var lookingLines = map[string]looking{
 	"debug": {factor: 3, args: []string{"panic_on_warn=1"}},
 	"kcsan": {factor: 3, args: []string{"kcsan.skip_watch=20"}, races: true},
 }
+
+// lookStall is how long such a kernel may show no sign of life: on a busy host 100 s went
+// by before its init.
+const lookStall = 10 * time.Minute
 
 // showRaces says how often each data race was reported: those in our modules,
 // and then those in the rest of the kernel.

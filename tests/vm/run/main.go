@@ -280,8 +280,9 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 	limit, work := 20*time.Minute, 448 // data integrity tests keep a disk's contents in memory
 	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
 	looks := lookingLines[line]
+	var stall time.Duration // 0 stands for vm's own
 	if looks.factor > 1 {
-		limit, work = limit*time.Duration(looks.factor), work*looks.factor
+		limit, work, stall = limit*time.Duration(looks.factor), work*looks.factor, lookStall
 	}
 	xfs, err := kernel.Modules("crc32c_generic", "xfs") // ext4 is built in, or XFS as well
 	if err != nil {
@@ -307,6 +308,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 		Args:    looks.args,
 		WorkMiB: work,
 		Limit:   limit,
+		Stall:   stall,
 	}, nil
 }
 
