@@ -21,7 +21,8 @@ ONLY ?=
 # Of test-drivers.
 drivers_run := TestZram|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
 
-# What its loads call.
+# What the loads of test-powercut and test-soak call.
+cut_programs := sh,cat,rm,mkfs.ext4,mkfs.xfs,e2fsck,xfs_repair,sqlite3,postgres
 soak_programs := sh,cat,find,grep,mkdir,mv,rm,sync,tar,wc,mkfs.ext4,e2fsck,db_bench,sqlite3,postgres
 
 DEMO := experiments/reports/report-rand-read.toml
@@ -249,12 +250,14 @@ test-packages: ## install, upgrade and remove the packages on the Debian of KERN
 	@$(MAKE) --no-print-directory deb
 	scripts/test-packages $(KERNEL)
 
-test-powercut: ## CUTS=200 power cuts on each kernel of KERNEL, at moments of SEED, under each scheduler with ext4 and XFS: what fsync acknowledged is there. Into docs/results/reliability.md, which has KERNEL='6.1 6.12 7.2'; four minutes a kernel
+test-powercut: programs ## CUTS=200 power cuts on each kernel of KERNEL, at moments of SEED, under each scheduler with ext4 and XFS: what fsync acknowledged is there; and a fifth as many beneath PostgreSQL and SQLite: what they committed is there. Into docs/results/reliability.md, which has KERNEL='6.1 6.12 7.2'; a quarter of an hour a kernel
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
 	for line in $(lines); do \
-		build/vm-run --kernel $$line --run TestPowerCut --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h --data build/powercut-$$line.jsonl || exit 1; done
-	go run ./tests/vm/cuts docs/results/reliability.md $(lines:%=build/powercut-%.jsonl)
+		build/vm-run --kernel $$line --run '^TestPowerCut(WithoutBarriers)?$$' --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h --data build/powercut-$$line.jsonl && \
+		build/vm-run --kernel $$line --from-programs --programs $(cut_programs) --work 1536 --run '^TestPowerCutDatabases' \
+			--cuts $$(($(CUTS) / 5)) --seed $(or $(SEED),1) --timeout 4h --data build/powercut-databases-$$line.jsonl || exit 1; done
+	go run ./tests/vm/cuts docs/results/reliability.md $(lines:%=build/powercut-%.jsonl) $(lines:%=build/powercut-databases-%.jsonl)
 
 test-drivers: ## every operation on every kind of disk, of real drivers too, under every scheduler, on Debian's generic kernel KERNEL; SHORT=1 for the project's schedulers alone
 	@$(MAKE) --no-print-directory qemu

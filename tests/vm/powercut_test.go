@@ -300,6 +300,7 @@ type cutsFound struct {
 	Filesystem string `json:"filesystem"`
 	Scheduler  string `json:"scheduler,omitempty"`
 	NoFlushes  bool   `json:"no_flushes,omitempty"`
+	Databases  bool   `json:"databases,omitempty"`
 	Seed       int    `json:"seed"`
 	Cuts       int    `json:"cuts"`
 	Acked      int    `json:"acknowledged"`

@@ -102,8 +102,24 @@ done`,
 	},
 }
 
-// soakScript is a shell in a program's directory and cgroup, and not as root.
-func soakScript(t *testing.T, group, dir, text string, out *os.File) *exec.Cmd {
+// asNobody has the machine know a user besides root, who may make files in /tmp.
+func asNobody(t *testing.T) {
+	t.Helper()
+	must(t, os.WriteFile("/etc/passwd", []byte("root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"), 0o644))
+	must(t, os.WriteFile("/etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"), 0o644))
+	must(t, os.Chmod("/tmp", 0o777|os.ModeSticky))
+}
+
+// openToNobody has everybody reach a directory, and make files in it.
+func openToNobody(t *testing.T, dir string) {
+	t.Helper()
+	for ; dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
+		must(t, os.Chmod(dir, 0o777))
+	}
+}
+
+// nobodysScript is a shell in a program's directory and cgroup, and not as root.
+func nobodysScript(t *testing.T, group, dir, text string, out *os.File) *exec.Cmd {
 	t.Helper()
 	cgroup, err := os.Open(group)
 	must(t, err)
@@ -180,9 +196,7 @@ func TestSoak(t *testing.T) {
 			must(t, insertModule(name+"-iosched.ko"))
 		}
 	}
-	must(t, os.WriteFile("/etc/passwd", []byte("root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"), 0o644))
-	must(t, os.WriteFile("/etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"), 0o644))
-	must(t, os.Chmod("/tmp", 0o777|os.ModeSticky))
+	asNobody(t)
 	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
 	write(t, control, "+memory")
 	t.Cleanup(func() { write(t, control, "-memory") })
@@ -190,9 +204,7 @@ func TestSoak(t *testing.T) {
 	d.use(t, elevator)
 	c := &cutDisk{disk: d, fs: fileSystem{kind: "ext4"}, at: filepath.Join(t.TempDir(), "soak")}
 	must(t, os.MkdirAll(c.at, 0o755))
-	for dir := c.at; dir != "/"; dir = filepath.Dir(dir) {
-		must(t, os.Chmod(dir, 0o777)) // the programs are not root
-	}
+	openToNobody(t, c.at)
 	c.program(t, []string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"})
 	must(t, c.mount())
 	logs := t.TempDir()
@@ -210,7 +222,7 @@ func TestSoak(t *testing.T) {
 		must(t, err)
 		defer out.Close()
 		outs[p.name] = out
-		soakEnd(t, d, p.name+": setup", soakScript(t, groups[p.name], dir, p.setup, out), out)
+		soakEnd(t, d, p.name+": setup", nobodysScript(t, groups[p.name], dir, p.setup, out), out)
 		must(t, os.WriteFile(filepath.Join(dir, "run"), nil, 0o644))
 	}
 	running := filepath.Join(logs, "run")
@@ -218,7 +230,7 @@ func TestSoak(t *testing.T) {
 	var probed bytes.Buffer
 	probe := startSelf(t, newGroup(t, "probe"), soakProbeOf+"=/dev/"+d.name+" "+running, &probed)
 	for _, p := range soakPrograms {
-		loads[p.name] = soakScript(t, groups[p.name], filepath.Join(c.at, p.name), p.load, outs[p.name])
+		loads[p.name] = nobodysScript(t, groups[p.name], filepath.Join(c.at, p.name), p.load, outs[p.name])
 	}
 	began := time.Now()
 	for i := 1; time.Since(began) < time.Duration(seconds)*time.Second; i++ {
@@ -235,7 +247,7 @@ func TestSoak(t *testing.T) {
 		soakEnd(t, d, p.name, loads[p.name], outs[p.name])
 	}
 	for _, p := range soakPrograms {
-		soakEnd(t, d, p.name+": check", soakScript(t, groups[p.name], filepath.Join(c.at, p.name), p.check, outs[p.name]), outs[p.name])
+		soakEnd(t, d, p.name+": check", nobodysScript(t, groups[p.name], filepath.Join(c.at, p.name), p.check, outs[p.name]), outs[p.name])
 		t.Logf("%s: read %d MiB, wrote %d MiB", p.name, groupKiB(t, groups[p.name], d, true)>>10, groupKiB(t, groups[p.name], d, false)>>10)
 	}
 	var reads, longest int
