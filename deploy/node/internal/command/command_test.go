@@ -819,19 +819,10 @@ func TestPods(t *testing.T) {
 	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db"})
 	const want = `{"schema":1,"pods":[{"namespace":"shop","name":"db","volumes":[{"name":"scratch","disk":"nvme0n1","on":["nvme0n1"]}]},` +
 		`{"namespace":"shop","name":"web","volumes":[{"name":"pv-1","disk":"sda","on":["sda"]}]}]}`
-	get := func() string {
-		r, err := http.Get("http://" + n.address + "/pods") //nolint:noctx // of a test's own
-		if err != nil {
-			return err.Error()
-		}
-		defer r.Body.Close()
-		text, _ := io.ReadAll(r.Body)
-		return strings.TrimSpace(string(text))
-	}
 	for range 2 {
 		stop := n.start()
 		n.kubelet()
-		n.until("the pods", func() bool { return get() == want })
+		n.until("the pods", func() bool { return n.pods() == want })
 		stop()
 	}
 	// A pod that ended is not told of while its sandbox is still there, unless a new one runs.
@@ -839,8 +830,45 @@ func TestPods(t *testing.T) {
 		container.ReportedPod{ID: "s3", UID: db, Namespace: "shop", Name: "db"})
 	n.start()
 	n.kubelet()
-	n.until("one pod", func() bool { return strings.Contains(get(), `"db"`) && !strings.Contains(get(), `"web"`) })
+	n.until("one pod", func() bool { return strings.Contains(n.pods(), `"db"`) && !strings.Contains(n.pods(), `"web"`) })
 	n.given(webUID, 300) // its share is taken back when its sandbox is removed
+}
+
+// pods is what the program tells of the node's pods, or why it does not.
+func (n *node) pods() string {
+	r, err := http.Get("http://" + n.address + "/pods") //nolint:noctx // of a test's own
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return strings.TrimSpace(string(text))
+}
+
+// A pod whose volumes cannot be found has its shares, and its volumes are found once they can
+// be. The API server is asked about it once.
+func TestVolumesThatCannotBeRead(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.put("proc/1/mountinfo", "30 21 259:1 / /")
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 300)
+	if got, want := n.pods(), `{"schema":1,"pods":[{"namespace":"shop","name":"web","volumes":null}]}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	n.put("proc/1/mountinfo", mounts)
+	n.until("its volume", func() bool { return strings.Contains(n.pods(), `[{"name":"pv-1","disk":"sda","on":["sda"]}]`) })
+	n.until("the event", func() bool { return len(n.events()) == 1 && strings.Contains(n.events()[0], "VolumeOnOtherDisk") })
+	asked := 0
+	for _, a := range n.cluster.Actions() {
+		if a.Matches("get", "pods") {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the API server was asked about the pod %d times", asked)
+	}
 }
 
 func TestBeforeClaims(t *testing.T) {

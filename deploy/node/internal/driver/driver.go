@@ -118,6 +118,10 @@ type learned struct {
 	pod Pod
 	// ended is true if all of its sandboxes have.
 	ended bool
+	// unplaced is what is known of it until the disks of its volumes are known, and
+	// whyUnplaced why they are not, which is logged once.
+	unplaced    *found
+	whyUnplaced string
 }
 
 // locked is the name of the lock around the file of what pods were given, and lockWait how
@@ -131,20 +135,23 @@ func (d *Driver) system() block.System { return block.System{Root: d.Root} }
 
 // Disks are the node's disks now.
 func (d *Driver) Disks() ([]disk.Disk, error) {
-	return disk.List(d.system(), d.mounts(), d.KubeletDir)
+	// Without mounts, disks are shared all the same, and none is known to be the kubelet's.
+	mounts, err := d.mounts()
+	d.mu.Lock()
+	if err != nil && d.noMounts != err.Error() {
+		d.Log.Warn("mounts", "warning", err.Error()+"; no disk is offered as the kubelet's")
+	}
+	d.noMounts = ""
+	if err != nil {
+		d.noMounts = err.Error()
+	}
+	d.mu.Unlock()
+	return disk.List(d.system(), mounts, d.KubeletDir)
 }
 
-// mounts are none where the file cannot be read: then no disk is known to be the
-// kubelet's, and no volume is known to lie on a disk.
-func (d *Driver) mounts() volume.Table {
-	t, err := volume.Read(filepath.Join("/", d.Root, d.Mounts))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil && d.noMounts != err.Error() {
-		d.noMounts = err.Error()
-		d.Log.Warn("mounts", "warning", err.Error()+"; it is not known which disks volumes lie on")
-	}
-	return t
+// mounts is the node's table of mounts.
+func (d *Driver) mounts() (volume.Table, error) {
+	return volume.Read(filepath.Join("/", d.Root, d.Mounts))
 }
 
 // change changes what pods were given, if it changes anything.

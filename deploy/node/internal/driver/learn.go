@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -244,7 +245,7 @@ type found struct {
 	claim.Pod
 	// claimed are the shares of each claim, by its UID.
 	claimed map[string][]claim.Share
-	volumes []Volume
+	object  *core.Pod
 }
 
 func (f *found) update(b *claim.Book) {
@@ -281,7 +282,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 	if report == nil {
 		return nil, nil
 	}
-	now, next, defaults := time.Now(), map[string]learned{}, d.defaults()
+	now, next, defaults, mounts := time.Now(), map[string]learned{}, d.defaults(), sync.OnceValues(d.mounts)
 	d.mu.Lock()
 	known, again := d.learned, d.again && now.After(d.againAt)
 	if again {
@@ -294,6 +295,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			state = learned{}
 		}
 		if p.UID == "" || !state.due(now) {
+			d.place(ctx, &state, mounts, disks)
 			next[p.UID] = state
 			continue
 		}
@@ -312,11 +314,13 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", state.pause.String())
 			continue
 		}
-		next[p.UID] = learned{try: try{done: true}}
+		state = learned{try: try{done: true}, unplaced: one}
 		if one != nil {
-			next[p.UID] = learned{try: try{done: true}, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
+			state.pod = Pod{Namespace: one.Namespace, Name: one.Name}
 			all = append(all, one)
 		}
+		d.place(ctx, &state, mounts, disks)
+		next[p.UID] = state
 	}
 	for uid, state := range next {
 		state.ended = !runs(report, uid)
@@ -401,7 +405,7 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}}
+	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, object: pod}
 	if err := d.askClaims(ctx, pod, f, disks); err != nil {
 		return nil, err
 	}
@@ -412,11 +416,6 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	if f.volumes, err = d.volumesOf(pod, disks); err != nil {
-		d.Log.WarnContext(ctx, "volume", "warning", err.Error())
-		return f, nil
-	}
-	d.checkVolumes(ctx, pod, f)
 	return f, nil
 }
 
@@ -470,10 +469,33 @@ func requested(pod *core.Pod) int {
 	return int(min(sum, weight.Max))
 }
 
+// place finds the disks of a pod's volumes, once the API server told of it. It reads files alone,
+// so where that fails each look tries again.
+func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volume.Table, error), disks []disk.Disk) {
+	f := state.unplaced
+	if f == nil {
+		return
+	}
+	table, err := mounts()
+	var volumes []Volume
+	if err == nil {
+		volumes, err = d.volumesOf(f.object, table, disks)
+	}
+	if err != nil {
+		if state.whyUnplaced != err.Error() {
+			state.whyUnplaced = err.Error()
+			d.Log.WarnContext(ctx, "volumes", "pod", f.Namespace+"/"+f.Name, "error", err.Error(), "again in", every.String())
+		}
+		return
+	}
+	state.pod.Volumes, state.unplaced, state.whyUnplaced = volumes, nil, ""
+	d.checkVolumes(ctx, f, volumes)
+}
+
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
-func (d *Driver) volumesOf(pod *core.Pod, disks []disk.Disk) ([]Volume, error) {
+func (d *Driver) volumesOf(pod *core.Pod, mounts volume.Table, disks []disk.Disk) ([]Volume, error) {
 	var all []Volume
-	for _, v := range d.mounts().Of(pod, filepath.Clean(d.KubeletDir)) {
+	for _, v := range mounts.Of(pod, filepath.Clean(d.KubeletDir)) {
 		on, err := volume.Disks(d.system(), v.Mount)
 		if err != nil {
 			return nil, err
@@ -494,19 +516,19 @@ func (d *Driver) volumesOf(pod *core.Pod, disks []disk.Disk) ([]Volume, error) {
 }
 
 // checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.
-func (d *Driver) checkVolumes(ctx context.Context, pod *core.Pod, f *found) {
+func (d *Driver) checkVolumes(ctx context.Context, f *found, volumes []Volume) {
 	var where []string
-	for _, v := range f.volumes {
+	for _, v := range volumes {
 		if v.Disk != "" {
 			where = append(where, v.Name+" on "+v.Disk)
 		}
 	}
 	for _, uid := range slices.Sorted(keys(f.claimed)) {
 		for _, s := range f.claimed[uid] {
-			if len(where) == 0 || slices.ContainsFunc(f.volumes, func(v Volume) bool { return slices.Contains(v.On, s.Disk) }) {
+			if len(where) == 0 || slices.ContainsFunc(volumes, func(v Volume) bool { return slices.Contains(v.On, s.Disk) }) {
 				continue
 			}
-			d.tell(ctx, podOf(pod), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
+			d.tell(ctx, podOf(f.object), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
 				s.Claim, s.Disk, strings.Join(where, ", "), disk.Driver))
 		}
 	}
