@@ -545,6 +545,20 @@ func TestAStaticPod(t *testing.T) {
 	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
 }
 
+// A pod that runs has a claim on a disk that lost its scheduler, and what pods were given is lost,
+// as after a boot. Once the disk is enabled the pod has its share again, and others do not have it.
+func TestAClaimOnADiskThatIsEnabledLater(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start()
+	n.kubelet()
+	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
+	n.given(webUID, 0)
+	n.put("sys/block/nvme0n1/queue/scheduler", "none [kyber-fairness]")
+	n.given(webUID, 300)
+}
+
 // What was lost is read from the API server, a pod at a time.
 func TestTheFileIsLost(t *testing.T) {
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))

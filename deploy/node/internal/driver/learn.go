@@ -177,7 +177,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	asking, cancel := context.WithTimeout(ctx, askingTime)
 	defer cancel()
 	d.lacks(asking, disks)
-	pods, gone := d.learn(asking, report, disks)
+	pods, gone := d.learn(asking, report, disks, changed)
 	gone = append(gone, d.left(asking, report)...)
 	err = d.change(ctx, func(b *claim.Book) error {
 		for _, uid := range gone {
@@ -278,7 +278,9 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 //
 // gone are the pods that were there at the last look. What they had is dropped, also if
 // kubelet took it back before. A pod that comes again, as with a new sandbox, is asked for again.
-func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk) (all []*found, gone []string) {
+//
+// changed has pods asked for at once that failed: a claim may be on a disk that is offered by now.
+func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk, changed bool) (all []*found, gone []string) {
 	if report == nil {
 		return nil, nil
 	}
@@ -294,6 +296,9 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 		if again {
 			state = learned{}
 		}
+		if changed {
+			state.again = time.Time{}
+		}
 		if p.UID == "" || !state.due(now) {
 			d.place(ctx, &state, mounts, disks)
 			next[p.UID] = state
@@ -308,13 +313,17 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			// Kubelet may start a static pod before it makes the mirror pod.
 			err = errNoPod
 		}
+		last := try{done: true}
 		if err != nil {
-			state.try = state.later(now)
+			last = state.later(now)
+			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", last.pause.String())
+		}
+		if err != nil && one == nil {
+			state.try = last
 			next[p.UID] = state
-			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", state.pause.String())
 			continue
 		}
-		state = learned{try: try{done: true}, unplaced: one}
+		state = learned{try: last, unplaced: one}
 		if one != nil {
 			state.pod = Pod{Namespace: one.Namespace, Name: one.Name}
 			all = append(all, one)
@@ -391,7 +400,8 @@ func runs(report *container.Report, uid string) bool {
 	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid && !p.Stopped })
 }
 
-// ask asks the API server about one pod; nil if that is gone.
+// ask asks the API server about one pod; nil if that is gone. With an error, what is found is all
+// but the claims that the error is about.
 func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
 	pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != p.UID {
@@ -406,7 +416,8 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 		return nil, err
 	}
 	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, object: pod}
-	if err := d.askClaims(ctx, pod, f, disks); err != nil {
+	unmet, err := d.askClaims(ctx, pod, f, disks)
+	if err != nil {
 		return nil, err
 	}
 	if n := requested(pod); d.Extended && n > 0 {
@@ -416,12 +427,13 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f, unmet
 }
 
 // askClaims reads what the pod's claims were given. Kubelet had it prepared, and this
-// program may not have been there, or another pod may have had the claim before.
-func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) error {
+// program may not have been there, or another pod may have had the claim before. unmet are claims
+// on disks that the node does not have now, or that are not shared by weight.
+func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) (unmet, err error) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil {
@@ -432,7 +444,7 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return err
+			return nil, err
 		}
 		// A pod that has completed gives its part to the others. Static pods have no claims.
 		if !slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
@@ -440,14 +452,14 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 		}
 		shares, _, err := d.sharesOf(c, disks)
 		if err != nil {
-			d.Log.WarnContext(ctx, "claim", "warning", err.Error())
+			unmet = errors.Join(unmet, err)
 			continue
 		}
 		if len(shares) > 0 {
 			f.claimed[string(c.UID)] = shares
 		}
 	}
-	return nil
+	return unmet, nil
 }
 
 // requested is what the containers of a pod request of the extended resource, together. Those
