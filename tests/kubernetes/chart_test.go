@@ -318,6 +318,49 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
+// The program that speaks to the API server has its account's token, as client-go expects it. What
+// loads a module as root has none, nor has the daemon.
+func TestToken(t *testing.T) {
+	const dir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}} {
+		spec := find[*apps.DaemonSet](t, rendered(t, v)).Spec.Template.Spec
+		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
+			t.Errorf("%s: Kubernetes mounts a token into each container", name)
+		}
+		var files []string
+		volumes := map[string]bool{}
+		for _, v := range spec.Volumes {
+			if v.Projected == nil {
+				continue
+			}
+			for _, s := range v.Projected.Sources {
+				switch {
+				case s.ServiceAccountToken != nil && s.ServiceAccountToken.Audience == "":
+					volumes[v.Name] = true
+					files = append(files, s.ServiceAccountToken.Path)
+				case s.ConfigMap != nil && s.ConfigMap.Name == "kube-root-ca.crt":
+					files = append(files, s.ConfigMap.Items[0].Path)
+				case s.DownwardAPI != nil:
+					files = append(files, s.DownwardAPI.Items[0].Path)
+				}
+			}
+		}
+		if want := []string{"token", "ca.crt", "namespace"}; !slices.Equal(files, want) {
+			t.Errorf("%s: the files are %q, want %q", name, files, want)
+		}
+		all := slices.Concat(spec.InitContainers, spec.Containers)
+		for i := range all {
+			has := slices.ContainsFunc(all[i].VolumeMounts, func(m core.VolumeMount) bool {
+				return volumes[m.Name] || strings.HasPrefix(m.MountPath, "/var/run/secrets")
+			})
+			right := slices.ContainsFunc(all[i].VolumeMounts, func(m core.VolumeMount) bool { return volumes[m.Name] && m.MountPath == dir && m.ReadOnly })
+			if isNode := all[i].Name == "node"; has != isNode || right != isNode {
+				t.Errorf("%s: container %s has the token: %v", name, all[i].Name, has)
+			}
+		}
+	}
+}
+
 func roleOf(t *testing.T, all []runtime.Object, name string) *rbac.ClusterRole {
 	t.Helper()
 	for _, o := range all {
