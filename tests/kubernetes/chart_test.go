@@ -266,6 +266,7 @@ func TestBadValues(t *testing.T) {
 		{values{"disks": []any{"serial:A1", "serial-a1"}}, "disks: serial-a1: its container enable-serial-a1 is that of another disk as well"},
 		{values{"daemon": values{"metricsPort": 9106}}, "daemon.metricsPort: 9106; allowed: another port than node.metricsPort"},
 		{values{"quota": values{"Shop": 3}}, "Shop"},
+		{values{"seLinuxOptions": values{"domain": "spc_t"}}, "domain"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
@@ -315,6 +316,28 @@ func TestPrivileges(t *testing.T) {
 	}
 	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"daemon": values{"enabled": false}})).Spec.Template.Spec.Containers); n != 1 {
 		t.Errorf("daemon.enabled=false: %d containers", n)
+	}
+}
+
+// On nodes with SELinux the containers have a type that may write to cgroups and reach sockets, or
+// the one that the values say. Those with all privileges have it anyway.
+func TestSELinux(t *testing.T) {
+	label := func(v any) values { return values{"seLinuxOptions": v} }
+	for _, tt := range []struct {
+		v    values
+		want *core.SELinuxOptions
+	}{
+		{nil, &core.SELinuxOptions{Type: "spc_t", Level: "s0"}},
+		{label(values{"type": "isolio_t", "level": nil}), &core.SELinuxOptions{Type: "isolio_t"}},
+		{label(nil), nil},
+	} {
+		spec := find[*apps.DaemonSet](t, rendered(t, tt.v)).Spec.Template.Spec
+		for i := range spec.Containers {
+			got := spec.Containers[i].SecurityContext.SELinuxOptions
+			if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
+				t.Errorf("%v: %s: %+v, want %+v", tt.v, spec.Containers[i].Name, got, tt.want)
+			}
+		}
 	}
 }
 
