@@ -319,6 +319,32 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
+// The program finds kubelet's directory by where the node has its plugins, also where it registers
+// none, and may then write nothing there.
+func TestPluginsAreMounted(t *testing.T) {
+	for _, isExtended := range []bool{false, true} {
+		spec := find[*apps.DaemonSet](t, rendered(t, values{"extendedResource": isExtended, "kubeletDir": "/var/lib/k0s/kubelet"})).Spec.Template.Spec
+		var at []string
+		for _, m := range spec.Containers[1].VolumeMounts {
+			for _, v := range spec.Volumes {
+				if v.Name == m.Name && v.HostPath != nil && v.HostPath.Path == m.MountPath && strings.HasPrefix(m.MountPath, "/var/lib/k0s/kubelet/") {
+					at = append(at, m.MountPath)
+					if m.ReadOnly != isExtended {
+						t.Errorf("extendedResource=%v: %s is read-only: %v", isExtended, m.MountPath, m.ReadOnly)
+					}
+				}
+			}
+		}
+		want := []string{"/var/lib/k0s/kubelet/plugins"}
+		if !isExtended {
+			want = append(want, "/var/lib/k0s/kubelet/plugins_registry")
+		}
+		if !slices.Equal(at, want) {
+			t.Errorf("extendedResource=%v: mounted are %q, want %q", isExtended, at, want)
+		}
+	}
+}
+
 // On nodes with SELinux the containers have a type that may write to cgroups and reach sockets, or
 // the one that the values say. Those with all privileges have it anyway.
 func TestSELinux(t *testing.T) {

@@ -859,6 +859,53 @@ func (n *node) pods() string {
 	return strings.TrimSpace(string(text))
 }
 
+// A node may have kubelet's directory behind a symbolic link, on another disk than the link. Mounts
+// have the directory's own path, and a container sees its plugins alone.
+func TestKubeletBehindALink(t *testing.T) {
+	const behind = "30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n31 30 8:0 / /mnt/data rw - ext4 /dev/sda rw\n" +
+		"41 31 259:1 / /mnt/data/kubelet/pods/" + webUID + "/volumes/kubernetes.io~csi/pv-1/mount rw - xfs /dev/nvme0n1p1 rw\n"
+	pod := podOf("shop", "web", webUID, "")
+	pod.Spec.Volumes = []core.Volume{{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}}}
+	for what, prepare := range map[string]func(n *node){
+		"in a container": func(n *node) {
+			n.put("proc/self/mountinfo", "50 49 0:70 / / rw - overlay overlay rw\n51 50 8:0 /kubelet/plugins /var/lib/kubelet/plugins rw - ext4 /dev/sda rw")
+		},
+		"on the node": func(n *node) {
+			kubelet := filepath.Join(n.root, "var/lib/kubelet")
+			for _, err := range []error{os.MkdirAll(filepath.Join(n.root, "mnt/data"), 0o755), os.Rename(kubelet, filepath.Join(n.root, "mnt/data/kubelet")), os.Symlink("../../mnt/data/kubelet", kubelet)} {
+				if err != nil {
+					n.t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNode(t, pod)
+			n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
+			n.put("proc/1/mountinfo", behind)
+			prepare(n)
+			n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+			n.start()
+			n.kubelet()
+			const want = `"volumes":[{"name":"scratch","disk":"sda","on":["sda"]},{"name":"pv-1","disk":"nvme0n1","on":["nvme0n1"]}]`
+			n.until("the volumes "+want, func() bool { return strings.Contains(n.pods(), want) })
+			n.until("the kubelet's disk", func() bool {
+				list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
+				if err != nil || len(list.Items) != 1 {
+					return false
+				}
+				var on []string
+				for _, d := range list.Items[0].Spec.Devices {
+					if *d.Attributes["kubelet"].BoolValue {
+						on = append(on, d.Name)
+					}
+				}
+				return slices.Equal(on, []string{"sda"})
+			})
+		})
+	}
+}
+
 // A pod whose volumes cannot be found has its shares, and its volumes are found once they can
 // be. The API server is asked about it once.
 func TestVolumesThatCannotBeRead(t *testing.T) {

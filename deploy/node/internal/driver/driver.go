@@ -146,7 +146,30 @@ func (d *Driver) Disks() ([]disk.Disk, error) {
 		d.noMounts = err.Error()
 	}
 	d.mu.Unlock()
-	return disk.List(d.system(), mounts, d.KubeletDir)
+	return disk.List(d.system(), mounts, d.kubeletDir(mounts))
+}
+
+// ownMounts is the file with the mounts of this process, below Root.
+const ownMounts = "proc/self/mountinfo"
+
+// kubeletDir is the kubelet's directory as the node's table of mounts has it, without symbolic
+// links: /var/lib/kubelet is one where a node keeps it on a disk for data. A container has
+// kubelet's plugins mounted, which tells where those lie. Elsewhere the links can be read.
+func (d *Driver) kubeletDir(mounts volume.Table) string {
+	const plugins = "plugins"
+	dir := filepath.Clean(d.KubeletDir)
+	if own, err := volume.Read(filepath.Join("/", d.Root, ownMounts)); err == nil {
+		if at, ok := mounts.Real(own, filepath.Join(dir, plugins)); ok && filepath.Base(at) == plugins {
+			return filepath.Dir(at)
+		}
+	}
+	root := filepath.Join("/", d.Root)
+	if at, err := filepath.EvalSymlinks(filepath.Join(root, dir)); err == nil {
+		if below, err := filepath.Rel(root, at); err == nil && filepath.IsLocal(below) {
+			return filepath.Join("/", below)
+		}
+	}
+	return dir
 }
 
 // mounts is the node's table of mounts.

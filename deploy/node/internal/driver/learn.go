@@ -507,7 +507,7 @@ func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volum
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
 func (d *Driver) volumesOf(pod *core.Pod, mounts volume.Table, disks []disk.Disk) ([]Volume, error) {
 	var all []Volume
-	for _, v := range mounts.Of(pod, filepath.Clean(d.KubeletDir)) {
+	for _, v := range mounts.Of(pod, d.kubeletDir(mounts)) {
 		on, err := volume.Disks(d.system(), v.Mount)
 		if err != nil {
 			return nil, err
