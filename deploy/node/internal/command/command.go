@@ -190,7 +190,7 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 			d.Log.ErrorContext(ctx, "look", "error", err.Error()) // the next one is after registration
 		}
 	}
-	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(owning{d.Client}),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, registrations)), kubeletplugin.PluginDataDirectoryPath(data),
 		kubeletplugin.RollingUpdate(types.UID(strings.ToLower(rand.Text()[:idLength]))))
 	if err != nil {

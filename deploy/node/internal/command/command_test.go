@@ -659,6 +659,43 @@ func TestSlices(t *testing.T) {
 	n.until("the first one goes", func() bool { return devices() == "sda" })
 }
 
+// A node that is deleted and registers again is another object of the same name. Slices that are
+// made then belong to that one, or they would be removed with the old one.
+func TestANodeThatIsMadeAnew(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.kubelet()
+	slices := func() []resourceapi.ResourceSlice {
+		list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	owner := func(uid types.UID) func() bool {
+		return func() bool {
+			all := slices()
+			return len(all) == 1 && len(all[0].OwnerReferences) == 1 && all[0].OwnerReferences[0].Name == "n1" && all[0].OwnerReferences[0].UID == uid
+		}
+	}
+	n.until("a slice of the node", owner("node-uid"))
+	ctx := context.Background()
+	nodes := n.cluster.CoreV1().Nodes()
+	if err := nodes.Delete(ctx, "n1", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// What the garbage collector does.
+	if err := n.cluster.ResourceV1().ResourceSlices().Delete(ctx, slices()[0].Name, meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes.Create(ctx, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", UID: "second-uid"}}, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// The library makes it anew half a minute later, or with the next change.
+	n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
+	n.until("a slice of the second node", owner("second-uid"))
+}
+
 // A disk that is gone leaves its number to another one, on which its claims are no promise.
 func TestAnotherDiskOfTheNumber(t *testing.T) {
 	c := claimOf("c1", nvme, 300, webUID)
