@@ -67,6 +67,8 @@ type Driver struct {
 	offered   bool
 	offeredAt time.Time
 	activity  Activity
+	// failed is true if the publisher could not write them since, and may wait for long.
+	failed bool
 	// confirmedAt is when the API server was asked last whether it has them.
 	confirmedAt time.Time
 	// seen are the devices that were ever published by this process.
@@ -337,6 +339,12 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 	d.Metrics.failed()
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) && d.Fatal != nil {
 		d.Fatal(fmt.Errorf("%s: %w", msg, err))
+	}
+	// Fields that the API server drops it would drop again.
+	if dropped := (*resourceslice.DroppedFieldsError)(nil); !errors.As(err, &dropped) {
+		d.mu.Lock()
+		d.failed = true
+		d.mu.Unlock()
 	}
 }
 

@@ -64,6 +64,10 @@ const againEvery = time.Minute
 // anew in the API server does not have it.
 const extendedEvery = time.Minute
 
+// failedEvery is how often disks are published again that could not be. The library waits twice as
+// long after each failure, up to a quarter of an hour, also if the API server is back.
+const failedEvery = 30 * time.Second
+
 // Publisher publishes a node's disks.
 type Publisher interface {
 	PublishResources(ctx context.Context, resources resourceslice.DriverResources) error
@@ -159,7 +163,12 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	if err != nil {
 		return err
 	}
-	if (changed || d.Extended && time.Since(d.offeredAt) > extendedEvery) && to != nil {
+	d.mu.Lock()
+	age := time.Since(d.offeredAt)
+	isDue := to != nil && (changed || d.Extended && age > extendedEvery || d.failed && age > failedEvery)
+	d.failed = d.failed && !isDue
+	d.mu.Unlock()
+	if isDue {
 		err := to.PublishResources(ctx, Resources(d.Node, disks))
 		d.mu.Lock()
 		d.offered, d.offeredAt = err == nil, time.Now()
