@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	network "k8s.io/api/networking/v1"
 	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,7 +55,11 @@ var everything = values{
 	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},
 
 	"diskShareClasses": true,
+	"networkPolicy":    values{"enabled": true, "from": []any{monitors}},
 }
+
+// monitors are the pods of a namespace, for a NetworkPolicy.
+var monitors = values{"namespaceSelector": values{"matchLabels": values{"kubernetes.io/metadata.name": "monitoring"}}}
 
 // render is the chart with values, a document each; an error is what the user is told.
 func render(t *testing.T, v values) ([]string, error) {
@@ -265,6 +271,8 @@ func TestBadValues(t *testing.T) {
 		{values{"nriSocketDir": "/run/nri}"}, "nriSocketDir"},
 		{values{"disks": []any{"serial:A1", "serial-a1"}}, "disks: serial-a1: its container enable-serial-a1 is that of another disk as well"},
 		{values{"daemon": values{"metricsPort": 9106}}, "daemon.metricsPort: 9106; allowed: another port than node.metricsPort"},
+		{values{"node": values{"metricsPort": 9107}}, "node.metricsPort: 9107; allowed: another port: isolio-node tells kubectl isolio of pods there"},
+		{values{"networkPolicy": values{"from": []any{values{}}}}, "from"},
 		{values{"quota": values{"Shop": 3}}, "Shop"},
 		{values{"seLinuxOptions": values{"domain": "spc_t"}}, "domain"},
 	} {
@@ -316,6 +324,41 @@ func TestPrivileges(t *testing.T) {
 	}
 	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"daemon": values{"enabled": false}})).Spec.Template.Spec.Containers); n != 1 {
 		t.Errorf("daemon.enabled=false: %d containers", n)
+	}
+}
+
+// No other pod reaches the names of pods, kubectl isolio finds the port that it forwards, and
+// monitoring the others. With a policy, only the peers of the values read metrics.
+func TestWhoReadsWhat(t *testing.T) {
+	all := rendered(t, everything)
+	spec := find[*apps.DaemonSet](t, all).Spec.Template.Spec
+	node := spec.Containers[1]
+	ports := map[string]int32{}
+	for i := range spec.Containers {
+		for _, p := range spec.Containers[i].Ports {
+			ports[p.Name] = p.ContainerPort
+		}
+	}
+	for _, want := range []string{fmt.Sprintf("--listen=:%d", ports["node-metrics"]), fmt.Sprintf("--listen-pods=127.0.0.1:%d", ports["node-pods"])} {
+		if !slices.Contains(node.Command, want) {
+			t.Errorf("no %s in %q", want, node.Command)
+		}
+	}
+	policy := find[*network.NetworkPolicy](t, all)
+	if !maps.Equal(policy.Spec.PodSelector.MatchLabels, find[*apps.DaemonSet](t, all).Spec.Selector.MatchLabels) || len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].From) != 1 {
+		t.Fatalf("%+v", policy.Spec)
+	}
+	for _, p := range policy.Spec.Ingress[0].Ports {
+		if ports[p.Port.StrVal] == 0 || p.Port.StrVal == "node-pods" {
+			t.Errorf("it lets peers to %s", p.Port)
+		}
+	}
+	none := find[*network.NetworkPolicy](t, rendered(t, values{"networkPolicy": values{"enabled": true}, "daemon": values{"enabled": false}}))
+	if len(none.Spec.Ingress) != 0 || !slices.Equal(none.Spec.PolicyTypes, []network.PolicyType{network.PolicyTypeIngress}) {
+		t.Errorf("without peers: %+v", none.Spec)
+	}
+	if slices.ContainsFunc(rendered(t, nil), func(o runtime.Object) bool { _, is := o.(*network.NetworkPolicy); return is }) {
+		t.Error("there is a policy that was not asked for")
 	}
 }
 

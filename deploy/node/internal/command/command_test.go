@@ -59,7 +59,8 @@ type node struct {
 	root    string
 	cluster *fake.Clientset
 	objects dynamic.Interface
-	address string
+	// address is where it tells of itself, and podsAddress where it tells of pods.
+	address, podsAddress string
 }
 
 // classOf is a DiskShareClass, as the chart defines it.
@@ -150,19 +151,25 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
+// free is an address of the loopback that nothing listens on.
+func (n *node) free() string {
+	n.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
 // start runs the program until the test, or stop, ends it.
 func (n *node) start(args ...string) (stop func()) {
 	n.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	var text log
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.address = listener.Addr().String()
-	listener.Close()
-	args = append([]string{"--root", n.root, "--node", "n1", "--listen", n.address}, args...)
+	n.address, n.podsAddress = n.free(), n.free()
+	args = append([]string{"--root", n.root, "--node", "n1", "--listen", n.address, "--listen-pods", n.podsAddress}, args...)
 	go func() { ended <- cli.Run(ctx, New(n.cluster, n.objects), args, nil, io.Discard, &text) }()
 	var once sync.Once
 	stop = func() {
@@ -874,6 +881,15 @@ func TestPods(t *testing.T) {
 		stop := n.start()
 		n.kubelet()
 		n.until("the pods", func() bool { return n.pods() == want })
+		// Names of pods of all namespaces are nothing that any pod may ask for.
+		for path, want := range map[string]int{"/pods": http.StatusNotFound, "/metrics": http.StatusOK} {
+			if code := n.get(path); code != want {
+				t.Errorf("%s: %d, want %d", path, code, want)
+			}
+		}
+		if text := n.metrics(); strings.Contains(text, "web") {
+			t.Errorf("metrics have the name of a pod:\n%s", text)
+		}
 		stop()
 	}
 	// A pod that ended is not told of while its sandbox is still there, unless a new one runs.
@@ -887,7 +903,7 @@ func TestPods(t *testing.T) {
 
 // pods is what the program tells of the node's pods, or why it does not.
 func (n *node) pods() string {
-	r, err := http.Get("http://" + n.address + "/pods") //nolint:noctx // of a test's own
+	r, err := http.Get("http://" + n.podsAddress + "/pods") //nolint:noctx // of a test's own
 	if err != nil {
 		return err.Error()
 	}
@@ -1038,6 +1054,9 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--node", "n1", "--kubelet-dir", "x"}, `--kubelet-dir: "x"; allowed: a path from / on`},
 		{[]string{"--node", "n1", "--failures", "x"}, `--failures: "x"; allowed: a path from / on`},
 		{[]string{"--node", "n1", "--listen", "9106"}, `--listen: "9106"; allowed: HOST:PORT`},
+		{[]string{"--node", "n1", "--listen-pods", ":9107"}, `--listen-pods: ":9107"; allowed: an address of the loopback with a port`},
+		{[]string{"--node", "n1", "--listen-pods", "10.0.0.1:9107"}, `--listen-pods: "10.0.0.1:9107"; allowed`},
+		{[]string{"--node", "n1", "--listen-pods", "127.0.0.1"}, `--listen-pods: "127.0.0.1"; allowed`},
 		{[]string{"--node", "n1", "--bad"}, "unknown flag: --bad"},
 	} {
 		var stderr bytes.Buffer
