@@ -535,6 +535,31 @@ func TestAClaimThatACompletedPodHad(t *testing.T) {
 	n.given(other, 0)
 }
 
+// A claim may be reserved for a PodGroup, which names no pod: its pods have parts of it, and one of
+// another group that names the claim has none.
+func TestAClaimOfAPodGroup(t *testing.T) {
+	uids := []string{webUID, "2" + webUID[1:], "3" + webUID[1:]}
+	c := claimOf("c1", nvme, 300)
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "group-uid"}}
+	objects, told := []runtime.Object{c}, []container.ReportedPod{}
+	for i, group := range []string{"training", "training", "other"} {
+		name := fmt.Sprint("pod-", i)
+		pod := podOf("shop", name, uids[i], "claim-c1")
+		pod.Spec.SchedulingGroup = &core.PodSchedulingGroup{PodGroupName: &group}
+		objects = append(objects, pod)
+		told = append(told, container.ReportedPod{ID: "s" + name, UID: uids[i], Namespace: "shop", Name: name})
+	}
+	n := newNode(t, objects...)
+	n.start()
+	if r, err := prepare(t, n.kubelet(), c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.report(told...)
+	n.given(uids[0], 150)
+	n.given(uids[1], 150)
+	n.given(uids[2], 0)
+}
+
 // Kubelet starts a static pod before the API server has its mirror pod, whose UID is another one.
 func TestAStaticPod(t *testing.T) {
 	n := newNode(t)

@@ -455,8 +455,9 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 		case err != nil:
 			return nil, err
 		}
-		// A pod that has completed gives its part to the others. Static pods have no claims.
-		if !slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
+		// A pod that has completed gives its part to the others. Static pods have no claims. The
+		// pods of a PodGroup may have a claim together that is reserved for the group.
+		if !resourceclaim.IsReservedForPod(pod, c, true) {
 			continue
 		}
 		shares, _, err := d.sharesOf(c, disks)
