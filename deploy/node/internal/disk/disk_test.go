@@ -74,6 +74,29 @@ func TestDisks(t *testing.T) {
 	}
 }
 
+// A disk that is reached by two paths has 1000 shares, not 2000: what is offered is the multipath
+// device, also where its paths have the scheduler from before it was made.
+func TestMultipath(t *testing.T) {
+	root := t.TempDir()
+	put(t, root, map[string]string{
+		"sys/block/sda/dev": "8:0", "sys/block/sda/size": "8", "sys/block/sda/queue/scheduler": "[kyber-fairness] none", "sys/block/sda/device/wwid": "naa.600",
+		"sys/block/sdb/dev": "8:16", "sys/block/sdb/size": "8", "sys/block/sdb/queue/scheduler": "[kyber-fairness] none", "sys/block/sdb/device/wwid": "naa.600",
+		"sys/block/dm-0/dev": "254:0", "sys/block/dm-0/size": "8", "sys/block/dm-0/queue/scheduler": "[kyber-fairness] none", "sys/block/dm-0/dm/uuid": "mpath-3600",
+		"sys/block/dm-0/slaves/sda/dev": "8:0", "sys/block/dm-0/slaves/sdb/dev": "8:16",
+		// What consists of a disk in another way takes nothing from it.
+		"sys/block/sdc/dev": "8:32", "sys/block/sdc/size": "8", "sys/block/sdc/queue/scheduler": "[kyber-fairness] none",
+		"sys/block/dm-1/dev": "254:1", "sys/block/dm-1/size": "8", "sys/block/dm-1/dm/uuid": "LVM-x", "sys/block/dm-1/slaves/sdc/dev": "8:32",
+	})
+	table, err := volume.Parse([]byte("30 21 254:0 / / rw - xfs /dev/dm-0 rw\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disks, err := List(block.System{Root: root}, table, "/var/lib/kubelet")
+	if err != nil || len(disks) != 2 || disks[0].Name != "dm-0" || !disks[0].Kubelet || disks[1].Name != "sdc" {
+		t.Errorf("%+v, %v", disks, err)
+	}
+}
+
 // A look at a machine of many disks reads each once. Where it read all others for each, one of
 // 400 took longer than the two seconds between two looks.
 func TestManyDisks(t *testing.T) {
