@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	network "k8s.io/api/networking/v1"
 	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,7 +55,11 @@ var everything = values{
 	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},
 
 	"diskShareClasses": true,
+	"networkPolicy":    values{"enabled": true, "from": []any{monitors}},
 }
+
+// monitors are the pods of a namespace, for a NetworkPolicy.
+var monitors = values{"namespaceSelector": values{"matchLabels": values{"kubernetes.io/metadata.name": "monitoring"}}}
 
 // render is the chart with values, a document each; an error is what the user is told.
 func render(t *testing.T, v values) ([]string, error) {
@@ -265,7 +271,10 @@ func TestBadValues(t *testing.T) {
 		{values{"nriSocketDir": "/run/nri}"}, "nriSocketDir"},
 		{values{"disks": []any{"serial:A1", "serial-a1"}}, "disks: serial-a1: its container enable-serial-a1 is that of another disk as well"},
 		{values{"daemon": values{"metricsPort": 9106}}, "daemon.metricsPort: 9106; allowed: another port than node.metricsPort"},
+		{values{"node": values{"metricsPort": 9107}}, "node.metricsPort: 9107; allowed: another port: isolio-node tells kubectl isolio of pods there"},
+		{values{"networkPolicy": values{"from": []any{values{}}}}, "from"},
 		{values{"quota": values{"Shop": 3}}, "Shop"},
+		{values{"seLinuxOptions": values{"domain": "spc_t"}}, "domain"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
@@ -315,6 +324,132 @@ func TestPrivileges(t *testing.T) {
 	}
 	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"daemon": values{"enabled": false}})).Spec.Template.Spec.Containers); n != 1 {
 		t.Errorf("daemon.enabled=false: %d containers", n)
+	}
+}
+
+// No other pod reaches the names of pods, kubectl isolio finds the port that it forwards, and
+// monitoring the others. With a policy, only the peers of the values read metrics.
+func TestWhoReadsWhat(t *testing.T) {
+	all := rendered(t, everything)
+	spec := find[*apps.DaemonSet](t, all).Spec.Template.Spec
+	node := spec.Containers[1]
+	ports := map[string]int32{}
+	for i := range spec.Containers {
+		for _, p := range spec.Containers[i].Ports {
+			ports[p.Name] = p.ContainerPort
+		}
+	}
+	for _, want := range []string{fmt.Sprintf("--listen=:%d", ports["node-metrics"]), fmt.Sprintf("--listen-pods=127.0.0.1:%d", ports["node-pods"])} {
+		if !slices.Contains(node.Command, want) {
+			t.Errorf("no %s in %q", want, node.Command)
+		}
+	}
+	policy := find[*network.NetworkPolicy](t, all)
+	if !maps.Equal(policy.Spec.PodSelector.MatchLabels, find[*apps.DaemonSet](t, all).Spec.Selector.MatchLabels) || len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].From) != 1 {
+		t.Fatalf("%+v", policy.Spec)
+	}
+	for _, p := range policy.Spec.Ingress[0].Ports {
+		if ports[p.Port.StrVal] == 0 || p.Port.StrVal == "node-pods" {
+			t.Errorf("it lets peers to %s", p.Port)
+		}
+	}
+	none := find[*network.NetworkPolicy](t, rendered(t, values{"networkPolicy": values{"enabled": true}, "daemon": values{"enabled": false}}))
+	if len(none.Spec.Ingress) != 0 || !slices.Equal(none.Spec.PolicyTypes, []network.PolicyType{network.PolicyTypeIngress}) {
+		t.Errorf("without peers: %+v", none.Spec)
+	}
+	if slices.ContainsFunc(rendered(t, nil), func(o runtime.Object) bool { _, is := o.(*network.NetworkPolicy); return is }) {
+		t.Error("there is a policy that was not asked for")
+	}
+}
+
+// The program finds kubelet's directory by where the node has its plugins, also where it registers
+// none, and may then write nothing there.
+func TestPluginsAreMounted(t *testing.T) {
+	for _, isExtended := range []bool{false, true} {
+		spec := find[*apps.DaemonSet](t, rendered(t, values{"extendedResource": isExtended, "kubeletDir": "/var/lib/k0s/kubelet"})).Spec.Template.Spec
+		var at []string
+		for _, m := range spec.Containers[1].VolumeMounts {
+			for _, v := range spec.Volumes {
+				if v.Name == m.Name && v.HostPath != nil && v.HostPath.Path == m.MountPath && strings.HasPrefix(m.MountPath, "/var/lib/k0s/kubelet/") {
+					at = append(at, m.MountPath)
+					if m.ReadOnly != isExtended {
+						t.Errorf("extendedResource=%v: %s is read-only: %v", isExtended, m.MountPath, m.ReadOnly)
+					}
+				}
+			}
+		}
+		want := []string{"/var/lib/k0s/kubelet/plugins"}
+		if !isExtended {
+			want = append(want, "/var/lib/k0s/kubelet/plugins_registry")
+		}
+		if !slices.Equal(at, want) {
+			t.Errorf("extendedResource=%v: mounted are %q, want %q", isExtended, at, want)
+		}
+	}
+}
+
+// On nodes with SELinux the containers have a type that may write to cgroups and reach sockets, or
+// the one that the values say. Those with all privileges have it anyway.
+func TestSELinux(t *testing.T) {
+	label := func(v any) values { return values{"seLinuxOptions": v} }
+	for _, tt := range []struct {
+		v    values
+		want *core.SELinuxOptions
+	}{
+		{nil, &core.SELinuxOptions{Type: "spc_t", Level: "s0"}},
+		{label(values{"type": "isolio_t", "level": nil}), &core.SELinuxOptions{Type: "isolio_t"}},
+		{label(nil), nil},
+	} {
+		spec := find[*apps.DaemonSet](t, rendered(t, tt.v)).Spec.Template.Spec
+		for i := range spec.Containers {
+			got := spec.Containers[i].SecurityContext.SELinuxOptions
+			if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
+				t.Errorf("%v: %s: %+v, want %+v", tt.v, spec.Containers[i].Name, got, tt.want)
+			}
+		}
+	}
+}
+
+// The program that speaks to the API server has its account's token, as client-go expects it. What
+// loads a module as root has none, nor has the daemon.
+func TestToken(t *testing.T) {
+	const dir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}} {
+		spec := find[*apps.DaemonSet](t, rendered(t, v)).Spec.Template.Spec
+		if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
+			t.Errorf("%s: Kubernetes mounts a token into each container", name)
+		}
+		var files []string
+		volumes := map[string]bool{}
+		for _, v := range spec.Volumes {
+			if v.Projected == nil {
+				continue
+			}
+			for _, s := range v.Projected.Sources {
+				switch {
+				case s.ServiceAccountToken != nil && s.ServiceAccountToken.Audience == "":
+					volumes[v.Name] = true
+					files = append(files, s.ServiceAccountToken.Path)
+				case s.ConfigMap != nil && s.ConfigMap.Name == "kube-root-ca.crt":
+					files = append(files, s.ConfigMap.Items[0].Path)
+				case s.DownwardAPI != nil:
+					files = append(files, s.DownwardAPI.Items[0].Path)
+				}
+			}
+		}
+		if want := []string{"token", "ca.crt", "namespace"}; !slices.Equal(files, want) {
+			t.Errorf("%s: the files are %q, want %q", name, files, want)
+		}
+		all := slices.Concat(spec.InitContainers, spec.Containers)
+		for i := range all {
+			has := slices.ContainsFunc(all[i].VolumeMounts, func(m core.VolumeMount) bool {
+				return volumes[m.Name] || strings.HasPrefix(m.MountPath, "/var/run/secrets")
+			})
+			right := slices.ContainsFunc(all[i].VolumeMounts, func(m core.VolumeMount) bool { return volumes[m.Name] && m.MountPath == dir && m.ReadOnly })
+			if isNode := all[i].Name == "node"; has != isNode || right != isNode {
+				t.Errorf("%s: container %s has the token: %v", name, all[i].Name, has)
+			}
+		}
 	}
 }
 

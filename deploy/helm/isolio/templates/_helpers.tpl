@@ -23,11 +23,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ printf "enable-%s" (regexReplaceAll "[^a-z0-9]+" (lower .) "-" | trimSuffix "-") | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
-{{- /* What a container may that changes weights: nothing but write files as root. */ -}}
+{{- /* What a container may that changes weights: nothing but write files as root. With SELinux a
+container's usual type, container_t, may neither write to cgroups nor reach sockets of the node. */ -}}
 {{- define "isolio.unprivileged" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 runAsUser: 0
 capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
+{{- with .Values.seLinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}

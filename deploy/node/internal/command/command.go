@@ -53,11 +53,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 type flags struct {
-	root, node, kubeconfig, kubelet, mounts, rules, listen string
-	failures                                               []string
-	extended, classes, dryRun                              bool
-	client                                                 kubernetes.Interface
-	objects                                                dynamic.Interface
+	root, node, kubeconfig, kubelet, mounts, rules, listen, listenPods string
+	failures                                                           []string
+	extended, classes, dryRun                                          bool
+	client                                                             kubernetes.Interface
+	objects                                                            dynamic.Interface
 }
 
 // New is the command. Clients are a test's, nil for those of the cluster.
@@ -91,7 +91,8 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `DIR`")
 	set.StringVar(&f.mounts, "mounts", "/proc/1/mountinfo", "the `FILE` with what is mounted on the node")
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
-	set.StringVar(&f.listen, "listen", "", "serve /healthz, /livez, Prometheus metrics on /metrics and the node's pods on /pods at `HOST:PORT`; left out, nothing")
+	set.StringVar(&f.listen, "listen", "", "serve /healthz, /livez and Prometheus metrics on /metrics at `HOST:PORT`; left out, nothing")
+	set.StringVar(&f.listenPods, "listen-pods", "", "tell of the node's pods and their volumes on /pods at `ADDRESS:PORT`, an address of the loopback; left out, nowhere")
 	set.StringArrayVar(&f.failures, "failures", nil, "tell of the disks that isolio enable --failures-to wrote to `FILE`; may be given several times")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
 	set.BoolVar(&f.classes, "disk-share-classes", false, "pods may name a DiskShareClass of the cluster in the annotation "+rule.ClassAnnotation)
@@ -124,6 +125,12 @@ func (f *flags) check() (err error) {
 			return failure.Usagef("--listen: %q; allowed: HOST:PORT, such as :9106", f.listen)
 		}
 	}
+	if f.listenPods != "" {
+		host, _, err := net.SplitHostPort(f.listenPods)
+		if ip := net.ParseIP(host); err != nil || !ip.IsLoopback() {
+			return failure.Usagef("--listen-pods: %q; allowed: an address of the loopback with a port, such as 127.0.0.1:9107, since all may read what is there", f.listenPods)
+		}
+	}
 	if f.rules != "" {
 		if f.rules, err = cli.Absolute(f.rules); err != nil {
 			return err
@@ -152,9 +159,15 @@ func (f *flags) run(cmd *cobra.Command) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.Metrics = driver.NewMetrics(registry)
 	s := &server{registry: registry, pods: d.Pods, activity: d.Activity, looked: d.Looked, began: time.Now()}
-	if f.listen != "" {
-		if err := s.serve(ctx, f.listen); err != nil {
-			return err
+	for flag, at := range map[string]struct {
+		address string
+		handler http.Handler
+	}{"--listen": {f.listen, s.handler()}, "--listen-pods": {f.listenPods, s.podsHandler()}} {
+		if at.address == "" {
+			continue
+		}
+		if err := serve(ctx, at.address, at.handler); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
 	var err error
@@ -190,7 +203,7 @@ func (f *flags) beside(ctx context.Context, d *driver.Driver, s *server) error {
 			d.Log.ErrorContext(ctx, "look", "error", err.Error()) // the next one is after registration
 		}
 	}
-	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(d.Client),
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(disk.Driver), kubeletplugin.NodeName(f.node), kubeletplugin.KubeClient(owning{d.Client}),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, registrations)), kubeletplugin.PluginDataDirectoryPath(data),
 		kubeletplugin.RollingUpdate(types.UID(strings.ToLower(rand.Text()[:idLength]))))
 	if err != nil {
@@ -428,20 +441,33 @@ const (
 	writeTime = 30 * time.Second
 )
 
-func (s *server) serve(ctx context.Context, address string) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
+// handler tells kubelet and Prometheus what any pod may know: the node's disks, and how many shares
+// of them are given.
+func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", probe(s.unready))
 	mux.HandleFunc("GET /livez", probe(s.dead))
+	return mux
+}
+
+// podsHandler tells of pods of all namespaces, and of their volumes. It is for those whom the API
+// server lets forward a port of the pod, as kubectl isolio does.
+func (s *server) podsHandler() http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+driver.PodsPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.pods()) // the client may be gone
 	})
-	web := &http.Server{Handler: mux, ReadTimeout: readTime, WriteTimeout: writeTime}
+	return mux
+}
+
+func serve(ctx context.Context, address string, handler http.Handler) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: handler, ReadTimeout: readTime, WriteTimeout: writeTime}
 	context.AfterFunc(ctx, func() { web.Close() })
 	go func() { _ = web.Serve(listener) }()
 	return nil

@@ -59,7 +59,8 @@ type node struct {
 	root    string
 	cluster *fake.Clientset
 	objects dynamic.Interface
-	address string
+	// address is where it tells of itself, and podsAddress where it tells of pods.
+	address, podsAddress string
 }
 
 // classOf is a DiskShareClass, as the chart defines it.
@@ -150,19 +151,25 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
+// free is an address of the loopback that nothing listens on.
+func (n *node) free() string {
+	n.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
 // start runs the program until the test, or stop, ends it.
 func (n *node) start(args ...string) (stop func()) {
 	n.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	var text log
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.address = listener.Addr().String()
-	listener.Close()
-	args = append([]string{"--root", n.root, "--node", "n1", "--listen", n.address}, args...)
+	n.address, n.podsAddress = n.free(), n.free()
+	args = append([]string{"--root", n.root, "--node", "n1", "--listen", n.address, "--listen-pods", n.podsAddress}, args...)
 	go func() { ended <- cli.Run(ctx, New(n.cluster, n.objects), args, nil, io.Discard, &text) }()
 	var once sync.Once
 	stop = func() {
@@ -528,6 +535,31 @@ func TestAClaimThatACompletedPodHad(t *testing.T) {
 	n.given(other, 0)
 }
 
+// A claim may be reserved for a PodGroup, which names no pod: its pods have parts of it, and one of
+// another group that names the claim has none.
+func TestAClaimOfAPodGroup(t *testing.T) {
+	uids := []string{webUID, "2" + webUID[1:], "3" + webUID[1:]}
+	c := claimOf("c1", nvme, 300)
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "group-uid"}}
+	objects, told := []runtime.Object{c}, []container.ReportedPod{}
+	for i, group := range []string{"training", "training", "other"} {
+		name := fmt.Sprint("pod-", i)
+		pod := podOf("shop", name, uids[i], "claim-c1")
+		pod.Spec.SchedulingGroup = &core.PodSchedulingGroup{PodGroupName: &group}
+		objects = append(objects, pod)
+		told = append(told, container.ReportedPod{ID: "s" + name, UID: uids[i], Namespace: "shop", Name: name})
+	}
+	n := newNode(t, objects...)
+	n.start()
+	if r, err := prepare(t, n.kubelet(), c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.report(told...)
+	n.given(uids[0], 150)
+	n.given(uids[1], 150)
+	n.given(uids[2], 0)
+}
+
 // Kubelet starts a static pod before the API server has its mirror pod, whose UID is another one.
 func TestAStaticPod(t *testing.T) {
 	n := newNode(t)
@@ -543,6 +575,20 @@ func TestAStaticPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
+}
+
+// A pod that runs has a claim on a disk that lost its scheduler, and what pods were given is lost,
+// as after a boot. Once the disk is enabled the pod has its share again, and others do not have it.
+func TestAClaimOnADiskThatIsEnabledLater(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start()
+	n.kubelet()
+	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
+	n.given(webUID, 0)
+	n.put("sys/block/nvme0n1/queue/scheduler", "none [kyber-fairness]")
+	n.given(webUID, 300)
 }
 
 // What was lost is read from the API server, a pod at a time.
@@ -643,6 +689,43 @@ func TestSlices(t *testing.T) {
 	n.until("a second one", func() bool { return devices() == nvme+" sda" })
 	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
 	n.until("the first one goes", func() bool { return devices() == "sda" })
+}
+
+// A node that is deleted and registers again is another object of the same name. Slices that are
+// made then belong to that one, or they would be removed with the old one.
+func TestANodeThatIsMadeAnew(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.kubelet()
+	slices := func() []resourceapi.ResourceSlice {
+		list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	owner := func(uid types.UID) func() bool {
+		return func() bool {
+			all := slices()
+			return len(all) == 1 && len(all[0].OwnerReferences) == 1 && all[0].OwnerReferences[0].Name == "n1" && all[0].OwnerReferences[0].UID == uid
+		}
+	}
+	n.until("a slice of the node", owner("node-uid"))
+	ctx := context.Background()
+	nodes := n.cluster.CoreV1().Nodes()
+	if err := nodes.Delete(ctx, "n1", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// What the garbage collector does.
+	if err := n.cluster.ResourceV1().ResourceSlices().Delete(ctx, slices()[0].Name, meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes.Create(ctx, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", UID: "second-uid"}}, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// The library makes it anew half a minute later, or with the next change.
+	n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
+	n.until("a slice of the second node", owner("second-uid"))
 }
 
 // A disk that is gone leaves its number to another one, on which its claims are no promise.
@@ -819,19 +902,19 @@ func TestPods(t *testing.T) {
 	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db"})
 	const want = `{"schema":1,"pods":[{"namespace":"shop","name":"db","volumes":[{"name":"scratch","disk":"nvme0n1","on":["nvme0n1"]}]},` +
 		`{"namespace":"shop","name":"web","volumes":[{"name":"pv-1","disk":"sda","on":["sda"]}]}]}`
-	get := func() string {
-		r, err := http.Get("http://" + n.address + "/pods") //nolint:noctx // of a test's own
-		if err != nil {
-			return err.Error()
-		}
-		defer r.Body.Close()
-		text, _ := io.ReadAll(r.Body)
-		return strings.TrimSpace(string(text))
-	}
 	for range 2 {
 		stop := n.start()
 		n.kubelet()
-		n.until("the pods", func() bool { return get() == want })
+		n.until("the pods", func() bool { return n.pods() == want })
+		// Names of pods of all namespaces are nothing that any pod may ask for.
+		for path, want := range map[string]int{"/pods": http.StatusNotFound, "/metrics": http.StatusOK} {
+			if code := n.get(path); code != want {
+				t.Errorf("%s: %d, want %d", path, code, want)
+			}
+		}
+		if text := n.metrics(); strings.Contains(text, "web") {
+			t.Errorf("metrics have the name of a pod:\n%s", text)
+		}
 		stop()
 	}
 	// A pod that ended is not told of while its sandbox is still there, unless a new one runs.
@@ -839,8 +922,92 @@ func TestPods(t *testing.T) {
 		container.ReportedPod{ID: "s3", UID: db, Namespace: "shop", Name: "db"})
 	n.start()
 	n.kubelet()
-	n.until("one pod", func() bool { return strings.Contains(get(), `"db"`) && !strings.Contains(get(), `"web"`) })
+	n.until("one pod", func() bool { return strings.Contains(n.pods(), `"db"`) && !strings.Contains(n.pods(), `"web"`) })
 	n.given(webUID, 300) // its share is taken back when its sandbox is removed
+}
+
+// pods is what the program tells of the node's pods, or why it does not.
+func (n *node) pods() string {
+	r, err := http.Get("http://" + n.podsAddress + "/pods") //nolint:noctx // of a test's own
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return strings.TrimSpace(string(text))
+}
+
+// A node may have kubelet's directory behind a symbolic link, on another disk than the link. Mounts
+// have the directory's own path, and a container sees its plugins alone.
+func TestKubeletBehindALink(t *testing.T) {
+	const behind = "30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n31 30 8:0 / /mnt/data rw - ext4 /dev/sda rw\n" +
+		"41 31 259:1 / /mnt/data/kubelet/pods/" + webUID + "/volumes/kubernetes.io~csi/pv-1/mount rw - xfs /dev/nvme0n1p1 rw\n"
+	pod := podOf("shop", "web", webUID, "")
+	pod.Spec.Volumes = []core.Volume{{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}}}
+	for what, prepare := range map[string]func(n *node){
+		"in a container": func(n *node) {
+			n.put("proc/self/mountinfo", "50 49 0:70 / / rw - overlay overlay rw\n51 50 8:0 /kubelet/plugins /var/lib/kubelet/plugins rw - ext4 /dev/sda rw")
+		},
+		"on the node": func(n *node) {
+			kubelet := filepath.Join(n.root, "var/lib/kubelet")
+			for _, err := range []error{os.MkdirAll(filepath.Join(n.root, "mnt/data"), 0o755), os.Rename(kubelet, filepath.Join(n.root, "mnt/data/kubelet")), os.Symlink("../../mnt/data/kubelet", kubelet)} {
+				if err != nil {
+					n.t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNode(t, pod)
+			n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
+			n.put("proc/1/mountinfo", behind)
+			prepare(n)
+			n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+			n.start()
+			n.kubelet()
+			const want = `"volumes":[{"name":"scratch","disk":"sda","on":["sda"]},{"name":"pv-1","disk":"nvme0n1","on":["nvme0n1"]}]`
+			n.until("the volumes "+want, func() bool { return strings.Contains(n.pods(), want) })
+			n.until("the kubelet's disk", func() bool {
+				list, err := n.cluster.ResourceV1().ResourceSlices().List(context.Background(), meta.ListOptions{})
+				if err != nil || len(list.Items) != 1 {
+					return false
+				}
+				var on []string
+				for _, d := range list.Items[0].Spec.Devices {
+					if *d.Attributes["kubelet"].BoolValue {
+						on = append(on, d.Name)
+					}
+				}
+				return slices.Equal(on, []string{"sda"})
+			})
+		})
+	}
+}
+
+// A pod whose volumes cannot be found has its shares, and its volumes are found once they can
+// be. The API server is asked about it once.
+func TestVolumesThatCannotBeRead(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.put("proc/1/mountinfo", "30 21 259:1 / /")
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 300)
+	if got, want := n.pods(), `{"schema":1,"pods":[{"namespace":"shop","name":"web","volumes":null}]}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	n.put("proc/1/mountinfo", mounts)
+	n.until("its volume", func() bool { return strings.Contains(n.pods(), `[{"name":"pv-1","disk":"sda","on":["sda"]}]`) })
+	n.until("the event", func() bool { return len(n.events()) == 1 && strings.Contains(n.events()[0], "VolumeOnOtherDisk") })
+	asked := 0
+	for _, a := range n.cluster.Actions() {
+		if a.Matches("get", "pods") {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the API server was asked about the pod %d times", asked)
+	}
 }
 
 func TestBeforeClaims(t *testing.T) {
@@ -912,6 +1079,9 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--node", "n1", "--kubelet-dir", "x"}, `--kubelet-dir: "x"; allowed: a path from / on`},
 		{[]string{"--node", "n1", "--failures", "x"}, `--failures: "x"; allowed: a path from / on`},
 		{[]string{"--node", "n1", "--listen", "9106"}, `--listen: "9106"; allowed: HOST:PORT`},
+		{[]string{"--node", "n1", "--listen-pods", ":9107"}, `--listen-pods: ":9107"; allowed: an address of the loopback with a port`},
+		{[]string{"--node", "n1", "--listen-pods", "10.0.0.1:9107"}, `--listen-pods: "10.0.0.1:9107"; allowed`},
+		{[]string{"--node", "n1", "--listen-pods", "127.0.0.1"}, `--listen-pods: "127.0.0.1"; allowed`},
 		{[]string{"--node", "n1", "--bad"}, "unknown flag: --bad"},
 	} {
 		var stderr bytes.Buffer

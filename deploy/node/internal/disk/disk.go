@@ -60,9 +60,16 @@ func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The paths of a multipath device are one disk, and its requests wait above them.
+	paths := map[string]bool{}
+	for _, info := range all {
+		for _, name := range info.Below {
+			paths[name] = paths[name] || info.Kind == block.Multipath
+		}
+	}
 	var disks []Disk
 	for _, info := range all {
-		if !info.TakesScheduler || info.SizeBytes == 0 || info.Kind == block.Loop || info.Kind == block.Memory {
+		if paths[info.Name] || !info.TakesScheduler || info.SizeBytes == 0 || info.Kind == block.Loop || info.Kind == block.Memory {
 			continue
 		}
 		id, there := ids[info.Name]
@@ -75,20 +82,39 @@ func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
 	return disks, nil
 }
 
-// longestLabel is how long the name of a device may be.
-const longestLabel = 63
+// longestLabel is how long the name of a device may be, and sumLength how long the sum in it.
+const (
+	longestLabel = 63
+	sumLength    = 12
+)
 
-var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
+var (
+	notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
+	// isLabel are the texts that are names as they are.
+	isLabel = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	// numbered are identities of the kernel's usual form, such as wwid-eui.0025385b71b0a1c2, and
+	// the names of these. Another identity that has such a name as it is takes a sum.
+	numbered = regexp.MustCompile(`^(wwid-(?:eui|naa|nvme|uuid))\.(.+)$`)
+	asNumber = regexp.MustCompile(`^wwid-(eui|naa|nvme|uuid)-`)
+	// summed are names that have a sum at their end, or look so.
+	summed = regexp.MustCompile(fmt.Sprintf(`(^|-)[0-9a-f]{%d}$`, sumLength))
+)
 
-// label makes a DNS label of a text. One that is cut, or loses more than punctuation, has a
-// sum of the text at its end.
+// label makes a DNS label of a disk's identity. It is a function of the identity alone: claims
+// are for a device of this name, whichever other disks come and go. No two identities have the
+// same name, or their shares would be given twice. So an identity that does not follow from the
+// name has a sum at the name's end: one that is cut, or has capitals or other characters.
 func label(text string) string {
-	name := strings.Trim(notInLabel.ReplaceAllString(strings.ToLower(text), "-"), "-")
-	if len(name) <= longestLabel && name != "" {
+	name, isKept := text, !asNumber.MatchString(text)
+	if m := numbered.FindStringSubmatch(text); m != nil {
+		name, isKept = m[1]+"-"+m[2], true
+	}
+	if isKept && len(name) <= longestLabel && isLabel.MatchString(name) && !summed.MatchString(name) {
 		return name
 	}
-	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:12]
-	return strings.Trim(strings.Trim(name[:min(len(name), longestLabel-len(sum)-1)], "-")+"-"+sum, "-")
+	name = strings.Trim(notInLabel.ReplaceAllString(strings.ToLower(text), "-"), "-")
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:sumLength]
+	return strings.Trim(strings.Trim(name[:min(len(name), longestLabel-sumLength-1)], "-")+"-"+sum, "-")
 }
 
 // longestString is how long a text in an attribute may be.

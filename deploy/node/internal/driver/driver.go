@@ -67,6 +67,8 @@ type Driver struct {
 	offered   bool
 	offeredAt time.Time
 	activity  Activity
+	// failed is true if the publisher could not write them since, and may wait for long.
+	failed bool
 	// confirmedAt is when the API server was asked last whether it has them.
 	confirmedAt time.Time
 	// seen are the devices that were ever published by this process.
@@ -118,6 +120,10 @@ type learned struct {
 	pod Pod
 	// ended is true if all of its sandboxes have.
 	ended bool
+	// unplaced is what is known of it until the disks of its volumes are known, and
+	// whyUnplaced why they are not, which is logged once.
+	unplaced    *found
+	whyUnplaced string
 }
 
 // locked is the name of the lock around the file of what pods were given, and lockWait how
@@ -131,20 +137,46 @@ func (d *Driver) system() block.System { return block.System{Root: d.Root} }
 
 // Disks are the node's disks now.
 func (d *Driver) Disks() ([]disk.Disk, error) {
-	return disk.List(d.system(), d.mounts(), d.KubeletDir)
+	// Without mounts, disks are shared all the same, and none is known to be the kubelet's.
+	mounts, err := d.mounts()
+	d.mu.Lock()
+	if err != nil && d.noMounts != err.Error() {
+		d.Log.Warn("mounts", "warning", err.Error()+"; no disk is offered as the kubelet's")
+	}
+	d.noMounts = ""
+	if err != nil {
+		d.noMounts = err.Error()
+	}
+	d.mu.Unlock()
+	return disk.List(d.system(), mounts, d.kubeletDir(mounts))
 }
 
-// mounts are none where the file cannot be read: then no disk is known to be the
-// kubelet's, and no volume is known to lie on a disk.
-func (d *Driver) mounts() volume.Table {
-	t, err := volume.Read(filepath.Join("/", d.Root, d.Mounts))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil && d.noMounts != err.Error() {
-		d.noMounts = err.Error()
-		d.Log.Warn("mounts", "warning", err.Error()+"; it is not known which disks volumes lie on")
+// ownMounts is the file with the mounts of this process, below Root.
+const ownMounts = "proc/self/mountinfo"
+
+// kubeletDir is the kubelet's directory as the node's table of mounts has it, without symbolic
+// links: /var/lib/kubelet is one where a node keeps it on a disk for data. A container has
+// kubelet's plugins mounted, which tells where those lie. Elsewhere the links can be read.
+func (d *Driver) kubeletDir(mounts volume.Table) string {
+	const plugins = "plugins"
+	dir := filepath.Clean(d.KubeletDir)
+	if own, err := volume.Read(filepath.Join("/", d.Root, ownMounts)); err == nil {
+		if at, ok := mounts.Real(own, filepath.Join(dir, plugins)); ok && filepath.Base(at) == plugins {
+			return filepath.Dir(at)
+		}
 	}
-	return t
+	root := filepath.Join("/", d.Root)
+	if at, err := filepath.EvalSymlinks(filepath.Join(root, dir)); err == nil {
+		if below, err := filepath.Rel(root, at); err == nil && filepath.IsLocal(below) {
+			return filepath.Join("/", below)
+		}
+	}
+	return dir
+}
+
+// mounts is the node's table of mounts.
+func (d *Driver) mounts() (volume.Table, error) {
+	return volume.Read(filepath.Join("/", d.Root, d.Mounts))
 }
 
 // change changes what pods were given, if it changes anything.
@@ -307,6 +339,12 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 	d.Metrics.failed()
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) && d.Fatal != nil {
 		d.Fatal(fmt.Errorf("%s: %w", msg, err))
+	}
+	// Fields that the API server drops it would drop again.
+	if dropped := (*resourceslice.DroppedFieldsError)(nil); !errors.As(err, &dropped) {
+		d.mu.Lock()
+		d.failed = true
+		d.mu.Unlock()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -62,6 +63,10 @@ const againEvery = time.Minute
 // extendedEvery is how often the extended resource is offered again: a node that was made
 // anew in the API server does not have it.
 const extendedEvery = time.Minute
+
+// failedEvery is how often disks are published again that could not be. The library waits twice as
+// long after each failure, up to a quarter of an hour, also if the API server is back.
+const failedEvery = 30 * time.Second
 
 // Publisher publishes a node's disks.
 type Publisher interface {
@@ -158,7 +163,12 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	if err != nil {
 		return err
 	}
-	if (changed || d.Extended && time.Since(d.offeredAt) > extendedEvery) && to != nil {
+	d.mu.Lock()
+	age := time.Since(d.offeredAt)
+	isDue := to != nil && (changed || d.Extended && age > extendedEvery || d.failed && age > failedEvery)
+	d.failed = d.failed && !isDue
+	d.mu.Unlock()
+	if isDue {
 		err := to.PublishResources(ctx, Resources(d.Node, disks))
 		d.mu.Lock()
 		d.offered, d.offeredAt = err == nil, time.Now()
@@ -176,7 +186,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	asking, cancel := context.WithTimeout(ctx, askingTime)
 	defer cancel()
 	d.lacks(asking, disks)
-	pods, gone := d.learn(asking, report, disks)
+	pods, gone := d.learn(asking, report, disks, changed)
 	gone = append(gone, d.left(asking, report)...)
 	err = d.change(ctx, func(b *claim.Book) error {
 		for _, uid := range gone {
@@ -244,7 +254,7 @@ type found struct {
 	claim.Pod
 	// claimed are the shares of each claim, by its UID.
 	claimed map[string][]claim.Share
-	volumes []Volume
+	object  *core.Pod
 }
 
 func (f *found) update(b *claim.Book) {
@@ -277,11 +287,13 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 //
 // gone are the pods that were there at the last look. What they had is dropped, also if
 // kubelet took it back before. A pod that comes again, as with a new sandbox, is asked for again.
-func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk) (all []*found, gone []string) {
+//
+// changed has pods asked for at once that failed: a claim may be on a disk that is offered by now.
+func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk, changed bool) (all []*found, gone []string) {
 	if report == nil {
 		return nil, nil
 	}
-	now, next, defaults := time.Now(), map[string]learned{}, d.defaults()
+	now, next, defaults, mounts := time.Now(), map[string]learned{}, d.defaults(), sync.OnceValues(d.mounts)
 	d.mu.Lock()
 	known, again := d.learned, d.again && now.After(d.againAt)
 	if again {
@@ -293,7 +305,11 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 		if again {
 			state = learned{}
 		}
+		if changed {
+			state.again = time.Time{}
+		}
 		if p.UID == "" || !state.due(now) {
+			d.place(ctx, &state, mounts, disks)
 			next[p.UID] = state
 			continue
 		}
@@ -306,17 +322,23 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			// Kubelet may start a static pod before it makes the mirror pod.
 			err = errNoPod
 		}
+		last := try{done: true}
 		if err != nil {
-			state.try = state.later(now)
+			last = state.later(now)
+			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", last.pause.String())
+		}
+		if err != nil && one == nil {
+			state.try = last
 			next[p.UID] = state
-			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", state.pause.String())
 			continue
 		}
-		next[p.UID] = learned{try: try{done: true}}
+		state = learned{try: last, unplaced: one}
 		if one != nil {
-			next[p.UID] = learned{try: try{done: true}, pod: Pod{Namespace: one.Namespace, Name: one.Name, Volumes: one.volumes}}
+			state.pod = Pod{Namespace: one.Namespace, Name: one.Name}
 			all = append(all, one)
 		}
+		d.place(ctx, &state, mounts, disks)
+		next[p.UID] = state
 	}
 	for uid, state := range next {
 		state.ended = !runs(report, uid)
@@ -387,7 +409,8 @@ func runs(report *container.Report, uid string) bool {
 	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid && !p.Stopped })
 }
 
-// ask asks the API server about one pod; nil if that is gone.
+// ask asks the API server about one pod; nil if that is gone. With an error, what is found is all
+// but the claims that the error is about.
 func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
 	pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != p.UID {
@@ -401,8 +424,9 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}}
-	if err := d.askClaims(ctx, pod, f, disks); err != nil {
+	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, object: pod}
+	unmet, err := d.askClaims(ctx, pod, f, disks)
+	if err != nil {
 		return nil, err
 	}
 	if n := requested(pod); d.Extended && n > 0 {
@@ -412,17 +436,13 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	if f.volumes, err = d.volumesOf(pod, disks); err != nil {
-		d.Log.WarnContext(ctx, "volume", "warning", err.Error())
-		return f, nil
-	}
-	d.checkVolumes(ctx, pod, f)
-	return f, nil
+	return f, unmet
 }
 
 // askClaims reads what the pod's claims were given. Kubelet had it prepared, and this
-// program may not have been there, or another pod may have had the claim before.
-func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) error {
+// program may not have been there, or another pod may have had the claim before. unmet are claims
+// on disks that the node does not have now, or that are not shared by weight.
+func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks []disk.Disk) (unmet, err error) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil {
@@ -433,22 +453,23 @@ func (d *Driver) askClaims(ctx context.Context, pod *core.Pod, f *found, disks [
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return err
+			return nil, err
 		}
-		// A pod that has completed gives its part to the others. Static pods have no claims.
-		if !slices.ContainsFunc(c.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
+		// A pod that has completed gives its part to the others. Static pods have no claims. The
+		// pods of a PodGroup may have a claim together that is reserved for the group.
+		if !resourceclaim.IsReservedForPod(pod, c, true) {
 			continue
 		}
 		shares, _, err := d.sharesOf(c, disks)
 		if err != nil {
-			d.Log.WarnContext(ctx, "claim", "warning", err.Error())
+			unmet = errors.Join(unmet, err)
 			continue
 		}
 		if len(shares) > 0 {
 			f.claimed[string(c.UID)] = shares
 		}
 	}
-	return nil
+	return unmet, nil
 }
 
 // requested is what the containers of a pod request of the extended resource, together. Those
@@ -470,10 +491,33 @@ func requested(pod *core.Pod) int {
 	return int(min(sum, weight.Max))
 }
 
+// place finds the disks of a pod's volumes, once the API server told of it. It reads files alone,
+// so where that fails each look tries again.
+func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volume.Table, error), disks []disk.Disk) {
+	f := state.unplaced
+	if f == nil {
+		return
+	}
+	table, err := mounts()
+	var volumes []Volume
+	if err == nil {
+		volumes, err = d.volumesOf(f.object, table, disks)
+	}
+	if err != nil {
+		if state.whyUnplaced != err.Error() {
+			state.whyUnplaced = err.Error()
+			d.Log.WarnContext(ctx, "volumes", "pod", f.Namespace+"/"+f.Name, "error", err.Error(), "again in", every.String())
+		}
+		return
+	}
+	state.pod.Volumes, state.unplaced, state.whyUnplaced = volumes, nil, ""
+	d.checkVolumes(ctx, f, volumes)
+}
+
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
-func (d *Driver) volumesOf(pod *core.Pod, disks []disk.Disk) ([]Volume, error) {
+func (d *Driver) volumesOf(pod *core.Pod, mounts volume.Table, disks []disk.Disk) ([]Volume, error) {
 	var all []Volume
-	for _, v := range d.mounts().Of(pod, filepath.Clean(d.KubeletDir)) {
+	for _, v := range mounts.Of(pod, d.kubeletDir(mounts)) {
 		on, err := volume.Disks(d.system(), v.Mount)
 		if err != nil {
 			return nil, err
@@ -494,19 +538,19 @@ func (d *Driver) volumesOf(pod *core.Pod, disks []disk.Disk) ([]Volume, error) {
 }
 
 // checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.
-func (d *Driver) checkVolumes(ctx context.Context, pod *core.Pod, f *found) {
+func (d *Driver) checkVolumes(ctx context.Context, f *found, volumes []Volume) {
 	var where []string
-	for _, v := range f.volumes {
+	for _, v := range volumes {
 		if v.Disk != "" {
 			where = append(where, v.Name+" on "+v.Disk)
 		}
 	}
 	for _, uid := range slices.Sorted(keys(f.claimed)) {
 		for _, s := range f.claimed[uid] {
-			if len(where) == 0 || slices.ContainsFunc(f.volumes, func(v Volume) bool { return slices.Contains(v.On, s.Disk) }) {
+			if len(where) == 0 || slices.ContainsFunc(volumes, func(v Volume) bool { return slices.Contains(v.On, s.Disk) }) {
 				continue
 			}
-			d.tell(ctx, podOf(pod), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
+			d.tell(ctx, podOf(f.object), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
 				s.Claim, s.Disk, strings.Join(where, ", "), disk.Driver))
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// PodsPath is where the program tells of its node's pods over HTTP, as Pods.
+// PodsPath is where the program tells of its node's pods over HTTP on its loopback, as Pods.
 const PodsPath = "/pods"
 
 // Pods are those of a node that the runtime told of.

@@ -37,11 +37,16 @@ type plugin struct {
 	client                                 kubernetes.Interface
 	objects                                dynamic.Interface
 	kubeconfig, context, namespace, system string
+	// ask gets a page from a pod of the namespace of isolio, at a port of the pod's loopback.
+	ask func(ctx context.Context, pod string, port int, path string) ([]byte, error)
 }
 
 // New is the command. Clients are a test's, nil for those of the user's configuration.
 func New(client kubernetes.Interface, objects dynamic.Interface) *cobra.Command {
-	p := &plugin{client: client, objects: objects}
+	return command(&plugin{client: client, objects: objects})
+}
+
+func command(p *plugin) *cobra.Command {
 	root := cli.Root(&cobra.Command{
 		Use:   "kubectl-isolio",
 		Short: "Shares of disks in a cluster",
@@ -87,6 +92,10 @@ func (p *plugin) connect() error {
 	to.QPS, to.Burst = requestsPerSecond, requestBurst
 	if p.client, err = kubernetes.NewForConfig(to); err != nil {
 		return err
+	}
+	p.ask = func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
+		at := p.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.system).Name(pod).SubResource("portforward").URL()
+		return forwarded(ctx, to, at, port, path)
 	}
 	p.objects, err = dynamic.NewForConfig(to)
 	return err

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,7 +30,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	fakedynamic "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"isolio/deploy/node/internal/disk"
@@ -185,46 +183,46 @@ n1    sda   P4500  2 TB      0  1000       0
 	}
 }
 
-// answer is what a pod of isolio-node says over the API server.
-type answer struct {
-	text string
-	err  error
-}
-
-func (a answer) DoRaw(context.Context) ([]byte, error)         { return []byte(a.text), a.err }
-func (a answer) Stream(context.Context) (io.ReadCloser, error) { return nil, a.err }
-
 // Each volume has its disk, and what the claims of its pod have of that.
 func TestVolumes(t *testing.T) {
 	runs := func(name, node string) *core.Pod {
 		p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: name, Labels: map[string]string{"app.kubernetes.io/name": "isolio"}}}
 		p.Spec.NodeName = node
-		p.Spec.Containers = []core.Container{{Name: "daemon", Ports: []core.ContainerPort{{Name: "metrics", ContainerPort: 9105}}}, {Name: "node", Ports: []core.ContainerPort{{Name: "node-metrics", ContainerPort: 9106}}}}
+		p.Spec.Containers = []core.Container{{Name: "daemon", Ports: []core.ContainerPort{{Name: "metrics", ContainerPort: 9105}}}, {Name: "node", Ports: []core.ContainerPort{{Name: "node-metrics", ContainerPort: 9106}, {Name: "node-pods", ContainerPort: 9107}}}}
 		return p
 	}
 	cluster := fake.NewClientset(sliceOf("n1", diskOf("nvme0n1")), sliceOf("n2", diskOf("nvme0n1")), claimOf("c1", disk.Driver, 300, 300, "web", "web-1"), runs("a", "n1"), runs("b", "n2"))
+	type answer struct {
+		text string
+		err  error
+	}
 	answers := map[string]answer{
 		"a": {text: `{"schema":1,"pods":[{"namespace":"shop","name":"web","volumes":[{"name":"scratch","disk":"nvme0n1","on":["dm-0","nvme0n1"]},{"name":"nfs","disk":""}]},{"namespace":"shop","name":"none","volumes":[]}]}`},
 		"b": {text: `{"schema":1,"pods":[{"namespace":"shop","name":"db","volumes":[{"name":"data","disk":"nvme0n1","on":["nvme0n1"]}]}]}`},
 	}
-	cluster.AddProxyReactor("pods", func(a clienttesting.Action) (bool, rest.ResponseWrapper, error) {
-		get := a.(clienttesting.ProxyGetAction)
-		if get.GetPort() != "9106" || get.GetPath() != driver.PodsPath {
-			t.Errorf("asked at port %s for %s", get.GetPort(), get.GetPath())
-		}
-		return true, answers[get.GetName()], nil
-	})
+	isolio := func(args ...string) (code int, stdout, stderr string) {
+		t.Setenv("KUBECONFIG", "/none")
+		var out, errs bytes.Buffer
+		p := &plugin{client: cluster, objects: gold(), ask: func(_ context.Context, pod string, port int, path string) ([]byte, error) {
+			if port != 9107 || path != driver.PodsPath {
+				t.Errorf("asked at port %d for %s", port, path)
+			}
+			return []byte(answers[pod].text), answers[pod].err
+		}}
+		code = cli.Run(context.Background(), command(p), args, nil, &out, &errs)
+		return code, out.String(), errs.String()
+	}
 	const one = `NODE  NAMESPACE  POD  VOLUME   DISK     SHARES  ON
 n1    shop       web  scratch  nvme0n1     150  dm-0, nvme0n1
 n1    shop       web  nfs      none
 `
-	if code, out, errs := isolio(t, cluster, "status", "n1", "--volumes"); code != 0 || out != one {
+	if code, out, errs := isolio("status", "n1", "--volumes"); code != 0 || out != one {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
-	if code, out, errs := isolio(t, cluster, "status", "--volumes"); code != 0 || !strings.Contains(out, "n2    shop       db   data     nvme0n1       0  nvme0n1\n") {
+	if code, out, errs := isolio("status", "--volumes"); code != 0 || !strings.Contains(out, "n2    shop       db   data     nvme0n1       0  nvme0n1\n") {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
-	_, out, _ := isolio(t, cluster, "status", "--volumes", "--json")
+	_, out, _ := isolio("status", "--volumes", "--json")
 	var doc struct {
 		Schema  int
 		Volumes []Volume
@@ -234,7 +232,7 @@ n1    shop       web  nfs      none
 	}
 	// A node that does not answer does not hide the others.
 	answers["b"] = answer{err: errors.New("no route to the node")}
-	if code, out, errs := isolio(t, cluster, "status", "--volumes"); code != 1 || !strings.Contains(out, "scratch") || !strings.Contains(errs, "node n2: pod b: volumes: no route to the node") {
+	if code, out, errs := isolio("status", "--volumes"); code != 1 || !strings.Contains(out, "scratch") || !strings.Contains(errs, "node n2: pod b: volumes: no route to the node") {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 }

@@ -23,8 +23,8 @@ func (p *plugin) status() *cobra.Command {
 		Short: "Show disks, how many of their shares are given, and to which pods",
 		Long: `Show each disk that nodes offer, how many of its 1000 shares claims have, and how many are
 left. --pods shows the claims instead, one a line, with their pods. --volumes shows the volumes of each
-pod, with their disks; it asks the pods of isolio-node through the API server, which takes the verb get
-on pods/proxy. A disk that is not there is not shared by weight: 'kubectl isolio enable NODE DISK' changes
+pod, with their disks; it asks the pods of isolio-node as kubectl port-forward does, which takes the
+verbs get and create on pods/portforward in their namespace. A disk that is not there is not shared by weight: 'kubectl isolio enable NODE DISK' changes
 that. Below the disks it shows which could not be enabled, and why, by the Events of nodes.`,
 		Example: `  kubectl isolio status
   kubectl isolio status worker-1 --pods

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +21,12 @@ import (
 	"isolio/internal/table"
 )
 
-// port is the one of isolio-node's pods that serves, by its name in the DaemonSet.
-const port = "node-metrics"
+// port is the one on the loopback of isolio-node's pods that tells of pods, by its name in the
+// DaemonSet.
+const port = "node-pods"
+
+// atOnce is how many nodes are asked at a time.
+const atOnce = 16
 
 // Volume is a volume of a pod of the cluster.
 type Volume struct {
@@ -40,31 +45,50 @@ func (p *plugin) writeVolumes(ctx context.Context, out io.Writer, disks []Disk, 
 	if err != nil {
 		return err
 	}
-	all, asked := []Volume{}, 0
-	var failed []error
+	type node struct {
+		pod *core.Pod
+		at  int
+		of  driver.Pods
+		err error
+	}
+	var asked []*node
 	for i := range set.Items {
 		pod := &set.Items[i]
 		at := portOf(pod)
-		if at == "" || pod.Spec.NodeName == "" || len(nodes) > 0 && !slices.Contains(nodes, pod.Spec.NodeName) {
+		if at == 0 || pod.Spec.NodeName == "" || len(nodes) > 0 && !slices.Contains(nodes, pod.Spec.NodeName) {
 			continue
 		}
-		asked++
-		text, err := p.client.CoreV1().Pods(p.system).ProxyGet("http", pod.Name, at, driver.PodsPath, nil).DoRaw(ctx)
-		var of driver.Pods
-		if err == nil {
-			err = json.Unmarshal(text, &of)
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("node %s: pod %s: volumes: %w", pod.Spec.NodeName, pod.Name, err))
+		asked = append(asked, &node{pod: pod, at: at})
+	}
+	var wait sync.WaitGroup
+	limit := make(chan struct{}, atOnce)
+	for _, n := range asked {
+		limit <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-limit }()
+			text, err := p.ask(ctx, n.pod.Name, n.at, driver.PodsPath)
+			if err == nil {
+				err = json.Unmarshal(text, &n.of)
+			}
+			n.err = err
+		})
+	}
+	wait.Wait()
+	all := []Volume{}
+	var failed []error
+	for _, n := range asked {
+		on := n.pod.Spec.NodeName
+		if n.err != nil {
+			failed = append(failed, fmt.Errorf("node %s: pod %s: volumes: %w", on, n.pod.Name, n.err))
 			continue
 		}
-		for _, one := range of.Pods {
+		for _, one := range n.of.Pods {
 			for _, v := range one.Volumes {
-				all = append(all, Volume{Node: pod.Spec.NodeName, Namespace: one.Namespace, Pod: one.Name, Volume: v, Share: shareOf(disks, pod.Spec.NodeName, one, v.Disk)})
+				all = append(all, Volume{Node: on, Namespace: one.Namespace, Pod: one.Name, Volume: v, Share: shareOf(disks, on, one, v.Disk)})
 			}
 		}
 	}
-	if asked == 0 {
+	if len(asked) == 0 {
 		return failure.Usagef("namespace %s: has no pod of isolio-node%s; --system-namespace says where isolio is installed", p.system, strings.Join(slices.Concat(slices.Repeat([]string{" on "}, min(len(nodes), 1)), nodes), ""))
 	}
 	slices.SortStableFunc(all, func(a, b Volume) int {
@@ -80,16 +104,16 @@ func (p *plugin) writeVolumes(ctx context.Context, out io.Writer, disks []Disk, 
 	return errors.Join(append(failed, err)...)
 }
 
-// portOf is the number of the port that a pod of isolio-node serves on, "" for another pod.
-func portOf(pod *core.Pod) string {
+// portOf is the number of the port that a pod of isolio-node tells of pods on, 0 for another pod.
+func portOf(pod *core.Pod) int {
 	for i := range pod.Spec.Containers {
 		for _, at := range pod.Spec.Containers[i].Ports {
 			if at.Name == port {
-				return strconv.Itoa(int(at.ContainerPort))
+				return int(at.ContainerPort)
 			}
 		}
 	}
-	return ""
+	return 0
 }
 
 // shareOf is what claims of a pod have of a disk; pods that have a claim together have equal parts.

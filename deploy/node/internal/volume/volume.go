@@ -74,6 +74,39 @@ func (t Table) At(name string) (Mount, bool) {
 	return best, found
 }
 
+// Real is the path of the node, without symbolic links, of what is mounted at name in a container
+// with the table own. A container has but its own mounts of the node's files, and cannot follow
+// links of the node: the path is that of the same part of the same file system on the node. It is
+// name itself where that is one of several such paths. False if there is none.
+func (t Table) Real(own Table, name string) (string, bool) {
+	i := slices.IndexFunc(own, func(m Mount) bool { return m.Point == name })
+	if i < 0 {
+		return "", false
+	}
+	for at := i + 1; at < len(own); at++ {
+		if own[at].Point == name {
+			i = at // it hides those before
+		}
+	}
+	best, root, found := "", "", false
+	for _, m := range t {
+		if m.MajMin != own[i].MajMin || !within(own[i].Root, m.Root) {
+			continue
+		}
+		is := path.Join(m.Point, strings.TrimPrefix(own[i].Root, m.Root))
+		if at, _ := t.At(is); at != m {
+			continue // another mount hides it
+		}
+		if is == name {
+			return is, true
+		}
+		if !found || len(m.Root) > len(root) {
+			best, root, found = is, m.Root, true
+		}
+	}
+	return best, found
+}
+
 func within(name, dir string) bool {
 	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
 }

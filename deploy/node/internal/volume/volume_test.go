@@ -79,6 +79,36 @@ func TestWhereVolumesLie(t *testing.T) {
 	}
 }
 
+// A container finds where the node has what is mounted for it, also behind a symbolic link.
+func TestReal(t *testing.T) {
+	const name = "/var/lib/kubelet/plugins"
+	const root = "21 1 8:1 /@ / rw - btrfs /dev/sda1 rw\n"
+	for what, tt := range map[string]struct{ node, own, want string }{
+		"no link":                     {root, "5 1 8:1 /@/var/lib/kubelet/plugins " + name + " rw - btrfs /dev/sda1 rw\n", name},
+		"a link on the same disk":     {root, "5 1 8:1 /@/srv/kubelet/plugins " + name + " rw - btrfs /dev/sda1 rw\n", "/srv/kubelet/plugins"},
+		"a link to another disk":      {root + "22 21 8:16 / /mnt/data rw - ext4 /dev/sdb rw\n", "5 1 8:16 /kubelet/plugins " + name + " rw - ext4 /dev/sdb rw\n", "/mnt/data/kubelet/plugins"},
+		"a disk of its own":           {root + "22 21 8:16 / " + name + " rw - ext4 /dev/sdb rw\n", "5 1 8:16 / " + name + " rw - ext4 /dev/sdb rw\n", name},
+		"a part that is mounted":      {root + "22 21 8:1 /@/srv/kubelet /data/kubelet rw - btrfs /dev/sda1 rw\n", "5 1 8:1 /@/srv/kubelet/plugins " + name + " rw - btrfs /dev/sda1 rw\n", "/data/kubelet/plugins"},
+		"mounted on itself":           {root + "22 21 8:1 /@/var/lib/kubelet /var/lib/kubelet rw - btrfs /dev/sda1 rw\n", "5 1 8:1 /@/var/lib/kubelet/plugins " + name + " rw - btrfs /dev/sda1 rw\n", name},
+		"mounted twice":               {"20 1 8:1 /@ /mnt/all rw - btrfs /dev/sda1 rw\n" + root, "5 1 8:1 /@/var/lib/kubelet/plugins " + name + " rw - btrfs /dev/sda1 rw\n", name},
+		"a mount that another hides":  {root + "22 21 8:16 / /mnt rw - ext4 /dev/sdb rw\n23 22 0:9 / /mnt rw - tmpfs tmpfs rw\n24 23 8:16 / /mnt/data rw - ext4 /dev/sdb rw\n", "5 1 8:16 /plugins " + name + " rw - ext4 /dev/sdb rw\n", "/mnt/data/plugins"},
+		"not mounted":                 {root, "5 1 8:1 / / rw - btrfs /dev/sda1 rw\n", ""},
+		"of a disk that is not there": {root, "5 1 8:32 /plugins " + name + " rw - ext4 /dev/sdc rw\n", ""},
+	} {
+		node, err := Parse([]byte(tt.node))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := Parse([]byte(tt.own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := node.Real(own, name); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: %q, want %q", what, got, tt.want)
+		}
+	}
+}
+
 func TestBadTable(t *testing.T) {
 	if _, err := Parse([]byte("21 1 254:0\n")); err == nil || !strings.Contains(err.Error(), `"21 1 254:0" is not a line`) {
 		t.Error(err)
