@@ -110,7 +110,7 @@ func asNobody(t *testing.T) {
 	must(t, os.Chmod("/tmp", 0o777|os.ModeSticky))
 }
 
-// openToNobody has everybody reach a directory, and make files in it.
+// openToNobody lets that user reach a directory, and make files in it.
 func openToNobody(t *testing.T, dir string) {
 	t.Helper()
 	for ; dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
