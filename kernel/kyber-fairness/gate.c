@@ -66,7 +66,8 @@ bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
 
 	lockdep_assert_held(&kg->kq->lock);
 
-	for_each_set_bit(i, kg->busy, kg->nr_backlogs) {
+	for (i = kf_group_next_busy(kg, 0); i < kg->nr_backlogs;
+	     i = kf_group_next_busy(kg, i + 1)) {
 		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
 		unsigned int nr = kf_backlog_nr(kb);
 		u64 done_ns = READ_ONCE(kb->done_ns);
@@ -107,7 +108,7 @@ static struct kf_group *kf_gate_first(struct kf_queue *kq, bool of_all, u64 now_
 		u64 vtime = atomic64_read(&kg->vtime);
 
 		if (!(of_all || kg->is_awaited) || READ_ONCE(kg->is_dead) ||
-		    bitmap_empty(kg->busy, kg->nr_backlogs))
+		    !kf_group_is_busy(kg))
 			continue;
 		if (!first || kf_vtime_before(vtime, first_vtime)) {
 			if (!kf_group_is_present(kg, now_ns))

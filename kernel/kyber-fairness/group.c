@@ -314,7 +314,7 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	spin_lock_bh(&kq->lock);
 	if (kf_gate_is_due(kq))
 		has_moved = kf_gate_find(kq);
-	kg->is_idle = false;
+	WRITE_ONCE(kg->is_idle, false);
 	if (!kg->is_active) {
 		if (READ_ONCE(kq->has_dead))
 			kf_groups_bury(kq);
@@ -360,7 +360,7 @@ void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 		return;
 	if (is_busy)
 		clear_bit(kb->hctx_nr, kg->busy);
-	if (!READ_ONCE(kg->is_active) || bitmap_empty(kg->busy, kg->nr_backlogs))
+	if (!READ_ONCE(kg->is_active) || !kf_group_is_busy(kg))
 		kf_group_come_back(kg, kb,
 				   max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
 				   now_ns);
@@ -374,7 +374,8 @@ unsigned int kf_group_outstanding(struct kf_group *kg)
 {
 	unsigned int nr = 0, i;
 
-	for_each_set_bit(i, kg->busy, kg->nr_backlogs)
+	for (i = kf_group_next_busy(kg, 0); i < kg->nr_backlogs;
+	     i = kf_group_next_busy(kg, i + 1))
 		nr += kf_backlog_nr(READ_ONCE(kg->backlog[i]));
 	return nr;
 }
@@ -570,13 +571,14 @@ void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 /* How many requests a group keeps outstanding. */
 static void kf_group_find_depth(struct kf_group *kg, u64 now_ns)
 {
-	bool is_present = !bitmap_empty(kg->busy, kg->nr_backlogs);
+	bool is_present = kf_group_is_busy(kg);
 	u64 absent_ns = READ_ONCE(kg->absent_ns);
 	unsigned int i;
 
 	lockdep_assert_held(&kg->kq->lock);
 
-	for_each_set_bit(i, kg->busy, kg->nr_backlogs)
+	for (i = kf_group_next_busy(kg, 0); i < kg->nr_backlogs;
+	     i = kf_group_next_busy(kg, i + 1))
 		kf_group_see_load(kg, READ_ONCE(kg->backlog[i]), now_ns);
 	if (!is_present)
 		absent_ns += kf_group_absent_ns(kg, kg->last_busy_ns, now_ns);

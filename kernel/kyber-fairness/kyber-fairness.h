@@ -468,6 +468,9 @@ enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb);
 
 /* tags.c */
 bool kf_task_must_get_out(void);
+bool kf_is_background(struct bio *bio);
+void kf_limit_background(struct kf_queue *kq, struct kf_backlog *kb,
+			 struct blk_mq_hw_ctx *hctx);
 void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 
 /* group.c */
@@ -584,7 +587,27 @@ static inline struct kf_group *kf_group_of(struct kf_queue *kq,
  */
 static inline bool kf_is_empty(struct kf_queue *kq)
 {
-	return !sbitmap_any_bit_set(&kq->places.sb);
+	/* data_race(): the library reads each word whole, while bits come and go. */
+	return !data_race(sbitmap_any_bit_set(&kq->places.sb));
+}
+
+/* Software queues may have requests that are not in their backlogs yet; no lock. */
+static inline bool kf_has_inserted(struct kf_hctx *kh)
+{
+	/* data_race(): as in kf_is_empty(). */
+	return data_race(sbitmap_any_bit_set(&kh->ctx_map));
+}
+
+/* The next hardware context, from one on, on which a group may have requests; no lock. */
+static inline unsigned int kf_group_next_busy(struct kf_group *kg, unsigned int from)
+{
+	/* data_race(): as in kf_is_empty(). */
+	return data_race(find_next_bit(kg->busy, kg->nr_backlogs, from));
+}
+
+static inline bool kf_group_is_busy(struct kf_group *kg)
+{
+	return kf_group_next_busy(kg, 0) < kg->nr_backlogs;
 }
 
 /* Whether a cgroup of this vtime may dispatch; no lock. */

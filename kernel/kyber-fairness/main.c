@@ -71,7 +71,8 @@
  * Tags go to whichever submitter asks next. Throttled cgroups would keep all of them, and
  * a cgroup that may go would have no request to send. So a cgroup may hold its share of
  * the tags, and more only while half of them are free. Beyond that its next submitter
- * sleeps until one of its own requests completes. See tags.c.
+ * sleeps until one of its own requests completes. So does the worker that writes what it
+ * has dirtied. See tags.c.
  *
  * Latency targets
  *
@@ -114,7 +115,7 @@
  * in front of it a probe may see the cache. The learnt model of the device's time is
  * linear; it knows no sequences, and not that one kind may slow down another. Buffered
  * writes are charged to the cgroup that dirtied the pages where the filesystem tells
- * (cgroup v2), and their tags to the flusher.
+ * (cgroup v2).
  *
  * The arithmetic is in clock.h, the bounds are proven in docs/design/kyber-fairness.md,
  * and docs/design/history.md has what was tried.
@@ -170,10 +171,24 @@ static struct kf_ctx *kf_ctx_of(struct kf_hctx *kh, struct blk_mq_ctx *ctx)
 	return &kh->ctx[ctx->index_hw[kh->hctx->type]];
 }
 
+/* Whether a bio went into a request of its cgroup that waits behind the software queue. */
+static bool kf_backlog_merge(struct kf_hctx *kh, struct kf_backlog *kb, struct bio *bio,
+			     unsigned int nr_segs)
+{
+	struct list_head *rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
+	bool merged;
+
+	if (list_empty(rqs) || !spin_trylock(&kh->lock))
+		return false;
+	merged = blk_bio_list_merge(kh->hctx->queue, rqs, bio, nr_segs);
+	spin_unlock(&kh->lock);
+	return merged;
+}
+
 /*
  * Called by the block layer before it makes a request of a bio, in the task that
- * submits. The bio may go into a request of its own cgroup that waits: in the software
- * queue, or behind it if the cgroup has a backlog.
+ * submits, and may sleep. The bio may go into a request of its own cgroup that waits: in
+ * the software queue, or behind it if the cgroup has a backlog.
  */
 static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 			 unsigned int nr_segs)
@@ -185,7 +200,6 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	struct kf_hctx *kh = hctx->sched_data;
 	struct kf_ctx *kc = kf_ctx_of(kh, ctx);
 	struct kf_backlog *kb;
-	struct list_head *rqs;
 	bool merged = false;
 
 	if (!list_empty_careful(&kc->rqs)) {
@@ -199,13 +213,12 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	kb = READ_ONCE(kf_bio_group(kq, bio)->backlog[hctx->queue_num]);
 	if (!kb)
 		return false;
-	rqs = &kb->rqs[kf_domain_of(bio->bi_opf)];
-	if (list_empty(rqs) || !spin_trylock(&kh->lock))
-		return false;
-	merged = blk_bio_list_merge(q, rqs, bio, nr_segs);
-	spin_unlock(&kh->lock);
-
-	return merged;
+	if (kf_backlog_merge(kh, kb, bio, nr_segs))
+		return true;
+	/* Here, as kf_limit_depth() is not told the bio. */
+	if (unlikely(kf_is_background(bio)))
+		kf_limit_background(kq, kb, hctx);
+	return false;
 }
 
 /* Called when a request is allocated. */
@@ -381,36 +394,36 @@ static void kf_add_to_backlog(struct kf_queue *kq, struct kf_hctx *kh, struct re
 }
 
 struct kf_flush {
-	struct kf_queue *kq;
 	struct kf_hctx *kh;
+	struct list_head rqs;
 };
 
 static bool kf_flush_ctx(struct sbitmap *map, unsigned int bit, void *data)
 {
 	struct kf_flush *flush = data;
 	struct kf_ctx *kc = &flush->kh->ctx[bit];
-	struct request *rq, *next;
-	LIST_HEAD(rqs);
 
 	spin_lock(&kc->lock);
-	list_splice_tail_init(&kc->rqs, &rqs);
+	list_splice_tail_init(&kc->rqs, &flush->rqs);
 	sbitmap_clear_bit(map, bit);
 	spin_unlock(&kc->lock);
-	list_for_each_entry_safe(rq, next, &rqs, queuelist) {
-		list_del_init(&rq->queuelist);
-		kf_add_to_backlog(flush->kq, flush->kh, rq);
-	}
 	return true;
 }
 
 /* Have all requests that were inserted in their backlogs. */
 static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	struct kf_flush flush = { .kq = kq, .kh = kh };
+	struct kf_flush flush = { .kh = kh, .rqs = LIST_HEAD_INIT(flush.rqs) };
+	struct request *rq, *next;
 
 	lockdep_assert_held(&kh->lock);
 
-	sbitmap_for_each_set(&kh->ctx_map, kf_flush_ctx, &flush);
+	/* data_race(): a bit that comes meanwhile is seen now or by the next dispatch. */
+	data_race(({ sbitmap_for_each_set(&kh->ctx_map, kf_flush_ctx, &flush); 0; }));
+	list_for_each_entry_safe(rq, next, &flush.rqs, queuelist) {
+		list_del_init(&rq->queuelist);
+		kf_add_to_backlog(kq, kh, rq);
+	}
 }
 
 /*
@@ -705,7 +718,7 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 	/* One that waits for a place is run when one comes back. */
 	if (guard_holds(kq->guard, hctx) || kf_waits_for_place(kh))
 		return false;
-	if (sbitmap_any_bit_set(&kh->ctx_map) || READ_ONCE(kh->nr_urgent))
+	if (kf_has_inserted(kh) || READ_ONCE(kh->nr_urgent))
 		return true;
 	if (!READ_ONCE(kh->has_ready))
 		return false;
@@ -773,7 +786,7 @@ static void kf_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	kf_look_stop(kq);
 	kf_gate_stop_waiting(kq);
 	WARN_ONCE(kh->nr_inserted != kh->nr_dispatched ||
-		  sbitmap_any_bit_set(&kh->ctx_map),
+		  kf_has_inserted(kh),
 		  "kyber-fairness: hctx %u: %llu requests in, %llu out\n",
 		  hctx_idx, kh->nr_inserted, kh->nr_dispatched);
 	while (!list_empty(&kh->saved))

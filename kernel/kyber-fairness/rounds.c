@@ -53,7 +53,7 @@ void kf_rounds_find(struct kf_queue *kq, u64 now_ns)
 
 		used_bytes += kf_rounds_bytes(atomic64_read(&kg->vtime) - kg->round_vtime,
 					      kg->share);
-		if (kg->is_idle)
+		if (READ_ONCE(kg->is_idle))
 			continue;
 		if (left > 0)
 			has_budget = true;
@@ -70,10 +70,10 @@ void kf_rounds_find(struct kf_queue *kq, u64 now_ns)
 	step = kf_vtime_of(min_t(s64, pool_bytes, 1LL << 33), share);
 	list_for_each_entry(kg, &kq->active, active_node) {
 		/* A budget that was left over by an idle cgroup stays what it is. */
-		if (kg->is_idle)
+		if (READ_ONCE(kg->is_idle))
 			atomic64_add(step, &kg->vtime);
 		kg->round_vtime = atomic64_read(&kg->vtime);
-		kg->is_idle = !kf_group_outstanding(kg);
+		WRITE_ONCE(kg->is_idle, !kf_group_outstanding(kg));
 	}
 	WRITE_ONCE(kq->gate.vtime, limit);
 	WRITE_ONCE(kq->gate.limit, limit + step);

@@ -11,8 +11,10 @@
  */
 bool kf_task_must_get_out(void)
 {
-	return fatal_signal_pending(current) ||
-	       current->flags & (PF_EXITING | PF_MEMALLOC);
+	/* data_race(): other flags of the task may change when it is preempted. */
+	unsigned int flags = data_race(current->flags);
+
+	return fatal_signal_pending(current) || flags & (PF_EXITING | PF_MEMALLOC);
 }
 
 /*
@@ -96,6 +98,38 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 	 */
 	if (kf_may_have_tag(kq, kb, hctx))
 		wake_up(kb->tag_wait);
+}
+
+/**
+ * kf_is_background - whether a worker writes what a cgroup dirtied, and no task waits for it
+ * @bio: bio
+ *
+ * The worker is in no cgroup, so kf_limit_depth() lets it have any tag: one that writes
+ * for a cgroup of weight 1 would come to have nearly all. It writes for this one cgroup.
+ * Other threads write for all of them, one after another, such as a journal's, dm-crypt's, and
+ * tasks that call sync(): those are not made to wait. Nor may a task sleep that has
+ * allocated requests in advance, as the block layer would take these back.
+ */
+bool kf_is_background(struct bio *bio)
+{
+	if (!op_is_write(bio->bi_opf) ||
+	    bio->bi_opf & (REQ_SYNC | REQ_META | REQ_SWAP | REQ_NOWAIT))
+		return false;
+	/* data_race(): as in kf_task_must_get_out(). */
+	return data_race(current->flags) & PF_WQ_WORKER && !isolio_plug_has_cached();
+}
+
+/**
+ * kf_limit_background - have a worker sleep until its cgroup may have a tag
+ * @kq: device
+ * @kb: where the request will be queued
+ * @hctx: hardware context
+ */
+void kf_limit_background(struct kf_queue *kq, struct kf_backlog *kb,
+			 struct blk_mq_hw_ctx *hctx)
+{
+	if (kb->kg != kq->root && !kf_may_have_tag(kq, kb, hctx))
+		kf_wait_for_tag(kq, kb, hctx);
 }
 
 /*

@@ -83,6 +83,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if what := os.Getenv(dirtierOf); what != "" {
+		if err := dirtyPages(what); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if what := os.Getenv(soakProbeOf); what != "" {
 		if err := probeSoak(what); err != nil {
 			println(err.Error())

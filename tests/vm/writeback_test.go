@@ -6,6 +6,7 @@ package vm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -250,6 +251,103 @@ func (c *cutDisk) charged(t *testing.T, i int) {
 	}
 	if few := chargedBytes >> 10 / 20; k.data && row.Other > few {
 		t.Errorf("%s: b is charged for %d KiB of a's data", k.what, row.Other)
+	}
+}
+
+// dirtierOf is the variable that has this program dirty so many pages of a file, in a directory,
+// once the file "go" is there: "PAGES DIRECTORY". Between two of them is one that is clean.
+const dirtierOf = "ISOLIO_DIRTIER"
+
+func dirtyPages(text string) error {
+	number, dir, _ := strings.Cut(text, " ")
+	pages, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(dir, "data"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const page = 4 << 10
+	buf := make([]byte, 2*page)
+	for i := range pages {
+		if _, err := f.WriteAt(buf, int64(i*2*page)); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(f.Sync(), os.WriteFile(filepath.Join(dir, "ready"), nil, 0o644)); err != nil {
+		return err
+	}
+	for !exists(filepath.Join(dir, "go")) {
+		time.Sleep(time.Millisecond)
+	}
+	for i := range pages {
+		if _, err := f.WriteAt(buf[:page], int64(i*2*page)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What a cgroup of weight 1 has dirtied, and no task waits for, leaves tags to what one of
+// weight 1000 has: kernel threads write both, each a page at a time.
+func TestBackgroundWritesHaveTheirTags(t *testing.T) {
+	const heavyPages, lightPages = 1000, 4000
+	withModelDisk(t)
+	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
+	write(t, control, "+memory")
+	t.Cleanup(func() { write(t, control, "-memory") })
+	for file, value := range map[string]string{"dirty_writeback_centisecs": "10", "dirty_expire_centisecs": "10"} {
+		path := filepath.Join("/proc/sys/vm", file)
+		before := strings.TrimSpace(read(t, path))
+		write(t, path, value)
+		t.Cleanup(func() { write(t, path, before) })
+	}
+	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=4", "fixed/read_ns=4000000", "fixed/write_ns=4000000", "tags=32", "size_mib=128", "memory_backed=1"})
+	d.use(t, elevator)
+	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+	groups := map[string]string{}
+	for name, pages := range map[string]int{"heavy": heavyPages, "light": lightPages} {
+		groups[name] = newGroup(t, name)
+		must(t, os.Mkdir(filepath.Join(c.at, name), 0o755))
+		cmd := startSelf(t, groups[name], fmt.Sprint(dirtierOf, "=", pages, " ", filepath.Join(c.at, name)), os.Stderr)
+		defer func() { must(t, cmd.Wait()) }()
+	}
+	write(t, filepath.Join(groups["heavy"], weightFile), "1000")
+	write(t, filepath.Join(groups["light"], weightFile), "1")
+	written := func(name string) int { return groupKiB(t, groups[name], d, false) / 4 }
+	// until has it written so many pages more than before, and returns how many it has then.
+	until := func(name string, before, pages int) int {
+		t.Helper()
+		for began := time.Now(); written(name) < before+pages; time.Sleep(time.Millisecond) {
+			if time.Since(began) > cutLimit {
+				d.logState(t)
+				t.Fatalf("%s: %d of %d pages written in %v", name, written(name)-before, pages, cutLimit)
+			}
+		}
+		return written(name)
+	}
+	// start has it dirty its pages, and returns how many it had written before.
+	start := func(name string) int {
+		t.Helper()
+		for began := time.Now(); !exists(filepath.Join(c.at, name, "ready")); time.Sleep(time.Millisecond) {
+			if time.Since(began) > cutLimit {
+				t.Fatalf("%s: not ready in %v", name, cutLimit)
+			}
+		}
+		before := written(name)
+		must(t, os.WriteFile(filepath.Join(c.at, name, "go"), nil, 0o644))
+		return before
+	}
+	until("light", start("light"), 500)
+	heavy := until("heavy", start("heavy"), 10)
+	light, began := written("light"), time.Now()
+	until("heavy", heavy, heavyPages-50)
+	took, beside := time.Since(began), written("light")-light
+	t.Logf("weight 1000: %d pages in %v, weight 1: %d pages meanwhile", heavyPages-50, took.Round(time.Millisecond), beside)
+	if beside > heavyPages/10 {
+		t.Errorf("weight 1 had %d pages written while weight 1000 had %d, want %d at most", beside, heavyPages-50, heavyPages/10)
 	}
 }
 

@@ -143,6 +143,7 @@ static inline unsigned int shim_next_bit(const unsigned long *addr, unsigned int
 }
 
 #define BITS_TO_LONGS(nr)	(((nr) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+#define find_next_bit(addr, nr, from)	shim_next_bit(addr, nr, from)
 #define bitmap_empty(addr, nr)	(shim_next_bit(addr, nr, 0) == (nr))
 #define for_each_set_bit(bit, addr, nr)					\
 	for ((bit) = shim_next_bit(addr, nr, 0); (bit) < (nr);		\

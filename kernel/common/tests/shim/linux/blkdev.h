@@ -53,6 +53,7 @@ typedef unsigned int umode_t;
 #define REQ_IDLE	(1U << 13)
 #define REQ_SWAP	(1U << 14)
 #define REQ_POLLED	(1U << 15)
+#define REQ_NOWAIT	(1U << 18)
 #define REQ_NOMERGE_FLAGS	(1U << 16)
 #define RQF_FLUSH_SEQ	(1U << 0)
 #define RQF_USE_SCHED	(1U << 1)
@@ -62,6 +63,7 @@ typedef unsigned int umode_t;
 #define BLK_MQ_F_TAG_HCTX_SHARED	1U
 #define QUEUE_FLAG_SQ_SCHED	0
 
+#define op_is_write(opf)	((opf) & 1U)
 #define op_is_sync(opf)	(((opf) & REQ_OP_MASK) == REQ_OP_READ || (opf) & REQ_SYNC)
 
 enum hctx_type {

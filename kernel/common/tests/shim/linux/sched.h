@@ -4,13 +4,20 @@
 
 #define cond_resched()	do { } while (0)
 
+/* What a task has plugged: nothing here. */
+struct blk_plug {
+	void *cached_rqs;
+};
+
 /* The submitting task: it is never killed, and is in the cgroup that the test says. */
 struct task_struct {
 	unsigned int flags;
+	struct blk_plug *plug;
 };
 
 #define PF_EXITING	1U
 #define PF_MEMALLOC	2U
+#define PF_WQ_WORKER	4U
 
 extern const struct task_struct shim_task;
 struct cgroup_subsys_state *shim_task_css(void);
