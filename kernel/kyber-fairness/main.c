@@ -70,9 +70,8 @@
  *
  * Tags go to whichever submitter asks next. Throttled cgroups would keep all of them, and
  * a cgroup that may go would have no request to send. So a cgroup may hold its share of
- * the tags, and more only while half of them are free. Beyond that its next submitter
- * sleeps until one of its own requests completes. So does the worker that writes what it
- * has dirtied. See tags.c.
+ * the tags, and more only while half of them are free. Beyond that its next submitter, or
+ * a worker that writes its pages, sleeps until one of its requests completes. See tags.c.
  *
  * Latency targets
  *
