@@ -247,22 +247,6 @@ static inline struct io_cq *isolio_get_icq(struct request_queue *q)
 #endif
 }
 
-/*
- * Whether the submitting task has requests in advance: the block layer frees these when the
- * task sleeps, and may look at one after it called bio_merge().
- */
-static inline bool isolio_plug_has_cached(void)
-{
-	struct blk_plug *plug = current->plug;
-
-#if ISOLIO_HAVE_PLUG_CACHED_RQS
-	/* A list, or the first request. */
-	return plug && *(struct request **)&plug->cached_rqs;
-#else
-	return plug && plug->cached_rq;
-#endif
-}
-
 /* Whether a request may be found for merging while it waits. */
 static inline bool isolio_rq_mergeable(struct request *rq)
 {

@@ -4,15 +4,9 @@
 
 #define cond_resched()	do { } while (0)
 
-/* What a task has plugged: nothing here. */
-struct blk_plug {
-	void *cached_rqs;
-};
-
 /* The submitting task: it is never killed, and is in the cgroup that the test says. */
 struct task_struct {
 	unsigned int flags;
-	struct blk_plug *plug;
 };
 
 #define PF_EXITING	1U
