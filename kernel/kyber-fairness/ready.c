@@ -279,9 +279,9 @@ static void kf_ready_hurry_one(struct kf_hctx *kh, struct kf_backlog *kb,
  * @kh: hardware context
  * @now_ns: ktime_get_ns()
  *
- * The block layer, a filesystem or a task that is killed may wait for it. The first
- * request of a backlog goes, and is charged as other urgent ones are. Called from
- * latency_work.
+ * The block layer, a filesystem or a task that is killed may wait for it: a journal's commit
+ * for all that a throttled cgroup wrote to new blocks. So all such requests of a backlog go,
+ * and are charged as other urgent ones are. Called from latency_work.
  */
 void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns)
 {
@@ -294,14 +294,18 @@ void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns)
 	for (id = 0; most_ns && id < KF_NR_DOMAINS; id++) {
 		for (node = rb_first_cached(&kh->ready[id]); node; node = next) {
 			struct kf_backlog *kb = kf_ready_entry(node, id);
-			struct request *rq = list_first_entry(&kb->rqs[id],
-							      struct request, queuelist);
+			struct list_head *rqs = &kb->rqs[id];
+			bool has_gone = false;
 
 			next = rb_next(node);
-			if (now_ns < rq->start_time_ns + most_ns)
-				continue;
-			kf_ready_hurry_one(kh, kb, id, now_ns);
-			kf_ready_choose(kq, kh, kb);
+			while (!list_empty(rqs) &&
+			       now_ns >= list_first_entry(rqs, struct request, queuelist)
+						->start_time_ns + most_ns) {
+				kf_ready_hurry_one(kh, kb, id, now_ns);
+				has_gone = true;
+			}
+			if (has_gone)
+				kf_ready_choose(kq, kh, kb);
 		}
 	}
 }

@@ -107,9 +107,10 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
  * The worker is in no cgroup, so kf_limit_depth() lets it have any tag: one that writes
  * for a cgroup of weight 1 would come to have nearly all. It writes for this one cgroup.
  * Other threads write for all of them, one after another, such as a journal's, dm-crypt's, and
- * tasks that call sync(): those are not made to wait. Nor may a task sleep here that has
- * requests in advance, which the block layer takes back from one that sleeps: only
- * io_uring asks for these, in the task that submits or its own threads.
+ * tasks that call sync(): those are not made to wait. Nor is a worker within a transaction
+ * of its filesystem, for which the journal would wait. And a task that has requests in
+ * advance may not sleep here, as the block layer would take these back: only io_uring asks
+ * for them, in the task that submits or its own threads.
  */
 bool kf_is_background(struct bio *bio)
 {
@@ -117,7 +118,7 @@ bool kf_is_background(struct bio *bio)
 	    bio->bi_opf & (REQ_SYNC | REQ_META | REQ_SWAP | REQ_NOWAIT))
 		return false;
 	/* data_race(): as in kf_task_must_get_out(). */
-	return data_race(current->flags) & PF_WQ_WORKER;
+	return data_race(current->flags) & PF_WQ_WORKER && !current->journal_info;
 }
 
 /**

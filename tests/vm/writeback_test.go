@@ -172,15 +172,7 @@ func groupKiB(t *testing.T, group string, d *disk, reads bool) int {
 // on each file system that promises it; which one is charged for the rest is measured.
 func TestWritebackIsCharged(t *testing.T) {
 	withModelDisk(t)
-	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
-	write(t, control, "+memory") // with it pages have an owner
-	t.Cleanup(func() { write(t, control, "-memory") })
-	for file, value := range map[string]string{"dirty_writeback_centisecs": "20", "dirty_expire_centisecs": "50"} {
-		path := filepath.Join("/proc/sys/vm", file)
-		before := strings.TrimSpace(read(t, path))
-		write(t, path, value)
-		t.Cleanup(func() { write(t, path, before) })
-	}
+	withWriteback(t, "20", "50")
 	for _, fs := range []fileSystem{
 		{kind: "ext4", make: []string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"}},
 		{kind: "xfs", make: []string{"mkfs.xfs", "-q", "-f"}},
@@ -255,13 +247,14 @@ func (c *cutDisk) charged(t *testing.T, i int) {
 }
 
 // dirtierOf is the variable that has this program dirty so many pages of a file, in a directory,
-// once the file "go" is there: "PAGES DIRECTORY". Between two of them is one that is clean.
+// once the file "go" is there: "PAGES KIND DIRECTORY". Between two of them is one that is clean,
+// or none if the kind is "new", and not "old".
 const dirtierOf = "ISOLIO_DIRTIER"
 
 func dirtyPages(text string) error {
-	number, dir, _ := strings.Cut(text, " ")
-	pages, err := strconv.Atoi(number)
-	if err != nil {
+	var pages int
+	var kind, dir string
+	if _, err := fmt.Sscan(text, &pages, &kind, &dir); err != nil {
 		return err
 	}
 	f, err := os.Create(filepath.Join(dir, "data"))
@@ -271,7 +264,7 @@ func dirtyPages(text string) error {
 	defer f.Close()
 	const page = 4 << 10
 	buf := make([]byte, 2*page)
-	for i := range pages {
+	for i := 0; kind == "old" && i < pages; i++ {
 		if _, err := f.WriteAt(buf, int64(i*2*page)); err != nil {
 			return err
 		}
@@ -295,15 +288,7 @@ func dirtyPages(text string) error {
 func TestBackgroundWritesHaveTheirTags(t *testing.T) {
 	const heavyPages, lightPages = 1000, 4000
 	withModelDisk(t)
-	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
-	write(t, control, "+memory")
-	t.Cleanup(func() { write(t, control, "-memory") })
-	for file, value := range map[string]string{"dirty_writeback_centisecs": "10", "dirty_expire_centisecs": "10"} {
-		path := filepath.Join("/proc/sys/vm", file)
-		before := strings.TrimSpace(read(t, path))
-		write(t, path, value)
-		t.Cleanup(func() { write(t, path, before) })
-	}
+	withWriteback(t, "10", "10")
 	d := newModelDisk(t, []string{"model=fixed", "fixed/parallel=4", "fixed/read_ns=4000000", "fixed/write_ns=4000000", "tags=32", "size_mib=128", "memory_backed=1"})
 	d.use(t, elevator)
 	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
@@ -311,7 +296,7 @@ func TestBackgroundWritesHaveTheirTags(t *testing.T) {
 	for name, pages := range map[string]int{"heavy": heavyPages, "light": lightPages} {
 		groups[name] = newGroup(t, name)
 		must(t, os.Mkdir(filepath.Join(c.at, name), 0o755))
-		cmd := startSelf(t, groups[name], fmt.Sprint(dirtierOf, "=", pages, " ", filepath.Join(c.at, name)), os.Stderr)
+		cmd := startSelf(t, groups[name], fmt.Sprint(dirtierOf, "=", pages, " old ", filepath.Join(c.at, name)), os.Stderr)
 		defer func() { must(t, cmd.Wait()) }()
 	}
 	write(t, filepath.Join(groups["heavy"], weightFile), "1000")
@@ -348,6 +333,61 @@ func TestBackgroundWritesHaveTheirTags(t *testing.T) {
 	t.Logf("weight 1000: %d pages in %v, weight 1: %d pages meanwhile", heavyPages-50, took.Round(time.Millisecond), beside)
 	if beside > heavyPages/10 {
 		t.Errorf("weight 1 had %d pages written while weight 1000 had %d, want %d at most", beside, heavyPages-50, heavyPages/10)
+	}
+}
+
+// A journal's commit waits for what a throttled cgroup wrote to new blocks: for all of that no
+// longer than a request may be throttled, however many requests it is.
+func TestNewPagesHoldUpNoJournal(t *testing.T) {
+	withModelDisk(t)
+	withWriteback(t, "10", "10")
+	d := newModelDisk(t, filesystemDisk)
+	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+	d.use(t, elevator)
+	const holdMost = 300 * time.Millisecond
+	write(t, d.tunable("hold_most_ms"), fmt.Sprint(holdMost.Milliseconds()))
+	heavy, light, other := newGroup(t, "heavy"), newGroup(t, "light"), newGroup(t, "other")
+	write(t, filepath.Join(heavy, weightFile), "10000")
+	write(t, filepath.Join(light, weightFile), "1")
+	write(t, filepath.Join(other, weightFile), "1000")
+	startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40").untilBusy(t)
+	dir := filepath.Join(c.at, "light")
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
+	dirtier := startSelf(t, light, fmt.Sprint(dirtierOf, "=4000 new ", dir), os.Stderr)
+	t.Cleanup(func() { must(t, dirtier.Wait()) })
+	w := c.startWriter(t, "append", filepath.Join(c.at, "other"), other)
+	t.Cleanup(func() {
+		_ = w.cmd.Process.Kill()
+		<-w.ended
+	})
+	c.untilAcked(t, w)
+
+	longest, syncs := w.longestPause(8 * time.Second)
+	t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB", syncs, longest, groupKiB(t, light, d, false))
+	// The module looks every 100 ms. A commit may wait for three such times one after another:
+	// for the commit before, for what it writes itself, and for what is written for it.
+	if most := 3 * (holdMost + 100*time.Millisecond); longest > most {
+		d.logState(t)
+		t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want %v at most", longest, most)
+	}
+	if groupKiB(t, light, d, false) < 400 {
+		t.Error("weight 1 has written nothing to speak of")
+	}
+}
+
+// withWriteback has pages belong to a cgroup, and written back after so many hundredths of a
+// second: how often the kernel looks, and for what is so old.
+func withWriteback(t *testing.T, every, expired string) {
+	t.Helper()
+	control := filepath.Join(cgroupRoot, "cgroup.subtree_control")
+	write(t, control, "+memory")
+	t.Cleanup(func() { write(t, control, "-memory") })
+	for file, value := range map[string]string{"dirty_writeback_centisecs": every, "dirty_expire_centisecs": expired} {
+		path := filepath.Join("/proc/sys/vm", file)
+		before := strings.TrimSpace(read(t, path))
+		write(t, path, value)
+		t.Cleanup(func() { write(t, path, before) })
 	}
 }
 

@@ -7,6 +7,7 @@
 /* The submitting task: it is never killed, and is in the cgroup that the test says. */
 struct task_struct {
 	unsigned int flags;
+	void *journal_info;
 };
 
 #define PF_EXITING	1U
