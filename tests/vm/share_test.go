@@ -642,6 +642,7 @@ func TestTargetTakesNoShare(t *testing.T) {
 	held, heldAll := done("2000000")
 	t.Logf("%d requests in %v without a target, of them %d reads; %d and %d with 2 ms", all, counted, reads, heldAll, held)
 	if 10*heldAll < 7*all || 10*held < 7*reads {
+		d.logState(t)
 		t.Errorf("%d reads of %d requests with a target, %d of %d without, want 0.7 of both", held, heldAll, reads, all)
 	}
 }
