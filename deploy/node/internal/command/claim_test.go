@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	"isolio/internal/cli"
+	"isolio/internal/host/claim"
+	"isolio/internal/host/container"
+)
+
+func TestAClaim(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	stop := n.start()
+	k := n.kubelet()
+	for range 2 { // kubelet may ask again
+		r, err := prepare(t, k, c)
+		if err != nil || r.Error != "" || len(r.Devices) != 1 || r.Devices[0].DeviceName != nvme || r.Devices[0].PoolName != "n1" || r.Devices[0].GetShareId() != "share-c1" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		n.given(webUID, 300)
+	}
+	// Another process finds it as it was.
+	stop()
+	n.given(webUID, 300)
+	n.start()
+	k = n.kubelet()
+	n.given(webUID, 300)
+	unprepare(t, k, c)
+	n.given(webUID, 0)
+	unprepare(t, k, c) // that it has none is no error
+}
+
+// A claim may have several shares of a disk, one for each of its requests.
+func TestAClaimOfTwoRequests(t *testing.T) {
+	c := claimOf("c1", nvme, 100, webUID)
+	second, id := c.Status.Allocation.Devices.Results[0], types.UID("share-2")
+	second.Request, second.ShareID = "more", &id
+	second.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"share": *resource.NewQuantity(200, resource.DecimalSI)}
+	c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, second)
+	n := newNode(t, c)
+	n.start()
+	r, err := prepare(t, n.kubelet(), c)
+	if err != nil || r.Error != "" || len(r.Devices) != 2 || r.Devices[0].GetShareId() != "share-c1" || r.Devices[1].GetShareId() != "share-2" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 300)
+}
+
+// Pods that have a claim together have it once; the second one was never prepared.
+func TestASharedClaim(t *testing.T) {
+	other := "2" + webUID[1:]
+	c := claimOf("c1", nvme, 300, webUID, other)
+	n := newNode(t, c, podOf("shop", "pod-2", other, "claim-c1"))
+	n.start()
+	k := n.kubelet()
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(webUID, 150)
+	n.given(other, 150)
+	// Kubelet takes nothing back from the one that completed while the other runs.
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, container.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2", Stopped: true})
+	n.given(webUID, 300)
+	// Its sandbox is made anew.
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, container.ReportedPod{ID: "s3", UID: other, Namespace: "shop", Name: "pod-2"})
+	n.given(webUID, 150)
+	n.given(other, 150)
+}
+
+// A pod that was deleted has no part of a claim that others have: neither where no program was
+// there to see it go, nor where its sandbox was never made.
+func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
+	other, waiting := "2"+webUID[1:], "3"+webUID[1:]
+	c := claimOf("c1", nvme, 300, webUID, other, waiting)
+	n := newNode(t, c, podOf("shop", "pod-1", webUID, c.Name), podOf("shop", "pod-3", waiting, c.Name))
+	b := claim.Book{}
+	for uid, name := range map[string]string{webUID: "pod-1", other: "pod-2", waiting: "pod-3"} {
+		b.Set(claim.Pod{UID: uid, Namespace: "shop", Name: name, Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+	}
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 150)
+	n.given(waiting, 150)
+	n.given(other, 0)
+	if err := n.cluster.CoreV1().Pods("shop").Delete(context.Background(), "pod-3", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.given(webUID, 300)
+	n.given(waiting, 0)
+}
+
+// A pod that has completed is none of those that a claim is reserved for, and has no part of it,
+// also where the file is lost.
+func TestAClaimThatACompletedPodHad(t *testing.T) {
+	other := "2" + webUID[1:]
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), podOf("shop", "done", other, "claim-c1"))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "done", Stopped: true})
+	n.start()
+	n.kubelet()
+	n.given(webUID, 300)
+	n.given(other, 0)
+}
+
+// A claim may be reserved for a PodGroup, which names no pod: its pods have parts of it, and one of
+// another group that names the claim has none.
+func TestAClaimOfAPodGroup(t *testing.T) {
+	uids := []string{webUID, "2" + webUID[1:], "3" + webUID[1:]}
+	c := claimOf("c1", nvme, 300)
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "group-uid"}}
+	objects, told := []runtime.Object{c}, []container.ReportedPod{}
+	for i, group := range []string{"training", "training", "other"} {
+		name := fmt.Sprint("pod-", i)
+		pod := podOf("shop", name, uids[i], "claim-c1")
+		pod.Spec.SchedulingGroup = &core.PodSchedulingGroup{PodGroupName: &group}
+		objects = append(objects, pod)
+		told = append(told, container.ReportedPod{ID: "s" + name, UID: uids[i], Namespace: "shop", Name: name})
+	}
+	n := newNode(t, objects...)
+	n.start()
+	if r, err := prepare(t, n.kubelet(), c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.report(told...)
+	n.given(uids[0], 150)
+	n.given(uids[1], 150)
+	n.given(uids[2], 0)
+}
+
+// Kubelet starts a static pod before the API server has its mirror pod, whose UID is another one.
+func TestAStaticPod(t *testing.T) {
+	n := newNode(t)
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "static"})
+	n.start()
+	n.kubelet()
+	n.until("it is asked for", func() bool {
+		return slices.ContainsFunc(n.cluster.Actions(), func(a clienttesting.Action) bool { return a.Matches("get", "pods") })
+	})
+	mirror := podOf("shop", "static", "mirror-uid", "")
+	mirror.Annotations = map[string]string{core.MirrorPodAnnotationKey: webUID}
+	if _, err := n.cluster.CoreV1().Pods("shop").Create(context.Background(), mirror, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
+}
+
+// A pod that runs has a claim on a disk that lost its scheduler, and what pods were given is lost,
+// as after a boot. Once the disk is enabled the pod has its share again, and others do not have it.
+func TestAClaimOnADiskThatIsEnabledLater(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start()
+	n.kubelet()
+	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
+	n.given(webUID, 0)
+	n.put("sys/block/nvme0n1/queue/scheduler", "none [kyber-fairness]")
+	n.given(webUID, 300)
+}
+
+// What was lost is read from the API server, a pod at a time.
+func TestTheFileIsLost(t *testing.T) {
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	stop := n.start()
+	n.given(webUID, 300)
+	if p := n.book().Pods[0]; p.Default != 50 || p.Why != "namespace shop: 50" {
+		t.Errorf("%+v", p)
+	}
+	stop()
+	n.put(claim.File, "{half")
+	n.start()
+	n.until("the file", func() bool { b, err := claim.Read(n.root); return err == nil && len(b.Pods) == 1 })
+	n.given(webUID, 300)
+	// The pod's sandbox is made anew.
+	n.report()
+	n.until("it is forgotten", func() bool { b := n.book(); return b.Find(webUID) == nil })
+	n.report(container.ReportedPod{ID: "s2", UID: webUID, Namespace: "shop", Name: "web"})
+	n.given(webUID, 300)
+}
+
+// A pod that is prepared is unknown to the runtime still. What is left of one that went
+// while no program was there is its claim, which kubelet takes back.
+func TestBeforeTheRuntimeKnows(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	b := claim.Book{}
+	b.Set(claim.Pod{UID: "old", Namespace: "shop", Name: "old", Default: 50, Why: "namespace shop: 50"})
+	if err := b.Write(n.root); err != nil {
+		t.Fatal(err)
+	}
+	n.report()
+	n.start()
+	k := n.kubelet()
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	time.Sleep(5 * time.Second) // two looks
+	n.given(webUID, 300)
+	if now := n.book(); now.Find("old") != nil {
+		t.Errorf("%+v", now)
+	}
+	unprepare(t, k, c)
+	n.given(webUID, 0)
+}
+
+func TestClaimsThatCannotBe(t *testing.T) {
+	gone, off := claimOf("c1", "wwid-gone", 300, webUID), claimOf("c2", "sda", 300, webUID)
+	old := claimOf("c3", nvme, 300, webUID)
+	old.Status.Allocation.Devices.Results[0].ConsumedCapacity = nil
+	elsewhere := claimOf("c4", nvme, 300, webUID)
+	elsewhere.Status.Allocation.Devices.Results[0].Pool = "n2"
+	n := newNode(t, gone, off, old, elsewhere)
+	n.start()
+	k := n.kubelet()
+	for _, tt := range []struct {
+		c    *resourceapi.ResourceClaim
+		want string
+	}{
+		{gone, "claim shop/claim-c1: node n1 has no disk wwid-gone any more"},
+		{off, "claim shop/claim-c2: disk sda of node n1 is not shared by weight now: its scheduler is none; to do: kubectl isolio enable n1 sda"},
+		{old, "without a number of shares; needed: the feature DRAConsumableCapacity"},
+		{elsewhere, ""},
+	} {
+		r, err := prepare(t, k, tt.c)
+		if err != nil || !strings.Contains(r.Error, tt.want) || tt.want == "" && r.Error != "" {
+			t.Errorf("%s: %+v, %v; want %q", tt.c.Name, r, err, tt.want)
+		}
+	}
+	n.given(webUID, 0)
+}
+
+func TestBeforeClaims(t *testing.T) {
+	p := podOf("shop", "web", webUID, "")
+	p.Spec.Containers = []core.Container{{Name: "a"}, {Name: "b"}}
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("100")}
+	}
+	always := core.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []core.Container{{Name: "first"}, {Name: "sidecar", RestartPolicy: &always}}
+	for i := range p.Spec.InitContainers {
+		p.Spec.InitContainers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("50")}
+	}
+	n := newNode(t, p)
+	n.serves()
+	var stderr bytes.Buffer
+	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1"}, nil, io.Discard, &stderr); code != 3 || !strings.Contains(stderr.String(), "does not serve resource.k8s.io/v1, which came with 1.34; use --extended-resource") {
+		t.Errorf("%d: %s", code, &stderr)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.start("--extended-resource")
+	n.until("the share", func() bool {
+		b := n.book()
+		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 250, Claimed: 250}
+	})
+	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
+	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != 1000 {
+		t.Errorf("%v, %v", q, err)
+	}
+}
