@@ -52,8 +52,6 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 	[KF_OTHER] = "other",
 };
 
-/* How often latencies are looked at while requests complete. */
-#define KF_LATENCY_PERIOD	(HZ / 10)
 /* A target is no less than so many times what a request takes that is alone. */
 #define KF_TARGET_LEAST		2ULL
 /* A domain is bound by shares when less than one part in so many was not throttled. */
@@ -221,24 +219,34 @@ static void kf_give_back(struct kf_queue *kq)
 	}
 }
 
-/* What has to be done for each hardware context now and then. */
+/* What has to be done for a hardware context now and then. */
+static void kf_hctx_look(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx, u64 now_ns)
+{
+	struct kf_hctx *kh = hctx->sched_data;
+
+	if (!READ_ONCE(kh->has_ready) && list_empty(&kh->saved))
+		return;
+	spin_lock(&kh->lock);
+	kf_overdue_go(kq, kh, now_ns);
+	kf_slices_give_back(kh);
+	spin_unlock(&kh->lock);
+	if (READ_ONCE(kh->nr_urgent))
+		blk_mq_run_hw_queue(hctx, true);
+}
+
+/* Each time another one is first: what is overdue may take only so much. */
 static void kf_hctxs_look(struct kf_queue *kq, u64 now_ns)
 {
+	unsigned int first = kq->nr_looks++ % kq->q->nr_hw_queues;
 	struct blk_mq_hw_ctx *hctx;
 	unsigned long i;
 
-	queue_for_each_hw_ctx(kq->q, hctx, i) {
-		struct kf_hctx *kh = hctx->sched_data;
-
-		if (!READ_ONCE(kh->has_ready) && list_empty(&kh->saved))
-			continue;
-		spin_lock(&kh->lock);
-		kf_ready_hurry(kq, kh, now_ns);
-		kf_slices_give_back(kh);
-		spin_unlock(&kh->lock);
-		if (READ_ONCE(kh->nr_urgent))
-			blk_mq_run_hw_queue(hctx, true);
-	}
+	queue_for_each_hw_ctx(kq->q, hctx, i)
+		if (i >= first)
+			kf_hctx_look(kq, hctx, now_ns);
+	queue_for_each_hw_ctx(kq->q, hctx, i)
+		if (i < first)
+			kf_hctx_look(kq, hctx, now_ns);
 }
 
 /* What is aimed at stays while what can be had changes by less than one part in so many. */
@@ -279,18 +287,19 @@ static void kf_latency_work(struct work_struct *work)
 					   struct kf_queue, latency_work);
 	bool congested = false, is_bound = false;
 	struct kf_cpu_sample sample;
-	u64 now_ns = ktime_get_ns();
+	u64 now_ns = ktime_get_ns(), elapsed_ns = now_ns - kq->look_ns;
 	/* While requests complete, this runs every period. */
-	bool was_idle = now_ns - kq->look_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
+	bool was_idle = elapsed_ns > 3 * jiffies_to_nsecs(KF_LATENCY_PERIOD);
 	int id;
 
 	kf_collect(kq, &sample);
 	for (id = 0; id < KF_NR_TARGETS; id++)
 		kf_domain_add(&kq->domain[id], &sample, id);
-	kf_cost_learn(kq, now_ns - kq->look_ns, kf_is_full(kq));
+	kf_cost_learn(kq, elapsed_ns, kf_is_full(kq));
 	kq->look_ns = now_ns;
 	kf_gate_look(kq, &sample, was_idle);
 	kf_groups_look(kq);
+	kf_overdue_see(kq, &sample, elapsed_ns);
 	kf_hctxs_look(kq, now_ns);
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		kf_domain_aim(kq, id);
@@ -369,6 +378,7 @@ void kf_look_stop(struct kf_queue *kq)
  * @total_ns: from when the request had a scheduler's tag
  * @throttled_ns: of that, how long its cgroup could not send it
  * @is_bound: its cgroup's share decides when it goes, or how many others are in flight
+ * @is_blocking: others are likely to wait for it
  * @io_ns: from when the device got it
  * @sects: what it moved
  * @cost_bytes: what it was charged
@@ -376,8 +386,8 @@ void kf_look_stop(struct kf_queue *kq)
  * Called on completion, in any context.
  */
 void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
-		   u64 throttled_ns, bool is_bound, u64 io_ns, unsigned int sects,
-		   u32 cost_bytes)
+		   u64 throttled_ns, bool is_bound, bool is_blocking, u64 io_ns,
+		   unsigned int sects, u32 cost_bytes)
 {
 	const u64 latency_ns[KF_NR_LATENCY_TYPES] = {
 		[KF_LATENCY_TOTAL] = total_ns > throttled_ns ? total_ns - throttled_ns : 0,
@@ -401,9 +411,15 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 	}
 	this_cpu_inc(cs->nr_done[id]);
 	if (id < KF_NR_DIRS) {
+		unsigned int kind = kf_kind(id == KF_WRITE, sects << SECTOR_SHIFT);
+
 		this_cpu_add(cs->sects[id], sects);
-		this_cpu_inc(cs->nr_kind[kf_kind(id == KF_WRITE, sects << SECTOR_SHIFT)]);
+		this_cpu_inc(cs->nr_kind[kind]);
 		this_cpu_add(cs->cost_units, cost_bytes >> KF_COST_UNIT_SHIFT);
+		if (is_blocking) {
+			this_cpu_inc(cs->nr_blocking[kind]);
+			this_cpu_add(cs->blocking_us[kind], div_u64(io_ns, NSEC_PER_USEC));
+		}
 	}
 
 	kf_look_soon(kq);

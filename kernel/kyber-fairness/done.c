@@ -38,7 +38,7 @@ void kf_completed_request(struct request *rq, u64 now_ns)
 	/* Not of one that failed before its driver started it. */
 	if (id < KF_NR_TARGETS && rq->io_start_time_ns)
 		kf_add_sample(kq, id, total_ns, kf_rq_throttled_ns(rq),
-			      kf_rq_is_bound(kq, rq), io_ns,
+			      kf_rq_is_bound(kq, rq), kf_rq_blocks_others(rq), io_ns,
 			      blk_rq_stats_sectors(rq), kf_rq_cost_bytes(rq));
 	if (id < KF_NR_DIRS)
 		kf_latency_add(kb, id, total_ns, now_ns);
@@ -89,6 +89,8 @@ void kf_finish_request(struct request *rq)
 	atomic64_sub(kf_load_of(done_ns), &kb->load);
 	if (unlikely(kf_rq_is_other(rq)))
 		atomic_dec(&kb->nr_other);
+	if (kf_is_buffered_write(rq->cmd_flags))
+		atomic_dec(&kb->nr_buffered);
 	/* The count before the look; prepare_to_wait_exclusive() pairs. */
 	smp_mb__after_atomic();
 	/* A sleeper that is not seen here has seen the count. */

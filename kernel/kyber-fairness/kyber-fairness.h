@@ -67,9 +67,20 @@ struct kf_cpu_sample {
 	/* By kf_kind(), and what they were charged in units of KF_COST_UNIT_SHIFT. */
 	u32 nr_kind[KF_NR_KINDS];
 	u32 cost_units;
+	/* Those that others are likely to wait for, by kind, and their time in the device. */
+	u32 nr_blocking[KF_NR_KINDS];
+	u32 blocking_us[KF_NR_KINDS];
 };
 
 #define KF_NR_SAMPLES	(sizeof(struct kf_cpu_sample) / sizeof(u32))
+
+/* What requests that were throttled for too long may have of the device; see overdue.c. */
+struct kf_overdue {
+	s64 left_ns;
+	s64 least_ns;			/* those of hold_most_ms may take it to this */
+	u64 look_ns, look_bytes;	/* how long the last look was, and what completed in it */
+	u64 kind_ns[KF_NR_KINDS];	/* in the device, of late; 0: not known */
+};
 
 /* What a hardware context waits for on a list. */
 enum kf_wait_for {
@@ -161,6 +172,8 @@ struct kf_queue {
 	spinlock_t look_lock;		/* of is_stopping; any context, others may be held */
 	bool is_stopping;		/* the scheduler leaves: latency_work runs no more */
 	u64 look_ns;			/* when that last ran; latency_work only */
+	unsigned int nr_looks;		/* latency_work only */
+	struct kf_overdue overdue;	/* latency_work only */
 
 	struct kf_gate gate ____cacheline_aligned_in_smp;
 	/* A cgroup had to wait for the clock, or for a place, since the last look. */
@@ -232,6 +245,8 @@ struct kf_ctx {
 
 /* Of a place, and of a token, in a request's word. */
 #define KF_PLACE_BITS	12
+/* How often latency_work looks while requests complete. */
+#define KF_LATENCY_PERIOD	(HZ / 10)
 
 /* One hardware context of one device. */
 struct kf_hctx {
@@ -303,6 +318,8 @@ struct kf_backlog {
 	u64 load_seen;				/* kq->lock */
 	/* Of these, discards and others without data: for them no cgroup waits; no lock. */
 	atomic_t nr_other;
+	/* And writes of the page cache: see kf_may_have_tag(); no lock. */
+	atomic_t nr_buffered;
 	/* When one last completed, or the first one came after a pause; no lock. */
 	u64 done_ns;
 	/* Submitters that wait for one of these to complete; its own lock. */
@@ -431,8 +448,8 @@ int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu);
 void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
-		   u64 throttled_ns, bool is_bound, u64 io_ns, unsigned int sects,
-		   u32 cost_bytes);
+		   u64 throttled_ns, bool is_bound, bool is_blocking, u64 io_ns,
+		   unsigned int sects, u32 cost_bytes);
 
 /* done.c */
 void kf_completed_request(struct request *rq, u64 now_ns);
@@ -461,7 +478,10 @@ void kf_ready_lower(struct kf_hctx *kh, unsigned int nr_lowered);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
 struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
 				  struct kf_backlog *kb, enum kf_domain_id id);
-void kf_ready_hurry(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns);
+
+/* overdue.c */
+void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns);
+void kf_overdue_go(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns);
 
 /* order.c */
 enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb);
@@ -615,6 +635,13 @@ static inline bool kf_gate_lets(struct kf_queue *kq, u64 vtime)
 {
 	return READ_ONCE(kq->gate.is_open) ||
 	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit));
+}
+
+/* Whether what a cgroup inserts has to wait for the clock, as far as is known; no lock. */
+static inline bool kf_backlog_is_throttled(struct kf_queue *kq, struct kf_backlog *kb)
+{
+	return READ_ONCE(kb->left_bytes) <= 0 &&
+	       !kf_gate_lets(kq, atomic64_read(&kb->kg->vtime));
 }
 
 /* Whether hardware contexts wait for a large request to complete; no lock. */

@@ -62,9 +62,9 @@
  *
  * Requests that other tasks may wait for go at once: requests that the device gave back,
  * writes that a flush follows, pages that are swapped out, what a task submits that is
- * killed or frees memory, and metadata. They are charged, up to a bound. A cgroup that is
- * so far ahead has its metadata wait as well, and what its killed tasks submit. A request
- * is queued for no longer than hold_most_ms. See ready.c.
+ * killed or frees memory, and metadata. They are charged, up to a bound; see ready.c. A
+ * cgroup so far ahead has its metadata and what its killed tasks submit wait as well. No
+ * request waits for more than hold_most_ms, nor a journal's commit for long; see overdue.c.
  *
  * Scheduler tags
  *
@@ -220,11 +220,10 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	return false;
 }
 
-/* Called when a request is allocated. */
+/* Called when a request is allocated, in the task that submits. */
 static void kf_prepare_request(struct request *rq)
 {
-	kf_rq_set(rq, -1, -1, false, 0, 0);
-	rq->elv.priv[1] = NULL;
+	kf_rq_begin(rq, current->journal_info);
 	guard_prepare(rq);
 }
 
@@ -261,6 +260,8 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 	atomic_inc(kh->nr_tags);
 	if (unlikely(kf_rq_is_other(rq)))
 		atomic_inc(&kb->nr_other);
+	if (kf_is_buffered_write(rq->cmd_flags))
+		atomic_inc(&kb->nr_buffered);
 	kf_group_arrive(kb->kg, kb, rq->start_time_ns);
 	rq->elv.priv[1] = kb;
 	return kb;
@@ -281,17 +282,6 @@ static void kf_insert_urgent(struct kf_hctx *kh, struct request *rq, bool at_hea
 }
 
 /*
- * What a request is charged, by the unit that is shared. One that moves no data,
- * such as a discard, which may name the whole device, counts as one of a page.
- */
-static u32 kf_find_cost_bytes(struct kf_queue *kq, struct request *rq)
-{
-	return kf_cost_bytes(READ_ONCE(kq->cost_rate[rq_data_dir(rq)]),
-			     bio_has_data(rq->bio) ? blk_rq_bytes(rq) :
-						     KF_PAGE_BYTES);
-}
-
-/*
  * Whether a request waits for no clock. One of metadata, or of a task that has to get out,
  * is charged in advance, and goes first only up to a bound: a cgroup may kill its tasks
  * while they submit as much as they like.
@@ -309,13 +299,6 @@ static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct req
 		return false;
 	kf_rq_set(rq, -1, -1, false, charged_bytes, 0);
 	return true;
-}
-
-/* Whether what a cgroup inserts has to wait for the clock, as far as is known; no lock. */
-static bool kf_backlog_is_throttled(struct kf_queue *kq, struct kf_backlog *kb)
-{
-	return READ_ONCE(kb->left_bytes) <= 0 &&
-	       !kf_gate_lets(kq, atomic64_read(&kb->kg->vtime));
 }
 
 /* Return: whether all it can do is wait for the clock. */

@@ -9,17 +9,8 @@
  * ones, which large.h has wait for each other.
  */
 #include "kyber-fairness.h"
+#include "request.h"
 #include "trace.h"
-
-/*
- * A direct write: a program has as many of these outstanding as it chose to. The page
- * cache sends as many as there are tags, and often of 1 MiB, whether a program waits for
- * the file (fsync) or not. Writeback throttling tells them apart like this.
- */
-static bool kf_is_direct_write(struct request *rq)
-{
-	return (rq->cmd_flags & (REQ_SYNC | REQ_IDLE)) == (REQ_SYNC | REQ_IDLE);
-}
 
 /**
  * kf_order_deferred - which of a backlog's reads and writes has to wait for the other
@@ -40,7 +31,7 @@ enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb)
 					queuelist);
 	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
 					 queuelist);
-	if (!read || !write || !kf_is_direct_write(write) || !write_wait_pct)
+	if (!read || !write || !kf_is_direct_write(write->cmd_flags) || !write_wait_pct)
 		return KF_NR_DOMAINS;
 	/* One that waits for others of its kind is no reason for the other to wait. */
 	if (kf_rq_is_large(read) || kf_rq_is_large(write))

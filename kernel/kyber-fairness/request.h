@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What kyber-fairness keeps in a request. */
+/* What kyber-fairness keeps in a request, and what it makes of its kind. */
 #ifndef _KF_REQUEST_H
 #define _KF_REQUEST_H
 
@@ -8,14 +8,15 @@
 /*
  * A request's two words. priv[0], from the low end: place + 1, domain token + 1,
  * whether it was alone in the device when it was dispatched, whether it counts as a large
- * one, what it was charged in units of KF_COST_UNIT_SHIFT, and how long it was throttled,
- * in units of KF_HELD_UNIT_SHIFT.
+ * one, whether others are likely to wait for it, what it was charged in units of
+ * KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
  * priv[1]: backlog.
  */
 #define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
 #define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
 #define KF_RQ_LARGE_SHIFT	(KF_RQ_ALONE_SHIFT + 1)
-#define KF_RQ_COST_SHIFT	(KF_RQ_LARGE_SHIFT + 1)
+#define KF_RQ_BLOCKS_SHIFT	(KF_RQ_LARGE_SHIFT + 1)
+#define KF_RQ_COST_SHIFT	(KF_RQ_BLOCKS_SHIFT + 1)
 #define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
 #define KF_HELD_UNIT_SHIFT	16
 static_assert(BITS_PER_LONG == 64);
@@ -59,6 +60,29 @@ static inline void kf_rq_count(struct request *rq)
 	rq->elv.priv[0] = (void *)(kf_rq_word(rq) | BIT(KF_RQ_LARGE_SHIFT));
 }
 
+/*
+ * A direct write: a program has as many of these outstanding as it chose to. The page
+ * cache sends as many as there are tags, and often of 1 MiB, whether a program waits for
+ * the file (fsync) or not. Writeback throttling tells them apart like this.
+ */
+static inline bool kf_is_direct_write(blk_opf_t opf)
+{
+	return (opf & (REQ_SYNC | REQ_IDLE)) == (REQ_SYNC | REQ_IDLE);
+}
+
+/* A write of pages of the page cache. */
+static inline bool kf_is_buffered_write(blk_opf_t opf)
+{
+	return (opf & REQ_OP_MASK) == REQ_OP_WRITE && !kf_is_direct_write(opf) &&
+	       !(opf & (REQ_META | REQ_SWAP));
+}
+
+/* Others are likely to wait for it; see overdue.c. */
+static inline bool kf_rq_blocks_others(struct request *rq)
+{
+	return kf_rq_word(rq) & BIT(KF_RQ_BLOCKS_SHIFT);
+}
+
 static inline u32 kf_rq_cost_bytes(struct request *rq)
 {
 	return (kf_rq_word(rq) >> KF_RQ_COST_SHIFT & GENMASK(KF_COST_BITS - 1, 0)) <<
@@ -70,6 +94,7 @@ static inline u64 kf_rq_throttled_ns(struct request *rq)
 	return (u64)(kf_rq_word(rq) >> KF_RQ_HELD_SHIFT) << KF_HELD_UNIT_SHIFT;
 }
 
+/* All but what was said at first: kf_rq_begin(). */
 static inline void kf_rq_set(struct request *rq, int place, int token, bool was_alone,
 			     u32 cost_bytes, u64 throttled_ns)
 {
@@ -79,9 +104,34 @@ static inline void kf_rq_set(struct request *rq, int place, int token, bool was_
 
 	rq->elv.priv[0] = (void *)(held << KF_RQ_HELD_SHIFT |
 				   units << KF_RQ_COST_SHIFT |
+				   (kf_rq_word(rq) & BIT(KF_RQ_BLOCKS_SHIFT)) |
 				   (unsigned long)was_alone << KF_RQ_ALONE_SHIFT |
 				   (unsigned long)(token + 1) << KF_RQ_TOKEN_SHIFT |
 				   (unsigned long)(place + 1));
+}
+
+/*
+ * @is_within: the task is within a transaction of a filesystem. The journal's commit, and
+ * with it every fsync of that filesystem, waits for the task, and the task for this.
+ */
+static inline void kf_rq_begin(struct request *rq, bool is_within)
+{
+	bool blocks = is_within || rq->cmd_flags & REQ_META ||
+		      kf_is_buffered_write(rq->cmd_flags);
+
+	rq->elv.priv[0] = (void *)((unsigned long)blocks << KF_RQ_BLOCKS_SHIFT);
+	rq->elv.priv[1] = NULL;
+}
+
+/*
+ * What a request is charged, by the unit that is shared. One that moves no data,
+ * such as a discard, which may name the whole device, counts as one of a page.
+ */
+static inline u32 kf_find_cost_bytes(struct kf_queue *kq, struct request *rq)
+{
+	return kf_cost_bytes(READ_ONCE(kq->cost_rate[rq_data_dir(rq)]),
+			     bio_has_data(rq->bio) ? blk_rq_bytes(rq) :
+						     KF_PAGE_BYTES);
 }
 
 #endif /* _KF_REQUEST_H */

@@ -4,6 +4,7 @@
  * see "Scheduler tags" in main.c's essay.
  */
 #include "kyber-fairness.h"
+#include "request.h"
 
 /*
  * Whether the task that submits has to get out: it is killed, or ends, or frees
@@ -58,14 +59,23 @@ static unsigned int kf_tags_held(struct kf_backlog *kb)
 
 /*
  * Counted are requests that were inserted: those that a task has plugged, up to a batch
- * for each, are not seen. So the limit may be exceeded by as many.
+ * for each, are not seen. So the limit may be exceeded by as many. Of a throttled cgroup's
+ * pages no more are on their way than its share of the tags, though others are free: a
+ * journal's commit may wait for all of them. And it may wait for the next ones, so a few
+ * always are, whatever the cgroup's own tasks have sent.
  */
 static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
-			    struct blk_mq_hw_ctx *hctx)
+			    struct blk_mq_hw_ctx *hctx, blk_opf_t opf)
 {
-	return kf_tags_abound(kq, hctx) || !READ_ONCE(kb->kg->is_active) ||
-	       kf_tags_held(kb) <
-	       kf_own_tags(kq->q->nr_requests, kf_group_part(kb->kg));
+	bool is_buffered = kf_is_buffered_write(opf);
+
+	if (!READ_ONCE(kb->kg->is_active))
+		return true;
+	if (is_buffered && atomic_read(&kb->nr_buffered) < KF_TAGS_MIN)
+		return true;
+	if (kf_tags_abound(kq, hctx) && !(is_buffered && kf_backlog_is_throttled(kq, kb)))
+		return true;
+	return kf_tags_held(kb) < kf_own_tags(kq->q->nr_requests, kf_group_part(kb->kg));
 }
 
 /*
@@ -76,7 +86,7 @@ static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
  * mostly to a cgroup that may not have the tag, and the one that may gets too few.
  */
 static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
-			    struct blk_mq_hw_ctx *hctx)
+			    struct blk_mq_hw_ctx *hctx, blk_opf_t opf)
 {
 	DEFINE_WAIT(wait);
 
@@ -85,7 +95,7 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 
 		prepare_to_wait_exclusive(kb->tag_wait, &wait,
 					  gets_out ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
-		if (kf_may_have_tag(kq, kb, hctx) ||
+		if (kf_may_have_tag(kq, kb, hctx, opf) ||
 		    (gets_out && kf_group_may_go_first(kb->kg)))
 			break;
 		io_schedule();
@@ -96,7 +106,7 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 	 * A larger allowance may have room for more than the one woken; and one that was
 	 * killed passes its wake-up on.
 	 */
-	if (kf_may_have_tag(kq, kb, hctx))
+	if (kf_may_have_tag(kq, kb, hctx, opf))
 		wake_up(kb->tag_wait);
 }
 
@@ -130,8 +140,8 @@ bool kf_is_background(struct bio *bio)
 void kf_limit_background(struct kf_queue *kq, struct kf_backlog *kb,
 			 struct blk_mq_hw_ctx *hctx)
 {
-	if (kb->kg != kq->root && !kf_may_have_tag(kq, kb, hctx))
-		kf_wait_for_tag(kq, kb, hctx);
+	if (kb->kg != kq->root && !kf_may_have_tag(kq, kb, hctx, REQ_OP_WRITE))
+		kf_wait_for_tag(kq, kb, hctx, REQ_OP_WRITE);
 }
 
 /*
@@ -144,16 +154,17 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct kf_queue *kq = kf_of(data->q);
 	struct kf_backlog *kb = NULL;
 
-	/* Others may wait for these: see kf_is_urgent(). */
-	if (!kf_tags_abound(kq, hctx) && !(opf & REQ_SWAP))
+	/* Others may wait for these: see kf_is_urgent() and kf_rq_begin(). */
+	if (!(opf & REQ_SWAP || current->journal_info) &&
+	    (kf_is_buffered_write(opf) || !kf_tags_abound(kq, hctx)))
 		kb = kf_get_current_backlog(kq, hctx->queue_num);
 	if (kb && (!(opf & REQ_META || kf_task_must_get_out()) ||
 		   !kf_group_may_go_first(kb->kg))) {
-		if (!kf_may_have_tag(kq, kb, hctx)) {
+		if (!kf_may_have_tag(kq, kb, hctx, opf)) {
 			if (data->flags & BLK_MQ_REQ_NOWAIT)
 				data->shallow_depth = 1;
 			else
-				kf_wait_for_tag(kq, kb, hctx);
+				kf_wait_for_tag(kq, kb, hctx, opf);
 		}
 	}
 	if (kb)

@@ -13,6 +13,7 @@
 #include "../tags.c"
 #include "../ready.c"
 #include "../order.c"
+#include "../overdue.c"
 #include "../gate.c"
 #include "../rounds.c"
 #include "../group.c"
