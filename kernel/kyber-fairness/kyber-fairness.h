@@ -78,6 +78,7 @@ struct kf_cpu_sample {
 struct kf_overdue {
 	s64 left_ns;
 	s64 least_ns;			/* those of hold_most_ms may take it to this */
+	u64 wait_ns;			/* after which what others wait for is overdue */
 	u64 look_ns, look_bytes;	/* how long the last look was, and what completed in it */
 	u64 kind_ns[KF_NR_KINDS];	/* in the device, of late; 0: not known */
 };

@@ -8,9 +8,10 @@
  * it. A cgroup of weight 1 beside 10000 would hold up each fsync of its filesystem
  * for minutes.
  *
- * So two kinds go: any request after hold_most_ms; and what others are likely to wait for
- * after a period of latency_work, if its cgroup has less than a sixteenth of the device. With
- * a larger share it is done as soon.
+ * So two kinds go. Any request after hold_most_ms. And what others are likely to wait for
+ * sooner: after a period of latency_work, or twice the time that all outstanding requests take
+ * the device, whichever is more. In order of arrival it would be done by then, and a cgroup
+ * that has its share of the tags has it done in about half of that by its share.
  *
  * That is for a sixteenth of the time, for all such cgroups together. Without a bound a cgroup
  * would have more than its share by what it has outstanding: its tags are full again after
@@ -32,6 +33,23 @@
 #define KF_OVERDUE_PART		16
 /* And at once: of the time between two looks. */
 #define KF_OVERDUE_BURST	4
+/* What others wait for is overdue after so many times what all outstanding requests take. */
+#define KF_OVERDUE_TIMES	2
+
+/* How long the device takes for all requests that have tags, by what completed of late. */
+static u64 kf_overdue_all_ns(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns)
+{
+	u64 nr = atomic_read(&kq->nr_shared_tags);
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(kq->q, hctx, i) {
+		struct kf_hctx *kh = hctx->sched_data;
+
+		nr += atomic_read(&kh->nr_own_tags);
+	}
+	return mul_u64_u64_div_u64(nr, elapsed_ns, max(nr_done, 1ULL));
+}
 
 /**
  * kf_overdue_see - what overdue requests may have of the device until the next look
@@ -43,6 +61,7 @@ void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64
 {
 	struct kf_overdue *ko = &kq->overdue;
 	unsigned int kind;
+	u64 nr_done = 0;
 	s64 most_ns;
 
 	/* Nothing was throttled while nothing completed for long. */
@@ -52,10 +71,14 @@ void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64
 	ko->least_ns = -most_ns;
 	ko->look_ns = elapsed_ns;
 	ko->look_bytes = (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
-	for (kind = 0; kind < KF_NR_KINDS; kind++)
+	for (kind = 0; kind < KF_NR_KINDS; kind++) {
+		nr_done += sample->nr_kind[kind];
 		if (sample->nr_blocking[kind])
 			ko->kind_ns[kind] = div_u64((u64)sample->blocking_us[kind] * NSEC_PER_USEC,
 						    sample->nr_blocking[kind]);
+	}
+	ko->wait_ns = max(KF_OVERDUE_TIMES * kf_overdue_all_ns(kq, nr_done, elapsed_ns),
+			  jiffies_to_nsecs(KF_LATENCY_PERIOD));
 }
 
 /* How long it takes the device, as far as is known; of what is not known, one at a time. */
@@ -69,13 +92,12 @@ static s64 kf_overdue_cost_ns(struct kf_queue *kq, struct request *rq)
 	return min(io_ns, mul_u64_u64_div_u64(ko->look_ns, cost_bytes, max(ko->look_bytes, 1ULL)));
 }
 
-/* Whether a request is overdue, and may go. @has_little: its cgroup has less than that part. */
-static bool kf_overdue_may_go(struct kf_queue *kq, struct request *rq, s64 most_ns,
-			      bool has_little, s64 wait_ns)
+/* Whether a request that has waited for so long is overdue, and may go. */
+static bool kf_overdue_may_go(struct kf_queue *kq, struct request *rq, u64 wait_ns, u64 most_ns)
 {
 	if (wait_ns >= most_ns)
 		return kq->overdue.left_ns > kq->overdue.least_ns;
-	return has_little && kq->overdue.left_ns > 0 && kf_rq_blocks_others(rq);
+	return kq->overdue.left_ns > 0 && kf_rq_blocks_others(rq);
 }
 
 static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct request *rq,
@@ -93,23 +115,21 @@ static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct 
 
 /* Those of a backlog: behind one that waits on, too. */
 static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_backlog *kb,
-			     s64 most_ns, u64 now_ns)
+			     u64 most_ns, u64 now_ns)
 {
-	bool has_little = READ_ONCE(kb->kg->share) < KF_SHARE_ONE / KF_OVERDUE_PART;
-	s64 least_ns = has_little ? min_t(s64, jiffies_to_nsecs(KF_LATENCY_PERIOD), most_ns) :
-				    most_ns;
+	u64 least_ns = min(kq->overdue.wait_ns, most_ns);
 	struct request *rq, *next;
 	bool has_gone = false;
 	unsigned int id;
+	u64 wait_ns;
 
 	for (id = 0; id < KF_NR_DOMAINS; id++) {
 		list_for_each_entry_safe(rq, next, &kb->rqs[id], queuelist) {
-			s64 wait_ns = now_ns - rq->start_time_ns;
-
 			/* Those behind it came later, more or less. */
-			if (wait_ns < least_ns)
+			if (now_ns < rq->start_time_ns + least_ns)
 				break;
-			if (!kf_overdue_may_go(kq, rq, most_ns, has_little, wait_ns))
+			wait_ns = now_ns - rq->start_time_ns;
+			if (!kf_overdue_may_go(kq, rq, wait_ns, most_ns))
 				continue;
 			kf_overdue_go_one(kh, kb, rq, id, wait_ns);
 			has_gone = true;
