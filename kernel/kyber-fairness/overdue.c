@@ -9,9 +9,10 @@
  * for minutes.
  *
  * So two kinds go. Any request after hold_most_ms. And what others are likely to wait for
- * sooner: after a period of latency_work, or twice the time that all outstanding requests take
- * the device, whichever is more. In order of arrival it would be done by then, and a cgroup
- * that has its share of the tags has it done in about half of that by its share.
+ * sooner: after a period of latency_work, or twice the time that the device takes for as
+ * many requests as there are tags, whichever is more. A cgroup with its share of the tags full
+ * has a request done in that time, once, by its share of the device. This is for cgroups that
+ * have less of it than the part below: a larger share is not so slow.
  *
  * That is for a sixteenth of the time, for all such cgroups together. Without a bound a cgroup
  * would have more than its share by what it has outstanding: its tags are full again after
@@ -33,23 +34,8 @@
 #define KF_OVERDUE_PART		16
 /* And at once: of the time between two looks. */
 #define KF_OVERDUE_BURST	4
-/* What others wait for is overdue after so many times what all outstanding requests take. */
-#define KF_OVERDUE_TIMES	2
-
-/* How long the device takes for all requests that have tags, by what completed of late. */
-static u64 kf_overdue_all_ns(struct kf_queue *kq, u64 nr_done, u64 elapsed_ns)
-{
-	u64 nr = atomic_read(&kq->nr_shared_tags);
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(kq->q, hctx, i) {
-		struct kf_hctx *kh = hctx->sched_data;
-
-		nr += atomic_read(&kh->nr_own_tags);
-	}
-	return mul_u64_u64_div_u64(nr, elapsed_ns, max(nr_done, 1ULL));
-}
+/* What others wait for is overdue after so many times what as many requests as tags take. */
+#define KF_OVERDUE_TIMES	2ULL
 
 /**
  * kf_overdue_see - what overdue requests may have of the device until the next look
@@ -77,7 +63,8 @@ void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64
 			ko->kind_ns[kind] = div_u64((u64)sample->blocking_us[kind] * NSEC_PER_USEC,
 						    sample->nr_blocking[kind]);
 	}
-	ko->wait_ns = max(KF_OVERDUE_TIMES * kf_overdue_all_ns(kq, nr_done, elapsed_ns),
+	ko->wait_ns = max(div64_u64(KF_OVERDUE_TIMES * kq->q->nr_requests * elapsed_ns,
+				    max(nr_done, 1ULL)),
 			  jiffies_to_nsecs(KF_LATENCY_PERIOD));
 }
 
@@ -117,7 +104,8 @@ static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct 
 static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_backlog *kb,
 			     u64 most_ns, u64 now_ns)
 {
-	u64 least_ns = min(kq->overdue.wait_ns, most_ns);
+	bool has_little = READ_ONCE(kb->kg->share) < KF_SHARE_ONE / KF_OVERDUE_PART;
+	u64 least_ns = has_little ? min(kq->overdue.wait_ns, most_ns) : most_ns;
 	struct request *rq, *next;
 	bool has_gone = false;
 	unsigned int id;
