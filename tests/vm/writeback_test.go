@@ -379,6 +379,7 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 // The same with files of 4 MiB, in requests of 1 MiB, by a cgroup whose readers have all the tags that
 // it may have.
 func TestNewFilesHoldUpNoJournal(t *testing.T) {
+	comparesRates(t)
 	withModelDisk(t)
 	withWriteback(t, "10", "10")
 	d := newModelDisk(t, filesystemDisk)
