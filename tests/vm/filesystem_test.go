@@ -335,6 +335,16 @@ func (w *writerProcess) longestPause(during time.Duration) (longest time.Duratio
 	return longest, int(last - first)
 }
 
+// unequalGroups are three of weights 10000, 1 and 1000.
+func unequalGroups(t *testing.T) (heavy, light, other string) {
+	t.Helper()
+	heavy, light, other = newGroup(t, "heavy"), newGroup(t, "light"), newGroup(t, "other")
+	write(t, filepath.Join(heavy, weightFile), "10000")
+	write(t, filepath.Join(light, weightFile), "1")
+	write(t, filepath.Join(other, weightFile), "1000")
+	return heavy, light, other
+}
+
 // A throttled cgroup may hold what all users of a filesystem wait for: a handle of the
 // journal, or a buffer in a checkpoint. What such a cgroup waits for goes soon.
 func TestThrottledCgroupHoldsUpNoJournal(t *testing.T) {
@@ -343,10 +353,7 @@ func TestThrottledCgroupHoldsUpNoJournal(t *testing.T) {
 	// A small journal, so that there are checkpoints.
 	c := newExt4(t, d, "-b", "1024", "-J", "size=1")
 	d.use(t, elevator)
-	heavy, light, other := newGroup(t, "heavy"), newGroup(t, "light"), newGroup(t, "other")
-	write(t, filepath.Join(heavy, weightFile), "10000")
-	write(t, filepath.Join(light, weightFile), "1")
-	write(t, filepath.Join(other, weightFile), "1000")
+	heavy, light, other := unequalGroups(t)
 	writers := []*writerProcess{
 		c.startWriter(t, "append", filepath.Join(c.at, "other"), other),
 		c.startWriter(t, "create", filepath.Join(c.at, "light1"), light),

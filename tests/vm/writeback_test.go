@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -345,10 +344,7 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 	d := newModelDisk(t, filesystemDisk)
 	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
 	d.use(t, elevator)
-	heavy, light, other := newGroup(t, "heavy"), newGroup(t, "light"), newGroup(t, "other")
-	write(t, filepath.Join(heavy, weightFile), "10000")
-	write(t, filepath.Join(light, weightFile), "1")
-	write(t, filepath.Join(other, weightFile), "1000")
+	heavy, light, other := unequalGroups(t)
 	startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40").untilBusy(t)
 	dir := filepath.Join(c.at, "light")
 	must(t, os.Mkdir(dir, 0o755))
@@ -376,19 +372,18 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 	}
 }
 
-// The same with files of 4 MiB, in requests of 1 MiB, by a cgroup whose readers have all the tags that
-// it may have.
-func TestNewFilesHoldUpNoJournal(t *testing.T) {
-	comparesRates(t)
-	withModelDisk(t)
-	withWriteback(t, "10", "10")
-	d := newModelDisk(t, filesystemDisk)
-	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
-	d.use(t, elevator)
-	heavy, light, other := newGroup(t, "heavy"), newGroup(t, "light"), newGroup(t, "other")
-	write(t, filepath.Join(heavy, weightFile), "10000")
-	write(t, filepath.Join(light, weightFile), "1")
-	write(t, filepath.Join(other, weightFile), "1000")
+// besideNewFiles is what an appending writer, which syncs, and readers of weight 10000 have in 8 s beside
+// a cgroup of weight 1 that makes files of 4 MiB, in requests of 1 MiB, and whose readers have all the
+// tags that it may have.
+type besideNewFiles struct {
+	longest            time.Duration // sync
+	syncs, kib, nrRead int           // kib: weight 1 has written
+}
+
+func (c *cutDisk) besideNewFiles(t *testing.T) besideNewFiles {
+	t.Helper()
+	d := c.disk
+	heavy, light, other := unequalGroups(t)
 	readers := startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40")
 	readers.untilBusy(t)
 	own := startFio(t, d, light, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=8", "--invalidate=0")
@@ -397,9 +392,9 @@ func TestNewFilesHoldUpNoJournal(t *testing.T) {
 	must(t, err)
 	defer group.Close()
 	writer := exec.Command("fio", "--name=files", "--directory="+c.at, "--nrfiles=24", "--filesize=4M", "--openfiles=1",
-		"--create_on_open=1", "--unlink_each_loop=1", "--file_service_type=sequential", "--loops=100", "--rw=write",
+		"--create_on_open=1", "--unlink_each_loop=1", "--file_service_type=sequential", "--loops=1000", "--rw=write",
 		"--bs=1M", "--ioengine=psync", "--fallocate=none", "--invalidate=0")
-	writer.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+	writer.SysProcAttr = inGroup(group)
 	must(t, writer.Start())
 	w := c.startWriter(t, "append", filepath.Join(c.at, "other"), other)
 	t.Cleanup(func() {
@@ -413,21 +408,57 @@ func TestNewFilesHoldUpNoJournal(t *testing.T) {
 	})
 	c.untilAcked(t, w)
 
-	before, read := groupKiB(t, light, d, false), readBytes(t, heavy, d)
-	longest, syncs := w.longestPause(8 * time.Second)
-	wrote, reads := groupKiB(t, light, d, false)-before, (readBytes(t, heavy, d)-read)/4096
-	t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB, weight 10000 has %d reads", syncs, longest, wrote, reads)
+	var b besideNewFiles
+	kib, read := groupKiB(t, light, d, false), readBytes(t, heavy, d)
+	b.longest, b.syncs = w.longestPause(8 * time.Second)
+	b.kib, b.nrRead = groupKiB(t, light, d, false)-kib, (readBytes(t, heavy, d)-read)/4096
+	t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB, weight 10000 has %d reads", b.syncs, b.longest, b.kib, b.nrRead)
 	// A file is four requests, and each look lets a few go.
-	if longest > 3*time.Second {
+	if b.longest > 3*time.Second {
 		d.logState(t)
-		t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want 3 s at most", longest)
+		t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want 3 s at most", b.longest)
 	}
-	if wrote < 4096 {
+	if b.kib < 4096 {
 		t.Error("weight 1 has written nothing to speak of")
 	}
+	return b
+}
+
+// The same with files, on a disk whose rate is known.
+func TestNewFilesHoldUpNoJournal(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	withWriteback(t, "10", "10")
+	d := newModelDisk(t, filesystemDisk)
+	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+	d.use(t, elevator)
+	b := c.besideNewFiles(t)
 	// Of 4,000 a second; a sixteenth is for what is overdue, and the syncs take some.
-	if reads < 8*4000*9/10 {
-		t.Errorf("weight 10000 has %d reads in 8 s, want nine tenths of the disk's", reads)
+	if b.nrRead < 8*4000*9/10 {
+		t.Errorf("weight 10000 has %d reads in 8 s, want nine tenths of the disk's", b.nrRead)
+	}
+}
+
+// And on disks of real drivers.
+func TestNewFilesOnRealDisks(t *testing.T) {
+	wanted := strings.Split(os.Getenv("ISOLIO_DISKS"), ",")
+	if wanted[0] == "" {
+		t.Skip("takes real drivers' disks: make test-drivers")
+	}
+	loaded(t)
+	withWriteback(t, "10", "10")
+	disks := realDisks(t, wanted)
+	for _, kind := range wanted {
+		if strings.HasSuffix(kind, "-zoned") {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			d := disks[kind][0]
+			c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+			d.use(t, elevator)
+			t.Cleanup(func() { d.use(t, "none") })
+			c.besideNewFiles(t)
+		})
 	}
 }
 
