@@ -252,20 +252,23 @@ func interrupt(t *testing.T, loads []*load) {
 	}
 }
 
-// untilWritten waits until the disk has done n writes and more, some of them for the loads, and
-// returns how many in a hundred were theirs.
+// untilWritten waits until the disk has done n writes and more, and each of the loads has had one
+// at some time, and returns how many in a hundred of those n were theirs.
 func (d *disk) untilWritten(t *testing.T, n int, loads ...*load) (pct int) {
 	t.Helper()
-	theirs := func() (sum int) {
+	theirs := func() (sum int, all bool) {
+		all = true
 		for _, l := range loads {
-			sum += writesOf(t, l.group, d)
+			nr := writesOf(t, l.group, d)
+			sum += nr
+			all = all && nr > 0
 		}
-		return sum
+		return sum, all
 	}
 	_, written := d.directions(t)
-	before := theirs()
+	before, _ := theirs()
 	for _, now := d.directions(t); ; _, now = d.directions(t) {
-		if sum := theirs(); now >= written+n && sum > 0 {
+		if sum, all := theirs(); all && now >= written+n {
 			return (sum - before) * 100 / (now - written)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -295,7 +298,7 @@ func TestSFQSyncWritesBeforeAsync(t *testing.T) {
 	} {
 		loads = append(loads, startFio(t, d, newGroup(t, "order-"+c.name), append([]string{"--size=64m", "--time_based", "--runtime=60"}, c.args...)...))
 	}
-	d.untilWritten(t, 100, loads[1])
+	d.untilWritten(t, 100, loads[1:]...)
 	got := d.untilWritten(t, 200, loads[1])
 	t.Logf("%d %% of the writes were those that somebody waits for", got)
 	if got < 30 || got > 90 {
@@ -325,7 +328,8 @@ func TestSFQAsyncNextToMixedProcesses(t *testing.T) {
 	} {
 		loads = append(loads, startFio(t, d, newGroup(t, fmt.Sprint("mixed-", i)), append([]string{"--size=64m", "--time_based", "--runtime=60"}, args...)...))
 	}
-	d.untilWritten(t, 200, loads[2])
+	// Not before each has begun: how long a fio takes for that says nothing of turns.
+	d.untilWritten(t, 200, loads...)
 	got := 100 - d.untilWritten(t, 800, loads[:2]...)
 	t.Logf("%d %% of the writes were written back", got)
 	if got < 15 || got > 80 {
