@@ -390,7 +390,8 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		   unsigned int sects, u32 cost_bytes)
 {
 	const u64 latency_ns[KF_NR_LATENCY_TYPES] = {
-		[KF_LATENCY_TOTAL] = total_ns > throttled_ns ? total_ns - throttled_ns : 0,
+		[KF_LATENCY_TOTAL] = max(total_ns > throttled_ns ? total_ns - throttled_ns : 0,
+					 io_ns),
 		[KF_LATENCY_IO] = io_ns,
 	};
 	u64 width_ns = max_t(u64, READ_ONCE(kq->domain[id].aim_ns) >> KF_BUCKET_SHIFT, 1);
@@ -418,7 +419,9 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		this_cpu_add(cs->cost_units, cost_bytes >> KF_COST_UNIT_SHIFT);
 		if (is_blocking) {
 			this_cpu_inc(cs->nr_blocking[kind]);
-			this_cpu_add(cs->blocking_us[kind], div_u64(io_ns, NSEC_PER_USEC));
+			/* More than a look counts for none; see kf_overdue_cost_ns(). */
+			this_cpu_add(cs->blocking_us[kind],
+				     div_u64(min_t(u64, io_ns, NSEC_PER_SEC), NSEC_PER_USEC));
 		}
 	}
 

@@ -498,18 +498,19 @@ void kf_group_give_back(struct kf_group *kg, u32 cost_bytes)
 }
 
 /**
- * kf_slice_save - a backlog has no requests, and a part of its slice left
+ * kf_slice_save - a backlog has no requests, and perhaps a part of its slice left
  * @kh: hardware context; its lock is held
  * @kb: backlog
  *
- * It is to give that back if it gets none soon; see kf_slices_give_back(). The list
- * has a reference.
+ * It is to give back what is more than a request's if it gets none soon; see
+ * kf_slices_give_back(). The list has a reference.
  */
 void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb)
 {
 	lockdep_assert_held(&kh->lock);
 
-	if (!list_empty(&kb->saved_node))
+	if (kb->left_bytes <= READ_ONCE(kb->kg->mean_cost_bytes) ||
+	    !list_empty(&kb->saved_node))
 		return;
 	isolio_blkg_get(kb->kg->pd.blkg);
 	list_add_tail(&kb->saved_node, &kh->saved);

@@ -74,12 +74,20 @@ struct kf_cpu_sample {
 
 #define KF_NR_SAMPLES	(sizeof(struct kf_cpu_sample) / sizeof(u32))
 
-/* What requests that were throttled for too long may have of the device; see overdue.c. */
+/* Why a request that is throttled may go; see overdue.c. */
+enum kf_overdue_as {
+	KF_OVERDUE_BLOCKS,	/* others are likely to wait for it */
+	KF_OVERDUE_OLD,		/* hold_most_ms */
+	KF_NR_OVERDUE,
+	KF_OVERDUE_NOT = KF_NR_OVERDUE,
+};
+
+/* What overdue requests may have of the device; see overdue.c. */
 struct kf_overdue {
-	s64 left_ns;
-	s64 least_ns;			/* those of hold_most_ms may take it to this */
+	s64 left_ns[KF_NR_OVERDUE];
 	u64 wait_ns;			/* after which what others wait for is overdue */
-	u64 look_ns, look_bytes;	/* how long the last look was, and what completed in it */
+	/* How long the last look was, what completed in it, and how often something did. */
+	u64 look_ns, look_bytes, mean_ns;
 	u64 kind_ns[KF_NR_KINDS];	/* in the device, of late; 0: not known */
 };
 
@@ -451,6 +459,9 @@ void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		   u64 throttled_ns, bool is_bound, bool is_blocking, u64 io_ns,
 		   unsigned int sects, u32 cost_bytes);
+
+/* main.c */
+void kf_throttle_end(struct kf_backlog *kb, u64 since_ns);
 
 /* done.c */
 void kf_completed_request(struct request *rq, u64 now_ns);

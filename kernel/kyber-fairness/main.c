@@ -48,8 +48,7 @@
  * Why it is exact
  *
  * Two cgroups that the clock waits for are never further apart than the lead and a
- * request. In a second, which is hundreds of leads, that is less than a percent, and it
- * does not add up.
+ * request. In a second, of hundreds of leads, that is no percent. It does not add up.
  *
  * No request has to be queued for it. On a device of many tags all requests of the
  * heaviest cgroup are in flight. The others stop a lead ahead of it all the same. So the
@@ -63,15 +62,17 @@
  * Requests that other tasks may wait for go at once: requests that the device gave back,
  * writes that a flush follows, pages that are swapped out, what a task submits that is
  * killed or frees memory, and metadata. They are charged, up to a bound; see ready.c. A
- * cgroup so far ahead has its metadata and what its killed tasks submit wait as well. No
- * request waits for more than hold_most_ms, nor a journal's commit for long; see overdue.c.
+ * cgroup so far ahead has its metadata and what its killed tasks submit wait as well. What
+ * has waited for hold_most_ms goes, and sooner what a journal's commit waits for; a part of
+ * the device is for that, see overdue.c.
  *
  * Scheduler tags
  *
  * Tags go to whichever submitter asks next. Throttled cgroups would keep all of them, and
  * a cgroup that may go would have no request to send. So a cgroup may hold its share of
- * the tags, and more only while half of them are free. Beyond that its next submitter, or
- * a worker that writes its pages, sleeps until one of its requests completes. See tags.c.
+ * the tags, and more only while half of them are free, of pages only while it may go. Beyond
+ * that its next submitter, or the worker that writes its pages, sleeps until one of its
+ * requests completes. See tags.c.
  *
  * Latency targets
  *
@@ -113,8 +114,7 @@
  * The product is as good as the time of a request that is alone. On a disk with a cache
  * in front of it a probe may see the cache. The learnt model of the device's time is
  * linear; it knows no sequences, and not that one kind may slow down another. Buffered
- * writes are charged to the cgroup that dirtied the pages where the filesystem tells
- * (cgroup v2).
+ * writes are charged to the page's cgroup where the filesystem tells (cgroup v2).
  *
  * The arithmetic is in clock.h, the bounds are proven in docs/design/kyber-fairness.md,
  * and docs/design/history.md has what was tried.
@@ -344,12 +344,16 @@ static void kf_see_throttled(struct kf_queue *kq, struct kf_backlog *kb)
 		WRITE_ONCE(kq->saw_throttled, true);
 }
 
-/* And now it goes: since when it could. */
-static void kf_see_eligible(struct kf_queue *kq, struct kf_backlog *kb)
+/**
+ * kf_throttle_end - a backlog's next request goes, or it has none any more
+ * @kb: backlog
+ * @since_ns: since when it could go
+ */
+void kf_throttle_end(struct kf_backlog *kb, u64 since_ns)
 {
 	if (!kb->throttled_at_ns)
 		return;
-	kb->eligible_at_ns = max(READ_ONCE(kq->gate.clock_ns), kb->throttled_at_ns);
+	kb->eligible_at_ns = max(since_ns, kb->throttled_at_ns);
 	WRITE_ONCE(kb->throttled_ns, kb->throttled_ns + kb->eligible_at_ns -
 				     kb->throttled_at_ns);
 	kb->throttled_at_ns = 0;
@@ -469,7 +473,7 @@ static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 		if (kb->vtime != vtime)
 			kf_ready_move(kh, kb);
 		kf_see_throttled(kq, kb);
-	} else if (kb->left_bytes > READ_ONCE(kb->kg->mean_cost_bytes)) {
+	} else {
 		kf_slice_save(kh, kb);
 	}
 }
@@ -566,9 +570,9 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 					  enum kf_domain_id id, bool any)
 {
 	struct kf_backlog *kb = NULL;
-	u64 throttled_ns = 0;
 	bool is_alone, is_counted = false;
 	struct request *rq;
+	u64 throttled_ns;
 	int place, token;
 	u32 cost_bytes, charged_bytes;
 
@@ -591,8 +595,9 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 		return NULL;
 	}
 
+	throttled_ns = kf_rq_throttled_ns(rq);
 	if (kb) {
-		kf_see_eligible(kq, kb);
+		kf_throttle_end(kb, READ_ONCE(kq->gate.clock_ns));
 		if (kb->eligible_at_ns > rq->start_time_ns)
 			throttled_ns = kb->eligible_at_ns - rq->start_time_ns;
 	}

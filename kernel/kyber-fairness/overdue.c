@@ -14,14 +14,17 @@
  * has a request done in that time, once, by its share of the device. This is for cgroups that
  * have less of it than the part below: a larger share is not so slow.
  *
- * That is for a sixteenth of the time, for all such cgroups together. Without a bound a cgroup
- * would have more than its share by what it has outstanding: its tags are full again after
- * each look. Those of hold_most_ms may go when the others have used that up, as far again.
+ * Each of the two kinds may have a sixteenth of the time, for all such cgroups together.
+ * Without a bound a cgroup would have more than its share by what it has outstanding: its
+ * tags are full again after each look. With one for both, a cgroup that has old requests
+ * all the time would have no commit go.
  *
- * How much of the device a request takes is not known. Its time in the device is more, as it
- * waits for others there. What the device needs for as many bytes, at the rate of the last
- * look, is too much where large requests are cheap: a disk that turns does a mebibyte in
- * the time of a few pages. It counts as the lesser of the two.
+ * How much of the device a request takes is not known. It counts as the least of three. Its
+ * time in the device, which is too much where it waits for others there. What the device
+ * needs for as many bytes, at the rate of the last look, which is too much where large
+ * requests are cheap, as on a disk that turns. There it is too little for small ones, so
+ * it is no less than the mean time between two completions. And the time between two
+ * looks, since a device that stalled, or was idle, shows none of these.
  *
  * They are charged as other urgent ones are: see kf_urgent_vtime_of(). All of it is called
  * from latency_work.
@@ -46,15 +49,14 @@
 void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns)
 {
 	struct kf_overdue *ko = &kq->overdue;
-	unsigned int kind;
+	unsigned int kind, as;
 	u64 nr_done = 0;
-	s64 most_ns;
 
 	/* Nothing was throttled while nothing completed for long. */
 	elapsed_ns = min_t(u64, elapsed_ns, 2 * jiffies_to_nsecs(KF_LATENCY_PERIOD));
-	most_ns = elapsed_ns / KF_OVERDUE_BURST;
-	ko->left_ns = min_t(s64, ko->left_ns + elapsed_ns / KF_OVERDUE_PART, most_ns);
-	ko->least_ns = -most_ns;
+	for (as = 0; as < KF_NR_OVERDUE; as++)
+		ko->left_ns[as] = min_t(s64, ko->left_ns[as] + elapsed_ns / KF_OVERDUE_PART,
+					elapsed_ns / KF_OVERDUE_BURST);
 	ko->look_ns = elapsed_ns;
 	ko->look_bytes = (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
 	for (kind = 0; kind < KF_NR_KINDS; kind++) {
@@ -63,8 +65,8 @@ void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64
 			ko->kind_ns[kind] = div_u64((u64)sample->blocking_us[kind] * NSEC_PER_USEC,
 						    sample->nr_blocking[kind]);
 	}
-	ko->wait_ns = max(div64_u64(KF_OVERDUE_TIMES * kq->q->nr_requests * elapsed_ns,
-				    max(nr_done, 1ULL)),
+	ko->mean_ns = div64_u64(elapsed_ns, max(nr_done, 1ULL));
+	ko->wait_ns = max(KF_OVERDUE_TIMES * kq->q->nr_requests * ko->mean_ns,
 			  jiffies_to_nsecs(KF_LATENCY_PERIOD));
 }
 
@@ -74,29 +76,31 @@ static s64 kf_overdue_cost_ns(struct kf_queue *kq, struct request *rq)
 	struct kf_overdue *ko = &kq->overdue;
 	unsigned int kind = kf_kind(op_is_write(rq->cmd_flags), blk_rq_bytes(rq));
 	u64 io_ns = ko->kind_ns[kind] ?: ko->look_ns / KF_OVERDUE_BURST;
-	u64 cost_bytes = kf_find_cost_bytes(kq, rq);
+	u64 bytes_ns = mul_u64_u64_div_u64(ko->look_ns, kf_find_cost_bytes(kq, rq),
+					   max(ko->look_bytes, 1ULL));
 
-	return min(io_ns, mul_u64_u64_div_u64(ko->look_ns, cost_bytes, max(ko->look_bytes, 1ULL)));
+	return min3(io_ns, max(bytes_ns, ko->mean_ns), ko->look_ns);
 }
 
-/* Whether a request that has waited for so long is overdue, and may go. */
-static bool kf_overdue_may_go(struct kf_queue *kq, struct request *rq, u64 wait_ns, u64 most_ns)
+/* What a request may go as that has waited for so long; KF_OVERDUE_NOT: it waits on. */
+static enum kf_overdue_as kf_overdue_as(struct kf_queue *kq, struct request *rq,
+					bool has_little, bool is_old)
 {
-	if (wait_ns >= most_ns)
-		return kq->overdue.left_ns > kq->overdue.least_ns;
-	return kq->overdue.left_ns > 0 && kf_rq_blocks_others(rq);
+	struct kf_overdue *ko = &kq->overdue;
+
+	if (has_little && kf_rq_blocks_others(rq) && ko->left_ns[KF_OVERDUE_BLOCKS] > 0)
+		return KF_OVERDUE_BLOCKS;
+	return is_old && ko->left_ns[KF_OVERDUE_OLD] > 0 ? KF_OVERDUE_OLD : KF_OVERDUE_NOT;
 }
 
 static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct request *rq,
 			      enum kf_domain_id id, u64 wait_ns)
 {
-	struct kf_queue *kq = kb->kg->kq;
-
+	/* So that this is no latency of the device's. */
+	kf_rq_set(rq, -1, -1, false, 0, wait_ns);
 	list_move_tail(&rq->queuelist, &kh->urgent[id]);
 	WRITE_ONCE(kh->nr_urgent, kh->nr_urgent + 1);
-	if (!--kb->nr_waiting)
-		kb->throttled_at_ns = 0;
-	kq->overdue.left_ns -= kf_overdue_cost_ns(kq, rq);
+	kb->nr_waiting--;
 	trace_kf_overdue(kb, kf_domain_names[id], wait_ns);
 }
 
@@ -106,6 +110,7 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
 {
 	bool has_little = READ_ONCE(kb->kg->share) < KF_SHARE_ONE / KF_OVERDUE_PART;
 	u64 least_ns = has_little ? min(kq->overdue.wait_ns, most_ns) : most_ns;
+	enum kf_overdue_as as;
 	struct request *rq, *next;
 	bool has_gone = false;
 	unsigned int id;
@@ -117,14 +122,21 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
 			if (now_ns < rq->start_time_ns + least_ns)
 				break;
 			wait_ns = now_ns - rq->start_time_ns;
-			if (!kf_overdue_may_go(kq, rq, wait_ns, most_ns))
+			as = kf_overdue_as(kq, rq, has_little, wait_ns >= most_ns);
+			if (as == KF_OVERDUE_NOT)
 				continue;
+			kq->overdue.left_ns[as] -= kf_overdue_cost_ns(kq, rq);
 			kf_overdue_go_one(kh, kb, rq, id, wait_ns);
 			has_gone = true;
 		}
 	}
-	if (has_gone)
-		kf_ready_choose(kq, kh, kb);
+	if (!has_gone)
+		return;
+	kf_ready_choose(kq, kh, kb);
+	if (!kb->nr_waiting) {
+		kf_throttle_end(kb, now_ns);
+		kf_slice_save(kh, kb);
+	}
 }
 
 /**

@@ -89,9 +89,12 @@ static inline u32 kf_rq_cost_bytes(struct request *rq)
 	       KF_COST_UNIT_SHIFT;
 }
 
+/* U64_MAX: longer than there are bits for. */
 static inline u64 kf_rq_throttled_ns(struct request *rq)
 {
-	return (u64)(kf_rq_word(rq) >> KF_RQ_HELD_SHIFT) << KF_HELD_UNIT_SHIFT;
+	u64 held = kf_rq_word(rq) >> KF_RQ_HELD_SHIFT;
+
+	return held == ~0UL >> KF_RQ_HELD_SHIFT ? U64_MAX : held << KF_HELD_UNIT_SHIFT;
 }
 
 /* All but what was said at first: kf_rq_begin(). */

@@ -3,6 +3,10 @@
  * Which submitters may have one of the scheduler's tags, and which sleep until they may:
  * see "Scheduler tags" in main.c's essay.
  */
+#include <linux/backing-dev-defs.h>
+#include <linux/uaccess.h>
+#include <linux/workqueue.h>
+
 #include "kyber-fairness.h"
 #include "request.h"
 
@@ -48,6 +52,19 @@ static bool kf_tags_abound(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx)
 	struct kf_hctx *kh = hctx->sched_data;
 
 	return atomic_read(kh->nr_tags) < kq->q->nr_requests / 2;
+}
+
+/*
+ * Whether a submitter may take any tag there is, since others may wait for what it does:
+ * see kf_is_urgent() and kf_rq_begin(). A cgroup may begin as many transactions as it likes,
+ * whose reads are throttled, so the last quarter is for others.
+ */
+static bool kf_takes_any_tag(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx, blk_opf_t opf)
+{
+	struct kf_hctx *kh = hctx->sched_data;
+
+	return opf & REQ_SWAP || (current->journal_info &&
+		atomic_read(kh->nr_tags) < kq->q->nr_requests - kq->q->nr_requests / 4);
 }
 
 /* The tags that a cgroup holds of those that the hardware context takes from. */
@@ -110,17 +127,28 @@ static void kf_wait_for_tag(struct kf_queue *kq, struct kf_backlog *kb,
 		wake_up(kb->tag_wait);
 }
 
+/* Whether the task is the worker that writes back what a cgroup dirtied on a disk. */
+static bool kf_is_flusher(struct bio *bio)
+{
+	const struct work_struct *work = current_work();
+	work_func_t func;
+
+	/* Some work is freed by its own function. */
+	return work && !get_kernel_nofault(func, &work->func) &&
+	       func == bio->bi_bdev->bd_disk->bdi->wb.dwork.work.func;
+}
+
 /**
  * kf_is_background - whether a worker writes what a cgroup dirtied, and no task waits for it
  * @bio: bio
  *
  * The worker is in no cgroup, so kf_limit_depth() lets it have any tag: one that writes
  * for a cgroup of weight 1 would come to have nearly all. It writes for this one cgroup.
- * Other threads write for all of them, one after another, such as a journal's, dm-crypt's, and
- * tasks that call sync(): those are not made to wait. Nor is a worker within a transaction
- * of its filesystem, for which the journal would wait. And a task that has requests in
- * advance may not sleep here, as the block layer would take these back: only io_uring asks
- * for them, in the task that submits or its own threads.
+ * Other threads and workers write for all of them, one after another, such as a journal's,
+ * that of io.max and those of device mapper, and tasks that call sync(): those are not made
+ * to wait. Nor is a flusher within a transaction of its filesystem, for which the journal
+ * would wait. And a task that has requests in advance may not sleep here, as the block layer
+ * would take these back: only io_uring asks for them, in the task that submits or its own threads.
  */
 bool kf_is_background(struct bio *bio)
 {
@@ -128,7 +156,8 @@ bool kf_is_background(struct bio *bio)
 	    bio->bi_opf & (REQ_SYNC | REQ_META | REQ_SWAP | REQ_NOWAIT))
 		return false;
 	/* data_race(): as in kf_task_must_get_out(). */
-	return data_race(current->flags) & PF_WQ_WORKER && !current->journal_info;
+	return data_race(current->flags) & PF_WQ_WORKER && !current->journal_info &&
+	       kf_is_flusher(bio);
 }
 
 /**
@@ -154,8 +183,7 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct kf_queue *kq = kf_of(data->q);
 	struct kf_backlog *kb = NULL;
 
-	/* Others may wait for these: see kf_is_urgent() and kf_rq_begin(). */
-	if (!(opf & REQ_SWAP || current->journal_info) &&
+	if (!kf_takes_any_tag(kq, hctx, opf) &&
 	    (kf_is_buffered_write(opf) || !kf_tags_abound(kq, hctx)))
 		kb = kf_get_current_backlog(kq, hctx->queue_num);
 	if (kb && (!(opf & REQ_META || kf_task_must_get_out()) ||

@@ -336,39 +336,91 @@ func TestBackgroundWritesHaveTheirTags(t *testing.T) {
 	}
 }
 
+// newPages has a cgroup write pages to new blocks, a page at a time, as long as the test lasts.
+func (c *cutDisk) newPages(t *testing.T, group string) {
+	t.Helper()
+	dir := filepath.Join(c.at, filepath.Base(group))
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
+	dirtier := startSelf(t, group, fmt.Sprint(dirtierOf, "=4000 new ", dir), os.Stderr)
+	t.Cleanup(func() { must(t, dirtier.Wait()) })
+}
+
 // A journal's commit waits for what a throttled cgroup wrote to new blocks, however many requests
 // it is. They go soon, whatever the cgroup's weight is.
 func TestNewPagesHoldUpNoJournal(t *testing.T) {
+	withModelDisk(t)
+	withWriteback(t, "10", "10")
+	for _, name := range []string{"alone", "beside requests of hold_most_ms"} {
+		t.Run(name, func(t *testing.T) {
+			d := newModelDisk(t, filesystemDisk)
+			c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+			d.use(t, elevator)
+			heavy, light, other := unequalGroups(t)
+			startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40").untilBusy(t)
+			if name != "alone" {
+				// More than may go: some are old all the time. There are tags for them.
+				write(t, d.queue("nr_requests"), "256")
+				write(t, d.queue("iosched/hold_most_ms"), "1000")
+				old := newGroup(t, "old")
+				write(t, filepath.Join(old, weightFile), "1")
+				startFio(t, d, old, "--time_based", "--runtime=600", "--rw=randread", "--bs=1m", "--iodepth=16")
+				time.Sleep(2 * time.Second)
+			}
+			c.newPages(t, light)
+			w := c.startWriter(t, "append", filepath.Join(c.at, "other"), other)
+			t.Cleanup(func() {
+				_ = w.cmd.Process.Kill()
+				<-w.ended
+			})
+			c.untilAcked(t, w)
+
+			longest, syncs := w.longestPause(8 * time.Second)
+			t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB", syncs, longest, groupKiB(t, light, d, false))
+			// The module looks every 100 ms, at what has waited for as long. A commit may wait for
+			// three such times one after another: for the commit before, for what it writes itself,
+			// and for what is written for it.
+			if most := 3*200*time.Millisecond + 50*time.Millisecond; longest > most {
+				d.logState(t)
+				t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want %v at most", longest, most)
+			}
+			if kib := groupKiB(t, light, d, false); kib < 1000 {
+				t.Errorf("weight 1 has written %d KiB, want 1000 and more: a commit may wait for any of them", kib)
+			}
+		})
+	}
+}
+
+// One worker of the kernel sends what all cgroups with an io.max submit, one after another. It
+// waits for no tag of theirs: the pages here are throttled for weight 1.
+func TestLimitedPagesHoldUpNoReader(t *testing.T) {
+	const riops, seconds = 200, 5
 	withModelDisk(t)
 	withWriteback(t, "10", "10")
 	d := newModelDisk(t, filesystemDisk)
 	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
 	d.use(t, elevator)
 	heavy, light, other := unequalGroups(t)
+	write(t, filepath.Join(light, "io.max"), d.number+" wiops=100")
+	write(t, filepath.Join(other, "io.max"), d.number+" riops="+strconv.Itoa(riops))
 	startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40").untilBusy(t)
-	dir := filepath.Join(c.at, "light")
-	must(t, os.Mkdir(dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
-	dirtier := startSelf(t, light, fmt.Sprint(dirtierOf, "=4000 new ", dir), os.Stderr)
-	t.Cleanup(func() { must(t, dirtier.Wait()) })
-	w := c.startWriter(t, "append", filepath.Join(c.at, "other"), other)
-	t.Cleanup(func() {
-		_ = w.cmd.Process.Kill()
-		<-w.ended
-	})
-	c.untilAcked(t, w)
-
-	longest, syncs := w.longestPause(8 * time.Second)
-	t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB", syncs, longest, groupKiB(t, light, d, false))
-	// The module looks every 100 ms, at what has waited for as long. A commit may wait for three
-	// such times one after another: for the commit before, for what it writes itself, and for what
-	// is written for it.
-	if most := 3*200*time.Millisecond + 50*time.Millisecond; longest > most {
-		d.logState(t)
-		t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want %v at most", longest, most)
+	startFio(t, d, other, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=8").untilBusy(t)
+	c.newPages(t, light)
+	for began := time.Now(); groupKiB(t, light, d, false) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > cutLimit {
+			t.Fatalf("weight 1 has no page written in %v", cutLimit)
+		}
 	}
-	if groupKiB(t, light, d, false) < 400 {
-		t.Error("weight 1 has written nothing to speak of")
+	before := readBytes(t, other, d)
+	time.Sleep(seconds * time.Second)
+	nr := (readBytes(t, other, d) - before) / 4096
+	t.Logf("%d reads in %d s, of %d that io.max allows; weight 1 has written %d KiB", nr, seconds, riops*seconds, groupKiB(t, light, d, false))
+	for _, group := range []string{light, other} {
+		write(t, filepath.Join(group, "io.max"), d.number+" riops=max wiops=max") // what is left goes soon
+	}
+	if nr < riops*seconds*8/10 {
+		d.logState(t)
+		t.Errorf("%d reads in %d s beside limited pages of weight 1, want 8 of 10 that io.max allows", nr, seconds)
 	}
 }
 
