@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"isolio/internal/host/activation"
+	"isolio/internal/host/availability"
 	"isolio/internal/host/doctor"
 	"isolio/internal/host/journal"
 	"isolio/internal/host/promise"
@@ -29,6 +30,7 @@ var documents = map[string]any{
 	"isolio log":                    journal.Entry{},
 	"isolio doctor":                 doctor.Document{},
 	"isolio sla plan":               promise.Document{},
+	"isolio sla report":             availability.Report{},
 }
 
 // elsewhere are objects whose keys the page has under another name.

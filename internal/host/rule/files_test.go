@@ -81,17 +81,18 @@ func TestLoadRefuses(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a rule":      {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "\n[[rule]]\nname = \"x\"\nweight = 2\n"}, b + ":2: rule: matches the same as that in ROOT/" + own + ":1, which wins; allowed: one rule for each"},
-		"a promise":   {map[string]string{a: "[[promise]]\nname=\"x\"\ndevice=\"sda\"\nread=\"1 IOPS\"\n", b: "[[promise]]\nname=\"x\"\ndevice=\"/dev/sda\"\nread=\"2 IOPS\"\n"}, b + ":1: promise: matches the same as that in ROOT/" + a + ":1, on the same disk; allowed: one promise for each, with read and write in it"},
-		"a disk":      {map[string]string{a: "[[disk]]\ndevice=\"sda\"\n", b: "[[disk]]\ndevice=\"/dev/sda\"\n"}, b + ":1: disk: matches the same as that in ROOT/" + a + ":1, which wins; allowed: one table for each"},
-		"a class":     {map[string]string{a: "[class.x]\nweight = 1\n", b: "\n\nclass.x.weight = 1\n"}, b + ":3: class.x: is in ROOT/" + a + ":1 as well; allowed: it in one of the files"},
-		"an address":  {map[string]string{own: "metrics = \"\"\n", b: "metrics = \"127.0.0.1:1\"\n"}, b + ":1: metrics: is in ROOT/" + own + ":1 as well; allowed: it in one of the files"},
-		"a setting":   {map[string]string{own: "[sla]\nreserve_pct = 1.0\n", b: "[sla]\nreserve_pct = 2.0\n"}, b + ":2: sla.reserve_pct: is in ROOT/" + own + ":2 as well; allowed: it in one of the files"},
-		"a mistake":   {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "[[rule]]\nname = \"y\"\nweight = 0\n"}, b + ":3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\""},
-		"two files":   {map[string]string{a: "\n\n[[rule]]\nname = \"x\"\n", b: "[[rule]]\nname = \"y\"\n"}, a + ":3: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most"},
-		"no TOML":     {map[string]string{own: "", a: "[[rule]\n"}, a + ":1: "},
-		"no file":     {map[string]string{own: "", "etc/isolio.d/a.toml/x": ""}, "is a directory"},
-		"a key of it": {map[string]string{a: "[[rule]]\nnime = \"x\"\n"}, a + ":2: rule.nime: unknown key; allowed: name, "},
+		"a rule":       {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "\n[[rule]]\nname = \"x\"\nweight = 2\n"}, b + ":2: rule: matches the same as that in ROOT/" + own + ":1, which wins; allowed: one rule for each"},
+		"a promise":    {map[string]string{a: "[[promise]]\nname=\"x\"\ndevice=\"sda\"\nread=\"1 IOPS\"\n", b: "[[promise]]\nname=\"x\"\ndevice=\"/dev/sda\"\nread=\"2 IOPS\"\n"}, b + ":1: promise: matches the same as that in ROOT/" + a + ":1, on the same disk; allowed: one promise for each, with read and write in it"},
+		"a disk":       {map[string]string{a: "[[disk]]\ndevice=\"sda\"\n", b: "[[disk]]\ndevice=\"/dev/sda\"\n"}, b + ":1: disk: matches the same as that in ROOT/" + a + ":1, which wins; allowed: one table for each"},
+		"a class":      {map[string]string{a: "[class.x]\nweight = 1\n", b: "\n\nclass.x.weight = 1\n"}, b + ":3: class.x: is in ROOT/" + a + ":1 as well; allowed: it in one of the files"},
+		"an address":   {map[string]string{own: "metrics = \"\"\n", b: "metrics = \"127.0.0.1:1\"\n"}, b + ":1: metrics: is in ROOT/" + own + ":1 as well; allowed: it in one of the files"},
+		"an objective": {map[string]string{own: "[sla]\nobjective_pct = 99.0\n", b: "[sla]\nobjective_pct = 98.0\n"}, b + ":2: sla.objective_pct: is in ROOT/" + own + ":2 as well; allowed: it in one of the files"},
+		"a setting":    {map[string]string{own: "[sla]\nreserve_pct = 1.0\n", b: "[sla]\nreserve_pct = 2.0\n"}, b + ":2: sla.reserve_pct: is in ROOT/" + own + ":2 as well; allowed: it in one of the files"},
+		"a mistake":    {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "[[rule]]\nname = \"y\"\nweight = 0\n"}, b + ":3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\""},
+		"two files":    {map[string]string{a: "\n\n[[rule]]\nname = \"x\"\n", b: "[[rule]]\nname = \"y\"\n"}, a + ":3: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most"},
+		"no TOML":      {map[string]string{own: "", a: "[[rule]\n"}, a + ":1: "},
+		"no file":      {map[string]string{own: "", "etc/isolio.d/a.toml/x": ""}, "is a directory"},
+		"a key of it":  {map[string]string{a: "[[rule]]\nnime = \"x\"\n"}, a + ":2: rule.nime: unknown key; allowed: name, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

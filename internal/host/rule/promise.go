@@ -146,6 +146,7 @@ func (c *checker) sla(f *fileSLA) {
 		}
 	}
 	if f.ObjectivePct != nil {
+		c.alone("sla", "objective_pct")
 		if s.ObjectivePct = *f.ObjectivePct; !(s.ObjectivePct >= 50 && s.ObjectivePct <= 99.999) {
 			c.fail("sla", "objective_pct", fmt.Sprintf("%g is out of range", s.ObjectivePct), "50 to 99.999")
 		}
