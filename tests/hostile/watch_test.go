@@ -320,8 +320,10 @@ func (w *world) dump() {
 func (w *world) dumpDisk(d *disk, now uint64) {
 	_, active := d.schedulers()
 	fmt.Printf("HOSTILE disk %s, scheduler %q, present %t, stat %s, inflight %s\n", d.name, active, d.present.Load(), get(d.sys("stat")), get(d.sys("inflight")))
+	isStuck := false
 	for _, r := range d.regions {
 		if began := atomic.LoadUint64(&r.words[wordBegan]); began != 0 && began+uint64(time.Second) < now {
+			isStuck = isStuck || began+uint64(10*time.Second) < now
 			fmt.Printf("HOSTILE   thread %d: %s at block %d for %s\n", r.words[wordThread], workerOpNames[r.words[wordWhat]], r.words[wordBlock],
 				time.Duration(now-began).Round(time.Millisecond))
 		}
@@ -329,7 +331,8 @@ func (w *world) dumpDisk(d *disk, now uint64) {
 	for _, pattern := range []string{"sched/*", "hctx*/sched/*", "hctx*/state", "hctx*/dispatch", "hctx*/busy", "hctx*/tags", "requeue_list", "state"} {
 		files, _ := filepath.Glob(filepath.Join(d.debug(), pattern)) // the patterns are right
 		for _, file := range files {
-			if !d.mayRead(file) || d.statistics(8) == 0 {
+			// A request that the driver does not have is not in flight, and may be why.
+			if !d.mayRead(file) || d.statistics(8) == 0 && !isStuck {
 				continue
 			}
 			release := w.holdModules()
