@@ -131,9 +131,19 @@ func TestGroupRemovedStopsNoOther(t *testing.T) {
 	}
 	pause := longest()
 	stopLoads(t, d, loads)
-	if most := 500 * time.Millisecond; pause > most {
+	if most := longestPause(t); pause > most {
 		t.Errorf("no request completed for %v, want at most %v", pause, most)
 	}
+}
+
+// longestPause is how long no request may complete while several cgroups send some. A debugging kernel
+// is slow, and its CPUs run in real time, beside whatever else the host does.
+func longestPause(t *testing.T) time.Duration {
+	t.Helper()
+	if onDebugKernel(t) {
+		return 5 * time.Second
+	}
+	return 500 * time.Millisecond
 }
 
 // A disk that gives requests back gives their cgroup what they were charged. That
@@ -153,7 +163,7 @@ func TestRequeueStopsNoOther(t *testing.T) {
 	}
 	d.fail(t, "requeue_every=0")
 	stopLoads(t, d, loads)
-	if most := 500 * time.Millisecond; pause > most {
+	if most := longestPause(t); pause > most {
 		t.Errorf("no request completed for %v, want at most %v", pause, most)
 	}
 }

@@ -401,7 +401,7 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 				d.logState(t)
 				t.Errorf("a sync took %v beside a writer of weight 1 on the same filesystem, want %v at most", longest, most)
 			}
-			if kib := groupKiB(t, light, d, false); kib < 1000 {
+			if kib := groupKiB(t, light, d, false); kib < 1000 && !onDebugKernel(t) {
 				t.Errorf("weight 1 has written %d KiB, want 1000 and more: a commit may wait for any of them", kib)
 			}
 		})
@@ -412,6 +412,7 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 // waits for no tag of theirs: the pages here are throttled for weight 1.
 func TestLimitedPagesHoldUpNoReader(t *testing.T) {
 	const riops, seconds = 200, 5
+	comparesRates(t)
 	withModelDisk(t)
 	withWriteback(t, "10", "10")
 	d := newModelDisk(t, filesystemDisk)
