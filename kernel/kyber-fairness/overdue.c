@@ -84,15 +84,20 @@ static s64 kf_overdue_cost_ns(struct kf_queue *kq, struct request *rq)
 	return min3(io_ns, max(bytes_ns, ko->mean_ns), ko->look_ns);
 }
 
-/* What a request may go as that has waited for so long; KF_OVERDUE_NOT: it waits on. */
+/*
+ * What a request may go as that has waited for so long; KF_OVERDUE_NOT: it waits on. Never
+ * as the one or the other: a cgroup that only writes pages would have two sixteenths.
+ */
 static enum kf_overdue_as kf_overdue_as(struct kf_queue *kq, struct request *rq,
 					bool has_little, bool is_old)
 {
-	struct kf_overdue *ko = &kq->overdue;
+	enum kf_overdue_as as = KF_OVERDUE_OLD;
 
-	if (has_little && kf_rq_blocks_others(rq) && ko->left_ns[KF_OVERDUE_BLOCKS] > 0)
-		return KF_OVERDUE_BLOCKS;
-	return is_old && ko->left_ns[KF_OVERDUE_OLD] > 0 ? KF_OVERDUE_OLD : KF_OVERDUE_NOT;
+	if (has_little && kf_rq_blocks_others(rq))
+		as = KF_OVERDUE_BLOCKS;
+	else if (!is_old)
+		return KF_OVERDUE_NOT;
+	return kq->overdue.left_ns[as] > 0 ? as : KF_OVERDUE_NOT;
 }
 
 static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct request *rq,
