@@ -86,7 +86,12 @@ struct request_queue;
 
 struct gendisk {
 	struct request_queue *queue;
+	struct backing_dev_info *bdi;
 	int major, first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
 };
 
 struct blk_mq_tags {
@@ -132,6 +137,7 @@ struct request_queue {
 } ____cacheline_aligned;
 
 struct bio {
+	struct block_device *bi_bdev;
 	struct blkcg_gq *bi_blkg;
 	blk_opf_t bi_opf;
 	unsigned int bytes;

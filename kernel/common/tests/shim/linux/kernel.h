@@ -14,6 +14,12 @@
 	__n < (int)(size) ? __n : (int)(size) - 1;		\
 })
 
+/* A number below @ep_ro, by one of 32 bits. */
+static inline u32 reciprocal_scale(u32 val, u32 ep_ro)
+{
+	return (u32)(((u64)val * ep_ro) >> 32);
+}
+
 /* The largest number whose square is not above @x. */
 static inline unsigned long int_sqrt(unsigned long x)
 {

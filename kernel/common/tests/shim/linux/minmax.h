@@ -32,6 +32,8 @@
 	max_t(typeof((a) + 0), a, b);		\
 })
 
+#define min3(a, b, c)	min(min(a, b), c)
+
 /* The lesser of two, 0 is none. */
 #define min_not_zero(a, b) ({						\
 	typeof(a) __nz_a = (a);						\

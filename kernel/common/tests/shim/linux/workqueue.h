@@ -11,10 +11,19 @@
 #define time_before(a, b)	((long)((a) - (b)) < 0)
 #define jiffies_to_nsecs(j)	((u64)(j) * (NSEC_PER_SEC / HZ))
 
+struct work_struct;
+typedef void (*work_func_t)(struct work_struct *work);
+
 struct work_struct {
 	unsigned long pending;
-	void (*func)(struct work_struct *work);
+	work_func_t func;
 };
+
+/* No submitter is a worker. */
+static inline struct work_struct *current_work(void)
+{
+	return NULL;
+}
 
 struct delayed_work {
 	struct work_struct work;
