@@ -216,9 +216,8 @@ func TestJournalChangesNoShare(t *testing.T) {
 	if ratio < 9.5 || ratio > 10.5 {
 		t.Errorf("weights 1000 and 100 beside a journal gave a ratio of %.2f; want 9.5..10.5", ratio)
 	}
-	// The least of so many is some way below the mean.
-	if mean := smallSum / windows; least < mean*3/10 {
-		t.Errorf("the smaller had %d KiB in one of %d windows, %d on average; want 3 of 10 of that", least/1024, windows, mean/1024)
+	if mean := smallSum / windows; least < mean/2 {
+		t.Errorf("the smaller had %d KiB in one of %d windows, %d on average; want half of that", least/1024, windows, mean/1024)
 	}
 }
 

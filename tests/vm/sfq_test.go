@@ -332,9 +332,10 @@ func TestSFQAsyncNextToMixedProcesses(t *testing.T) {
 	d.untilWritten(t, 200, loads...)
 	got := 100 - d.untilWritten(t, 800, loads[:2]...)
 	t.Logf("%d %% of the writes were written back", got)
-	if got < 8 || got > 90 {
+	// It was 2 without turns of its own. How many go in one depends on what fio has there then.
+	if got < 8 || got > 80 {
 		d.logState(t)
-		t.Errorf("%d %% of the writes were written back, want 8 to 90", got)
+		t.Errorf("%d %% of the writes were written back, want 8 to 80", got)
 	}
 	interrupt(t, loads)
 }

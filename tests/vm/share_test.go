@@ -586,24 +586,32 @@ func TestNoWaitForCgroupThatStopped(t *testing.T) {
 	}
 	stops := group("stops", "1000", "--thinktime=60000", "--thinktime_blocks=300")
 	others := map[string]string{"half": group("half", "500"), "tenth": group("tenth", "100")}
-	// of is how many reads a group has had, and how many of them took too long. A bucket has the name of its end.
-	of := func(group string) (all, late int) {
+	// of is how many reads a group has had, how many of them took too long, and how many twice that. A
+	// bucket has the name of its end.
+	of := func(group string) (all, late, worst int) {
 		counts := keyed(t, group, latencyFile, d)
 		for bucket, n := range counts {
 			if !strings.HasPrefix(bucket, "r") {
 				continue
 			}
 			all += n
-			if bucket == "rmore" || number(t, bucket[1:]) > float64(tooLong) {
+			end := math.Inf(1)
+			if bucket != "rmore" {
+				end = number(t, bucket[1:])
+			}
+			if end > float64(tooLong) {
 				late += n
 			}
+			if end > float64(2*tooLong) {
+				worst += n
+			}
 		}
-		return all, late
+		return all, late, worst
 	}
 	before := keyed(t, stops, statFile, d)["rios"]
-	allBefore, lateBefore := map[string]int{}, map[string]int{}
+	allBefore, lateBefore, worstBefore := map[string]int{}, map[string]int{}, map[string]int{}
 	for name, g := range others {
-		allBefore[name], lateBefore[name] = of(g)
+		allBefore[name], lateBefore[name], worstBefore[name] = of(g)
 	}
 	time.Sleep(3 * time.Second)
 	nr := (keyed(t, stops, statFile, d)["rios"] - before) / 300
@@ -611,11 +619,14 @@ func TestNoWaitForCgroupThatStopped(t *testing.T) {
 		t.Errorf("it stopped %d times, want 20 or more", nr)
 	}
 	for name, g := range others {
-		all, late := of(g)
-		all, late = all-allBefore[name], late-lateBefore[name]
+		all, late, worst := of(g)
+		all, late, worst = all-allBefore[name], late-lateBefore[name], worst-worstBefore[name]
 		t.Logf("%s: %d reads, %d of more than %v; the other stopped %d times", name, all, late, tooLong, nr)
 		if float64(late) > most*float64(all) {
 			t.Errorf("%d of %d reads of %s took more than %v, want %g of them at most", late, all, name, tooLong, most)
+		}
+		if worst > 0 {
+			t.Errorf("%d of %d reads of %s took more than %v", worst, all, name, 2*tooLong)
 		}
 	}
 }

@@ -408,20 +408,21 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 	}
 }
 
-// One worker of the kernel sends what all cgroups with an io.max submit, one after another. It
-// waits for no tag of theirs: the pages here are throttled for weight 1.
-func TestLimitedPagesHoldUpNoReader(t *testing.T) {
-	const riops, seconds = 200, 5
-	comparesRates(t)
-	withModelDisk(t)
-	withWriteback(t, "10", "10")
-	d := newModelDisk(t, filesystemDisk)
-	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
-	d.use(t, elevator)
+// besideLimitedPages has a reader with an io.max beside one whose pages are throttled for weight 1.
+// One worker of the kernel sends what all cgroups with an io.max submit, one after another, and
+// waits for no tag of theirs.
+func (c *cutDisk) besideLimitedPages(t *testing.T) {
+	t.Helper()
+	const seconds = 5
+	d := c.disk
 	heavy, light, other := unequalGroups(t)
-	write(t, filepath.Join(light, "io.max"), d.number+" wiops=100")
-	write(t, filepath.Join(other, "io.max"), d.number+" riops="+strconv.Itoa(riops))
 	startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=40").untilBusy(t)
+	completed := d.completed(t)
+	time.Sleep(time.Second)
+	// Less than the share of each is good for.
+	riops := max((d.completed(t)-completed)/20, 2)
+	write(t, filepath.Join(light, "io.max"), fmt.Sprintf("%s wiops=%d", d.number, riops/2))
+	write(t, filepath.Join(other, "io.max"), fmt.Sprintf("%s riops=%d", d.number, riops))
 	startFio(t, d, other, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=8").untilBusy(t)
 	c.newPages(t, light)
 	for began := time.Now(); groupKiB(t, light, d, false) == 0; time.Sleep(10 * time.Millisecond) {
@@ -436,11 +437,26 @@ func TestLimitedPagesHoldUpNoReader(t *testing.T) {
 	for _, group := range []string{light, other} {
 		write(t, filepath.Join(group, "io.max"), d.number+" riops=max wiops=max") // what is left goes soon
 	}
+	write(t, filepath.Join(heavy, "cgroup.kill"), "1")
 	if nr < riops*seconds*8/10 {
 		d.logState(t)
 		t.Errorf("%d reads in %d s beside limited pages of weight 1, want 8 of 10 that io.max allows", nr, seconds)
 	}
 }
+
+// writtenBack is an ext4 on a disk whose rate is known, whose pages are written back soon.
+func writtenBack(t *testing.T) *cutDisk {
+	t.Helper()
+	comparesRates(t)
+	withModelDisk(t)
+	withWriteback(t, "10", "10")
+	d := newModelDisk(t, filesystemDisk)
+	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
+	d.use(t, elevator)
+	return c
+}
+
+func TestLimitedPagesHoldUpNoReader(t *testing.T) { writtenBack(t).besideLimitedPages(t) }
 
 // besideNewFiles is what an appending writer, which syncs, and readers of weight 10000 have in 8 s beside
 // a cgroup of weight 1 that makes files of 4 MiB, in requests of 1 MiB, and whose readers have all the
@@ -496,12 +512,7 @@ func (c *cutDisk) besideNewFiles(t *testing.T) besideNewFiles {
 
 // The same with files, on a disk whose rate is known.
 func TestNewFilesHoldUpNoJournal(t *testing.T) {
-	comparesRates(t)
-	withModelDisk(t)
-	withWriteback(t, "10", "10")
-	d := newModelDisk(t, filesystemDisk)
-	c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
-	d.use(t, elevator)
+	c := writtenBack(t)
 	b := c.besideNewFiles(t)
 	// Of 4,000 a second; a sixteenth is for what is overdue, and the syncs take some.
 	if b.nrRead < 8*4000*9/10 {
@@ -527,7 +538,8 @@ func TestNewFilesOnRealDisks(t *testing.T) {
 			c := newExt4(t, d, "-E", "lazy_itable_init=0,lazy_journal_init=0")
 			d.use(t, elevator)
 			t.Cleanup(func() { d.use(t, "none") })
-			c.besideNewFiles(t)
+			t.Run("new files", func(t *testing.T) { c.besideNewFiles(t) })
+			t.Run("limited pages", func(t *testing.T) { c.besideLimitedPages(t) })
 		})
 	}
 }
