@@ -164,10 +164,13 @@ static void kf_overdue_go_in(struct kf_queue *kq, struct kf_hctx *kh, enum kf_do
 	first = reciprocal_scale(hash_32(kq->nr_looks, 32), nr);
 	for (pass = 0; pass < 2; pass++) {
 		for (node = rb_first_cached(&kh->ready[id]), i = 0; node; node = next, i++) {
+			bool is_before = i < first;
+
 			next = rb_next(node);
-			if ((i < first) == (pass == 1))
-				kf_overdue_go_of(kq, kh, rb_entry(node, struct kf_backlog, node[id]),
-						 most_ns, now_ns);
+			if (is_before != !!pass)
+				continue;
+			kf_overdue_go_of(kq, kh, rb_entry(node, struct kf_backlog, node[id]),
+					 most_ns, now_ns);
 		}
 	}
 }

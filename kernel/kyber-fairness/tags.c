@@ -155,9 +155,7 @@ bool kf_is_background(struct bio *bio)
 	if (!op_is_write(bio->bi_opf) ||
 	    bio->bi_opf & (REQ_SYNC | REQ_META | REQ_SWAP | REQ_NOWAIT))
 		return false;
-	/* data_race(): as in kf_task_must_get_out(). */
-	return data_race(current->flags) & PF_WQ_WORKER && !current->journal_info &&
-	       kf_is_flusher(bio);
+	return !current->journal_info && kf_is_flusher(bio);
 }
 
 /**
