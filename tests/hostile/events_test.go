@@ -60,6 +60,7 @@ func doRemoval(w *world, a *actor, op script.Op) error {
 			w.loading.Lock()
 			defer w.loading.Unlock()
 		}
+		defer w.keepCPUs()()
 	}
 	if err := d.powerOn(); err != nil {
 		w.fail("%v", err)
@@ -69,12 +70,14 @@ func doRemoval(w *world, a *actor, op script.Op) error {
 	return nil
 }
 
-// doReset resets an NVMe controller under load: what is in flight is sent again.
-func doReset(_ *world, a *actor, op script.Op) error {
+// doReset resets an NVMe controller under load: what is in flight is sent again, by hardware
+// contexts that are set up anew.
+func doReset(w *world, a *actor, op script.Op) error {
 	file := pick(list("/sys/class/nvme/nvme*/reset_controller"), op.A)
 	if file == "" || resetLoses {
 		return errNothing
 	}
+	defer w.keepCPUs()()
 	return a.put(file, "1")
 }
 

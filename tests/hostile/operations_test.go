@@ -54,6 +54,7 @@ func doQueues(w *world, a *actor, op script.Op) error {
 		w.loading.Lock()
 		defer w.loading.Unlock()
 	}
+	defer w.keepCPUs()()
 	return a.put(filepath.Join(d.config, "submit_queues"), fmt.Sprint(1+op.B%2))
 }
 
@@ -62,6 +63,23 @@ func doQueues(w *world, a *actor, op script.Op) error {
 // then have no tags, and the next request oopses in blk_mq_get_tag(), whatever the
 // scheduler. Since 6.16 the two exclude each other.
 var changesMeetSwitches = isOlderThan(6, 16)
+
+// keepCPUs has all CPUs stay, until the function that it returns is called, where changing
+// the number of hardware queues takes that.
+func (w *world) keepCPUs() (end func()) {
+	if !staysInactive {
+		return func() {}
+	}
+	w.away.Lock()
+	return w.away.Unlock
+}
+
+// staysInactive is set on kernels that use a hardware context again with the flag that its
+// CPUs are away. It has the flag when these go, and keeps it when it is retired, as the number
+// of hardware queues changes meanwhile. The next change may map CPUs that are there to it: a
+// task on one of them then tries for ever to have a tag, with a reference to the queue held
+// ("blk-mq: clear stale inactive flag on hctx reuse", in 6.12.117, not in 7.2.13).
+var staysInactive = !isOlderThan(6, 13)
 
 // garbage is what no file expects.
 var garbage = []string{
@@ -326,11 +344,12 @@ func doPoke(w *world, a *actor, op script.Op) error {
 }
 
 // doCPU takes a CPU away for a while.
-func doCPU(_ *world, a *actor, op script.Op) error {
+func doCPU(w *world, a *actor, op script.Op) error {
 	file := pick(list("/sys/devices/system/cpu/cpu[1-9]*/online"), op.A)
 	if file == "" {
 		return errNothing
 	}
+	defer w.keepCPUs()()
 	err := a.put(file, "0")
 	a.sleep(time.Duration(op.B%1000) * time.Millisecond)
 	return errors.Join(err, a.put(file, "1"))

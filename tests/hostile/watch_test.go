@@ -303,7 +303,9 @@ func (w *world) dump() {
 		w.dumpDisk(d, now)
 	}
 	eachTask(func(tid int, dir string) {
-		if text, err := os.ReadFile(filepath.Join(dir, "stat")); err == nil && isBlocked(string(text)) {
+		// A worker of io.max that tries again and again sleeps for a moment each time.
+		text, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err == nil && (isBlocked(string(text)) || strings.Contains(string(text), "+kthrotld)")) {
 			fmt.Printf("HOSTILE blocked %d (%s) in %s\n%s\n", tid, get(filepath.Join(dir, "comm")), get(filepath.Join(dir, "cgroup")), get(filepath.Join(dir, "stack")))
 		}
 	})
@@ -326,6 +328,11 @@ func (w *world) dumpDisk(d *disk, now uint64) {
 			isStuck = isStuck || began+uint64(10*time.Second) < now
 			fmt.Printf("HOSTILE   thread %d: %s at block %d for %s\n", r.words[wordThread], workerOpNames[r.words[wordWhat]], r.words[wordBlock],
 				time.Duration(now-began).Round(time.Millisecond))
+		}
+	}
+	if queues, _ := filepath.Glob(d.sys("mq/*/cpu_list")); isStuck { // the pattern is right
+		for i, file := range queues {
+			fmt.Printf("HOSTILE   hctx%d: of CPUs %s\n", i, get(file))
 		}
 	}
 	for _, pattern := range []string{"sched/*", "hctx*/sched/*", "hctx*/state", "hctx*/dispatch", "hctx*/busy", "hctx*/tags", "requeue_list", "state"} {

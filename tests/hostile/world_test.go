@@ -36,6 +36,9 @@ type world struct {
 	loading sync.RWMutex
 	// unloading is held for writing while a module is unloaded; see unload.
 	unloading sync.RWMutex
+	// away is held while a CPU is, where the number of hardware queues must not change
+	// meanwhile (staysInactive); taken after loading.
+	away sync.Mutex
 	// swapping is set during swapoff.
 	swapping atomic.Bool
 
