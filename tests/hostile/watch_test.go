@@ -331,8 +331,8 @@ func (w *world) dumpDisk(d *disk, now uint64) {
 		}
 	}
 	if queues, _ := filepath.Glob(d.sys("mq/*/cpu_list")); isStuck { // the pattern is right
-		for i, file := range queues {
-			fmt.Printf("HOSTILE   hctx%d: of CPUs %s\n", i, get(file))
+		for _, file := range queues {
+			fmt.Printf("HOSTILE   hctx%s: of CPUs %s\n", filepath.Base(filepath.Dir(file)), get(file))
 		}
 	}
 	for _, pattern := range []string{"sched/*", "hctx*/sched/*", "hctx*/state", "hctx*/dispatch", "hctx*/busy", "hctx*/tags", "requeue_list", "state"} {

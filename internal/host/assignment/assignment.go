@@ -333,8 +333,8 @@ func (p *Plan) explain(by weight.Mechanism, cause error) error {
 
 // Verify reads back what was written.
 func (p *Plan) Verify() error {
-	want := p.request.N
 	for _, w := range p.written {
+		want := p.request.N
 		v, there, err := p.world.Tree.Weights(p.request.Target.Group, w.file)
 		if err != nil {
 			return err

@@ -204,6 +204,25 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// Two mechanisms that act on a disk may have different defaults.
+func TestVerifyOfTwo(t *testing.T) {
+	root := machine(t, "bfq", map[string]string{
+		"sys/fs/cgroup/io.cost.qos":         "8:0 enable=1 ctrl=auto\n",
+		"sys/fs/cgroup/plain/io.bfq.weight": "default 100\n",
+		"sys/fs/cgroup/plain/io.weight":     "default 300\n",
+	})
+	p, err := decide(t, root, "plain", "sda", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.written) != 2 {
+		t.Fatalf("written: %v", p.written)
+	}
+	if err := p.Verify(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A target that has used no disk on which weights act is told so; one that has used such
 // a disk as well is not.
 func TestWeightWhereNoneActs(t *testing.T) {

@@ -77,7 +77,8 @@ func (l *ledger) holdAgain(was []hold.Held) {
 				m.law = nil
 				continue
 			}
-			if m.law != nil && m.held.Most == s.Hold {
+			// A disk that comes again, as one that is plugged in, may have another number.
+			if m.law != nil && m.held.Most == s.Hold && m.held.Disk == s.disk.MajMin {
 				continue
 			}
 			m.held = hold.Held{Cgroup: m.group, Disk: s.disk.MajMin, Promise: s.meta.Promise, Most: s.Hold}

@@ -167,6 +167,26 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// A disk that comes again has another number, and the former one may be another disk's.
+func TestHoldOfADiskThatComesAgain(t *testing.T) {
+	h := newHeldHost(t)
+	h.speed = 0.6
+	h.seconds(20, true)
+	if all := h.ledger.held(); len(all) != 1 || all[0].Disk != "8:0" {
+		t.Fatalf("held: %+v", all)
+	}
+	h.put("sys/block/sda/dev", "8:16\n")
+	h.once()
+	for _, one := range h.ledger.held() {
+		if one.Disk != "8:16" {
+			t.Errorf("held: %+v", one)
+		}
+	}
+	if all, err := hold.Load(h.Root); all != nil || err != nil {
+		t.Errorf("kept: %+v, %v", all, err)
+	}
+}
+
 // A promise without the mode changes no weight.
 func TestHoldIsOff(t *testing.T) {
 	h := newHeldHost(t)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/host/lock"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/share"
@@ -228,7 +229,9 @@ func (m *machine) daemon() []Check {
 	if m.noCgroups != nil {
 		return nil
 	}
-	if slices.Contains(m.world.Groups, daemonGroup) {
+	// It may be another service's or a container's; the lock is root's to ask for.
+	held, known := lock.Held(m.sys.Root, lock.Daemon)
+	if held || !known && slices.Contains(m.world.Groups, daemonGroup) {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
 	remedy := "run `isolio daemon`"

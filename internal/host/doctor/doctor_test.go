@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/lock"
 )
 
 const installed = "lib/modules/6.1.0/updates/" + moduleName + ".ko"
@@ -66,6 +68,45 @@ func TestSecureBoot(t *testing.T) {
 		if len(got) != 1 || got[0].State != tt.state || !strings.Contains(got[0].Finding, tt.finding) || (got[0].State != OK) != (got[0].Remedy != "") {
 			t.Errorf("%s: %+v, want %s: %s", tt.what, got, tt.state, tt.finding)
 		}
+	}
+}
+
+// The daemon may be a container's or run by hand: its lock tells.
+func TestDaemonRuns(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"proc/sys/kernel/osrelease": "6.1.0\n", "sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n",
+		"sys/fs/cgroup/system.slice/isolio.service/cgroup.procs": "", "sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := func() State {
+		t.Helper()
+		d, err := Examine(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range d.Checks {
+			if c.Name == "daemon" {
+				return c.State
+			}
+		}
+		t.Fatalf("no check: %+v", d.Checks)
+		return ""
+	}
+	if got := state(); got != Warning {
+		t.Errorf("none holds the lock: %s", got)
+	}
+	release, err := lock.Take(t.Context(), root, lock.Daemon, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if got := state(); got != OK {
+		t.Errorf("a daemon holds the lock: %s", got)
 	}
 }
 

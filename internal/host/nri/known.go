@@ -66,6 +66,15 @@ func (k *known) addPod(p *api.PodSandbox, keep func(string) bool) {
 	k.pods[pod.ID] = pod
 }
 
+// goesOn has pods be stopped that were when the runtime told last: of those it tells without
+// that they are.
+func (k *known) goesOn(stopped func(id string) bool) {
+	for id, pod := range k.pods {
+		pod.Stopped = pod.Stopped || stopped(id)
+		k.pods[id] = pod
+	}
+}
+
 func (k *known) stopPod(id string) {
 	if pod, there := k.pods[id]; there {
 		pod.Stopped = true

@@ -23,9 +23,11 @@ package nri
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -72,6 +74,9 @@ type Source struct {
 	heard bool
 	// err is why no connection tells of pods now.
 	err error
+	// stopped are the pods that an earlier daemon was told have stopped, by ID; nil once
+	// the runtime has told of all pods.
+	stopped map[string]bool
 }
 
 // New is a source below the machine's root, "" for /. keep chooses labels and
@@ -79,10 +84,24 @@ type Source struct {
 func New(root, socket string, keep func(key string) bool) *Source {
 	s := &Source{
 		Socket: filepath.Join("/", root, socket), keep: keep, err: errors.New("not connected yet"),
-		changed: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), again: make(chan struct{}, 1), stopped: stopped(root),
 	}
 	s.known.clear()
 	return s
+}
+
+// stopped are the pods that an earlier daemon's report has as stopped, by ID.
+func stopped(root string) map[string]bool {
+	var r container.Report
+	text, err := os.ReadFile(filepath.Join("/", root, container.ReportFile))
+	if err != nil || json.Unmarshal(text, &r) != nil {
+		return nil // there was none before
+	}
+	all := map[string]bool{}
+	for _, p := range r.Pods {
+		all[p.ID] = p.Stopped
+	}
+	return all
 }
 
 // Changed has something in it when a report tells more than the last one.

@@ -4,6 +4,8 @@ package nri
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -119,6 +121,15 @@ func (e *engine) run(pod *api.PodSandbox) {
 	e.t.Helper()
 	defer e.BlockPluginSync().Unblock()
 	if err := e.RunPodSandbox(context.Background(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// stopPod is the end of a pod, whose sandbox is still there.
+func (e *engine) stopPod(pod *api.PodSandbox) {
+	e.t.Helper()
+	defer e.BlockPluginSync().Unblock()
+	if err := e.StopPodSandbox(context.Background(), &api.StopPodSandboxRequest{Pod: pod}); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -253,9 +264,7 @@ func TestAPodAfterThePlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, s, "web", "db-0", "db-0/postgres")
-	if err := e.StopPodSandbox(ctx, &api.StopPodSandboxRequest{Pod: web}); err != nil {
-		t.Fatal(err)
-	}
+	e.stopPod(web)
 	until(t, s, "that web ended", func(r *container.Report, _ error) bool {
 		return len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
 	})
@@ -281,6 +290,36 @@ func TestThePluginRestarts(t *testing.T) {
 	e.mu.Unlock()
 	again, _ := listen(t, root)
 	has(t, again, "db")
+}
+
+// A runtime that tells of all pods tells of those that have ended, too, and does not say so.
+func TestPodsThatEndedStayEnded(t *testing.T) {
+	root, socket := machine(t)
+	web, db := aPod("web", nil), aPod("db", nil)
+	both := []*api.PodSandbox{web, db}
+	ended := func(r *container.Report, err error) bool {
+		return err == nil && len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
+	}
+	first := start(t, socket, both, nil)
+	s, stop := listen(t, root)
+	has(t, s, "web", "db")
+	first.stopPod(web)
+	until(t, s, "that web ended", ended)
+	first.end()
+	until(t, s, "the end", func(_ *container.Report, err error) bool { return err != nil })
+	start(t, socket, both, nil)
+	text, err := json.Marshal(until(t, s, "that web has ended, of the next runtime", ended))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	// The daemon writes the report to a file, for others and for the next one.
+	file := filepath.Join(root, container.ReportFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := listen(t, root)
+	until(t, again, "that web has ended, of the next daemon", ended)
 }
 
 // While the runtime is away, what it told holds. When it is back, just what it tells

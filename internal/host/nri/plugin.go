@@ -61,6 +61,8 @@ func (p *plugin) Synchronize(_ context.Context, r *api.SynchronizeRequest) (*api
 	}
 	if !r.GetMore() {
 		p.next.engine = p.engine
+		p.next.goesOn(func(id string) bool { return s.known.pods[id].Stopped || s.stopped[id] })
+		s.stopped = nil
 		s.known, s.heard, s.err = p.next, true, nil
 		p.next, p.synced = known{}, true
 		p.next.clear()
