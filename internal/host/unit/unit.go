@@ -7,8 +7,10 @@ package unit
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,8 +84,8 @@ type Weight struct {
 	Runtime bool
 }
 
-// SetWeight returns the step that tells systemd. It also enables the io
-// controller down to the unit.
+// SetWeight returns the step that tells systemd, and that can be taken back where systemd says
+// what the unit has now. It also enables the io controller down to the unit.
 func (m Manager) SetWeight(w Weight) (plan.Step, error) {
 	if !safeName.MatchString(w.Unit) {
 		return plan.Step{}, failure.Usagef("unit %q: not a name that systemctl takes", w.Unit)
@@ -105,7 +107,43 @@ func (m Manager) SetWeight(w Weight) (plan.Step, error) {
 	if w.Runtime || strings.HasSuffix(w.Unit, ".scope") {
 		command = append(command, "--runtime")
 	}
-	return plan.Step{Command: append(command, w.Unit, property)}, nil
+	command = append(command, w.Unit)
+	step := plan.Step{Command: append(slices.Clone(command), property)}
+	if before := m.told(w); !w.JustController && before != nil {
+		step.UndoCommand = append(command, before...)
+	}
+	return step, nil
+}
+
+// told are the assignments with which a unit has what it was told before, of all disks or of
+// single ones; nil where systemd does not say.
+func (m Manager) told(w Weight) []string {
+	name, none := "IOWeight", "[not set]"
+	if w.Device != "" {
+		name, none = "IODeviceWeight", ""
+	}
+	text, err := exec.Command(m.systemctl(), "show", "--property="+name, w.Unit).Output() //nolint:gosec,noctx // the name is safe, and systemd answers at once
+	if err != nil {
+		return nil
+	}
+	// A list has a line for each entry, and begins anew with an empty assignment.
+	all := []string{name + "="}
+	for line := range strings.Lines(string(text)) {
+		value, is := strings.CutPrefix(strings.TrimSpace(line), name+"=")
+		switch {
+		case !is:
+			return nil
+		case value == none:
+		case w.Device == "":
+			all[0] = name + "=" + value
+		default:
+			all = append(all, name+"="+value)
+		}
+	}
+	if w.Device == "" && len(text) == 0 {
+		return nil
+	}
+	return all
 }
 
 // safeName is what unit names are made of, as systemd.unit(5) has it.

@@ -3,8 +3,10 @@
 package unit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"isolio/internal/failure"
@@ -56,5 +58,44 @@ func TestSetWeight(t *testing.T) {
 	}
 	if _, err := m.SetWeight(Weight{Unit: "a b.service", N: 1}); failure.Code(err) != failure.Usage {
 		t.Errorf("a name with a space: %v", err)
+	}
+}
+
+// What a unit was told before is told again when the step is taken back.
+func TestWeightIsTakenBack(t *testing.T) {
+	for _, tt := range []struct {
+		said string
+		w    Weight
+		want string
+	}{
+		{"IOWeight=[not set]", Weight{Unit: "a.service", N: 5}, "set-property a.service IOWeight="},
+		{"IOWeight=300", Weight{Unit: "a.service", N: 5, Runtime: true}, "set-property --runtime a.service IOWeight=300"},
+		{"IODeviceWeight=/dev/sda 7\nIODeviceWeight=/dev/sdb 8", Weight{Unit: "a.slice", N: 5, Device: "/dev/sda"},
+			"set-property a.slice IODeviceWeight= IODeviceWeight=/dev/sda 7 IODeviceWeight=/dev/sdb 8"},
+		{"IODeviceWeight=", Weight{Unit: "a.slice", N: 5, Device: "/dev/sda"}, "set-property a.slice IODeviceWeight="},
+		{"", Weight{Unit: "a.service", N: 5}, ""},
+		{"Failed", Weight{Unit: "a.service", N: 5}, ""},
+		{"IOWeight=300", Weight{Unit: "a.service", JustController: true}, ""},
+	} {
+		root := t.TempDir()
+		program := filepath.Join(root, "usr/bin/systemctl")
+		script := "#!/bin/sh\n[ \"$1\" = show ] || exit 1\nprintf '" + tt.said + "\\n'\n"
+		if tt.said == "" {
+			script = "#!/bin/sh\n"
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, []byte(script), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		step, err := Manager{root}.SetWeight(tt.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if step.UndoCommand != nil {
+			got = strings.Join(step.UndoCommand[1:], " ")
+		}
+		if got != tt.want {
+			t.Errorf("%q, %+v: %q, want %q", tt.said, tt.w, got, tt.want)
+		}
 	}
 }
