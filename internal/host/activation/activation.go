@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,11 +84,52 @@ type record struct {
 	Scheduler  string `json:"scheduler"`
 	Before     string `json:"before"`
 	NrRequests int    `json:"nr_requests"`
-	// Loaded is the module that Enable loaded, "" for none.
+	// Replaced is a scheduler that isolio had chosen, and that this one replaces, "" for none: the
+	// record is written before the switch, and a process that is killed between them leaves it.
+	Replaced string `json:"replaced,omitempty"`
+	// Loaded is the scheduler's module if Enable loaded it, "" if not. Older versions wrote here,
+	// and unload, whatever was loaded last.
 	Loaded string `json:"loaded,omitempty"`
+	// Earlier are other modules that Enable loaded. Older versions do not know them.
+	Earlier []string `json:"loaded_earlier,omitempty"`
 	// DiskSeq is the kernel's number of this very disk: another one that comes has the
 	// name of one that went, but never its number. "" before Linux 5.15.
 	DiskSeq string `json:"diskseq,omitempty"`
+}
+
+// chose tells whether it was isolio that gave the disk the scheduler that it has.
+func (r *record) chose(scheduler string) bool {
+	return scheduler == r.Scheduler || scheduler == r.Replaced
+}
+
+// modules are all that Enable loaded for the disk.
+func (r *record) modules() []string {
+	if r.Loaded == "" {
+		return r.Earlier
+	}
+	return append([]string{r.Loaded}, r.Earlier...)
+}
+
+// owns has the record hold these modules, each once.
+func (r *record) owns(modules ...string) {
+	r.Loaded, r.Earlier = "", nil
+	for _, module := range modules {
+		switch {
+		case module == moduleOf(r.Scheduler):
+			r.Loaded = module
+		case module != "" && !slices.Contains(r.Earlier, module):
+			r.Earlier = append(r.Earlier, module)
+		}
+	}
+}
+
+// step writes the record in place of an old text.
+func (r *record) step(sys block.System, name, old string) (plan.Step, error) {
+	text, err := json.Marshal(r)
+	return plan.Step{
+		Create: true, Path: recordFile(sys, name), Value: string(text) + "\n", Undo: old,
+		Explain: func(cause error) error { return fmt.Errorf("device %s: note how it was: %w", name, cause) },
+	}, err
 }
 
 // diskSeq is the kernel's number of the disk that has a name now.
@@ -120,14 +162,45 @@ func readRecord(sys block.System, name string) (*record, string, error) {
 	return &r, string(text), nil
 }
 
-// loadedFor is the module that Enable loaded for a disk that went, "" for none or for another
-// scheduler's: it is there still, for the disk that has the name now to unload.
-func loadedFor(old, scheduler string) string {
+// loadedFor are the modules that Enable loaded for a disk that went: they are there still, for the
+// disk that has the name now to unload.
+func loadedFor(old string) []string {
 	var gone record
-	if json.Unmarshal([]byte(old), &gone) != nil || gone.Scheduler != scheduler {
-		return ""
+	if json.Unmarshal([]byte(old), &gone) != nil {
+		return nil
 	}
-	return gone.Loaded
+	return gone.modules()
+}
+
+// past is what is to be noted of a disk that gets a scheduler, or has it. rec is what is noted,
+// nil for nothing, and old its text.
+func past(sys block.System, info block.Info, rec *record, old string, rules []written, scheduler string) *record {
+	r := &record{Before: info.Scheduler, NrRequests: info.NrRequests, DiskSeq: diskSeq(sys, info.Name)}
+	switches := info.Scheduler != scheduler
+	own := slices.ContainsFunc(rules, func(w written) bool { return w.scheduler == info.Scheduler })
+	modules := loadedFor(old)
+	switch before := beforeOf(rules); {
+	case rec != nil:
+		modules = rec.modules()
+		// Another program may have chosen since, or isolio was killed before it switched. Then what
+		// the disk has now is what comes back.
+		if own = rec.chose(info.Scheduler); own || !switches {
+			r.Before, r.NrRequests = rec.Before, rec.NrRequests
+		}
+	case before != "": // since the last boot, it is the rule's
+		r.Before = before
+	case !switches: // it was chosen in another way
+		r.Before = usual(info)
+	}
+	if rec == nil && r.Before != info.Scheduler {
+		r.NrRequests = 0 // what there is now is of another scheduler
+	}
+	if own && switches {
+		r.Replaced = info.Scheduler
+	}
+	r.Scheduler = scheduler
+	r.owns(modules...)
+	return r
 }
 
 // Enabled are the disks that Enable gave a scheduler, for now or for good.
@@ -142,11 +215,11 @@ func Enabled(sys block.System) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		var p Plan
-		if _, err := p.forget(sys, info); err != nil {
+		rules, err := rulesOf(sys, info)
+		if err != nil {
 			return nil, err
 		}
-		if rec != nil || len(p.Steps) > 0 { // there is a rule to remove
+		if rec != nil || len(rules) > 0 {
 			names = append(names, info.Name)
 		}
 	}
@@ -183,36 +256,34 @@ func Enable(r Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	switching, err := device.SetScheduler(r.Scheduler)
+	switching, err := switchTo(device, info, r.Scheduler)
 	if err != nil {
 		return nil, err
 	}
-	rec, old, err := readRecord(sys, info.Name)
+	noted, old, err := readRecord(sys, info.Name)
 	if err != nil {
 		return nil, err
 	}
-	if rec == nil {
-		rec = &record{Before: info.Scheduler, NrRequests: info.NrRequests, DiskSeq: diskSeq(sys, info.Name), Loaded: loadedFor(old, r.Scheduler)}
-		if len(switching) == 0 { // it was chosen in another way
-			rec.Before = usual(info)
-		}
+	rules, err := rulesOf(sys, info)
+	if err != nil {
+		return nil, err
 	}
-	if loading != "" {
-		rec.Loaded = loading
-	}
-	if rec.Scheduler = r.Scheduler; len(switching) > 0 {
-		text, err := json.Marshal(rec)
+	rec := past(sys, info, noted, old, rules, r.Scheduler)
+	rec.owns(append(rec.modules(), loading)...)
+	if len(switching) > 0 {
+		// The record comes first: a process that is killed while it loads or switches leaves nothing
+		// that Disable would have to guess.
+		note, err := rec.step(sys, info.Name, old)
 		if err != nil {
 			return nil, err
 		}
-		p.Steps = append(p.Steps, switching...)
-		p.Steps = append(p.Steps, plan.Step{Create: true, Path: recordFile(sys, info.Name), Value: string(text) + "\n", Undo: old})
+		p.Steps = slices.Concat([]plan.Step{note}, p.Steps, switching)
 	}
 	if err := p.tune(table, r.Scheduler, len(switching) > 0); err != nil {
 		return nil, err
 	}
 	if r.Persist {
-		if err := p.persist(sys, info, rec); err != nil {
+		if err := p.persist(sys, info, rec, rules); err != nil {
 			return nil, err
 		}
 	}
@@ -286,7 +357,10 @@ func suits(sys block.System, info block.Info, scheduler string) error {
 			return failure.Unsupportedf("device %s: is a path of the multipath device %s, where requests wait: isolio enable %s", info.Name, above, above)
 		}
 	}
-	switch {
+	switch paths := hiddenPaths(sys, info.Name); {
+	case !info.TakesScheduler && len(paths) > 0:
+		return failure.Unsupportedf("device %s: native multipath of NVMe hides the queues of its paths, %s; boot with nvme_core.multipath=N, so that each path is a disk that takes one; "+
+			"several paths need dm-multipath then", info.Name, strings.Join(paths, ", "))
 	case !info.TakesScheduler && len(info.Below) > 0:
 		return failure.Unsupportedf("device %s: passes requests on to others, where a scheduler works: isolio enable %s", info.Name, strings.Join(info.Below, " and "))
 	case !info.TakesScheduler:
@@ -295,6 +369,21 @@ func suits(sys block.System, info block.Info, scheduler string) error {
 		return failure.Unsupportedf("device %s: is zoned, and %s does not keep the order of writes that it needs; use another disk", info.Name, scheduler)
 	}
 	return nil
+}
+
+// nvmeHead is the name of an NVMe disk. Where the kernel puts several paths together, each of them
+// is there with the number of its controller, such as nvme0c1n1, and without a node.
+var nvmeHead = regexp.MustCompile(`^(nvme[0-9]+)(n[0-9]+)$`)
+
+// hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
+func hiddenPaths(sys block.System, name string) []string {
+	head := nvmeHead.FindStringSubmatch(name)
+	if head == nil {
+		return nil
+	}
+	path := regexp.MustCompile("^" + head[1] + "c[0-9]+" + head[2] + "$")
+	names, _ := sys.List() // without it the message is the general one
+	return slices.DeleteFunc(names, func(name string) bool { return !path.MatchString(name) })
 }
 
 // others names the disks that could be meant.
@@ -384,12 +473,15 @@ func moduleFile(sys block.System, r Request, name string) (string, error) {
 	return "", failure.Unsupportedf("--module %s: has no %s.ko for kernel %s, %s; needed: an image for that kernel, or isolio-dkms on this node", r.Module, name, sys.Release(), others)
 }
 
+// iosched is what the name of a scheduler's module ends in.
+const iosched = "-iosched"
+
 // moduleOf is the name of a scheduler's module.
 func moduleOf(scheduler string) string {
 	if scheduler == "bfq" || scheduler == "mq-deadline" { // whose file has no more than that
 		return scheduler
 	}
-	return scheduler + "-iosched"
+	return scheduler + iosched
 }
 
 // modprobe is the program, below root in a tree for tests.
@@ -412,16 +504,22 @@ func Disable(r Request) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{device: device, Report: Report{Schema: 1, Disk: info.Name, Before: info.Scheduler}}
-	before, err := p.forget(sys, info)
+	rules, err := rulesOf(sys, info)
 	if err != nil {
 		return nil, err
 	}
+	if err := p.forget(sys, info, rules); err != nil {
+		return nil, err
+	}
 	if rec == nil {
-		rec = &record{Scheduler: info.Scheduler, Before: before}
+		rec = &record{Scheduler: info.Scheduler, Before: beforeOf(rules)}
 	}
 	if r.Scheduler != "" {
 		if err := known(sys, info, r.Scheduler); err != nil {
 			return nil, err
+		}
+		if r.Scheduler != rec.Before {
+			rec.NrRequests = 0 // it is of the other one, and may be more than this one can have
 		}
 		rec.Before = r.Scheduler
 	}
@@ -430,11 +528,11 @@ func Disable(r Request) (*Plan, error) {
 	}
 	p.Report.Scheduler = info.Scheduler
 	switch {
-	case rec.Scheduler != info.Scheduler:
+	case !rec.chose(info.Scheduler):
 		p.Notes = append(p.Notes, fmt.Sprintf("%s has %s now, which isolio did not choose: it stays", info.Name, info.Scheduler))
 	case slices.Contains(Schedulers, info.Scheduler):
 		p.Report.Scheduler = rec.Before
-		if err := p.restore(rec); err != nil {
+		if err := p.restore(info, rec); err != nil {
 			return nil, err
 		}
 	}
@@ -472,10 +570,31 @@ func usual(info block.Info) string {
 	return "none"
 }
 
+// leastRequests is the least that the kernel takes for nr_requests. A disk that has fewer has
+// them from its driver, with any scheduler.
+const leastRequests = 4
+
+// switchTo returns the steps that give a disk a scheduler, none if it has it. A change of
+// scheduler resets how many requests the disk holds: if it is taken back, so is that.
+func switchTo(device *block.Device, info block.Info, scheduler string) ([]plan.Step, error) {
+	steps, err := device.SetScheduler(scheduler)
+	if err != nil || len(steps) == 0 || info.NrRequests < leastRequests {
+		return steps, err
+	}
+	keep, err := device.KeepNrRequests()
+	keep.IfDiffers = true
+	return append([]plan.Step{keep}, steps...), err
+}
+
+// Shown are the steps that --dry-run prints: not those that are there for their undoing alone.
+func (p *Plan) Shown() []plan.Step {
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(s plan.Step) bool { return s.IfDiffers && s.Undo == s.Value })
+}
+
 // restore brings back the scheduler and how many requests it holds. A change of
 // scheduler resets that number.
-func (p *Plan) restore(rec *record) error {
-	steps, err := p.device.SetScheduler(rec.Before)
+func (p *Plan) restore(info block.Info, rec *record) error {
+	steps, err := switchTo(p.device, info, rec.Before)
 	if err != nil {
 		return err
 	}
@@ -488,40 +607,62 @@ func (p *Plan) restore(rec *record) error {
 	return nil
 }
 
-// unload plans to unload the module that Enable loaded, if no other disk has
-// its scheduler.
+// unload plans to unload the modules that Enable loaded, but those that a disk uses.
 func (p *Plan) unload(sys block.System, info block.Info, rec *record, r Request) error {
-	if rec.Loaded == "" {
+	if len(rec.modules()) == 0 {
 		return nil
 	}
 	all, err := sys.All()
 	if err != nil {
 		return err
 	}
-	for _, other := range all {
-		if other.Name != info.Name && other.Scheduler == rec.Scheduler {
-			p.Notes = append(p.Notes, fmt.Sprintf("the module %s stays: %s uses it", rec.Loaded, other.Name))
-			return p.inherit(sys, other.Name, rec.Loaded)
+	for _, module := range rec.modules() {
+		var users []string
+		for _, disk := range all {
+			scheduler := disk.Scheduler
+			if disk.Name == info.Name {
+				scheduler = p.Report.Scheduler // the one that it is to have
+			}
+			if moduleOf(scheduler) == module {
+				users = append(users, disk.Name)
+			}
 		}
+		if len(users) > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("the module %s stays: %s uses it", module, users[0]))
+			if err := p.inherit(sys, users, info.Name, module); err != nil {
+				return err
+			}
+			continue
+		}
+		if !slices.Contains(info.Available, strings.TrimSuffix(module, iosched)) {
+			continue // it is gone, or never came
+		}
+		command := []string{r.Self, "kmod", "unload", module}
+		if r.Root != "" {
+			command = []string{modprobe(r), "-r", module}
+		}
+		p.Steps = append(p.Steps, plan.Step{Command: command})
 	}
-	command := []string{r.Self, "kmod", "unload", rec.Loaded}
-	if r.Root != "" {
-		command = []string{modprobe(r), "-r", rec.Loaded}
-	}
-	p.Steps = append(p.Steps, plan.Step{Command: command})
 	return nil
 }
 
-// inherit leaves the unloading of a module to the last disk that uses it.
-func (p *Plan) inherit(sys block.System, name, module string) error {
-	rec, old, err := readRecord(sys, name)
-	if err != nil || rec == nil {
+// inherit leaves the unloading of a module to the last disk that uses it. Each has one scheduler,
+// so none inherits two.
+func (p *Plan) inherit(sys block.System, users []string, but, module string) error {
+	for _, name := range users {
+		rec, old, err := readRecord(sys, name)
+		if err != nil {
+			return err
+		}
+		if rec == nil || name == but {
+			continue
+		}
+		rec.owns(append(rec.modules(), module)...)
+		note, err := rec.step(sys, name, old)
+		p.Steps = append(p.Steps, note)
 		return err
 	}
-	rec.Loaded = module
-	text, err := json.Marshal(rec)
-	p.Steps = append(p.Steps, plan.Step{Create: true, Path: recordFile(sys, name), Value: string(text) + "\n", Undo: old})
-	return err
+	return nil
 }
 
 // Verify reads back what the disk has.

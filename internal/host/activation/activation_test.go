@@ -3,11 +3,14 @@
 package activation
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -45,11 +48,40 @@ func machine(t *testing.T, sda, sdb string, more map[string]string) string {
 type kernel struct {
 	plan.OS
 	ran []string
+	// tags are how many requests a disk takes, 0 for one that does not care. A scheduler holds twice
+	// as many, and a change of it forgets what was written.
+	tags int
+}
+
+// requests is a write to nr_requests.
+func (k *kernel) requests(path, value string) error {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "scheduler"))
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(value)
+	if most := k.tags; k.tags > 0 && strings.Contains(string(text), "[none]") && max(n, leastRequests) > most {
+		return syscall.EINVAL
+	}
+	return errors.Join(err, k.OS.Write(path, value))
 }
 
 func (k *kernel) Write(path, value string) error {
-	if filepath.Base(path) != "scheduler" {
+	switch filepath.Base(path) {
+	case "scheduler":
+	case "nr_requests":
+		return k.requests(path, value)
+	default:
 		return k.OS.Write(path, value)
+	}
+	if k.tags > 0 {
+		held := k.tags
+		if value != "none" {
+			held *= 2
+		}
+		if err := k.OS.Write(filepath.Join(filepath.Dir(path), "nr_requests"), strconv.Itoa(held)); err != nil {
+			return err
+		}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -73,9 +105,13 @@ func (k *kernel) Run(command []string) error {
 		if err != nil {
 			return err
 		}
-		loaded := strings.TrimSpace(string(text)) + " " + command[1]
+		loaded := strings.TrimSpace(string(text)) + " " + strings.TrimSuffix(command[1], "-iosched")
 		if command[1] == "-r" {
-			loaded = strings.Replace(strings.TrimSpace(string(text)), " "+command[2], "", 1)
+			scheduler := strings.TrimSuffix(command[2], "-iosched")
+			if strings.Contains(string(text), "["+scheduler+"]") {
+				return syscall.EAGAIN
+			}
+			loaded = strings.Replace(strings.TrimSpace(string(text)), " "+scheduler, "", 1)
 		}
 		if err := k.OS.Write(file, loaded); err != nil {
 			return err
@@ -199,7 +235,11 @@ func TestAPulledDiskLeavesNoModule(t *testing.T) {
 		t.Errorf("modprobe was called with %q, want %q", k.ran, want)
 	}
 	// One that the machine had before isolio stays.
-	if got := loadedFor(`{"scheduler":"bfq"}`, "bfq") + loadedFor("", "bfq") + loadedFor(`{"scheduler":"rsd","loaded":"rsd-iosched"}`, "bfq"); got != "" {
+	if got := append(loadedFor(`{"scheduler":"bfq"}`), loadedFor("")...); len(got) != 0 {
+		t.Errorf("%q is unloaded", got)
+	}
+	// All that were loaded go.
+	if got := loadedFor(`{"scheduler":"bfq","loaded":"bfq","loaded_earlier":["rsd-iosched"]}`); !slices.Equal(got, []string{"bfq", "rsd-iosched"}) {
 		t.Errorf("%q is unloaded", got)
 	}
 }
@@ -450,5 +490,377 @@ func TestModuleOfADirectory(t *testing.T) {
 				t.Errorf("%v, code %d; want %s, %d", err, failure.Code(err), tt.want, tt.code)
 			}
 		})
+	}
+}
+
+// read is a file below a root.
+func read(t *testing.T, root, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// rules are the names of the udev rules that there are.
+func rules(t *testing.T, root string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "etc/udev/rules.d/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range files {
+		names = append(names, filepath.Base(file))
+	}
+	return names
+}
+
+// A number of requests is of the scheduler that it was noted with: another one may refuse it.
+func TestDisableToAnotherScheduler(t *testing.T) {
+	root := machine(t, "none [mq-deadline] kyber-fairness", "[none]", nil)
+	k := &kernel{tags: 32}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "none"})
+	if got := read(t, root, "sys/block/sda/queue/nr_requests"); got != "32" {
+		t.Errorf("requests %s, want those of none, 32", got)
+	}
+	// The one of before, by its name.
+	if err := k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "16"); err != nil {
+		t.Fatal(err)
+	}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "none"})
+	if got := read(t, root, "sys/block/sda/queue/nr_requests"); got != "16" {
+		t.Errorf("requests %s, want 16", got)
+	}
+}
+
+// What fails leaves the number of requests that an administrator has set.
+func TestFailureKeepsRequests(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "[none] kyber-fairness", map[string]string{"sys/block/sda/queue/nr_requests": "16\n", "sys/block/sdb/queue/nr_requests": "2\n"})
+	fails := plan.Step{Path: filepath.Join(root, "absent/file"), Value: "1"}
+	try := func(k *kernel, decide func(Request) (*Plan, error), r Request) {
+		t.Helper()
+		before := tree(t, root)
+		p, err := decide(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := plan.On(k)
+		if err := applied.Apply(append(slices.Clone(p.Steps), fails)); err == nil {
+			t.Fatal("no error")
+		}
+		if err := applied.Undo(); err != nil {
+			t.Error(err)
+		}
+		if after := tree(t, root); !maps.Equal(before, after) {
+			t.Errorf("before %v\nafter %v", before, after)
+		}
+	}
+	k := &kernel{tags: 32}
+	try(k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	if err := k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"); err != nil {
+		t.Fatal(err)
+	}
+	try(k, Disable, Request{Root: root, Device: "sda"})
+	// Fewer than four cannot be written.
+	try(&kernel{tags: 2}, Enable, Request{Root: root, Device: "sdb", Scheduler: Default})
+	// And --dry-run does not tell of a write that changes nothing.
+	p, err := Disable(Request{Root: root, Device: "sda"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := p.Shown()
+	if len(shown) != len(p.Steps)-1 || slices.ContainsFunc(shown, func(s plan.Step) bool { return s.Value == "48" }) {
+		t.Errorf("shown: %v", shown)
+	}
+}
+
+// A module stays as long as a disk has its scheduler, and goes with the last, whichever
+// schedulers came in between.
+func TestModulesOfSeveralSchedulers(t *testing.T) {
+	const kyber = "none mq-deadline [kyber-fairness]"
+	bfq := map[string]string{
+		"proc/sys/kernel/osrelease": "6.1\n", "lib/modules/6.1/modules.dep": "kernel/block/bfq.ko:\n",
+		"run/isolio/enabled/sda.json": `{"scheduler":"kyber-fairness","before":"none","nr_requests":64,"loaded":"kyber-fairness-iosched"}`,
+		"run/isolio/enabled/sdb.json": `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`,
+	}
+	t.Run("the other one is loaded", func(t *testing.T) {
+		root := machine(t, kyber, kyber, bfq)
+		k := &kernel{}
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
+		// An older version unloads what it can.
+		if got := read(t, root, "run/isolio/enabled/sda.json"); !strings.Contains(got, `"loaded":"bfq"`) || !strings.Contains(got, `"loaded_earlier":["kyber-fairness-iosched"]`) {
+			t.Errorf("record %s", got)
+		}
+		do(t, k, Disable, Request{Root: root, Device: "sda"})
+		do(t, k, Disable, Request{Root: root, Device: "sdb"})
+		if want := []string{"bfq", "-r bfq", "-r kyber-fairness-iosched"}; !slices.Equal(k.ran, want) {
+			t.Errorf("modprobe was called with %q, want %q", k.ran, want)
+		}
+	})
+	t.Run("the other one is there", func(t *testing.T) {
+		root := machine(t, kyber+" bfq", kyber+" bfq", bfq)
+		k := &kernel{}
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
+		if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); len(p.Notes) != 1 || p.Notes[0] != "the module kyber-fairness-iosched stays: sdb uses it" {
+			t.Errorf("%q", p.Notes)
+		}
+		do(t, k, Disable, Request{Root: root, Device: "sdb"})
+		if want := []string{"-r kyber-fairness-iosched"}; !slices.Equal(k.ran, want) {
+			t.Errorf("modprobe was called with %q, want %q", k.ran, want)
+		}
+	})
+	t.Run("by an older version", func(t *testing.T) {
+		old := maps.Clone(bfq)
+		old["run/isolio/enabled/sda.json"] = `{"scheduler":"bfq","before":"none","nr_requests":64,"loaded":"kyber-fairness-iosched"}`
+		root := machine(t, "none kyber-fairness [bfq]", kyber+" bfq", old)
+		k := &kernel{}
+		do(t, k, Disable, Request{Root: root, Device: "sda"})
+		do(t, k, Disable, Request{Root: root, Device: "sdb"})
+		if want := []string{"-r kyber-fairness-iosched"}; !slices.Equal(k.ran, want) {
+			t.Errorf("modprobe was called with %q, want %q", k.ran, want)
+		}
+	})
+	t.Run("the disk itself keeps it", func(t *testing.T) {
+		root := machine(t, "[none]", "[none]", bfq)
+		if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
+			t.Fatal(err)
+		}
+		k := &kernel{}
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
+		if p := do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "bfq"}); len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "the module bfq stays: sda uses it") {
+			t.Errorf("%q", p.Notes)
+		}
+		if left, _ := filepath.Glob(filepath.Join(root, "run/isolio/enabled/*")); len(left) != 0 {
+			t.Errorf("left over: %q", left)
+		}
+	})
+	t.Run("another program has unloaded it", func(t *testing.T) {
+		root := machine(t, "none [bfq]", "[none] bfq", bfq)
+		k := &kernel{}
+		do(t, k, Disable, Request{Root: root, Device: "sda"})
+		if len(k.ran) != 0 {
+			t.Errorf("modprobe was called with %q", k.ran)
+		}
+	})
+}
+
+// After a boot the rule tells what the disk had before, whatever is enabled then.
+func TestEnableAfterBoot(t *testing.T) {
+	const udev = "E:ID_WWN=0x1\n"
+	for _, tt := range []struct {
+		scheduler string
+		persist   bool
+		steps     int // that are planned
+	}{
+		{Default, true, 0}, {Default, false, 0}, {"rsd", true, 4}, {"rsd", false, 3}, // the record, a number kept, the switch, the rule
+	} {
+		root := machine(t, "none [bfq] kyber-fairness rsd", "[none]", map[string]string{"run/udev/data/b8:0": udev})
+		k := &kernel{tags: 32}
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+		if err := os.RemoveAll(filepath.Join(root, "run/isolio")); err != nil {
+			t.Fatal(err)
+		}
+		// A number that is written now is of the rule's scheduler, not of that before.
+		if err := k.Write(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"); err != nil {
+			t.Fatal(err)
+		}
+		if p := do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: tt.scheduler, Persist: tt.persist}); len(p.Steps) != tt.steps {
+			t.Errorf("%+v: %v", tt, p.Steps)
+		}
+		if rule := read(t, root, "etc/udev/rules.d/95-isolio-0x1.rules"); !strings.Contains(rule, "# before: bfq\n") {
+			t.Errorf("%+v: %s", tt, rule)
+		}
+		if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "bfq" {
+			t.Errorf("%+v: it goes back to %s", tt, p.Report.Scheduler)
+		}
+		if got := read(t, root, "sys/block/sda/queue/nr_requests"); got != "64" {
+			t.Errorf("%+v: requests %s", tt, got)
+		}
+	}
+}
+
+// A process may be killed at any step of enable. Disable finds how the disk was.
+func TestKilledWhileEnabling(t *testing.T) {
+	files := map[string]string{"proc/sys/kernel/osrelease": "6.1\n", "lib/modules/6.1/modules.dep": "kernel/block/bfq.ko:\n"}
+	for _, first := range []string{"", "rsd"} { // what isolio has given the disk before
+		for done := 0; ; done++ {
+			root := machine(t, "none [mq-deadline] rsd", "[none]", files)
+			before := tree(t, root)
+			k := &kernel{}
+			if first != "" {
+				do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: first})
+			}
+			p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "bfq"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := plan.On(k).Apply(p.Steps[:done]); err != nil {
+				t.Fatal(err)
+			}
+			do(t, k, Disable, Request{Root: root, Device: "sda"})
+			if after := tree(t, root); !maps.Equal(before, after) {
+				t.Errorf("first %q, killed after %d steps: before %v\nafter %v", first, done, before, after)
+			}
+			if done == len(p.Steps) {
+				break
+			}
+		}
+	}
+}
+
+// What another program has chosen since is what comes back, as Disable would leave it.
+func TestEnableAfterAnotherProgram(t *testing.T) {
+	root := machine(t, "[none] mq-deadline kyber-fairness", "[none]", nil)
+	k := &kernel{}
+	p, err := Enable(Request{Root: root, Device: "sda", Scheduler: Default})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.On(k).Apply(p.Steps[:1]); err != nil || !p.Steps[0].Create { // the record alone
+		t.Fatal(p.Steps, err)
+	}
+	if err := k.Write(filepath.Join(root, "sys/block/sda/queue/scheduler"), "mq-deadline"); err != nil {
+		t.Fatal(err)
+	}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "mq-deadline" {
+		t.Errorf("it goes back to %s", p.Report.Scheduler)
+	}
+}
+
+// A rule is found by the disk that it is for, not by what would be written today.
+func TestRuleOfAnEarlierIdentity(t *testing.T) {
+	const serial, path = "95-isolio-twin-1.rules", "95-isolio-pci-0-1.rules"
+	start := func(t *testing.T) (string, *kernel) {
+		t.Helper()
+		root := machine(t, "[none] kyber-fairness rsd", "[none] kyber-fairness", map[string]string{"run/udev/data/b8:0": "E:ID_SERIAL=twin*1\nE:ID_PATH=pci-0:1\n"})
+		k := &kernel{}
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+		if got := rules(t, root); !slices.Equal(got, []string{serial}) {
+			t.Fatalf("rules %q", got)
+		}
+		// A second disk of the number comes.
+		if err := os.WriteFile(filepath.Join(root, "run/udev/data/b8:16"), []byte("E:ID_SERIAL=twin*1\nE:ID_PATH=pci-0:2\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return root, k
+	}
+	t.Run("disable", func(t *testing.T) {
+		root, k := start(t)
+		p := do(t, k, Disable, Request{Root: root, Device: "sda"})
+		if got := rules(t, root); len(got) != 0 {
+			t.Errorf("left over: %q", got)
+		}
+		if p.Report.Rule != "removed /etc/udev/rules.d/"+serial {
+			t.Errorf("%q", p.Report.Rule)
+		}
+		if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "was for sdb too: `isolio enable sdb --persist`") {
+			t.Errorf("notes %q", p.Notes)
+		}
+	})
+	t.Run("disable after a boot", func(t *testing.T) {
+		root, k := start(t)
+		if err := os.RemoveAll(filepath.Join(root, "run/isolio")); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := Enabled(block.System{Root: root}); err != nil || !slices.Contains(all, "sda") {
+			t.Errorf("enabled: %q, %v", all, err)
+		}
+		if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "none" || len(rules(t, root)) != 0 {
+			t.Errorf("%+v, %q", p.Report, rules(t, root))
+		}
+	})
+	t.Run("enable both", func(t *testing.T) {
+		root, k := start(t)
+		p := do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "rsd", Persist: true})
+		if !slices.ContainsFunc(p.Notes, func(note string) bool {
+			return strings.Contains(note, serial+" is for sdb too, and stays: it chooses kyber-fairness for sda as well")
+		}) {
+			t.Errorf("notes %q", p.Notes)
+		}
+		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: Default, Persist: true})
+		if got := rules(t, root); !slices.Equal(got, []string{path, "95-isolio-pci-0-2.rules"}) {
+			t.Errorf("rules %q", got)
+		}
+		if p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "rsd", Persist: true}); err != nil || len(p.Steps) != 0 {
+			t.Errorf("again: %+v, %v", p, err)
+		}
+		do(t, k, Disable, Request{Root: root, Device: "sda"})
+		if got := rules(t, root); !slices.Equal(got, []string{"95-isolio-pci-0-2.rules"}) {
+			t.Errorf("rules %q", got)
+		}
+	})
+	t.Run("of another disk", func(t *testing.T) {
+		// It has the name of sda's, but not its number.
+		root := machine(t, "[none] kyber-fairness", "[none] kyber-fairness", map[string]string{
+			"run/udev/data/b8:0": "E:ID_SERIAL=twin 1\n", "run/udev/data/b8:16": "E:ID_SERIAL=twin-1\n",
+		})
+		k := &kernel{}
+		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: Default, Persist: true})
+		if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Changed || len(rules(t, root)) != 1 {
+			t.Errorf("%+v, %q", p.Report, rules(t, root))
+		}
+	})
+	t.Run("changed by hand", func(t *testing.T) {
+		root, k := start(t)
+		for name, text := range map[string]string{"95-isolio-sda.rules": "# nothing\n", "95-isolio-mine.rules": "# nothing\n"} {
+			if err := os.WriteFile(filepath.Join(root, "etc/udev/rules.d", name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(t, k, Disable, Request{Root: root, Device: "sda"})
+		if got := rules(t, root); !slices.Equal(got, []string{"95-isolio-mine.rules"}) {
+			t.Errorf("rules %q", got)
+		}
+	})
+}
+
+// The rules of disks that are not there go, and no others.
+func TestForgetAbsent(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness", "[none] kyber-fairness", map[string]string{
+		"run/udev/data/b8:0": "E:ID_SERIAL=a/b\n", "run/udev/data/b8:16": "E:ID_SERIAL=two\n", "etc/udev/rules.d/95-isolio-mine.rules": "# mine\n", "etc/udev/rules.d/60-x.rules": "",
+	})
+	k := &kernel{}
+	for _, disk := range []string{"sda", "sdb"} {
+		do(t, k, Enable, Request{Root: root, Device: disk, Scheduler: Default, Persist: true})
+	}
+	if err := os.RemoveAll(filepath.Join(root, "sys/block/sdb")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ForgetAbsent(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"the rule /etc/udev/rules.d/95-isolio-two.rules goes: its disk is not there"}; !slices.Equal(p.Notes, want) {
+		t.Errorf("notes %q, want %q", p.Notes, want)
+	}
+	if err := plan.On(k).Apply(p.Steps); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := rules(t, root), []string{"60-x.rules", "95-isolio-a-b.rules", "95-isolio-mine.rules"}; !slices.Equal(got, want) {
+		t.Errorf("rules %q, want %q", got, want)
+	}
+}
+
+// A disk that the kernel makes of several paths says so, and how to have the paths.
+func TestNativeMultipath(t *testing.T) {
+	root := machine(t, "[none]", "[none]", map[string]string{
+		"dev/nvme0n1": "", "sys/block/nvme0n1/dev": "259:0\n", "sys/block/nvme0n1/size": "8\n", "sys/block/nvme0n1/queue/scheduler": "none\n",
+		"dev/nvme0n11": "", "sys/block/nvme0n11/dev": "259:1\n", "sys/block/nvme0n11/size": "8\n", "sys/block/nvme0n11/queue/scheduler": "none\n",
+		// Paths have no node.
+		"sys/block/nvme0c0n1/hidden": "1\n", "sys/block/nvme0c12n1/hidden": "1\n", "sys/block/nvme1c0n1/hidden": "1\n",
+	})
+	for device, want := range map[string]string{
+		"nvme0n1":  "device nvme0n1: native multipath of NVMe hides the queues of its paths, nvme0c0n1, nvme0c12n1; boot with nvme_core.multipath=N, ",
+		"nvme0n11": "device nvme0n11: its driver takes no scheduler, only none: ",
+	} {
+		if _, err := Enable(Request{Root: root, Device: device, Scheduler: Default}); err == nil || !strings.HasPrefix(err.Error(), want) || failure.Code(err) != failure.Unsupported {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"isolio/internal/host/block"
@@ -73,8 +75,134 @@ func ruleText(info block.Info, key, value string, rec *record) string {
 		info.Name, info.Name, beforeLine, rec.Before, key, pattern.ReplaceAllString(value, "?"), rec.Scheduler)
 }
 
-// persist plans the rule.
-func (p *Plan) persist(sys block.System, info block.Info, rec *record) error {
+// ruleLine is what ruleText writes: the last condition, and the scheduler.
+var ruleLine = regexp.MustCompile(`(?m)^ACTION==.*, (?:ENV\{(\w+)\}|KERNEL)=="([^"]*)", ATTR\{queue/scheduler\}="([^"]*)"`)
+
+// written is a rule that is there.
+type written struct {
+	file, text string
+	// ours is false of one that has no line of ours, as another hand has changed it.
+	ours bool
+	// key is the property that tells its disk, "" for the name, and value what that is.
+	key, value string
+	// scheduler is what the rule chooses, before what the disk had without it.
+	scheduler, before string
+}
+
+// allRules reads every rule that isolio wrote.
+func allRules(sys block.System) ([]written, error) {
+	entries, err := os.ReadDir(ruleDir(sys))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []written
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), RulePrefix) || filepath.Ext(entry.Name()) != ".rules" {
+			continue
+		}
+		w := written{file: filepath.Join(ruleDir(sys), entry.Name())}
+		text, err := os.ReadFile(w.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.text = string(text)
+		for line := range strings.Lines(w.text) {
+			if rest, ok := strings.CutPrefix(line, beforeLine); ok {
+				w.before = strings.TrimSpace(rest)
+			}
+		}
+		if match := ruleLine.FindStringSubmatch(w.text); match != nil {
+			w.ours, w.key, w.value, w.scheduler = true, match[1], match[2], match[3]
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// holds tells whether udev follows the rule for a disk of this name and these properties.
+func (w written) holds(name string, properties map[string]string) bool {
+	text := name
+	if w.key != "" {
+		text = properties[w.key]
+	}
+	// A "/" is a character as any other.
+	ok, err := path.Match(strings.ReplaceAll(w.value, "/", "\x00"), strings.ReplaceAll(text, "/", "\x00"))
+	return w.ours && text != "" && ok && err == nil
+}
+
+// rulesOf are the rules that udev follows for a disk, the one first that has its name: by what
+// tells it from others now, or did when a rule was written. A second disk of its serial number may
+// have come since.
+func rulesOf(sys block.System, info block.Info) ([]written, error) {
+	all, err := allRules(sys)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	_, value, err := identity(sys, info)
+	if err != nil {
+		return nil, err
+	}
+	properties, err := sys.Udev(info.MajMin)
+	if err != nil {
+		return nil, err
+	}
+	// A disk that udev knew nothing of, or no more, was taken by its name.
+	files := []string{ruleFile(sys, value), ruleFile(sys, info.Name)}
+	var rules []written
+	for _, w := range all {
+		switch {
+		case !w.ours && !slices.Contains(files, w.file), w.ours && !w.holds(info.Name, properties):
+		case w.file == files[0]:
+			rules = append([]written{w}, rules...)
+		default:
+			rules = append(rules, w)
+		}
+	}
+	return rules, nil
+}
+
+// beforeOf is the scheduler that a disk had before its rules, "" if they do not tell.
+func beforeOf(rules []written) string {
+	for _, w := range rules {
+		if w.before != "" {
+			return w.before
+		}
+	}
+	return ""
+}
+
+// dependents are the other disks that have this rule, and no other one.
+func (w written) dependents(sys block.System, name string) ([]string, error) {
+	disks, err := sys.All()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := allRules(sys)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, info := range disks {
+		properties, err := sys.Udev(info.MajMin)
+		if err != nil {
+			return nil, err
+		}
+		more := slices.ContainsFunc(rules, func(other written) bool { return other.file != w.file && other.holds(info.Name, properties) })
+		if info.Name != name && w.holds(info.Name, properties) && !more {
+			names = append(names, info.Name)
+		}
+	}
+	return names, nil
+}
+
+// persist plans the rule, in place of those that the disk has under another name.
+func (p *Plan) persist(sys block.System, info block.Info, rec *record, rules []written) error {
 	key, value, err := identity(sys, info)
 	if err != nil {
 		return err
@@ -87,37 +215,80 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	p.Report.Rule = "set again at each boot: " + strings.TrimPrefix(file, sys.Root)
+	p.Report.Rule = "set again at each boot: " + shown(sys, file)
 	if text := ruleText(info, key, value, rec); text != string(old) {
 		p.Steps = append(p.Steps, plan.Step{Create: true, Path: file, Value: text, Undo: string(old)})
+	}
+	for _, w := range rules {
+		if w.file == file {
+			continue
+		}
+		others, err := w.dependents(sys, info.Name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(others) == 0:
+			p.Steps = append(p.Steps, plan.Step{Remove: true, Path: w.file, Undo: w.text})
+		case w.scheduler != rec.Scheduler:
+			p.Notes = append(p.Notes, fmt.Sprintf("the rule %s is for %s too, and stays: it chooses %s for %s as well, until `isolio enable %s --persist` writes one of its own",
+				shown(sys, w.file), others[0], w.scheduler, info.Name, others[0]))
+		}
 	}
 	return nil
 }
 
-// forget plans to remove the rule, and returns the scheduler of before it.
-func (p *Plan) forget(sys block.System, info block.Info) (before string, err error) {
-	_, value, err := identity(sys, info)
-	if err != nil {
-		return "", err
-	}
-	// A disk that udev knew nothing of, or no more, was taken by its name.
-	for _, value := range []string{value, info.Name} {
-		file := ruleFile(sys, value)
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+// forget plans to remove the rules of a disk.
+func (p *Plan) forget(sys block.System, info block.Info, rules []written) error {
+	var files []string
+	for _, w := range rules {
+		others, err := w.dependents(sys, info.Name)
 		if err != nil {
-			return "", err
+			return err
 		}
-		for line := range strings.Lines(string(text)) {
-			if rest, ok := strings.CutPrefix(line, beforeLine); ok {
-				before = strings.TrimSpace(rest)
-			}
+		for _, other := range others {
+			p.Notes = append(p.Notes, fmt.Sprintf("the rule %s was for %s too: `isolio enable %s --persist` gives it one of its own", shown(sys, w.file), other, other))
 		}
-		p.Report.Rule = "removed " + strings.TrimPrefix(file, sys.Root)
-		p.Steps = append(p.Steps, plan.Step{Remove: true, Path: file, Undo: string(text)})
-		break
+		files = append(files, shown(sys, w.file))
+		p.Steps = append(p.Steps, plan.Step{Remove: true, Path: w.file, Undo: w.text})
 	}
-	return before, nil
+	if len(files) > 0 {
+		p.Report.Rule = "removed " + strings.Join(files, ", ")
+	}
+	return nil
+}
+
+// ForgetAbsent plans to remove the rules of disks that are not there. Nothing else of isolio's is
+// left of such a disk: when it comes back, it has what the kernel and other rules give it.
+func ForgetAbsent(root string) (*Plan, error) {
+	sys := block.System{Root: root}
+	rules, err := allRules(sys)
+	if err != nil {
+		return nil, err
+	}
+	all, err := sys.All()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	for _, w := range rules {
+		there := !w.ours // it no longer tells its disk
+		for _, info := range all {
+			properties, err := sys.Udev(info.MajMin)
+			if err != nil {
+				return nil, err
+			}
+			there = there || w.holds(info.Name, properties)
+		}
+		if !there {
+			p.Notes = append(p.Notes, fmt.Sprintf("the rule %s goes: its disk is not there", shown(sys, w.file)))
+			p.Steps = append(p.Steps, plan.Step{Remove: true, Path: w.file, Undo: w.text})
+		}
+	}
+	return p, nil
+}
+
+// shown is a file as the machine itself calls it.
+func shown(sys block.System, file string) string {
+	return strings.TrimPrefix(file, sys.Root)
 }

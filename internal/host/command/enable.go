@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,9 +145,12 @@ func newDisableCommand() *cobra.Command {
 		Use:   "disable DEV | --all",
 		Short: "Take back what enable did to a disk",
 		Long: `Give a disk back the scheduler that it had before 'isolio enable', with its number of
-requests; remove the udev rule; unload the module if enable loaded it and no other disk
-uses it. No queued request is lost. A [[disk]] table of ` + rule.File + `
+requests; remove the udev rule; unload the modules that enable loaded and no other disk
+uses. No queued request is lost. A [[disk]] table of ` + rule.File + `
 gives the scheduler back at the next boot.
+
+--all is for every disk that enable gave a scheduler. It also removes the udev rules of
+disks that are not there.
 
 Weights in systemd's units and in the kernel's own files stay.`,
 		Example: `  isolio disable nvme0n1
@@ -199,28 +203,16 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	if f.request.Self, err = os.Executable(); err != nil {
 		return err
 	}
-	if !f.dryRun {
-		// Two that decide at a time would note each other's scheduler as that of before.
-		release, err := lock.Take(cmd.Context(), f.request.Root, lock.Disks, lockWait)
-		switch {
-		case errors.Is(err, fs.ErrPermission): // the first step says what is needed
-		case err != nil:
-			return fmt.Errorf("device %s: %w: another isolio changes a disk's scheduler", device, err)
-		default:
-			defer release()
-		}
+	release, err := f.lock(cmd)
+	if err != nil {
+		return fmt.Errorf("device %s: %w", device, err)
 	}
+	defer release()
 	p, err := decide(f.request)
 	if err != nil {
 		return err
 	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
-	}
-	if f.dryRun {
-		return plan.Print(cmd.OutOrStdout(), p.Steps)
-	}
-	if err := apply(p.Steps, p.Verify); err != nil {
+	if err := f.carryOut(cmd, p, p.Verify); err != nil || f.dryRun {
 		return err
 	}
 	if f.asJSON {
@@ -228,6 +220,35 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activat
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), p.Report)
 	return nil
+}
+
+// lock keeps other processes from the schedulers of disks. Two that decide at a time would note
+// each other's scheduler as that of before.
+func (f *enableFlags) lock(cmd *cobra.Command) (release func(), err error) {
+	if f.dryRun {
+		return func() {}, nil
+	}
+	release, err = lock.Take(cmd.Context(), f.request.Root, lock.Disks, lockWait)
+	switch {
+	case errors.Is(err, fs.ErrPermission): // the first step says what is needed
+		return func() {}, nil
+	case err != nil && cmd.Context().Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: another isolio changes a disk's scheduler", err)
+	}
+	return release, nil
+}
+
+// carryOut prints a plan, or applies it.
+func (f *enableFlags) carryOut(cmd *cobra.Command, p *activation.Plan, verify func() error) error {
+	for _, note := range p.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+	}
+	if f.dryRun {
+		return plan.Print(cmd.OutOrStdout(), p.Shown())
+	}
+	return apply(p.Steps, verify)
 }
 
 // table finds what the disk is to have by the rules. A mistake in them is no reason to
@@ -251,16 +272,39 @@ func (f *enableFlags) table() error {
 const lockWait = time.Minute
 
 // disableAll takes back what enable did to any disk. It goes on after an error.
-func (f *enableFlags) disableAll(cmd *cobra.Command) error {
-	root, err := cli.RootDir(f.request.Root)
+func (f *enableFlags) disableAll(cmd *cobra.Command) (err error) {
+	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
+		return err
+	}
+	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
+		return err
+	}
+	disks, err := activation.Enabled(block.System{Root: f.request.Root})
 	if err != nil {
 		return err
 	}
-	disks, err := activation.Enabled(block.System{Root: root})
+	failed := f.each(cmd, disks, activation.Disable)
+	if errors.Is(failed, context.Canceled) {
+		return failed
+	}
+	return both(failed, f.forgetAbsent(cmd))
+}
+
+// forgetAbsent removes the udev rules of disks that are not there.
+func (f *enableFlags) forgetAbsent(cmd *cobra.Command) error {
+	if err := cmd.Context().Err(); err != nil {
+		return fmt.Errorf("%w before the rules of disks that are not there: run the command again", err)
+	}
+	release, err := f.lock(cmd)
 	if err != nil {
 		return err
 	}
-	return f.each(cmd, disks, activation.Disable)
+	defer release()
+	p, err := activation.ForgetAbsent(f.request.Root)
+	if err != nil {
+		return err
+	}
+	return f.carryOut(cmd, p, func() error { return nil })
 }
 
 // enableSeveral gives schedulers to all disks, or to those with a table. It goes on after
@@ -299,10 +343,17 @@ func (f *enableFlags) enableSeveral(cmd *cobra.Command, only []string) error {
 	return f.each(cmd, names, activation.Enable)
 }
 
-// each changes disks one by one. It goes on after an error, and names the disk of each.
+// each changes disks one by one, until it is interrupted. It goes on after an error, and names
+// the disk of each.
 func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activation.Request) (*activation.Plan, error)) error {
 	var failed error
-	for _, name := range names {
+	for i, name := range names {
+		if err := cmd.Context().Err(); err != nil {
+			for _, name := range names[i:] {
+				f.failed = append(f.failed, shortfall.Disk{Device: name, Why: "interrupted before its turn"})
+			}
+			return both(failed, fmt.Errorf("%w before %s: run the command again", err, strings.Join(names[i:], ", ")))
+		}
 		one := *f
 		err := one.run(cmd, name, decide)
 		if err != nil && !strings.HasPrefix(err.Error(), "device "+name+":") {
@@ -311,14 +362,20 @@ func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activ
 		if err != nil {
 			f.failed = append(f.failed, shortfall.Disk{Device: name, Why: err.Error()})
 		}
-		switch {
-		case failed == nil:
-			failed = err
-		case err != nil:
-			failed = fmt.Errorf("%w; %w", failed, err)
-		}
+		failed = both(failed, err)
 	}
 	return failed
+}
+
+// both are two errors on one line, or the one that there is.
+func both(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 // oneOutput refuses two kinds of output at a time.

@@ -229,9 +229,8 @@ func (m *machine) daemon() []Check {
 	if m.noCgroups != nil {
 		return nil
 	}
-	// It may be another service's or a container's; the lock is root's to ask for.
-	held, known := lock.Held(m.sys.Root, lock.Daemon)
-	if held || !known && slices.Contains(m.world.Groups, daemonGroup) {
+	// It may run in a container or by hand; its lock is root's to ask for.
+	if held, _ := lock.Held(m.sys.Root, lock.Daemon); held || slices.Contains(m.world.Groups, daemonGroup) {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
 	remedy := "run `isolio daemon`"
