@@ -70,29 +70,12 @@ func render(t *testing.T, v values) ([]string, error) {
 // renderFor is render for a cluster of a version.
 func renderFor(t *testing.T, v values, version string) ([]string, error) {
 	t.Helper()
-	c, err := loader.Load(chart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, err := common.ParseKubeVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "isolio", Namespace: "isolio-system", IsInstall: true}, &common.Capabilities{KubeVersion: *known})
+	files, err := filesOf(t, v, version, common.ReleaseOptions{IsInstall: true})
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Render(c, all)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var docs []string
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !strings.HasSuffix(name, ".yaml") {
 			continue
 		}
@@ -103,6 +86,25 @@ func renderFor(t *testing.T, v values, version string) ([]string, error) {
 		}
 	}
 	return docs, nil
+}
+
+// filesOf are the chart's templates with values, by their names.
+func filesOf(t *testing.T, v values, version string, release common.ReleaseOptions) (map[string]string, error) {
+	t.Helper()
+	c, err := loader.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := common.ParseKubeVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release.Name, release.Namespace = "isolio", "isolio-system"
+	all, err := util.ToRenderValues(c, v, release, &common.Capabilities{KubeVersion: *known})
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, all)
 }
 
 func rendered(t *testing.T, v values) []runtime.Object {
@@ -274,6 +276,7 @@ func TestBadValues(t *testing.T) {
 		{values{"node": values{"metricsPort": 9107}}, "node.metricsPort: 9107; allowed: another port: isolio-node tells kubectl isolio of pods there"},
 		{values{"networkPolicy": values{"from": []any{values{}}}}, "from"},
 		{values{"quota": values{"Shop": 3}}, "Shop"},
+		{values{"quota": values{"shop": 3}, "extendedResource": true}, "quota: counts disks of claims, and with extendedResource=true there are no claims; leave it out, and limit shares by a ResourceQuota of requests.isolio.dev/disk-share"},
 		{values{"seLinuxOptions": values{"domain": "spc_t"}}, "domain"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -296,7 +299,7 @@ func writesSys(spec *core.PodSpec, c *core.Container) bool {
 
 // What runs for good has no privilege; only what loads a module has, and ends.
 func TestPrivileges(t *testing.T) {
-	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}} {
+	for name, v := range map[string]values{"as it is": nil, "everything": everything, "before claims": {"extendedResource": true}, "modules of KMM": {"modules": values{"mode": "present"}}} {
 		spec := find[*apps.DaemonSet](t, rendered(t, v)).Spec.Template.Spec
 		if spec.HostNetwork || spec.HostPID || spec.HostIPC {
 			t.Errorf("%s: namespaces of the host", name)
@@ -319,11 +322,178 @@ func TestPrivileges(t *testing.T) {
 			}
 		}
 	}
-	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"modules": values{"mode": "off"}})).Spec.Template.Spec.InitContainers); n != 0 {
-		t.Errorf("modules.mode=off: %d init containers", n)
-	}
 	if n := len(find[*apps.DaemonSet](t, rendered(t, values{"daemon": values{"enabled": false}})).Spec.Template.Spec.Containers); n != 1 {
 		t.Errorf("daemon.enabled=false: %d containers", n)
+	}
+}
+
+// Disks are enabled wherever the module comes from, but where nodes do that themselves. The image has no
+// modprobe: enable loads an installed module of the node's directory itself.
+func TestWhereModulesComeFrom(t *testing.T) {
+	for mode, from := range map[string]string{"load": "/opt/lib/modules", "present": "/lib/modules", "off": ""} {
+		spec := find[*apps.DaemonSet](t, rendered(t, values{"modules": values{"mode": mode}, "disks": []any{"sda"}})).Spec.Template.Spec
+		var want, got []string
+		if from != "" {
+			want = []string{"/usr/bin/isolio", "enable", "sda", "--module", from, "--failures-to", "/run/isolio/enable/enable-sda.json"}
+		}
+		for i := range spec.InitContainers {
+			got = append(got, spec.InitContainers[i].Command...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("modules.mode=%s: %q, want %q", mode, got, want)
+		}
+		if reads := slices.Contains(spec.Containers[1].Command, "--failures=/run/isolio/enable/enable-sda.json"); reads != (from != "") {
+			t.Errorf("modules.mode=%s: failures are told: %v", mode, reads)
+		}
+	}
+}
+
+// hostMount is where a container has a directory or file of the node's, and of which type that is.
+func hostMount(spec *core.PodSpec, c *core.Container, at string) (mount core.VolumeMount, kind core.HostPathType, has bool) {
+	for _, v := range spec.Volumes {
+		if v.HostPath == nil || v.HostPath.Path != at {
+			continue
+		}
+		for _, m := range c.VolumeMounts {
+			if m.Name == v.Name {
+				if v.HostPath.Type != nil {
+					kind = *v.HostPath.Type
+				}
+				return m, kind, true
+			}
+		}
+	}
+	return mount, kind, false
+}
+
+// udev knows the serial numbers of SATA disks, which the kernel does not tell. Each program that is told
+// of disks by them reads its database, and a node may have none.
+func TestUdevIsMounted(t *testing.T) {
+	spec := find[*apps.DaemonSet](t, rendered(t, everything)).Spec.Template.Spec
+	all := slices.Concat(spec.InitContainers, spec.Containers)
+	if len(all) != 4 {
+		t.Errorf("%d containers", len(all))
+	}
+	for i := range all {
+		if m, kind, has := hostMount(&spec, &all[i], "/run/udev/data"); !has || m.MountPath != "/run/udev/data" || !m.ReadOnly || kind != core.HostPathDirectoryOrCreate {
+			t.Errorf("%s: %+v, %q", all[i].Name, m, kind)
+		}
+	}
+}
+
+// The container node judges pods by the rules of the daemon that decides: the chart's, or where the
+// node's service is that daemon, those of the node, which may have none.
+func TestWhoseRulesAreRead(t *testing.T) {
+	hasRules := func(all []runtime.Object) bool {
+		return slices.ContainsFunc(all, func(o runtime.Object) bool { c, is := o.(*core.ConfigMap); return is && c.Name == "isolio-rules" })
+	}
+	all := rendered(t, values{"daemon": values{"enabled": false}})
+	spec := find[*apps.DaemonSet](t, all).Spec.Template.Spec
+	node := spec.Containers[0]
+	if slices.ContainsFunc(node.Command, func(arg string) bool { return strings.HasPrefix(arg, "--config") }) || hasRules(all) {
+		t.Errorf("the chart's rules, which act nowhere, are read: %q", node.Command)
+	}
+	for at, want := range map[string]core.HostPathType{"/etc/isolio.toml": core.HostPathFileOrCreate, "/etc/isolio.d": core.HostPathDirectoryOrCreate} {
+		if m, kind, has := hostMount(&spec, &node, at); !has || m.MountPath != at || !m.ReadOnly || kind != want {
+			t.Errorf("%s: %+v, %q", at, m, kind)
+		}
+	}
+	all = rendered(t, nil)
+	spec = find[*apps.DaemonSet](t, all).Spec.Template.Spec
+	if !slices.Contains(spec.Containers[1].Command, "--config=/etc/isolio/isolio.toml") || !hasRules(all) {
+		t.Errorf("the chart's rules are not read: %q", spec.Containers[1].Command)
+	}
+	if _, _, has := hostMount(&spec, &spec.Containers[1], "/etc/isolio.toml"); has {
+		t.Error("the node's rules are there, and the chart's act")
+	}
+}
+
+// What runs for good sees no more of the node than this. Below containerd's directory of tasks lie the root
+// file systems of all containers of the node, which a container that has the directory may write to: so
+// the daemon does without the runtime's files, and the document says that it needs NRI.
+func TestWhatIsMounted(t *testing.T) {
+	may := []string{"/sys/fs/cgroup", "/run/isolio", "/var/run/nri", "/run/udev/data", "/proc/1/mountinfo", "/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"}
+	spec := find[*apps.DaemonSet](t, rendered(t, nil)).Spec.Template.Spec
+	for i := range spec.Containers {
+		for _, v := range spec.Volumes {
+			if v.HostPath == nil || slices.Contains(may, v.HostPath.Path) {
+				continue
+			}
+			if _, _, has := hostMount(&spec, &spec.Containers[i], v.HostPath.Path); has {
+				t.Errorf("%s has the node's %s", spec.Containers[i].Name, v.HostPath.Path)
+			}
+		}
+	}
+	if text := section(t, "## Without NRI"); !strings.Contains(text, "daemon.enabled=false") {
+		t.Errorf("the document does not say what to do without NRI where the daemon is the chart's:\n%s", text)
+	}
+}
+
+// section is a part of the document, from a heading to the next one.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, "../../docs/kubernetes.md"), "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("docs/kubernetes.md has no %q", heading)
+	}
+	text, _, _ = strings.Cut(text, "\n##")
+	return text
+}
+
+// The document's commands are all that it takes, and as many as its heading says: a namespace that Helm
+// makes has not the label of the one in the manifest.
+func TestInstall(t *testing.T) {
+	text := section(t, "## Install in four commands")
+	commands := regexp.MustCompile(`(?m)^    \S.*$`).FindAllString(strings.SplitN(strings.TrimLeft(text, "\n"), "\n\n", 2)[0], -1)
+	if len(commands) != 4 {
+		t.Errorf("%d commands: %q", len(commands), commands)
+	}
+	var labels []string
+	for _, o := range objects(t, read(t, manifest)) {
+		if space, is := o.(*core.Namespace); is {
+			for key, value := range space.Labels {
+				labels = append(labels, fmt.Sprintf("kubectl label namespace %s %s=%s", space.Name, key, value))
+			}
+		}
+	}
+	if len(labels) != 1 || !strings.Contains(text, "\n    "+labels[0]) {
+		t.Errorf("the document does not say %q", labels)
+	}
+}
+
+// The number that nodes offered stays in their status, and what removes it is told where that may be:
+// before claims, and after a change to them.
+func TestNotes(t *testing.T) {
+	const patch = "kubectl patch node NODE --subresource=status"
+	for _, tt := range []struct {
+		extended, upgrade, want bool
+	}{{true, false, true}, {true, true, true}, {false, false, false}, {false, true, true}} {
+		files, err := filesOf(t, values{"extendedResource": tt.extended}, "v1.36.0", common.ReleaseOptions{IsInstall: !tt.upgrade, IsUpgrade: tt.upgrade})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := files["isolio/templates/NOTES.txt"]
+		if strings.Contains(text, patch) != tt.want || !strings.Contains(text, "kubectl label namespace isolio-system pod-security.kubernetes.io/enforce=privileged") {
+			t.Errorf("%+v:\n%s", tt, text)
+		}
+	}
+	if text := section(t, "### Clusters before 1.34"); !strings.Contains(text, "`extendedResource=false`") {
+		t.Errorf("the document does not tell of a change to claims:\n%s", text)
+	}
+}
+
+// A ResourceQuota counts the devices of each class for itself.
+func TestQuota(t *testing.T) {
+	hard := find[*core.ResourceQuota](t, rendered(t, everything)).Spec.Hard
+	for _, class := range []string{"disk.isolio.dev", "kubelet.disk.isolio.dev"} {
+		if n := hard[core.ResourceName(class+".deviceclass.resource.k8s.io/devices")]; n.Value() != 20 {
+			t.Errorf("%s: %s", class, n.String())
+		}
+	}
+	for _, file := range []string{"../../docs/kubernetes.md", chart + "/values.yaml", "../../deploy/kubernetes/quota.yaml"} {
+		if words := strings.Join(strings.Fields(strings.ReplaceAll(read(t, file), "\n#", "\n")), " "); !strings.Contains(words, "each device class") {
+			t.Errorf("%s does not say that the number is for each class", file)
+		}
 	}
 }
 

@@ -4,9 +4,11 @@ package kubernetes
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,10 +84,44 @@ func TestModuleOfKMM(t *testing.T) {
 			t.Errorf("what is signed: %+v", k.Sign)
 		}
 	}
+	// A node that is drained keeps the label below, as long as KMM may load there.
+	if !slices.ContainsFunc(m.Spec.Tolerations, func(t core.Toleration) bool {
+		return t.Key == core.TaintNodeUnschedulable && t.Operator == core.TolerationOpExists && t.Effect == core.TaintEffectNoSchedule
+	}) {
+		t.Errorf("on nodes that are drained KMM takes its label: %+v", m.Spec.Tolerations)
+	}
 	// KMM builds with this argument, and modprobe needs what depmod writes.
 	for _, want := range []string{"ARG KERNEL_FULL_VERSION\n", "depmod -b " + c.Modprobe.DirName + " ${KERNEL_FULL_VERSION}", "dkms-make ${KERNEL_FULL_VERSION}"} {
 		if !strings.Contains(dockerfile.Data["dockerfile"], want) {
 			t.Errorf("the Dockerfile has no %q", want)
 		}
+	}
+}
+
+// With the values that the manifest names, the chart's pods come to a node after KMM has loaded the module
+// of the manifest there, and enable the node's disks then.
+func TestValuesForKMM(t *testing.T) {
+	text := read(t, "../../deploy/kubernetes/kmm-module.yaml")
+	var lines []string
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, "#   "); ok {
+			lines = append(lines, value)
+		}
+	}
+	v := values{}
+	if err := yaml.Unmarshal([]byte(strings.Join(lines, "")), &v); err != nil || len(v) == 0 {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	spec := find[*apps.DaemonSet](t, rendered(t, v)).Spec.Template.Spec
+	if len(spec.InitContainers) != 1 || !slices.Contains(spec.InitContainers[0].Command, "--all") {
+		t.Errorf("no disk is enabled: %+v", spec.InitContainers)
+	}
+	module := find[*unstructured.Unstructured](t, objects(t, text))
+	label := "kmm.node.kubernetes.io/" + module.GetNamespace() + "." + module.GetName() + ".ready"
+	if value, has := spec.NodeSelector[label]; !has || value != "" {
+		t.Errorf("no %s in %v", label, spec.NodeSelector)
+	}
+	if doc := section(t, "### Modules"); !strings.Contains(doc, "`modules.mode=present`") || !strings.Contains(doc, "`"+label+"`") {
+		t.Errorf("the document does not name the values:\n%s", doc)
 	}
 }

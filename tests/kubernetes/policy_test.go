@@ -214,13 +214,14 @@ func updates(t *testing.T, p *policy, key, good, bad string, params map[string]a
 // A node's program may change slices of its own disks alone.
 func TestOwnSlices(t *testing.T) {
 	p := policyOf(t, "isolio-own-slices", nil)
-	slice := func(driver, node string) map[string]any {
-		spec := map[string]any{"driver": driver}
+	sliceIn := func(driver, node, pool string) map[string]any {
+		spec := map[string]any{"driver": driver, "pool": map[string]any{"name": pool}}
 		if node != "" {
 			spec["nodeName"] = node
 		}
 		return map[string]any{"spec": spec}
 	}
+	slice := func(driver, node string) map[string]any { return sliceIn(driver, node, "n1") }
 	user := func(name, node string) map[string]any {
 		extra := map[string]any{}
 		if node != "" {
@@ -240,6 +241,9 @@ func TestOwnSlices(t *testing.T) {
 		{"its own, removed", user(ours, "n1"), "DELETE", slice("disk.isolio.dev", "n1"), ""},
 		{"another node's", user(ours, "n1"), "UPDATE", slice("disk.isolio.dev", "n2"), "isolio-node of n1 may only change slices of its own disks"},
 		{"another node's, removed", user(ours, "n1"), "DELETE", slice("disk.isolio.dev", "n2"), "of its own disks"},
+		{"another node's pool", user(ours, "n1"), "CREATE", sliceIn("disk.isolio.dev", "n1", "n2"), "of its own disks"},
+		{"another node's pool, changed", user(ours, "n1"), "UPDATE", sliceIn("disk.isolio.dev", "n1", "n2"), "of its own disks"},
+		{"another node's pool, removed", user(ours, "n1"), "DELETE", sliceIn("disk.isolio.dev", "n1", "n2"), ""},
 		{"another driver's", user(ours, "n1"), "UPDATE", slice("gpu.example.com", "n1"), "of its own disks"},
 		{"one for all nodes", user(ours, "n1"), "CREATE", slice("disk.isolio.dev", ""), "of its own disks"},
 		{"without a node", user(ours, ""), "CREATE", slice("disk.isolio.dev", "n1"), "names no node"},

@@ -5,6 +5,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,6 +64,26 @@ func TestAClaimOfTwoRequests(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	n.given(webUID, 300)
+}
+
+// Administrative access, as a program has that watches disks, is to a disk and to no share of it,
+// also where the disk is not shared by weight.
+func TestAClaimForAdministration(t *testing.T) {
+	admin, yes, id := claimOf("c1", nvme, 100, webUID), true, types.UID("share-2")
+	results := &admin.Status.Allocation.Devices.Results
+	(*results)[0].AdminAccess = &yes
+	second := (*results)[0]
+	second.Request, second.Device, second.ShareID, second.ConsumedCapacity = "other", "sda", &id, nil
+	*results = append(*results, second)
+	n := newNode(t, admin, podOf("shop", "pod-1", webUID, admin.Name))
+	n.start()
+	r, err := prepare(t, n.kubelet(), admin)
+	if err != nil || r.Error != "" || len(r.Devices) != 2 || r.Devices[0].DeviceName != nvme || r.Devices[1].DeviceName != "sda" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
+	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
+	n.given(webUID, 0)
 }
 
 // Pods that have a claim together have it once; the second one was never prepared.
@@ -262,8 +284,12 @@ func TestBeforeClaims(t *testing.T) {
 	for i := range p.Spec.InitContainers {
 		p.Spec.InitContainers[i].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("50")}
 	}
+	p.Spec.ResourceClaims = podOf("", "", "", "gpu").Spec.ResourceClaims
 	n := newNode(t, p)
 	n.serves()
+	n.cluster.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(resourceapi.Resource("resourceclaims"), "gpu", errors.New("the chart's role has none"))
+	})
 	var stderr bytes.Buffer
 	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1"}, nil, io.Discard, &stderr); code != 3 || !strings.Contains(stderr.String(), "does not serve resource.k8s.io/v1, which came with 1.34; use --extended-resource") {
 		t.Errorf("%d: %s", code, &stderr)
@@ -277,5 +303,28 @@ func TestBeforeClaims(t *testing.T) {
 	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
 	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != 1000 {
 		t.Errorf("%v, %v", q, err)
+	}
+}
+
+// Where a cluster is changed to claims the node's status has the number still. Pods that request it
+// have no share of a disk, and are told so, once. The program leaves the status alone.
+func TestARequestAfterClaimsCame(t *testing.T) {
+	p := podOf("shop", "web", webUID, "")
+	p.Spec.Containers = []core.Container{{Name: "a"}}
+	p.Spec.Containers[0].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("300")}
+	n := newNode(t, p, podOf("shop", "other", "2"+webUID[1:], ""))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: "2" + webUID[1:], Namespace: "shop", Name: "other"})
+	want := []string{"web DiskShareNotOffered the pod requests isolio.dev/disk-share: 300, and node n1 gives shares by claims: it has none by the request; to do: a claim in its place"}
+	for range 2 {
+		stop := n.start()
+		n.kubelet()
+		n.until("the event", func() bool { return slices.Equal(n.events(), want) })
+		n.given(webUID, 0)
+		stop()
+	}
+	for _, a := range n.cluster.Actions() {
+		if a.Matches("patch", "nodes") {
+			t.Error("the program writes the node's status")
+		}
 	}
 }

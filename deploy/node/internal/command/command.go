@@ -70,7 +70,8 @@ func New(client kubernetes.Interface, objects dynamic.Interface) *cobra.Command 
 by Kubernetes' dynamic resource allocation. What a pod's claim was given is kept in
 /` + claim.File + `, where the daemon isolio reads it: the share is the pod's weight on that
 disk, and pods without a claim share what is left. The authors of pods are told by Events of
-annotations that are no weight, and of claims on a disk that none of their volumes lies on.
+annotations that are no weight, of claims on a disk that none of their volumes lies on, and of
+volumes on a disk that is not shared by weight, if they ask for a part of one.
 An Event DiskNotEnabled of the node tells of a disk that was to get the scheduler and did not.
 
 It is made to be run by a DaemonSet, beside the daemon, as root without any capability. It

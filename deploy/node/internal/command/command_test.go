@@ -230,6 +230,7 @@ func TestEvents(t *testing.T) {
 		`bad BadDiskWeight bad/bad: annotation isolio.dev/weight: "high" is not a weight; allowed: an integer 1..10000`,
 		`rich BadDiskWeight shop/rich/main: annotation isolio.dev/weight.main: "0" is not a weight; allowed: an integer 1..10000`,
 		`rich BadDiskWeight shop/rich: annotation isolio.dev/weight: 400; 300 is the most by rule 1`,
+		`web VolumeNotShared disk sda is not shared by weight: its scheduler is none, and volumes of the pod lie there: pv-1; to do: kubectl isolio enable n1 sda`,
 		`web VolumeOnOtherDisk claim claim-c1 is for a share of nvme0n1, and no volume of the pod lies there: pv-1 on sda; select the disk in the claim, such as by device.attributes["disk.isolio.dev"].kubelet`,
 	}
 	for range 2 {
@@ -242,6 +243,54 @@ func TestEvents(t *testing.T) {
 		}
 		stop()
 	}
+	if got := n.events(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A volume may come with a disk that was attached after the others were enabled. Pods that ask for a
+// part of a disk are told of it, once, and no others.
+func TestVolumesOnDisksThatAreNotShared(t *testing.T) {
+	uid := func(i int) string { return fmt.Sprint(i) + webUID[1:] }
+	claims := claimOf("c1", nvme, 300, uid(1))
+	var objects []runtime.Object
+	var told []container.ReportedPod
+	table := rootMount
+	add := func(i int, name, claim, device string, annotations map[string]string) {
+		pod := podOf("shop", name, uid(i), claim)
+		pod.Annotations = annotations
+		pod.Spec.Volumes = []core.Volume{{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}}}
+		objects = append(objects, pod)
+		told = append(told, container.ReportedPod{ID: "s" + name, UID: uid(i), Namespace: "shop", Name: name, Annotations: annotations})
+		table += fmt.Sprintf("4%d 30 %s / /var/lib/kubelet/pods/%s/volumes/kubernetes.io~csi/pv-%d/mount rw - ext4 /dev/x rw\n", i, device, uid(i), i)
+	}
+	const sda, bfq, late = "8:0", "8:16", "8:32"
+	add(1, "claims", claims.Name, sda, nil)
+	add(2, "weighs", "", sda, map[string]string{"isolio.dev/weight": "300"})
+	add(3, "plain", "", sda, map[string]string{"example.com/weight": "300"})
+	add(4, "shared", "", bfq, map[string]string{"isolio.dev/weight": "300"})
+	add(5, "late", "", late, map[string]string{"isolio.dev/weight.main": "300"})
+	n := newNode(t, append(objects, claims)...)
+	n.put("sys/block/sdb/dev", bfq)
+	n.put("sys/block/sdb/size", "8")
+	n.put("sys/block/sdb/queue/scheduler", "none [bfq] kyber-fairness")
+	n.put("proc/1/mountinfo", table)
+	n.report(told[:4]...)
+	const text = " is not shared by weight: its scheduler is none, and volumes of the pod lie there: "
+	want := []string{"claims VolumeNotShared disk sda" + text + "pv-1; to do: kubectl isolio enable n1 sda", "weighs VolumeNotShared disk sda" + text + "pv-2; to do: kubectl isolio enable n1 sda"}
+	stop := n.start()
+	n.kubelet()
+	n.until("the events", func() bool { return slices.Equal(n.events(), want) })
+	n.put("sys/block/sdc/dev", late)
+	n.put("sys/block/sdc/size", "8")
+	n.put("sys/block/sdc/queue/scheduler", "[none] kyber-fairness")
+	n.report(told...)
+	want = slices.Insert(want, 1, "late VolumeNotShared disk sdc"+text+"pv-5; to do: kubectl isolio enable n1 sdc")
+	n.until("the event of the later disk", func() bool { return slices.Equal(n.events(), want) })
+	stop()
+	n.start()
+	n.kubelet()
+	n.until("the pods", func() bool { return strings.Contains(n.pods(), "pv-5") })
 	if got := n.events(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -282,6 +331,7 @@ func TestClasses(t *testing.T) {
 	want = append(want, `p1 BadDefaultDiskWeight namespace bad: annotation isolio.dev/default-weight: "much" is not a weight; allowed: an integer 1..10000`)
 	slices.Sort(want)
 	n := newNode(t, objects...)
+	n.put("proc/1/mountinfo", rootMount)
 	n.objects = classes(classOf("gold", int64(400), "shop", "other"), classOf("silver", int64(200)), classOf("old", int64(20000)), classOf("text", "much"))
 	n.put("etc/isolio.toml", "[class.Named]\nweight = 7\n\n[[rule]]\nclass = \"rul*\"\ndefault = 60\n")
 	n.report(told...)
@@ -298,6 +348,7 @@ func TestClasses(t *testing.T) {
 	stop()
 	// Without the option they are not asked for, and there is no event.
 	n = newNode(t, objects...)
+	n.put("proc/1/mountinfo", rootMount)
 	n.objects = classes(classOf("gold", int64(400)))
 	n.report(told...)
 	n.start()
@@ -405,7 +456,7 @@ func TestVolumesThatCannotBeRead(t *testing.T) {
 	}
 	n.put("proc/1/mountinfo", mounts)
 	n.until("its volume", func() bool { return strings.Contains(n.pods(), `[{"name":"pv-1","disk":"sda","on":["sda"]}]`) })
-	n.until("the event", func() bool { return len(n.events()) == 1 && strings.Contains(n.events()[0], "VolumeOnOtherDisk") })
+	n.until("the events", func() bool { return len(n.events()) == 2 && strings.Contains(n.events()[1], "VolumeOnOtherDisk") })
 	asked := 0
 	for _, a := range n.cluster.Actions() {
 		if a.Matches("get", "pods") {

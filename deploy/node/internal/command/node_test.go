@@ -43,10 +43,11 @@ import (
 )
 
 const (
-	webUID  = "11111111-2222-3333-4444-555555555555"
-	nvme    = "wwid-eui-1"
-	mounts  = "30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n41 30 8:0 / /var/lib/kubelet/pods/" + webUID + "/volumes/kubernetes.io~csi/pv-1/mount rw - ext4 /dev/sda rw\n"
-	timeout = 30 * time.Second
+	webUID    = "11111111-2222-3333-4444-555555555555"
+	nvme      = "wwid-eui-1"
+	rootMount = "30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n"
+	mounts    = rootMount + "41 30 8:0 / /var/lib/kubelet/pods/" + webUID + "/volumes/kubernetes.io~csi/pv-1/mount rw - ext4 /dev/sda rw\n"
+	timeout   = 30 * time.Second
 )
 
 // node is a machine of files with a kubelet on it, and a cluster around.

@@ -120,16 +120,17 @@ func label(text string) string {
 // longestString is how long a text in an attribute may be.
 const longestString = 64
 
-// Resource is the disk for Kubernetes. Claims on it may be many, of 1000 shares together.
+// Resource is the disk for Kubernetes. Claims on it may be many, of 1000 shares together. Each
+// disk has all attributes: a selector that asks a disk for one that it lacks fails, and the
+// scheduler then places the pod on no node at all.
 func (d Disk) Resource() resourceapi.Device {
 	many := true
 	quantity := func(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 	attributes := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(key resourceapi.QualifiedName, value string) {
-		if value = strings.ToValidUTF8(strings.TrimSpace(value), ""); value != "" {
-			value = strings.ToValidUTF8(value[:min(len(value), longestString)], "")
-			attributes[key] = resourceapi.DeviceAttribute{StringValue: &value}
-		}
+		value = strings.ToValidUTF8(strings.TrimSpace(value), "")
+		value = strings.ToValidUTF8(value[:min(len(value), longestString)], "")
+		attributes[key] = resourceapi.DeviceAttribute{StringValue: &value}
 	}
 	flag := func(key resourceapi.QualifiedName, value bool) {
 		attributes[key] = resourceapi.DeviceAttribute{BoolValue: &value}
@@ -165,6 +166,12 @@ func Resources(disks []Disk) []resourceapi.Device {
 		}
 	}
 	return all
+}
+
+// IsForAdmin reports whether a claim was given a disk for administrative access. That takes none of
+// the disk's shares, though the result names some.
+func IsForAdmin(r resourceapi.DeviceRequestAllocationResult) bool {
+	return r.AdminAccess != nil && *r.AdminAccess
 }
 
 // Find is the disk with a name in the cluster.

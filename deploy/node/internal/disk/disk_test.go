@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
@@ -71,6 +74,28 @@ func TestDisks(t *testing.T) {
 	}
 	if _, ok := Find(disks, ""); ok {
 		t.Error("a disk is found by no name")
+	}
+}
+
+// A disk of which little is known has each attribute, as a selector may ask for it, and the API
+// server takes a text that is empty.
+func TestAttributesOfADiskWithoutAny(t *testing.T) {
+	one := Disk{Info: block.Info{Name: "vda"}, Device: "vda"}.Resource()
+	for _, key := range []resourceapi.QualifiedName{"name", "kind", "scheduler", "model", "serial", "wwn"} {
+		if a, ok := one.Attributes[key]; !ok || a.StringValue == nil {
+			t.Errorf("%s: %+v", key, a)
+		}
+	}
+	text, err := one.Marshal() // as clients and the API server send it
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again resourceapi.Device
+	if err := again.Unmarshal(text); err != nil || again.Attributes["model"].StringValue == nil {
+		t.Errorf("%+v, %v", again.Attributes, err)
+	}
+	if wrong := resourceapi.Validate_Device(t.Context(), operation.Operation{}, field.NewPath("device"), &again, nil); len(wrong) > 0 {
+		t.Error(wrong)
 	}
 }
 

@@ -86,11 +86,14 @@ func newFleet(t *testing.T, nodes int, disks ...Disk) *fleet {
 
 // place is what the scheduler does with a pod that has one claim: it asks its allocator
 // for each node until one has room, beginning behind the last one.
-func (f *fleet) place(nr int, class, share string) (device string) {
+func (f *fleet) place(nr int, class, share string, selectors ...string) (device string) {
 	f.t.Helper()
 	request := &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}
 	if share != "" {
 		request.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{Share: resource.MustParse(share)}}
+	}
+	for _, expression := range selectors {
+		request.Selectors = append(request.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: expression}})
 	}
 	c := &resourceapi.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: fmt.Sprint(nr), UID: types.UID(fmt.Sprint(nr))}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "disk", Exactly: request}}
@@ -173,5 +176,18 @@ func TestClasses(t *testing.T) {
 	}
 	if got := f.place(1, "kubelet."+Driver, "10"); got != "nvme0n1" {
 		t.Errorf("the kubelet's: %q", got)
+	}
+}
+
+// A selector of the document chooses among disks of which some have no model, no serial number and
+// no WWN. Where one of them failed it, the scheduler would place the pod on none of the nodes.
+func TestSelectors(t *testing.T) {
+	named := enabled("nvme0n1", false)
+	named.Model, named.Serial, named.WWN = "SSDPE2KX", "PHLJ0001", "eui.1"
+	f := newFleet(t, 1, enabled("vda", true), named)
+	for i, selector := range []string{`model == "SSDPE2KX"`, `serial == "PHLJ0001"`, `wwn == "eui.1"`} {
+		if got := f.place(i, Driver, "10", `device.attributes["disk.isolio.dev"].`+selector); got != "nvme0n1" {
+			t.Errorf("%s: %q", selector, got)
+		}
 	}
 }

@@ -285,7 +285,8 @@ func give(b *claim.Book, pod claim.Pod, c *resourceapi.ResourceClaim, shares []c
 	b.Set(pod)
 }
 
-// sharesOf are what a claim was given of this node's disks, one of each.
+// sharesOf are what a claim was given of this node's disks, one of each. Administrative access, as
+// for monitoring, is to a disk and to no share of it: the scheduler gives that share to others.
 func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]claim.Share, []kubeletplugin.Device, error) {
 	var shares []claim.Share
 	devices := []kubeletplugin.Device{}
@@ -297,9 +298,13 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]cl
 			continue
 		}
 		on, there := disk.Find(disks, r.Device)
+		device := kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID}
 		switch {
 		case !there:
 			return nil, nil, fmt.Errorf("claim %s/%s: node %s has no disk %s any more; delete the pod, so that it is placed anew", c.Namespace, c.Name, d.Node, r.Device)
+		case disk.IsForAdmin(r):
+			devices = append(devices, device)
+			continue
 		case !on.Enabled():
 			return nil, nil, fmt.Errorf("claim %s/%s: disk %s of node %s is not shared by weight now: its scheduler is %s; to do: kubectl isolio enable %s %s",
 				c.Namespace, c.Name, on.Name, d.Node, on.Scheduler, d.Node, on.Name)
@@ -315,7 +320,7 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]cl
 			shares = append(shares, claim.Share{Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin})
 		}
 		shares[at].Claimed += int(n.Value())
-		devices = append(devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, ShareID: r.ShareID})
+		devices = append(devices, device)
 	}
 	return shares, devices, nil
 }

@@ -48,7 +48,12 @@ const (
 	BadDefault        = "BadDefaultDiskWeight"
 	BadClass          = "BadDiskShareClass"
 	NotEnabled        = "DiskNotEnabled" // of the node
+	VolumeNotShared   = "VolumeNotShared"
+	ShareNotOffered   = "DiskShareNotOffered"
 )
+
+// ownAnnotation is how the annotations of isolio begin.
+const ownAnnotation = "isolio.dev/"
 
 // every is how often the driver looks for other disks and pods. A look reads files alone.
 const every = 2 * time.Second
@@ -425,12 +430,20 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 		return nil, err
 	}
 	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, object: pod}
-	unmet, err := d.askClaims(ctx, pod, f, disks)
-	if err != nil {
-		return nil, err
+	var unmet error
+	// Where the node offers a number no claim is for its disks, and this program may read none.
+	if !d.Extended {
+		if unmet, err = d.askClaims(ctx, pod, f, disks); err != nil {
+			return nil, err
+		}
 	}
-	if n := requested(pod); d.Extended && n > 0 {
+	switch n := requested(pod); {
+	case n == 0:
+	case d.Extended:
 		f.Shares = append(f.Shares, claim.Share{Claimed: n})
+	default:
+		// The node's status has the number of earlier, which the scheduler counts still.
+		d.tell(ctx, podOf(pod), ShareNotOffered, fmt.Sprintf("the pod requests %s: %d, and node %s gives shares by claims: it has none by the request; to do: a claim in its place", ExtendedResource, n, d.Node))
 	}
 	f.Default, f.Why, err = defaults.Of(ctx, pod, func(reason, text string) { d.tell(ctx, podOf(pod), reason, text) })
 	if err != nil {
@@ -512,6 +525,9 @@ func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volum
 	}
 	state.pod.Volumes, state.unplaced, state.whyUnplaced = volumes, nil, ""
 	d.checkVolumes(ctx, f, volumes)
+	if wants(f) {
+		d.checkDisks(ctx, f, volumes, disks)
+	}
 }
 
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
@@ -552,6 +568,40 @@ func (d *Driver) checkVolumes(ctx context.Context, f *found, volumes []Volume) {
 			}
 			d.tell(ctx, podOf(f.object), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
 				s.Claim, s.Disk, strings.Join(where, ", "), disk.Driver))
+		}
+	}
+}
+
+// wants reports whether a pod asks for a part of a disk itself, by a claim, a request or an
+// annotation.
+func wants(f *found) bool {
+	if len(f.claimed) > 0 || len(f.Shares) > 0 {
+		return true
+	}
+	for key := range f.object.Annotations {
+		if strings.HasPrefix(key, ownAnnotation) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkDisks tells of volumes on disks that could share by weight and do not, such as those that
+// were attached after the node's disks were enabled. One event is about one disk.
+func (d *Driver) checkDisks(ctx context.Context, f *found, volumes []Volume, disks []disk.Disk) {
+	for _, on := range disks {
+		if len(weight.Acting(on.Scheduler, false)) > 0 {
+			continue
+		}
+		var there []string
+		for _, v := range volumes {
+			if v.Disk == on.Name {
+				there = append(there, v.Name)
+			}
+		}
+		if len(there) > 0 {
+			d.tell(ctx, podOf(f.object), VolumeNotShared, fmt.Sprintf("%sits scheduler is %s, and volumes of the pod lie there: %s; to do: kubectl isolio enable %s %s",
+				Lacking(on.Name), on.Scheduler, strings.Join(there, ", "), d.Node, on.Name))
 		}
 	}
 }

@@ -108,13 +108,15 @@ func (p *plugin) enabler(ctx context.Context, node, disk string) (*core.Pod, err
 				Command:                  []string{"/usr/bin/isolio", "enable", disk, "--module", modules},
 				SecurityContext:          &core.SecurityContext{Privileged: &yes},
 				TerminationMessagePolicy: core.TerminationMessageFallbackToLogsOnError,
-				VolumeMounts:             []core.VolumeMount{{Name: "run-isolio", MountPath: "/run/isolio"}, {Name: "lib-modules", MountPath: "/lib/modules", ReadOnly: true}, {Name: "sys", MountPath: "/sys"}},
+				VolumeMounts:             []core.VolumeMount{{Name: "run-isolio", MountPath: "/run/isolio"}, {Name: "lib-modules", MountPath: "/lib/modules", ReadOnly: true}, {Name: "sys", MountPath: "/sys"}, {Name: "udev", MountPath: "/run/udev/data", ReadOnly: true}},
 			}},
 			Volumes: []core.Volume{
 				{Name: "run-isolio", VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: "/run/isolio", Type: &kind}}},
 				{Name: "lib-modules", VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: "/lib/modules"}}},
 				// The runtime mounts a pod's own /sys read-only, and then it is so for all of its containers.
 				{Name: "sys", VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: "/sys"}}},
+				// What a serial number of a disk is read from, which the kernel does not tell of all disks.
+				{Name: "udev", VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: "/run/udev/data", Type: &kind}}},
 			},
 		},
 	}, nil

@@ -173,14 +173,14 @@ func (p *plugin) disks(ctx context.Context) ([]Disk, error) {
 	return all, nil
 }
 
-// partOf is what a claim has of a disk.
+// partOf is what a claim has of a disk; administrative access is no part.
 func partOf(c *resourceapi.ResourceClaim, d Disk) (Part, bool) {
 	if c.Status.Allocation == nil {
 		return Part{}, false
 	}
 	part := Part{Namespace: c.Namespace, Claim: c.Name}
 	for _, r := range c.Status.Allocation.Devices.Results {
-		if n, ok := r.ConsumedCapacity[disk.Share]; ok && r.Driver == disk.Driver && r.Pool == d.Node && r.Device == d.Device {
+		if n, ok := r.ConsumedCapacity[disk.Share]; ok && r.Driver == disk.Driver && r.Pool == d.Node && r.Device == d.Device && !disk.IsForAdmin(r) {
 			part.Share += int(n.Value())
 		}
 	}

@@ -114,7 +114,10 @@ func isolioWith(t *testing.T, cluster *fake.Clientset, objects dynamic.Interface
 func TestStatus(t *testing.T) {
 	foreign := sliceOf("n3", diskOf("sda"))
 	foreign.Spec.Driver = "gpu.example.com"
-	cluster := fake.NewClientset(sliceOf("n2", diskOf("sda")), sliceOf("n1", diskOf("nvme0n1")), foreign,
+	// The scheduler counts nothing of a disk for administrative access.
+	admin, yes := claimOf("c4", disk.Driver, 100, 100, "watcher"), true
+	admin.Status.Allocation.Devices.Results[0].AdminAccess = &yes
+	cluster := fake.NewClientset(sliceOf("n2", diskOf("sda")), sliceOf("n1", diskOf("nvme0n1")), foreign, admin,
 		claimOf("c1", disk.Driver, 300, 300, "web-0", "web-1"), claimOf("c2", disk.Driver, 600, 600, "db-0"), claimOf("c3", disk.Driver, 300, 0, "late"))
 	for _, tt := range []struct {
 		args []string
@@ -262,8 +265,8 @@ func TestExplain(t *testing.T) {
 			"c9 waits: it asks for 500 shares of a disk of class kubelet.disk.isolio.dev; the most are left of nvme0n1 on n1: 100"}},
 		{"a claim whose selector takes none", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].name == "sdz"`)}, []string{
 			"take none of the 1 disks that nodes offer; to do: kubectl isolio enable NODE DISK for one that they take"}},
-		{"a claim with a selector that fails", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].serial == "1"`)}, []string{
-			`the selector "device.attributes[\"disk.isolio.dev\"].serial == \"1\"" fails with nvme0n1 on n1: `}},
+		{"a claim with a selector that fails", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].colour == "1"`)}, []string{
+			`the selector "device.attributes[\"disk.isolio.dev\"].colour == \"1\"" fails with nvme0n1 on n1: `}},
 		{"a claim of a class that is not there", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "gone."+disk.Driver, 500, 0)}, []string{
 			"of class gone.disk.isolio.dev, and there is no such class; to do: kubectl get deviceclasses"}},
 		{"a class by another name", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "fast", 500, 0), classOf("fast", `device.driver == "disk.isolio.dev"`)}, []string{
@@ -352,6 +355,14 @@ func TestEnable(t *testing.T) {
 				return v.HostPath != nil && v.HostPath.Path == "/sys" && slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return m.Name == v.Name && m.MountPath == "/sys" && !m.ReadOnly })
 			}) {
 				t.Errorf("it sets a scheduler in a /sys of the pod's own, which is read-only: %+v", made.Spec)
+			}
+			if !slices.ContainsFunc(made.Spec.Volumes, func(v core.Volume) bool {
+				return v.HostPath != nil && v.HostPath.Path == "/run/udev/data" && *v.HostPath.Type == core.HostPathDirectoryOrCreate &&
+					slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool {
+						return m.Name == v.Name && m.MountPath == "/run/udev/data" && m.ReadOnly
+					})
+			}) {
+				t.Errorf("it finds no disk by a serial number that udev knows: %+v", made.Spec)
 			}
 			if left, err := cluster.CoreV1().Pods("isolio-system").List(context.Background(), meta.ListOptions{}); err != nil || len(left.Items) != 0 {
 				t.Errorf("the pod is left: %v", err)
