@@ -19,7 +19,7 @@ CUTS ?= 200
 ONLY ?=
 
 # Of test-drivers.
-drivers_run := TestZram|TestNewFilesOnRealDisks|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
+drivers_run := TestZram|TestEnableOnRealDisks|TestNewFilesOnRealDisks|TestOperations$(if $(SHORT),/.*/alone/(kyber-fairness|rsd|sfq))
 
 # What the loads of test-powercut and test-soak call.
 cut_programs := sh,cat,rm,mkfs.ext4,mkfs.xfs,e2fsck,xfs_repair,sqlite3,postgres

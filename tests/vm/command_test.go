@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,53 @@ func TestCommand(t *testing.T) {
 		t.Error("after disable, the module is still loaded")
 	}
 	untilBusy(t, d) // nothing that was queued is stuck
+}
+
+// A disk of a real driver has its scheduler and its number of requests again after disable, and
+// takes another scheduler in their place, which may not have as many.
+func TestEnableOnRealDisks(t *testing.T) {
+	wanted := strings.Split(os.Getenv("ISOLIO_DISKS"), ",")
+	if wanted[0] == "" {
+		t.Skip("takes real drivers' disks: make test-drivers")
+	}
+	watchLog(t)
+	loaded(t)
+	disks := realDisks(t, wanted)
+	for _, kind := range wanted {
+		if strings.HasSuffix(kind, "-zoned") {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			d := disks[kind][0]
+			t.Cleanup(func() { d.use(t, "none") })
+			d.use(t, "mq-deadline")
+			usual, err := strconv.Atoi(strings.TrimSpace(read(t, d.queue("nr_requests"))))
+			must(t, err)
+			requests := strconv.Itoa(max(4, usual*3/4)) // more than the driver has tags, where usual is twice these
+			write(t, d.queue("nr_requests"), requests)
+			enabled := d.name + ": scheduler " + elevator + ", was mq-deadline\n"
+			for _, to := range []string{"none", "mq-deadline"} {
+				if got := succeeds(t, "enable", d.name); got != enabled {
+					t.Errorf("enable prints %q, want %q", got, enabled)
+				}
+				args := []string{"disable", d.name}
+				if to != "mq-deadline" {
+					args = append(args, "--scheduler", to)
+				}
+				succeeds(t, args...)
+				if _, active := d.schedulers(t); active != to {
+					t.Errorf("%s: scheduler is %s", strings.Join(args, " "), active)
+				}
+				if to == "none" {
+					d.use(t, "mq-deadline")
+					write(t, d.queue("nr_requests"), requests)
+				}
+			}
+			if got := strings.TrimSpace(read(t, d.queue("nr_requests"))); got != requests {
+				t.Errorf("nr_requests is %s, was %s", got, requests)
+			}
+		})
+	}
 }
 
 // checkStatus compares what status tells of the two with what they were given.

@@ -3,7 +3,6 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -20,9 +19,15 @@ const installed = "lib/modules/6.1.0/updates/" + moduleName + ".ko"
 // examine looks at a machine with these files, and returns the checks of a name.
 func examine(t *testing.T, name string, files map[string]string) (*Document, []Check) {
 	t.Helper()
+	return examineAt(t, machineWith(t, files), name)
+}
+
+// machineWith is the root of a machine with these files.
+func machineWith(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
 	all := map[string]string{"proc/sys/kernel/osrelease": "6.1.0\n", "sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n"}
 	maps.Copy(all, files)
-	root := t.TempDir()
+	root = t.TempDir()
 	for name, text := range all {
 		file := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -32,6 +37,12 @@ func examine(t *testing.T, name string, files map[string]string) (*Document, []C
 			t.Fatal(err)
 		}
 	}
+	return root
+}
+
+// examineAt looks at the machine below root.
+func examineAt(t *testing.T, root, name string) (*Document, []Check) {
+	t.Helper()
 	d, err := Examine(root)
 	if err != nil {
 		t.Fatal(err)
@@ -73,41 +84,20 @@ func TestSecureBoot(t *testing.T) {
 
 // The daemon may be a container's or run by hand: its lock tells.
 func TestDaemonRuns(t *testing.T) {
-	root := t.TempDir()
-	for name, text := range map[string]string{
-		"proc/sys/kernel/osrelease": "6.1.0\n", "sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n",
-		"sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n",
-	} {
-		file := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	state := func() State {
+	root := machineWith(t, map[string]string{"sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n"})
+	state := func(want State) {
 		t.Helper()
-		d, err := Examine(root)
-		if err != nil {
-			t.Fatal(err)
+		if _, got := examineAt(t, root, "daemon"); len(got) != 1 || got[0].State != want {
+			t.Errorf("%+v, want %s", got, want)
 		}
-		for _, c := range d.Checks {
-			if c.Name == "daemon" {
-				return c.State
-			}
-		}
-		t.Fatalf("no check: %+v", d.Checks)
-		return ""
 	}
-	if got := state(); got != Warning {
-		t.Errorf("none holds the lock: %s", got)
-	}
+	state(Warning)
 	release, err := lock.Take(t.Context(), root, lock.Daemon, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	if got := state(); got != OK {
-		t.Errorf("a daemon holds the lock: %s", got)
-	}
+	state(OK)
 }
 
 // A disk that too many cgroups use has too few requests.

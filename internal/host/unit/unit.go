@@ -109,7 +109,10 @@ func (m Manager) SetWeight(w Weight) (plan.Step, error) {
 	}
 	command = append(command, w.Unit)
 	step := plan.Step{Command: append(slices.Clone(command), property)}
-	if before := m.told(w); !w.JustController && before != nil {
+	if w.JustController {
+		return step, nil
+	}
+	if before := m.told(w); before != nil {
 		step.UndoCommand = append(command, before...)
 	}
 	return step, nil
