@@ -133,22 +133,23 @@ static inline u64 kf_clock_grace_ns(u64 alone_ns)
 
 /*
  * For a cgroup whose requests are all in flight, and none completes, the others wait so long:
- * so many times what a request takes alone, or its largest of late at the device's rate, and
- * at least this. A request may be lost, or its disk retry it for half a minute. But flash
- * that collects garbage takes a quarter of a second for a write, and an arm may leave a
- * request for as long: with 50 or 250 ms the shares on an eMMC are 1.5 to 6 % off.
+ * so many times what a full device takes for all that is in it, or for the cgroup's largest
+ * request of late, and at least this. A request may be lost, or its disk retry it for half a
+ * minute. But flash that collects garbage takes a quarter of a second for a write: with 50 or
+ * 250 ms the shares on an eMMC are 1.5 to 6 % off. And an arm goes to the nearest request
+ * next: of 31 in a disk that does 128 a second, one in a hundred takes eight times the mean.
  */
-#define KF_STUCK_TRIPS		16
+#define KF_STUCK_FULL		8
 #define KF_STUCK_PEAKS		8
 #define KF_STUCK_NS		(500ULL * NSEC_PER_MSEC)
 
 /**
  * kf_clock_stuck_ns - after what time without a completion others wait no longer
- * @alone_ns: what a request takes that is alone in the device
+ * @full_ns: what the device takes for as many requests as may be in flight; 0: not known
  * @bytes_per_s: what the device does; 0: not known
  * @peak_cost_bytes: of the cgroup's largest request of late
  */
-static inline u64 kf_clock_stuck_ns(u64 alone_ns, u64 bytes_per_s, u32 peak_cost_bytes)
+static inline u64 kf_clock_stuck_ns(u64 full_ns, u64 bytes_per_s, u32 peak_cost_bytes)
 {
 	u64 peaks_bytes = (u64)KF_STUCK_PEAKS * peak_cost_bytes;
 	/* The quotient has to fit: no device does less than a page a second. */
@@ -156,7 +157,7 @@ static inline u64 kf_clock_stuck_ns(u64 alone_ns, u64 bytes_per_s, u32 peak_cost
 		       mul_u64_u64_div_u64(peaks_bytes, NSEC_PER_SEC,
 					   max_t(u64, bytes_per_s, KF_PAGE_BYTES)) : 0;
 
-	return max(KF_STUCK_NS, max(KF_STUCK_TRIPS * alone_ns, peaks_ns));
+	return max(KF_STUCK_NS, max(KF_STUCK_FULL * full_ns, peaks_ns));
 }
 
 /* To find the clock takes a walk over the active cgroups: no more than one part in so many. */
@@ -394,7 +395,7 @@ static inline u64 kf_clock_absent_ns(u32 nr_outstanding, u64 idle_ns, u64 grace_
  * @bdp_milli: bandwidth-delay product, thousandths of a request
  * @all_milli: requests that all cgroups keep outstanding; the product is no more than that
  * @depth_pct: so many percent of its share of that make it worth to wait
- * @was_awaited: so far; then a little less will do, so that it does not change to and fro
+ * @was_awaited: so far; then an eighth less will do, so that it does not change to and fro
  *
  * With 100, a cgroup is awaited if it would have its share of what the device does
  * now, were it alone there: as many requests that take the time of one alone. With
@@ -407,8 +408,8 @@ static inline bool kf_clock_is_awaited(u32 own_milli, u64 request_share, u32 bdp
 	u64 bdp = min_t(u64, bdp_milli, all_milli);
 	u64 need = mul_u64_u64_shr(bdp * depth_pct / 100, request_share, KF_SHARE_SHIFT);
 
-	if (!was_awaited)
-		need += need / 4;
+	if (was_awaited)
+		need -= need / 8;
 	return own_milli >= need;
 }
 
@@ -460,6 +461,7 @@ struct kf_band {
 	u64 mean_cost_bytes;
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
+	u64 full_ns;			/* of as many as the ceiling; 0: not known */
 	u32 ceiling;
 	u32 nr_all;			/* requests outstanding, rounded up */
 	bool must_fill;			/* see kf_band_must_fill() */
@@ -774,6 +776,8 @@ static inline void kf_band_set(struct kf_band *kb)
 	bdp_milli = mul_u64_u64_div_u64(rate, kb->alone_ns, NSEC_PER_SEC / 1000);
 	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
 	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
+	/* Of a device that has been idle the rate tells little: no more than one after another. */
+	kb->full_ns = kb->ceiling * min(kb->alone_ns, div64_u64(NSEC_PER_SEC, max(rate, 1ULL)));
 }
 
 /*

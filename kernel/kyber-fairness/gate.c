@@ -29,14 +29,21 @@ bool kf_gate_is_due(struct kf_queue *kq)
 	return kf_gate_age_ns(kq) >= READ_ONCE(kq->gate.step_ns);
 }
 
-/* Whether all requests of a backlog are in flight, and for long none has completed. */
-static bool kf_backlog_is_stuck(struct kf_backlog *kb, u64 idle_ns)
+/*
+ * Whether all requests of a backlog are in flight, and for long none has completed, nor was
+ * any throttled.
+ */
+static bool kf_backlog_is_stuck(struct kf_backlog *kb, u64 idle_ns, u64 now_ns)
 {
 	struct kf_queue *kq = kb->kg->kq;
+	u64 eligible_at_ns;
 
 	if (likely(idle_ns <= KF_STUCK_NS) || READ_ONCE(kb->nr_waiting))
 		return false;
-	return idle_ns > kf_clock_stuck_ns(READ_ONCE(kq->gate.alone_ns),
+	eligible_at_ns = READ_ONCE(kb->eligible_at_ns);
+	if (now_ns < eligible_at_ns + idle_ns)
+		idle_ns = now_ns > eligible_at_ns ? now_ns - eligible_at_ns : 0;
+	return idle_ns > kf_clock_stuck_ns(READ_ONCE(kq->band.full_ns),
 					   READ_ONCE(kq->band.bytes_per_s),
 					   READ_ONCE(kb->kg->peak_cost_bytes));
 }
@@ -45,13 +52,15 @@ static bool kf_backlog_is_stuck(struct kf_backlog *kb, u64 idle_ns)
  * Whether others may wait for a backlog that has @nr requests. For discards and the like
  * they never do, and not for ever for what the device does not complete.
  */
-static bool kf_backlog_is_present(struct kf_backlog *kb, unsigned int nr, u64 idle_ns)
+static bool kf_backlog_is_present(struct kf_backlog *kb, unsigned int nr, u64 idle_ns,
+				  u64 now_ns)
 {
 	u64 grace_ns = kf_clock_grace_ns(READ_ONCE(kb->kg->kq->gate.alone_ns));
 
 	if (kf_clock_is_present(0, idle_ns, grace_ns))
 		return true;
-	return nr && nr > atomic_read(&kb->nr_other) && !kf_backlog_is_stuck(kb, idle_ns);
+	return nr && nr > atomic_read(&kb->nr_other) &&
+	       !kf_backlog_is_stuck(kb, idle_ns, now_ns);
 }
 
 /*
@@ -74,7 +83,7 @@ bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
 		u64 idle_ns = now_ns > done_ns ? now_ns - done_ns : 0;
 
 		busy_ns = max(busy_ns, nr ? now_ns : done_ns);
-		if (!kf_backlog_is_present(kb, nr, idle_ns)) {
+		if (!kf_backlog_is_present(kb, nr, idle_ns, now_ns)) {
 			clear_bit(i, kg->busy);
 			/* Pairs with kf_group_arrive(): the bit before the count. */
 			smp_mb__after_atomic();

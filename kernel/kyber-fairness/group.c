@@ -627,7 +627,7 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 		if (is_awaited)
 			awaited_share += kg->share;
 		if (!kf_clock_is_awaited(kg->depth.milli, share, U32_MAX, all_milli,
-					 depth_pct, true))
+					 depth_pct, is_awaited))
 			must_fill = true;
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);

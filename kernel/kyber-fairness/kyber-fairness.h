@@ -338,7 +338,7 @@ struct kf_backlog {
 
 	/* When its next request was last found throttled, 0: it is not. */
 	u64 throttled_at_ns;
-	/* When that one could go. */
+	/* When that one could go; read without lock. */
 	u64 eligible_at_ns;
 
 	/* Statistics of requests with data: [0] reads, [1] writes. */

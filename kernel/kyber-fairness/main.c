@@ -353,7 +353,7 @@ void kf_throttle_end(struct kf_backlog *kb, u64 since_ns)
 {
 	if (!kb->throttled_at_ns)
 		return;
-	kb->eligible_at_ns = max(since_ns, kb->throttled_at_ns);
+	WRITE_ONCE(kb->eligible_at_ns, max(since_ns, kb->throttled_at_ns));
 	WRITE_ONCE(kb->throttled_ns, kb->throttled_ns + kb->eligible_at_ns -
 				     kb->throttled_at_ns);
 	kb->throttled_at_ns = 0;

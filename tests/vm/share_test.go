@@ -730,6 +730,58 @@ func TestLostRequestOfProbe(t *testing.T) {
 	time.Sleep(timeout - time.Since(began)) // fio cannot end before
 }
 
+// Disks that leave requests for long, or are far from full: shares are exact by weight, whatever
+// is outstanding. A disk that turns goes to what is near first, so that the few requests for which
+// the lightest cgroup has tags are often all in the disk for a second. And of four with as many
+// outstanding the heaviest keeps little more than what others wait for.
+func TestSharesAtAnyDepth(t *testing.T) {
+	comparesRates(t)
+	hdd := []string{"model=hdd", "preset=desktop-2008", "tags=31"}
+	nullBlk := []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=32", "submit_queues=1", "size=256"}
+	for _, test := range []struct {
+		name          string
+		disk          func(*testing.T, []string) *disk
+		settings      []string
+		iodepth       string
+		ramp, seconds time.Duration
+		most          float64 // error of a share; the lead is so much of the lightest one's
+	}{
+		{"hdd-4", newModelDisk, hdd, "4", 5, 30, 0.03},
+		{"hdd-32", newModelDisk, hdd, "32", 5, 30, 0.03},
+		{"null_blk-4", newDisk, nullBlk, "4", 1, 2, 0.02},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.settings[0] == "model=hdd" {
+				withModelDisk(t)
+			}
+			d := test.disk(t, test.settings)
+			d.use(t, elevator)
+			var groups []string
+			weights := []float64{1000, 500, 250, 100}
+			for i, weight := range weights {
+				g := newGroup(t, fmt.Sprint("w", weight))
+				write(t, filepath.Join(g, weightFile), fmt.Sprint(weight))
+				groups = append(groups, g)
+				// Each in a part of its own: the arm is seldom where the lightest one's is.
+				startFio(t, d, g, "--time_based", "--runtime=600", "--rwmixread=70", "--iodepth="+test.iodepth,
+					fmt.Sprintf("--offset=%d%%", 25*i), "--size=25%", "--randrepeat=0", fmt.Sprint("--randseed=", i+1))
+			}
+			rates := ratesIn(t, test.ramp*time.Second, test.seconds*time.Second, d, groups)
+			var sum float64
+			for _, rate := range rates {
+				sum += rate
+			}
+			t.Logf("%.0f requests a second: %.0f", sum/4096, rates)
+			for i, rate := range rates {
+				if share, want := rate/sum, weights[i]/1850; math.Abs(share/want-1) > test.most {
+					d.logState(t)
+					t.Errorf("weight %.0f has %.4f of the disk, want %.4f", weights[i], share, want)
+				}
+			}
+		})
+	}
+}
+
 // A cgroup has one request at a time, and the others wait for it. The disk does not complete it, or
 // takes long for it as it is a discard: the others have the disk meanwhile.
 func TestStuckHoldsUpNoOther(t *testing.T) {

@@ -186,16 +186,21 @@ func readRatesAfter(t *testing.T, settled time.Duration, d *disk, groups []strin
 // changed last has settled. They are charged as they submit, up to 32 reads at once.
 func ratesNow(t *testing.T, settled time.Duration, d *disk, groups []string) []float64 {
 	t.Helper()
+	return ratesIn(t, settled, 2*time.Second, d, groups)
+}
+
+// ratesIn is what groups read and write in a second, over another time.
+func ratesIn(t *testing.T, settled, during time.Duration, d *disk, groups []string) []float64 {
+	t.Helper()
 	time.Sleep(settled)
 	before := make([]int, len(groups))
 	for i, group := range groups {
-		before[i] = readBytes(t, group, d)
+		before[i] = ioBytes(t, group, d)
 	}
-	const seconds = 2
-	time.Sleep(seconds * time.Second)
+	time.Sleep(during)
 	rates := make([]float64, len(groups))
 	for i, group := range groups {
-		rates[i] = float64(readBytes(t, group, d)-before[i]) / seconds
+		rates[i] = float64(ioBytes(t, group, d)-before[i]) / during.Seconds()
 	}
 	return rates
 }
@@ -311,14 +316,25 @@ func totalReadBytes(t *testing.T, d *disk, groups []string) int {
 // readBytes is what the group has read from the disk.
 func readBytes(t *testing.T, group string, d *disk) int {
 	t.Helper()
+	reads, _ := statBytes(t, group, d)
+	return reads
+}
+
+// ioBytes is what the group has read and written.
+func ioBytes(t *testing.T, group string, d *disk) int {
+	t.Helper()
+	reads, writes := statBytes(t, group, d)
+	return reads + writes
+}
+
+func statBytes(t *testing.T, group string, d *disk) (reads, writes int) {
+	t.Helper()
 	for line := range strings.Lines(read(t, filepath.Join(group, "io.stat"))) {
-		var n int
-		if rest, ok := strings.CutPrefix(line, d.number+" rbytes="); ok {
-			if _, err := fmt.Sscan(rest, &n); err != nil {
+		if rest, ok := strings.CutPrefix(line, d.number+" "); ok {
+			if _, err := fmt.Sscanf(rest, "rbytes=%d wbytes=%d", &reads, &writes); err != nil {
 				t.Fatalf("io.stat: %q: %v", line, err)
 			}
-			return n
 		}
 	}
-	return 0
+	return reads, writes
 }

@@ -224,12 +224,26 @@ static void slices_are_half_of_a_lead(struct kunit *test)
 /* For what a device does not complete the others wait, but not for as long as it takes. */
 static void stuck_is_not_awaited(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(85 * US, 400 * MIB, 4096), 500 * MS);
+	struct kf_band band;
+
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(255 * US, 400 * MIB, 4096), 500 * MS);
 	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(0, 0, 0), 500 * MS);
-	/* A disk far away; and a mebibyte of one that does four a second. */
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(40 * MS, MIB, 4096), 640 * MS);
+	/* 32 of a disk that turns; and a mebibyte of one that does four a second. */
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(250 * MS, MIB, 4096), 2000 * MS);
 	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(MS, 4 * MIB, MIB), 2000 * MS);
 	KUNIT_EXPECT_GT(test, kf_clock_stuck_ns(MS, 1, U32_MAX), 8000000ULL * 1000 * MS);
+
+	/* A full device: by its rate, but not longer than each of them alone. */
+	kf_band_init(&band);
+	kf_band_set(&band);
+	KUNIT_EXPECT_EQ(test, band.full_ns, 0);
+	band.kind[0].rate = 128;
+	band.kind[0].alone_ns = 12 * MS;
+	kf_band_set(&band);
+	KUNIT_EXPECT_EQ(test, band.full_ns, 32 * NSEC_PER_SEC / 128);
+	band.kind[0].rate = 1;
+	kf_band_set(&band);
+	KUNIT_EXPECT_EQ(test, band.full_ns, 32 * 12 * MS);
 }
 
 static void lag_is_bounded(struct kunit *test)
@@ -255,11 +269,14 @@ static void awaited_by_depth(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1000, share, 41000, 104000, 0, false));
 	/* There are only 16 requests: the product cannot be more. */
 	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(4000, share, U32_MAX, 16000, 45, true));
-	/* To and fro: once it is not, it takes a quarter more. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10000, KF_SHARE_ONE, 20000, 100000, 50, true));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(12000, KF_SHARE_ONE, 20000, 100000, 50,
-						     false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(13000, KF_SHARE_ONE, 20000, 100000, 50, false));
+	/* Nor do they tell of a submitter that needs a tenth of the time to send the next. */
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(3600, share, U32_MAX, 15600, 45, true));
+	/* To and fro: once it is, an eighth less will do. */
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10000, KF_SHARE_ONE, 20000, 100000, 50,
+						    false));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(9000, KF_SHARE_ONE, 20000, 100000, 50, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(9000, KF_SHARE_ONE, 20000, 100000, 50, true));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, KF_SHARE_ONE, 20000, 100000, 50, true));
 	/* The largest product and the largest setting; the smallest share. */
 	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(10240000, KF_SHARE_ONE, U32_MAX, U32_MAX,
 						     1000, false));

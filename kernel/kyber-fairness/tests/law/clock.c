@@ -31,6 +31,7 @@ struct clock_group {
 	u64 absent_ns;
 	struct kf_depth depth;
 	u64 done_ns;
+	u64 sent_ns;
 	u64 last_busy_ns;
 	/* It may have requests: a walk that finds none clears it. */
 	bool is_busy;
@@ -93,8 +94,9 @@ static bool clock_look_at(const struct clock *kq, struct clock_group *kg)
 {
 	u64 idle_ns = kq->sim->now_ns - kg->done_ns;
 	bool is_stuck = !kg->nr_waiting &&
-			idle_ns > kf_clock_stuck_ns(kq->band.alone_ns, kq->band.bytes_per_s,
-						    kg->peak_cost_bytes);
+			kq->sim->now_ns - max(kg->done_ns, kg->sent_ns) >
+			kf_clock_stuck_ns(kq->band.full_ns, kq->band.bytes_per_s,
+					  kg->peak_cost_bytes);
 
 	kg->is_busy = kf_clock_is_present(is_stuck ? 0 : kg->nr_waiting + kg->nr_in_flight,
 					  idle_ns, kf_clock_grace_ns(kq->band.alone_ns));
@@ -204,7 +206,7 @@ static void clock_find_awaited(struct clock *kq)
 						     kq->band.bdp_milli, milli_all,
 						     kq->depth_pct, kg->is_awaited);
 		if (!kf_clock_is_awaited(kg->depth.milli, share, U32_MAX, milli_all,
-					 kq->depth_pct, true))
+					 kq->depth_pct, kg->is_awaited))
 			must_fill = true;
 	}
 	kf_band_must_fill(&kq->band, must_fill, milli_all);
@@ -355,6 +357,7 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	kq->nr_large[rq->dir] += clock_is_large(rq);
 	list_del(&rq->node);
 	kg->nr_waiting--;
+	kg->sent_ns = kq->sim->now_ns;
 	kg->nr_in_flight++;
 	rq->cost_bytes = rq->bytes;
 	rq->is_alone = kq->band.phase == KF_BAND_EMPTY && !kq->sim->nr_inside;
