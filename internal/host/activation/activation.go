@@ -343,6 +343,9 @@ func Candidates(sys block.System, config rule.Config, configured bool) (names, l
 
 func find(sys block.System, name string) (*block.Device, block.Info, error) {
 	device, err := sys.Find(name)
+	if path := nvmePath.FindStringSubmatch(filepath.Base(name)); err != nil && path != nil {
+		return nil, block.Info{}, failure.Unsupportedf("device %s: is a path of the disk %s, and has no node: name that", name, path[1]+path[2])
+	}
 	if err != nil {
 		return nil, block.Info{}, err
 	}
@@ -374,6 +377,9 @@ func suits(sys block.System, info block.Info, scheduler string) error {
 // nvmeHead is the name of an NVMe disk. Where the kernel puts several paths together, each of them
 // is there with the number of its controller, such as nvme0c1n1, and without a node.
 var nvmeHead = regexp.MustCompile(`^(nvme[0-9]+)(n[0-9]+)$`)
+
+// nvmePath is the name of such a path.
+var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
 
 // hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
 func hiddenPaths(sys block.System, name string) []string {
