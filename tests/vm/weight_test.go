@@ -330,8 +330,8 @@ func ioBytes(t *testing.T, group string, d *disk) int {
 func statBytes(t *testing.T, group string, d *disk) (reads, writes int) {
 	t.Helper()
 	for line := range strings.Lines(read(t, filepath.Join(group, "io.stat"))) {
-		if rest, ok := strings.CutPrefix(line, d.number+" "); ok {
-			if _, err := fmt.Sscanf(rest, "rbytes=%d wbytes=%d", &reads, &writes); err != nil {
+		if rest, ok := strings.CutPrefix(line, d.number+" rbytes="); ok {
+			if _, err := fmt.Sscanf(rest, "%d wbytes=%d", &reads, &writes); err != nil {
 				t.Fatalf("io.stat: %q: %v", line, err)
 			}
 		}

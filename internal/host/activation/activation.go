@@ -256,7 +256,7 @@ func Enable(r Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	switching, err := switchTo(device, info, r.Scheduler)
+	switching, err := switchTo(sys, device, info, r.Scheduler)
 	if err != nil {
 		return nil, err
 	}
@@ -538,7 +538,7 @@ func Disable(r Request) (*Plan, error) {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s has %s now, which isolio did not choose: it stays", info.Name, info.Scheduler))
 	case slices.Contains(Schedulers, info.Scheduler):
 		p.Report.Scheduler = rec.Before
-		if err := p.restore(info, rec); err != nil {
+		if err := p.restore(sys, info, rec); err != nil {
 			return nil, err
 		}
 	}
@@ -581,15 +581,52 @@ func usual(info block.Info) string {
 const leastRequests = 4
 
 // switchTo returns the steps that give a disk a scheduler, none if it has it. A change of
-// scheduler resets how many requests the disk holds: if it is taken back, so is that.
-func switchTo(device *block.Device, info block.Info, scheduler string) ([]plan.Step, error) {
+// scheduler resets how many requests the disk holds, and forgets the tunables of the one that
+// there was: if it is taken back, so are these.
+func switchTo(sys block.System, device *block.Device, info block.Info, scheduler string) ([]plan.Step, error) {
 	steps, err := device.SetScheduler(scheduler)
-	if err != nil || len(steps) == 0 || info.NrRequests < leastRequests {
+	if err != nil || len(steps) == 0 {
 		return steps, err
 	}
-	keep, err := device.KeepNrRequests()
-	keep.IfDiffers = true
-	return append([]plan.Step{keep}, steps...), err
+	kept, err := keepTunables(sys, device, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	if info.NrRequests >= leastRequests {
+		keep, err := device.KeepNrRequests()
+		if err != nil {
+			return nil, err
+		}
+		keep.IfDiffers = true
+		kept = append(kept, keep)
+	}
+	return append(kept, steps...), nil
+}
+
+// keepTunables returns steps that change nothing, and whose undoing brings back what the files of
+// a disk's scheduler hold.
+func keepTunables(sys block.System, device *block.Device, disk string) ([]plan.Step, error) {
+	dir := sys.Path("sys/block", disk, "queue/iosched")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // none has no tunables
+	}
+	if err != nil {
+		return nil, err
+	}
+	var steps []plan.Step
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		now, err := device.Tunable(e.Name())
+		if err != nil || now == "" || info.Mode().Perm()&0o200 == 0 {
+			continue // one that is not read, or not written, is not lost
+		}
+		steps = append(steps, plan.Step{Path: filepath.Join(dir, e.Name()), Value: now, Undo: now, IfDiffers: true})
+	}
+	return steps, nil
 }
 
 // Shown are the steps that --dry-run prints: not those that are there for their undoing alone.
@@ -599,8 +636,8 @@ func (p *Plan) Shown() []plan.Step {
 
 // restore brings back the scheduler and how many requests it holds. A change of
 // scheduler resets that number.
-func (p *Plan) restore(info block.Info, rec *record) error {
-	steps, err := switchTo(p.device, info, rec.Before)
+func (p *Plan) restore(sys block.System, info block.Info, rec *record) error {
+	steps, err := switchTo(sys, p.device, info, rec.Before)
 	if err != nil {
 		return err
 	}

@@ -865,3 +865,52 @@ func TestNativeMultipath(t *testing.T) {
 		}
 	}
 }
+
+// forgetful is a kernel whose scheduler begins with its defaults, and whose modules stay.
+type forgetful struct{ kernel }
+
+func (k *forgetful) Write(path, value string) error {
+	if err := k.kernel.Write(path, value); err != nil || filepath.Base(path) != "scheduler" {
+		return err
+	}
+	dir := filepath.Join(filepath.Dir(path), "iosched")
+	if err := os.RemoveAll(dir); err != nil || value == "none" {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(dir, "depth_pct"), []byte("45\n"), 0o644),
+		os.WriteFile(filepath.Join(dir, "share_by"), []byte("[bytes] iops time\n"), 0o644))
+}
+
+func (*forgetful) Run([]string) error { return syscall.EBUSY }
+
+// What fails is taken back with the tunables of the scheduler that there was.
+func TestTunablesComeBack(t *testing.T) {
+	root := machine(t, "none [kyber-fairness]", "[none] kyber-fairness", map[string]string{
+		"sys/block/sda/queue/iosched/depth_pct": "60\n", "sys/block/sda/queue/iosched/share_by": "bytes iops [time]\n",
+		"run/isolio/enabled/sda.json": `{"scheduler":"kyber-fairness","before":"none","nr_requests":64,"loaded":"kyber-fairness-iosched"}`,
+	})
+	p, err := Disable(Request{Root: root, Device: "sda"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Shown() {
+		if strings.Contains(s.Path, "iosched") {
+			t.Errorf("--dry-run prints %s", s)
+		}
+	}
+	done := plan.On(&forgetful{})
+	if err := done.Apply(p.Steps); !errors.Is(err, syscall.EBUSY) {
+		t.Fatalf("%v, want %v", err, syscall.EBUSY)
+	}
+	if err := done.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"queue/scheduler": "none [kyber-fairness]", "queue/iosched/depth_pct": "60", "queue/iosched/share_by": "time"} {
+		if got := read(t, root, filepath.Join("sys/block/sda", name)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
