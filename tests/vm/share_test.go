@@ -736,6 +736,7 @@ func TestLostRequestOfProbe(t *testing.T) {
 // outstanding the heaviest keeps little more than what others wait for.
 func TestSharesAtAnyDepth(t *testing.T) {
 	comparesRates(t)
+	withModelDisk(t)
 	hdd := []string{"model=hdd", "preset=desktop-2008", "tags=31"}
 	nullBlk := []string{"irqmode=2", "completion_nsec=1000000", "hw_queue_depth=32", "submit_queues=1", "size=256"}
 	for _, test := range []struct {
@@ -751,9 +752,6 @@ func TestSharesAtAnyDepth(t *testing.T) {
 		{"null_blk-4", newDisk, nullBlk, "4", 1, 2, 0.02},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.settings[0] == "model=hdd" {
-				withModelDisk(t)
-			}
 			d := test.disk(t, test.settings)
 			d.use(t, elevator)
 			var groups []string

@@ -374,22 +374,17 @@ func suits(sys block.System, info block.Info, scheduler string) error {
 	return nil
 }
 
-// nvmeHead is the name of an NVMe disk. Where the kernel puts several paths together, each of them
-// is there with the number of its controller, such as nvme0c1n1, and without a node.
-var nvmeHead = regexp.MustCompile(`^(nvme[0-9]+)(n[0-9]+)$`)
-
-// nvmePath is the name of such a path.
+// nvmePath is the name of a path to an NVMe disk. Where the kernel puts several together to
+// nvme0n1, each is there with the number of its controller, such as nvme0c1n1, and without a node.
 var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
 
 // hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
 func hiddenPaths(sys block.System, name string) []string {
-	head := nvmeHead.FindStringSubmatch(name)
-	if head == nil {
-		return nil
-	}
-	path := regexp.MustCompile("^" + head[1] + "c[0-9]+" + head[2] + "$")
 	names, _ := sys.List() // without it the message is the general one
-	return slices.DeleteFunc(names, func(name string) bool { return !path.MatchString(name) })
+	return slices.DeleteFunc(names, func(path string) bool {
+		parts := nvmePath.FindStringSubmatch(path)
+		return parts == nil || parts[1]+parts[2] != name
+	})
 }
 
 // others names the disks that could be meant.
