@@ -137,7 +137,8 @@ static inline u64 kf_clock_grace_ns(u64 alone_ns)
  * request of late, and at least this. A request may be lost, or its disk retry it for half a
  * minute. But flash that collects garbage takes a quarter of a second for a write: with 50 or
  * 250 ms the shares on an eMMC are 1.5 to 6 % off. And an arm goes to the nearest request
- * next: of 31 in a disk that does 128 a second, one in a hundred takes eight times the mean.
+ * next: of 32 in a disk that does 128 a second, one in a hundred takes four times the mean.
+ * Twice that is for a cgroup whose data lie where the arm seldom comes.
  */
 #define KF_STUCK_FULL		8
 #define KF_STUCK_PEAKS		8

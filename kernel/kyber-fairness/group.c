@@ -462,20 +462,22 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 	struct kf_group *kg = kb->kg;
 	u64 share = READ_ONCE(kg->share);
 	u64 slice_bytes = cost_bytes;
+	s64 left_bytes = kb->left_bytes;
 
 	if (kf_is_bypassed(kq))
 		return;
-	if (kb->left_bytes <= 0) {
+	if (left_bytes <= 0) {
 		kf_group_forgive(kq, kg);
 		if (kq->q->nr_hw_queues > 1)
 			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead),
 						     READ_ONCE(kq->lead_bytes), share,
 						     kq->q->nr_hw_queues, cost_bytes);
 		kb->vtime = atomic64_fetch_add(kf_vtime_of(slice_bytes, share), &kg->vtime);
-		kb->left_bytes += slice_bytes;
+		left_bytes += slice_bytes;
 	}
-	kb->left_bytes -= cost_bytes;
-	if (kb->left_bytes <= 0)
+	left_bytes -= cost_bytes;
+	WRITE_ONCE(kb->left_bytes, left_bytes);
+	if (left_bytes <= 0)
 		kb->vtime = atomic64_read(&kg->vtime);
 }
 
@@ -541,7 +543,7 @@ void kf_slices_give_back(struct kf_hctx *kh)
 		if (!kb->nr_waiting && kb->left_bytes > keep_bytes) {
 			atomic64_sub(kf_vtime_of(kb->left_bytes - keep_bytes,
 						 READ_ONCE(kg->share)), &kg->vtime);
-			kb->left_bytes = keep_bytes;
+			WRITE_ONCE(kb->left_bytes, keep_bytes);
 		}
 		kf_slice_forget(kb);
 	}

@@ -318,7 +318,7 @@ struct kf_backlog {
 	unsigned int nr_waiting;
 	/* When its slice began; without one, its cgroup's when it was last put in order. */
 	u64 vtime;
-	/* Of the slice; negative: more than that was used. */
+	/* Of the slice; negative: more than that was used. Insertion reads it; no lock. */
 	s64 left_bytes;
 	struct list_head saved_node;		/* on kf_hctx.saved */
 

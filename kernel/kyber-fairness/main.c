@@ -123,6 +123,7 @@
 #include "debugfs.h"
 #include "request.h"
 
+#include <linux/sched/mm.h>
 #include <trace/events/block.h>
 
 #define CREATE_TRACE_POINTS
@@ -719,7 +720,7 @@ static int kf_ctxs_init(struct kf_hctx *kh)
 	unsigned int i;
 
 	kh->nr_ctx = hctx->nr_ctx;
-	kh->ctx = kvcalloc(max(kh->nr_ctx, 1U), sizeof(*kh->ctx), GFP_KERNEL);
+	kh->ctx = kvcalloc(max(kh->nr_ctx, 1U), sizeof(*kh->ctx), GFP_NOIO);
 	if (!kh->ctx)
 		return -ENOMEM;
 	for (i = 0; i < kh->nr_ctx; i++) {
@@ -727,7 +728,7 @@ static int kf_ctxs_init(struct kf_hctx *kh)
 		INIT_LIST_HEAD(&kh->ctx[i].rqs);
 	}
 	/* As Kyber: eight software queues a word. */
-	if (sbitmap_init_node(&kh->ctx_map, kh->nr_ctx, 3, GFP_KERNEL,
+	if (sbitmap_init_node(&kh->ctx_map, kh->nr_ctx, 3, GFP_NOIO,
 			      hctx->numa_node, false, false)) {
 		kvfree(kh->ctx);
 		return -ENOMEM;
@@ -735,13 +736,14 @@ static int kf_ctxs_init(struct kf_hctx *kh)
 	return 0;
 }
 
+/* The queue is frozen; see kf_init_sched(). */
 static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 {
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh;
 	unsigned int id;
 
-	kh = kzalloc_node(sizeof(*kh), GFP_KERNEL, hctx->numa_node);
+	kh = kzalloc_node(sizeof(*kh), GFP_NOIO, hctx->numa_node);
 	if (!kh)
 		return -ENOMEM;
 
@@ -753,7 +755,7 @@ static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	kf_wait_init(&kh->place_wait, hctx);
 	for (id = 0; id < KF_NR_DOMAINS; id++)
 		kf_wait_init(&kh->token_wait[id], hctx);
-	if (!kf_backlog_make(kq->root, hctx, GFP_KERNEL) || kf_ctxs_init(kh)) {
+	if (!kf_backlog_make(kq->root, hctx, GFP_NOIO) || kf_ctxs_init(kh)) {
 		kfree(kh);
 		return -ENOMEM;
 	}
@@ -820,8 +822,7 @@ static void kf_free(void *data)
 	kfree(kq);
 }
 
-/* The scheduler is chosen for a device; the queue is frozen. */
-static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
+static int kf_start(struct request_queue *q, isolio_init_sched_arg)
 {
 	struct kf_queue *kq;
 	int ret;
@@ -849,6 +850,19 @@ static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
 	/* The block layer keeps io_start_time_ns only on request. */
 	blk_stat_enable_accounting(q);
 	return 0;
+}
+
+/*
+ * The scheduler is chosen for a device. The queue is frozen, so no memory may be had by
+ * writing to it.
+ */
+static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
+{
+	unsigned int flags = memalloc_noio_save();
+	int ret = kf_start(q, eq);
+
+	memalloc_noio_restore(flags);
+	return ret;
 }
 
 /* Another scheduler is chosen, or the device goes; all kf_hctx are gone. */

@@ -391,9 +391,11 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 			// The module looks every 100 ms, at what has waited for as long or for twice what the disk
 			// takes for as many requests as there are tags. A commit may wait for three such times
 			// one after another: for the commit before, for what it writes itself, and for what is
-			// written for it. Twice as long where half of what may go is another's.
+			// written for it. Twice as long where half of what may go is another's. What goes finds the
+			// disk's 32 tags taken, and so do a commit's log, its last block and the flushes of both.
 			waits := max(100*time.Millisecond, time.Duration(2*tags)*time.Second/time.Duration(perSecond))
-			most := 3*(100*time.Millisecond+waits) + 50*time.Millisecond
+			through := 32 * time.Second / time.Duration(perSecond)
+			most := 3 * (100*time.Millisecond + waits + 5*through)
 			if beside == "a cold tree" {
 				most *= 2
 			}
