@@ -265,7 +265,7 @@ test-drivers: ## every operation on every kind of disk, of real drivers too, und
 	@$(MAKE) --no-print-directory modules KERNEL="$(lines:%=%-generic)"
 	@$(MAKE) --no-print-directory guest-tests
 	@for line in $(lines); do \
-		build/vm-run --kernel $$line-generic --disks all --run '$(drivers_run)' --data build/drivers-$$line.jsonl || exit 1; done
+		build/vm-run --kernel $$line-generic --disks all --limit 3h --timeout 4h --run '$(drivers_run)' --data build/drivers-$$line.jsonl || exit 1; done
 
 matrix: ## write what test-drivers measured, build/drivers-*.jsonl, into docs/results/reliability.md
 	go run ./tests/vm/matrix docs/results/reliability.md build/drivers-*.jsonl
