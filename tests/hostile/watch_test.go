@@ -210,9 +210,8 @@ var explained = regexp.MustCompile(strings.Join([]string{
 	`^Dev \S+: unable to read RDB block \d+$`, // the same, of the search for an Amiga's partitions
 	// The search for any goes on while the disk's connection ends, and its size becomes 0.
 	`^nbd\d+: (partition table (partially )?beyond EOD, |unable to read partition table)`,
-	`^(sd|scsi|host) \S+: `,                    // errors of scsi_debug, recovered or not
-	`^scsi_debug:scsi_debug_abort_cmd: failed`, // it has lost the command on purpose
-	`^hrtimer: interrupt took`,                 // the host lets the VM wait
+	`^(sd|scsi|host) \S+: `,    // errors of scsi_debug, recovered or not
+	`^hrtimer: interrupt took`, // the host lets the VM wait
 	`^(hpet: Lost|clocksource: )`,
 	`^smpboot: do_boot_cpu failed\(-1\)`, // a CPU that does not start within 10 s, for the same reason
 	`callbacks suppressed$`,
