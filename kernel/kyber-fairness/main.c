@@ -102,14 +102,14 @@
  * Cost
  *
  * A request comes from a tree of its hardware context's backlogs: no loop over cgroups.
- * Walks take at most a sixteenth of the time. A throttled request wakes no worker.
+ * Walks take at most a sixteenth of the time. A throttled request wakes no worker, and
+ * one that may go is sent by the task that submits it: kf_may_dispatch_here().
  *
  * Limits
  *
  * A cgroup gets its share while it keeps enough requests outstanding. One that does not
- * gets what it asks for, at low latency. Where the clock waits for a cgroup of few
- * requests, the total falls to what the device does with that few: at depth 4 on a P4500
- * that is half of it. depth_pct says how far.
+ * gets what it asks for, at low latency. Where the clock waits for a cgroup of few requests,
+ * the total falls to what that few do, half of it at depth 4 on a P4500; see depth_pct.
  *
  * The product is as good as the time of a request that is alone. On a disk with a cache
  * in front of it a probe may see the cache. The learnt model of the device's time is
@@ -171,6 +171,29 @@ static struct kf_ctx *kf_ctx_of(struct kf_hctx *kh, struct blk_mq_ctx *ctx)
 	return &kh->ctx[ctx->index_hw[kh->hctx->type]];
 }
 
+/* So many of a list's last requests blk_bio_list_merge() looks at. */
+#define KF_MERGE_LOOKS		8
+
+/*
+ * As blk_bio_list_merge(), which takes a hundred instructions for each request that it
+ * looks at: not for a bio next to none of them. Discards it may merge wherever they are.
+ */
+static bool kf_list_merge(struct request_queue *q, struct list_head *rqs, struct bio *bio,
+			  unsigned int nr_segs)
+{
+	bool may_merge = kf_domain_of(bio->bi_opf) == KF_DISCARD;
+	unsigned int left = KF_MERGE_LOOKS;
+	struct request *rq;
+
+	list_for_each_entry_reverse(rq, rqs, queuelist) {
+		if (may_merge || !left--)
+			break;
+		may_merge = blk_rq_pos(rq) + blk_rq_sectors(rq) == bio->bi_iter.bi_sector ||
+			    blk_rq_pos(rq) == bio_end_sector(bio);
+	}
+	return may_merge && blk_bio_list_merge(q, rqs, bio, nr_segs);
+}
+
 /* Whether a bio went into a request of its cgroup that waits behind the software queue. */
 static bool kf_backlog_merge(struct kf_hctx *kh, struct kf_backlog *kb, struct bio *bio,
 			     unsigned int nr_segs)
@@ -180,7 +203,7 @@ static bool kf_backlog_merge(struct kf_hctx *kh, struct kf_backlog *kb, struct b
 
 	if (list_empty(rqs) || !spin_trylock(&kh->lock))
 		return false;
-	merged = blk_bio_list_merge(kh->hctx->queue, rqs, bio, nr_segs);
+	merged = kf_list_merge(kh->hctx->queue, rqs, bio, nr_segs);
 	spin_unlock(&kh->lock);
 	return merged;
 }
@@ -204,7 +227,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 
 	if (!list_empty_careful(&kc->rqs)) {
 		spin_lock(&kc->lock);
-		merged = blk_bio_list_merge(q, &kc->rqs, bio, nr_segs);
+		merged = kf_list_merge(q, &kc->rqs, bio, nr_segs);
 		spin_unlock(&kc->lock);
 	}
 	if (merged)
@@ -405,6 +428,8 @@ static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 
 	lockdep_assert_held(&kh->lock);
 
+	if (!kf_has_inserted(kh))
+		return;
 	/* data_race(): a bit that comes meanwhile is seen now or by the next dispatch. */
 	data_race(({ sbitmap_for_each_set(&kh->ctx_map, kf_flush_ctx, &flush); 0; }));
 	list_for_each_entry_safe(rq, next, &flush.rqs, queuelist) {
@@ -433,6 +458,19 @@ static void kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
+/*
+ * Whether the task that submits may dispatch what it inserted. The block layer leaves a
+ * request without a plug to a worker, which takes two switches of tasks; without a
+ * scheduler the task would send it to the device from here as well. Not when the task is
+ * about to sleep, as a driver may sleep too; nor while another CPU dispatches from this
+ * hardware context.
+ */
+static bool kf_may_dispatch_here(struct kf_hctx *kh)
+{
+	return !current->plug && task_is_running(current) &&
+	       !(kh->hctx->flags & BLK_MQ_F_BLOCKING) && !spin_is_locked(&kh->lock);
+}
+
 /* Called with requests to be queued on @hctx, in process context. */
 static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 			       struct list_head *list, isolio_insert_arg)
@@ -451,6 +489,8 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 	}
 	if (is_throttled)
 		kf_settle_throttled(kq, kh);
+	else if (kf_may_dispatch_here(kh))
+		blk_mq_run_hw_queue(hctx, false);
 }
 
 /* @any: it goes ahead of its turn, as the device is empty. */

@@ -15,7 +15,7 @@
 /**
  * kf_order_deferred - which of a backlog's reads and writes has to wait for the other
  * @kq: device
- * @kb: backlog; the hardware context's lock is held
+ * @kb: backlog that has reads and writes; the hardware context's lock is held
  *
  * Return: KF_READ or KF_WRITE; KF_NR_DOMAINS: neither. What is named here is not
  * dispatched, so it is no other domain.
@@ -27,11 +27,9 @@ enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb)
 	enum kf_domain_id deferred;
 	u64 now_ns;
 
-	read = list_first_entry_or_null(&kb->rqs[KF_READ], struct request,
-					queuelist);
-	write = list_first_entry_or_null(&kb->rqs[KF_WRITE], struct request,
-					 queuelist);
-	if (!read || !write || !kf_is_direct_write(write->cmd_flags) || !write_wait_pct)
+	read = list_first_entry(&kb->rqs[KF_READ], struct request, queuelist);
+	write = list_first_entry(&kb->rqs[KF_WRITE], struct request, queuelist);
+	if (!kf_is_direct_write(write->cmd_flags) || !write_wait_pct)
 		return KF_NR_DOMAINS;
 	/* One that waits for others of its kind is no reason for the other to wait. */
 	if (kf_rq_is_large(read) || kf_rq_is_large(write))

@@ -117,6 +117,9 @@ static bool kf_ready_is_complete(struct kf_backlog *kb)
 	return true;
 }
 
+/* A backlog has both: one of them may have to wait for the other. */
+#define KF_READ_AND_WRITE	(BIT(KF_READ) | BIT(KF_WRITE))
+
 /**
  * kf_ready_choose - have a backlog stand where its requests want to go
  * @kq: device
@@ -126,17 +129,19 @@ static bool kf_ready_is_complete(struct kf_backlog *kb)
 void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		     struct kf_backlog *kb)
 {
-	enum kf_domain_id deferred = kf_order_deferred(kq, kb);
-	enum kf_domain_id id;
+	unsigned long is_due = 0, changed;
+	unsigned int id;
 
 	lockdep_assert_held(&kh->lock);
 
-	for (id = KF_READ; id < KF_NR_DOMAINS; id++) {
-		bool is_due = id != deferred && !list_empty(&kb->rqs[id]);
+	for (id = KF_READ; id < KF_NR_DOMAINS; id++)
+		is_due |= (unsigned long)!list_empty(&kb->rqs[id]) << id;
+	if ((is_due & KF_READ_AND_WRITE) == KF_READ_AND_WRITE)
+		is_due &= ~BIT(kf_order_deferred(kq, kb));
 
-		if (is_due == !!(kb->ready_domains & BIT(id)))
-			continue;
-		if (is_due)
+	changed = is_due ^ kb->ready_domains;
+	for_each_set_bit(id, &changed, KF_NR_DOMAINS) {
+		if (is_due & BIT(id))
 			kf_ready_add(kh, kb, id);
 		else
 			kf_ready_del(kh, kb, id);

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,6 +69,96 @@ func stopLoads(t *testing.T, d *disk, loads []*load) {
 		t.Errorf("%d requests are still inside", inside)
 	}
 	d.use(t, "none") // the scheduler's accounts are audited when it leaves
+}
+
+// A request that comes without a plug and may go is sent to the driver by the task that
+// submits it: a worker costs two switches of tasks. A driver that may sleep is left to workers,
+// as the block layer has it.
+func TestSubmitterDispatches(t *testing.T) {
+	loaded(t)
+	const nr = 64
+	for _, c := range []struct {
+		name, setting string
+		bySubmitter   bool
+	}{
+		{"driver that never sleeps", "blocking=0", true},
+		{"driver that may sleep", "blocking=1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDisk(t, append(slices.Clone(fast), c.setting))
+			d.use(t, elevator)
+			lines := issuedWhile(t, d, func() {
+				startFio(t, d, newGroup(t, "a"), "--rw=randread", "--ioengine=psync", "--iodepth=1",
+					fmt.Sprint("--number_ios=", nr)).wait(t)
+			})
+			var own, workers int
+			for _, line := range lines {
+				if strings.HasPrefix(line, "fio-") {
+					own++
+				} else if strings.HasPrefix(line, "kworker") {
+					workers++
+				}
+			}
+			if c.bySubmitter && (own < nr || workers > 0) || !c.bySubmitter && workers < nr {
+				t.Errorf("of %d reads fio itself sent %d to the driver, workers %d:\n%.1000s", nr, own, workers, strings.Join(lines, "\n"))
+			}
+		})
+	}
+}
+
+// Requests that are next to each other merge where they wait, forwards and backwards; of a
+// container's eight last ones, so also where two of its processes take turns.
+func TestNeighboursMerge(t *testing.T) {
+	loaded(t)
+	d := newDisk(t, slow)
+	d.use(t, elevator)
+	group := newGroup(t, "a")
+	for _, options := range [][]string{
+		{"--rw=read"},
+		{"--rw=write:-8k"}, // each before the last one
+		{"--rw=write", "--numjobs=2", "--offset_increment=16m"},
+	} {
+		before := d.merges(t)
+		startFio(t, d, group, append(options, "--iodepth=16", "--size=1m")...).wait(t)
+		if merged := d.merges(t) - before; merged < 64 {
+			t.Errorf("%v: of 256 requests or more %d were merged", options, merged)
+		}
+	}
+}
+
+// merges is how many bios the block layer has put into requests of others.
+func (d *disk) merges(t *testing.T) int {
+	t.Helper()
+	fields := strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))
+	var n [2]int
+	for i, field := range []string{fields[1], fields[5]} { // of reads, of writes
+		var err error
+		n[i], err = strconv.Atoi(field)
+		must(t, err)
+	}
+	return n[0] + n[1]
+}
+
+// issuedWhile is what the kernel traces of requests that go to a disk's driver meanwhile, a
+// line each, without spaces before the name of the task that sends it.
+func issuedWhile(t *testing.T, d *disk, do func()) []string {
+	t.Helper()
+	const tracing = "/sys/kernel/tracing"
+	enable := filepath.Join(tracing, "events/block/block_rq_issue/enable")
+	var number unix.Stat_t
+	must(t, unix.Stat("/dev/"+d.name, &number))
+	of := fmt.Sprintf("block_rq_issue: %d,%d ", unix.Major(number.Rdev), unix.Minor(number.Rdev))
+	write(t, filepath.Join(tracing, "trace"), "")
+	write(t, enable, "1")
+	defer write(t, enable, "0")
+	do()
+	var issued []string
+	for line := range strings.Lines(read(t, filepath.Join(tracing, "trace"))) {
+		if strings.Contains(line, of) {
+			issued = append(issued, strings.TrimSpace(line))
+		}
+	}
+	return issued
 }
 
 // Weights may change at any time, for all disks and for one.

@@ -136,25 +136,19 @@ func TestSFQKeepsData(t *testing.T) {
 	d.use(t, "sfq")
 	write(t, d.queue("nr_requests"), "128")
 	group := newGroup(t, "a")
-	merges := func() int {
-		fields := strings.Fields(read(t, filepath.Join("/sys/block", d.name, "stat")))
-		n, err := strconv.Atoi(fields[5])
-		must(t, err)
-		return n
-	}
 	for _, job := range [][]string{
 		{"--rw=write", "--size=2m", "--iodepth=32", "--fdatasync=64"},
 		{"--rw=write:-8k", "--size=2m", "--iodepth=32"}, // each before the last one
 		{"--rw=randrw", "--bsrange=4k-128k", "--size=4m", "--fsync=8"},
 	} {
-		before := merges()
+		before := d.merges(t)
 		l := startFio(t, d, group, append(job, "--norandommap=0", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")...)
 		l.wait(t)
 		if fioErrors(l) || l.kib(t) == 0 {
 			t.Errorf("%v:\n%s", job, l.out.String())
 		}
 		// On a debugging kernel the disk is done before the next one comes.
-		if job[0] != "--rw=randrw" && merges() == before && !onDebugKernel(t) {
+		if job[0] != "--rw=randrw" && d.merges(t) == before && !onDebugKernel(t) {
 			t.Errorf("%v: nothing was merged", job)
 		}
 	}

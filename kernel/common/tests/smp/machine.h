@@ -20,7 +20,9 @@
 unsigned int shim_nr_cpus;
 struct shim_waiter shim_waiters[SHIM_NR_CPUS_MAX];
 struct shim_timer_base shim_timer_bases[SHIM_NR_CPUS_MAX];
-const struct task_struct shim_task;
+/* A CPU dispatches after it submitted, as the block layer does where a task has a plug. */
+static int smp_plug;
+const struct task_struct shim_task = { .plug = &smp_plug };
 struct blkcg blkcg_root;
 
 static __thread unsigned int smp_this_cpu;

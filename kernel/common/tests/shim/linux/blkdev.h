@@ -61,6 +61,7 @@ typedef unsigned int umode_t;
 #define RQF_NOMERGE_FLAGS	(1U << 3)
 #define BLK_MQ_REQ_NOWAIT	1U
 #define BLK_MQ_F_TAG_HCTX_SHARED	1U
+#define BLK_MQ_F_BLOCKING		2U
 #define QUEUE_FLAG_SQ_SCHED	0
 
 #define op_is_write(opf)	((opf) & 1U)
@@ -140,6 +141,9 @@ struct bio {
 	struct block_device *bi_bdev;
 	struct blkcg_gq *bi_blkg;
 	blk_opf_t bi_opf;
+	struct {
+		u64 bi_sector;
+	} bi_iter;
 	unsigned int bytes;
 };
 
@@ -164,6 +168,8 @@ struct request {
 #define rq_data_dir(rq)			(req_op(rq) & 1U)
 #define blk_rq_bytes(rq)		((rq)->bytes)
 #define blk_rq_pos(rq)			((rq)->sector)
+#define blk_rq_sectors(rq)		((rq)->bytes >> SECTOR_SHIFT)
+#define bio_end_sector(bio)		((bio)->bi_iter.bi_sector + ((bio)->bytes >> SECTOR_SHIFT))
 #define blk_rq_stats_sectors(rq)	((rq)->bytes >> SECTOR_SHIFT)
 #define bio_has_data(bio)		((bio) && (bio)->bytes && \
 					 ((bio)->bi_opf & REQ_OP_MASK) != REQ_OP_DISCARD)

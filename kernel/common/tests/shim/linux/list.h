@@ -107,12 +107,18 @@ static inline void list_splice_tail_init(struct list_head *from,
 	((struct list_head *)((char *)(pos) + offsetof(typeof(*(pos)), member)))
 #define list_next_entry(pos, member) \
 	list_entry(shim_list_node(pos, member)->next, typeof(*(pos)), member)
+#define list_prev_entry(pos, member) \
+	list_entry(shim_list_node(pos, member)->prev, typeof(*(pos)), member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
 
 #define list_for_each_entry(pos, head, member)				\
 	for (pos = list_first_entry(head, typeof(*pos), member);	\
 	     shim_list_node(pos, member) != (head); pos = list_next_entry(pos, member))
+
+#define list_for_each_entry_reverse(pos, head, member)			\
+	for (pos = list_last_entry(head, typeof(*pos), member);		\
+	     shim_list_node(pos, member) != (head); pos = list_prev_entry(pos, member))
 
 #define list_for_each_entry_safe(pos, n, head, member)			\
 	for (pos = list_first_entry(head, typeof(*pos), member),	\

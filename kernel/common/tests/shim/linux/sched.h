@@ -8,6 +8,7 @@
 struct task_struct {
 	unsigned int flags;
 	void *journal_info;
+	void *plug;
 };
 
 #define PF_EXITING	1U
@@ -18,6 +19,7 @@ struct cgroup_subsys_state *shim_task_css(void);
 
 #define current				(&shim_task)
 #define fatal_signal_pending(task)	0
+#define task_is_running(task)		1
 #define task_css(task, id)		shim_task_css()
 
 #endif
