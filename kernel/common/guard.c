@@ -32,7 +32,7 @@
  * the time in flight: a request that arrives at a closed gate waits there too, for
  * up to depth - 1 completions. Counting those would lower age_th by as many and
  * gain little: a request that waited at the gate is rarely bypassed up to the
- * bound afterwards (docs/rsd.md has figures).
+ * bound afterwards (docs/results/rsd.md has figures).
  *
  * Requests in flight
  *

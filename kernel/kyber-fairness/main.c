@@ -862,6 +862,7 @@ static void kf_free(void *data)
 	kfree(kq);
 }
 
+/* All that the device needs; memory for it is taken without I/O. */
 static int kf_start(struct request_queue *q, isolio_init_sched_arg)
 {
 	struct kf_queue *kq;
