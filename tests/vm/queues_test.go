@@ -96,8 +96,9 @@ func TestSubmitterDispatches(t *testing.T) {
 	}
 }
 
-// Requests that are next to each other merge where they wait, forwards and backwards; of a
-// container's eight last ones, so also where two of its processes take turns.
+// Requests that are next to each other merge where they wait: forwards, backwards, and those
+// of two processes of a container. What a process submits at a time follows itself, so this
+// does not tell how many of the last requests are looked at.
 func TestNeighboursMerge(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, slow)
