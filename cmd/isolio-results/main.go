@@ -70,6 +70,7 @@ func runCommand(tree *string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.Only, "only", "", "only experiments whose names match the shell `PATTERN`")
+	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` as well as on their own: results/NAME@LINE.json")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "print what would be measured; measure nothing")
 	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup and make modules filled")
 	cmd.Flags().IntVar(&r.Lab.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU")
@@ -97,7 +98,7 @@ func listCommand(tree *string) *cobra.Command {
 		Use: "list", Short: "List results that are older than their sources", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t := archive.Tree(*tree)
-			all, err := t.Experiments()
+			all, err := t.Measured()
 			if err != nil {
 				return err
 			}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 
 // Package archive keeps what experiments measured in a source tree: results/NAME.json for
-// experiments/.../NAME.toml, with the sums of the sources that were measured. It tells
-// which results are older than their sources.
+// experiments/.../NAME.toml, and results/NAME@LINE.json for the same on another kernel line,
+// with the sums of the sources that were measured. It tells which results are older than
+// their sources.
 package archive
 
 import (
@@ -11,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"isolio/internal/failure"
@@ -28,6 +31,47 @@ type Tree string
 // of its file.
 func (t Tree) Experiments() ([]*experiment.Experiment, error) {
 	return experiment.All(filepath.Join(string(t), "experiments"))
+}
+
+// kernelMark is between an experiment's name and a kernel line in the name of a result.
+const kernelMark = "@"
+
+// onKernel is an experiment on another kernel line than its own.
+func onKernel(x *experiment.Experiment, line string) *experiment.Experiment {
+	other := *x
+	other.Name, other.Kernel = x.Name+kernelMark+line, line
+	return &other
+}
+
+// Measured are the tree's experiments, and after each those on other kernels that there are
+// results of: they have the names of these results.
+func (t Tree) Measured() ([]*experiment.Experiment, error) {
+	all, err := t.Experiments()
+	if err != nil {
+		return nil, err
+	}
+	names, err := t.Names()
+	if err != nil {
+		return nil, err
+	}
+	lines := map[string][]string{}
+	for _, name := range names {
+		if of, line, is := strings.Cut(name, kernelMark); is {
+			lines[of] = append(lines[of], line)
+		}
+	}
+	var measured []*experiment.Experiment
+	for _, x := range all {
+		measured = append(measured, x)
+		for _, line := range lines[x.Name] {
+			measured = append(measured, onKernel(x, line))
+		}
+		delete(lines, x.Name)
+	}
+	for _, of := range slices.Sorted(maps.Keys(lines)) {
+		return nil, failure.Usagef("results/%s%s%s.json: no experiment is called %q", of, kernelMark, lines[of][0], of)
+	}
+	return measured, nil
 }
 
 // file is where an experiment's result is.

@@ -219,6 +219,61 @@ func TestExperimentHasItsFilesName(t *testing.T) {
 	}
 }
 
+// A result's name says on which other kernel its experiment was measured.
+func TestMeasuredOnOtherKernels(t *testing.T) {
+	tree := newTree(t)
+	x := tree.one(t)
+	sources, err := tree.Sources(x)
+	must(t, err)
+	doc := &result.Document{Schema: result.Schema, Experiment: "one@6.12", Provenance: &result.Provenance{Sources: sources}}
+	must(t, tree.Write(doc))
+	all, err := tree.Measured()
+	must(t, err)
+	if len(all) != 2 || all[0].Name != "one" || all[0].Kernel != x.Kernel || all[1].Name != "one@6.12" || all[1].Kernel != "6.12" {
+		t.Fatalf("%+v", all)
+	}
+	read, err := tree.Read("one@6.12")
+	must(t, err)
+	if why, err := tree.Stale(all[1], read); err != nil || why != nil {
+		t.Error(why, err)
+	}
+
+	for _, c := range []struct {
+		only, kernel string
+		want         []string
+	}{
+		{"", "", []string{"one", "one@6.12"}},
+		{"o*", "", []string{"one", "one@6.12"}},
+		{"one@*", "", []string{"one@6.12"}},
+		{"two", "", nil},
+		{"one", "7.2", []string{"one@7.2"}},
+		{"one", x.Kernel, []string{"one"}},
+	} {
+		r := Renewal{Tree: tree, Only: c.only, Kernel: c.kernel}
+		all, err := r.experiments()
+		must(t, err)
+		var names []string
+		for _, x := range all {
+			if r.isAsked(x) {
+				names = append(names, x.Name)
+			}
+		}
+		if !slices.Equal(names, c.want) {
+			t.Errorf("only %q, kernel %q: %q, want %q", c.only, c.kernel, names, c.want)
+		}
+	}
+	r := Renewal{Tree: tree, Kernel: "6.12"}
+	if _, err := r.experiments(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "no experiment is named to measure on 6.12") {
+		t.Error(err)
+	}
+
+	doc.Experiment = "two@6.12"
+	must(t, tree.Write(doc))
+	if _, err := tree.Measured(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), `results/two@6.12.json: no experiment is called "two"`) {
+		t.Error(err)
+	}
+}
+
 func TestOutdated(t *testing.T) {
 	doc := &result.Document{Kernel: "6.1.0", Provenance: &result.Provenance{QEMU: "7.2", Compiler: "12"}}
 	if why := Outdated(doc, "6.1.0", doc.Provenance); why != nil {

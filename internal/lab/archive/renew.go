@@ -27,6 +27,9 @@ type Renewal struct {
 	Lab lab.Options
 	// Only is a shell pattern of the names of experiments, "" for all.
 	Only string
+	// Kernel is a line to measure them on besides their own kernel, "" for none. From then on
+	// there are such results, which are renewed as the others are.
+	Kernel string
 	// Version is the tree's, for the results.
 	Version string
 	// DryRun says only what would be measured.
@@ -112,19 +115,44 @@ func (r *Renewal) one(ctx context.Context, w *work) error {
 	return r.Tree.Write(doc)
 }
 
+// experiments are those of which some are asked for.
+func (r *Renewal) experiments() ([]*experiment.Experiment, error) {
+	if r.Kernel == "" {
+		return r.Tree.Measured()
+	}
+	if r.Only == "" {
+		return nil, failure.Usagef("kernel: no experiment is named to measure on %s; allowed: with a pattern of names", r.Kernel)
+	}
+	all, err := r.Tree.Experiments()
+	for i, x := range all {
+		if x.Kernel != r.Kernel {
+			all[i] = onKernel(x, r.Kernel)
+		}
+	}
+	return all, err
+}
+
+// isAsked says whether the pattern has an experiment's name, on any kernel or on this one.
+func (r *Renewal) isAsked(x *experiment.Experiment) bool {
+	name, _, _ := strings.Cut(x.Name, kernelMark)
+	ofAny, _ := path.Match(r.Only, name)
+	ofThis, _ := path.Match(r.Only, x.Name)
+	return r.Only == "" || ofAny || ofThis
+}
+
 // work is what is stale and asked for.
 func (r *Renewal) work(ctx context.Context) ([]work, error) {
 	if _, err := path.Match(r.Only, ""); err != nil {
 		return nil, failure.Usagef("only: %q is not a shell pattern; allowed: such as 'kf-*'", r.Only)
 	}
-	all, err := r.Tree.Experiments()
+	all, err := r.experiments()
 	if err != nil {
 		return nil, err
 	}
 	var others []string
 	var stale []work
 	for _, x := range all {
-		if asked, _ := path.Match(r.Only, x.Name); r.Only != "" && !asked {
+		if !r.isAsked(x) {
 			others = append(others, x.Name)
 			continue
 		}

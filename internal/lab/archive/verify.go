@@ -70,7 +70,7 @@ func casesOf(name string) []string {
 
 // caseOf finds an experiment with its result.
 func (t Tree) caseOf(name, ofCase string) (*experiment.Experiment, *result.Document, error) {
-	all, err := t.Experiments()
+	all, err := t.Measured()
 	if err != nil {
 		return nil, nil, err
 	}

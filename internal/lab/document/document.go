@@ -227,7 +227,7 @@ type source struct {
 // experiment finds one by its name.
 func (f *Filler) experiment(p place, name string) (*experiment.Experiment, error) {
 	if f.experiments == nil {
-		all, err := f.Tree.Experiments()
+		all, err := f.Tree.Measured()
 		if err != nil {
 			return nil, err
 		}
