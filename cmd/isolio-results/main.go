@@ -70,7 +70,7 @@ func runCommand(tree *string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.Only, "only", "", "only experiments whose names match the shell `PATTERN`")
-	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` as well as on their own: results/NAME@LINE.json")
+	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` in place of their own, into results/NAME@LINE.json")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "print what would be measured; measure nothing")
 	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup and make modules filled")
 	cmd.Flags().IntVar(&r.Lab.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU")

@@ -89,6 +89,14 @@ func (t Tree) one(tb *testing.T) *experiment.Experiment {
 	return all[0]
 }
 
+// measure writes a result of that name, of the tree's only experiment and its sources.
+func (t Tree) measure(tb *testing.T, name string) {
+	tb.Helper()
+	sources, err := t.Sources(t.one(tb))
+	must(tb, err)
+	must(tb, t.Write(&result.Document{Schema: result.Schema, Experiment: name, Provenance: &result.Provenance{Sources: sources}}))
+}
+
 // A result is stale when a source that was measured changes, and not for a comment, a
 // test, or a part that the experiment has nothing to do with.
 func TestStale(t *testing.T) {
@@ -129,13 +137,9 @@ func TestStale(t *testing.T) {
 		{"README.md", "other", nil},
 	} {
 		tree := newTree(t)
-		x := tree.one(t)
-		sources, err := tree.Sources(x)
-		must(t, err)
-		doc := &result.Document{Schema: result.Schema, Experiment: "one", Provenance: &result.Provenance{Sources: sources}}
-		must(t, tree.Write(doc))
+		tree.measure(t, "one")
 		put(t, filepath.Join(string(tree), c.file), c.text)
-		doc, err = tree.Read("one")
+		doc, err := tree.Read("one")
 		must(t, err)
 		why, err := tree.Stale(tree.one(t), doc)
 		must(t, err)
@@ -223,10 +227,7 @@ func TestExperimentHasItsFilesName(t *testing.T) {
 func TestMeasuredOnOtherKernels(t *testing.T) {
 	tree := newTree(t)
 	x := tree.one(t)
-	sources, err := tree.Sources(x)
-	must(t, err)
-	doc := &result.Document{Schema: result.Schema, Experiment: "one@6.12", Provenance: &result.Provenance{Sources: sources}}
-	must(t, tree.Write(doc))
+	tree.measure(t, "one@6.12")
 	all, err := tree.Measured()
 	must(t, err)
 	if len(all) != 2 || all[0].Name != "one" || all[0].Kernel != x.Kernel || all[1].Name != "one@6.12" || all[1].Kernel != "6.12" {
@@ -267,8 +268,7 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 		t.Error(err)
 	}
 
-	doc.Experiment = "two@6.12"
-	must(t, tree.Write(doc))
+	tree.measure(t, "two@6.12")
 	if _, err := tree.Measured(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), `results/two@6.12.json: no experiment is called "two"`) {
 		t.Error(err)
 	}

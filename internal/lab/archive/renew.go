@@ -27,8 +27,8 @@ type Renewal struct {
 	Lab lab.Options
 	// Only is a shell pattern of the names of experiments, "" for all.
 	Only string
-	// Kernel is a line to measure them on besides their own kernel, "" for none. From then on
-	// there are such results, which are renewed as the others are.
+	// Kernel is a line to measure them on in place of their own, "" for none. From then on there
+	// are such results as well, which are renewed as the others are.
 	Kernel string
 	// Version is the tree's, for the results.
 	Version string
