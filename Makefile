@@ -92,7 +92,8 @@ lab: modules libaps programs qemu ## run every experiment in experiments/ and ch
 	scripts/lab
 
 results: ## measure anew what is older than its sources: ONLY='kf-*' for some; a VM that would be the same is not booted again, after an interruption or a change
-	@for line in $$({ sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml; ls results | sed -n 's/.*@\(.*\)\.json/\1/p'; } | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps programs qemu KERNEL=$$line || exit 1; done
+	@for line in $$(sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml | sort -u) 6.1; do $(MAKE) --no-print-directory setup modules libaps programs qemu KERNEL=$$line || exit 1; done
+	@for line in $$(ls results | sed -n 's/.*@\(.*\)\.json/\1/p' | sort -u); do $(MAKE) --no-print-directory setup modules qemu KERNEL=$$line && scripts/programs $$line || exit 1; done
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
 docs: ## fill the tables and plots of README and docs/ with results/; draw which package imports which
