@@ -672,11 +672,11 @@ static inline bool kf_waits_for_place(struct kf_hctx *kh)
 /* Whether a backlog has to wait for the clock, as far as is known; no lock. */
 static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	unsigned long has_ready = READ_ONCE(kh->has_ready);
-	unsigned int id;
+	unsigned int has_ready = READ_ONCE(kh->has_ready), id;
 
-	for_each_set_bit(id, &has_ready, KF_NR_DOMAINS)
-		if (!kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+	for (id = 0; has_ready >> id; id++)
+		if (has_ready & BIT(id) &&
+		    !kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
 			return true;
 	return false;
 }
@@ -684,13 +684,12 @@ static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 /* Whether a backlog may go, as far as is known; no lock. */
 static inline bool kf_hctx_may_go(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	unsigned long has_ready = READ_ONCE(kh->has_ready);
-	unsigned int id;
+	unsigned int has_ready = READ_ONCE(kh->has_ready), id;
 
 	if (has_ready && READ_ONCE(kh->nr_lowered) != READ_ONCE(kq->gate.nr_lowered))
 		return true;
-	for_each_set_bit(id, &has_ready, KF_NR_DOMAINS)
-		if (kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+	for (id = 0; has_ready >> id; id++)
+		if (has_ready & BIT(id) && kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
 			return true;
 	return false;
 }

@@ -442,20 +442,23 @@ static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
  * All that was just inserted waits for the clock. It goes to its backlog at once, and the
  * clock is set if that is due, so that has_work() can tell: else the block layer would wake
  * a worker for each of these requests, to find that there is nothing to dispatch.
+ *
+ * Return: whether there is. Not while another CPU dispatches: it sees these.
  */
-static void kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
+static bool kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	bool has_moved = false;
+	bool may_go = true;
 
-	/* An empty device takes any request. A dispatch that is under way sees these. */
-	if (kf_is_empty(kq) || !spin_trylock(&kh->lock))
-		return;
+	if (!spin_trylock(&kh->lock))
+		return false;
 	kf_flush_ctxs(kq, kh);
-	if (kf_hctx_is_throttled(kq, kh) && kf_gate_is_due(kq))
-		has_moved = kf_gate_update(kq);
+	if (kf_hctx_is_throttled(kq, kh)) {
+		if (kf_gate_is_due(kq) && kf_gate_update(kq))
+			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
+		may_go = kf_hctx_may_go(kq, kh);
+	}
 	spin_unlock(&kh->lock);
-	if (has_moved)
-		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
+	return may_go;
 }
 
 /*
@@ -487,9 +490,10 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 		if (!kf_insert_request(kq, kh, rq, at_head))
 			is_throttled = false;
 	}
-	if (is_throttled)
-		kf_settle_throttled(kq, kh);
-	else if (kf_may_dispatch_here(kh))
+	/* An empty device takes any request. */
+	if (is_throttled && !kf_is_empty(kq) && !kf_settle_throttled(kq, kh))
+		return;
+	if (kf_may_dispatch_here(kh))
 		blk_mq_run_hw_queue(hctx, false);
 }
 
@@ -704,8 +708,8 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
-	bool has_moved = false, any;
 	struct request *rq;
+	bool any;
 
 	if (guard_holds(kq->guard, hctx))
 		return NULL;
@@ -714,8 +718,8 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	kf_flush_ctxs(kq, kh);
 	rq = kf_dispatch(kq, kh, false);
 	if (!rq && kf_hctx_is_throttled(kq, kh)) {
-		if (kf_gate_is_due(kq))
-			has_moved = kf_gate_update(kq);
+		if (kf_gate_is_due(kq) && kf_gate_update(kq))
+			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 		any = kf_is_empty(kq);
 		if (any || kf_hctx_may_go(kq, kh))
 			rq = kf_dispatch(kq, kh, any);
@@ -724,10 +728,6 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 			kf_gate_wait(kq, kh);
 	}
 	spin_unlock(&kh->lock);
-
-	/* With a request for it the block layer asks this one again at once. */
-	if (has_moved)
-		kf_gate_kick(kq, KF_FOR_CLOCK, true, rq ? kh : NULL);
 
 	return rq;
 }

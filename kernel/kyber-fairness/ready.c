@@ -129,18 +129,20 @@ static bool kf_ready_is_complete(struct kf_backlog *kb)
 void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 		     struct kf_backlog *kb)
 {
-	unsigned long is_due = 0, changed;
+	unsigned int is_due = 0, changed;
 	unsigned int id;
 
 	lockdep_assert_held(&kh->lock);
 
 	for (id = KF_READ; id < KF_NR_DOMAINS; id++)
-		is_due |= (unsigned long)!list_empty(&kb->rqs[id]) << id;
+		is_due |= (unsigned int)!list_empty(&kb->rqs[id]) << id;
 	if ((is_due & KF_READ_AND_WRITE) == KF_READ_AND_WRITE)
 		is_due &= ~BIT(kf_order_deferred(kq, kb));
 
 	changed = is_due ^ kb->ready_domains;
-	for_each_set_bit(id, &changed, KF_NR_DOMAINS) {
+	for (id = KF_READ; changed >> id; id++) {
+		if (!(changed & BIT(id)))
+			continue;
 		if (is_due & BIT(id))
 			kf_ready_add(kh, kb, id);
 		else
