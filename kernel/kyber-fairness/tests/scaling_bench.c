@@ -22,6 +22,8 @@
 
 #define NR_TYPES	3
 #define NR_REPEATS_MAX	25
+/* kyber-fairness knows the device after some looks, of 100 ms each; until then it is slower. */
+#define WARM_MS		500
 #define COUNT_NR_CPUS	4
 
 static struct elevator_type *types[NR_TYPES];
@@ -77,7 +79,7 @@ static void show_rates(const struct smp_setup *cell, unsigned int ms, unsigned i
 			struct smp_setup setup = *cell;
 
 			setup.type = types[at];
-			mps[at][i] = smp_load_threads(&setup, ms, ms).per_s / 1e6;
+			mps[at][i] = smp_load_threads(&setup, WARM_MS, ms).per_s / 1e6;
 		}
 		for (type = 0; type < 2; type++)
 			part[type][i] = mps[type + 1][i] > 0 ? mps[0][i] / mps[type + 1][i] : 0;
@@ -239,6 +241,7 @@ int main(int argc, char **argv)
 	types[1] = &smp_kyber;
 	types[2] = &smp_deadline;
 	if (!strcmp(what, "rates") && ms && repeats && repeats <= NR_REPEATS_MAX) {
+		smp_clock_calibrate();
 		bench_rates(ms, repeats);
 	} else if (!strcmp(what, "counts")) {
 		bench_counts();

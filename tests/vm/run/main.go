@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		binary  = flags.String("binary", "build/vm.test", "compiled guest tests")
 		match   = flags.String("run", "", "run only tests that match the `regexp`")
 		shuffle = flags.Int64("shuffle", 0, "run the tests in the order that `seed` gives, 1 or more: all that depends on time comes out a little differently")
-		cpus    = flags.Int("cpus", 1, "how many virtual CPUs the machine has, 1 to 8")
+		cpus    = flags.Int("cpus", 1, "how many virtual CPUs the machine has, 1 to 64")
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		timeout = flags.Duration("timeout", 30*time.Minute, "wall-clock limit")
@@ -82,8 +82,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *cpus < 1 || *cpus > 8 {
-		return fmt.Errorf("--cpus: %d is out of range; allowed: 1..8", *cpus)
+	if *cpus < 1 || *cpus > 64 {
+		return fmt.Errorf("--cpus: %d is out of range; allowed: 1..64", *cpus)
 	}
 	if *side && *twice {
 		return errors.New("--parallel: two VMs with parallel CPUs differ; not together with --twice")

@@ -23,6 +23,7 @@ type cell struct {
 	Scheduler string    `json:"scheduler"`
 	Jobs      int       `json:"jobs"`
 	Groups    int       `json:"groups"`
+	Depth     int       `json:"depth"`
 	PerSecond []float64 `json:"per_second"`
 }
 
@@ -56,7 +57,7 @@ func table(cells []cell) string {
 	var schedulers, loads []string
 	at := map[string]map[string]cell{}
 	for _, c := range cells {
-		load := fmt.Sprintf("%d | %d | %d", c.CPUs, c.Jobs, c.Groups)
+		load := fmt.Sprintf("%d | %d | %d | %d", c.CPUs, c.Jobs, c.Groups, c.Depth)
 		if at[load] == nil {
 			at[load] = map[string]cell{}
 			loads = append(loads, load)
@@ -67,7 +68,7 @@ func table(cells []cell) string {
 		at[load][c.Scheduler] = c
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Kernel %s.\n\n| CPUs | jobs | cgroups | %s |\n|--:|--:|--:%s|\n", cells[0].Kernel,
+	fmt.Fprintf(&b, "Kernel %s.\n\n| CPUs | jobs | cgroups | depth | %s |\n|--:|--:|--:|--:%s|\n", cells[0].Kernel,
 		strings.Join(schedulers, " | "), strings.Repeat("|--:", len(schedulers)))
 	for _, load := range loads {
 		fmt.Fprintf(&b, "| %s |", load)

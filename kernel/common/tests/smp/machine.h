@@ -9,11 +9,11 @@
 #ifndef SMP_MACHINE_H
 #define SMP_MACHINE_H
 
-#include <time.h>
-
 #include "compat.h"
 
 #include <linux/hrtimer.h>
+
+#include "clock.h"
 
 #define SMP_NR_CGROUPS_MAX	64
 
@@ -36,12 +36,7 @@ shim_uncounted unsigned int shim_this_cpu(void)
 
 shim_uncounted u64 shim_now_ns(void)
 {
-	struct timespec now;
-
-	if (smp_played_ns)
-		return smp_played_ns;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (u64)now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+	return smp_played_ns ?: smp_clock_ns();
 }
 
 /* A scheduler and the policy it comes with. */
