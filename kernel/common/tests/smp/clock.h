@@ -35,7 +35,7 @@ shim_uncounted static u64 smp_cycles(void)
 }
 
 /* CPUID 8000_0007h, EDX bit 8: the counter runs at one rate, whatever the CPU does. */
-static bool smp_cycles_are_even(void)
+static inline bool smp_cycles_are_even(void)
 {
 	unsigned int a, b, c, d;
 
@@ -47,7 +47,7 @@ shim_uncounted static u64 smp_cycles(void)
 	return 0;
 }
 
-static bool smp_cycles_are_even(void)
+static inline bool smp_cycles_are_even(void)
 {
 	return false;
 }
@@ -62,7 +62,7 @@ shim_uncounted static u64 smp_clock_ns(void)
 }
 
 /* Before there are threads. Without it, and on other machines, the system is asked. */
-static void smp_clock_calibrate(void)
+static inline void smp_clock_calibrate(void)
 {
 	u64 start_ns, end_ns, end;
 
