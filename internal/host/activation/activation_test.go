@@ -820,6 +820,37 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 	})
 }
 
+// Disks whose numbers differ in punctuation alone have a rule each.
+func TestRulesOfNumbersThatLookAlike(t *testing.T) {
+	root := machine(t, "[none] kyber-fairness rsd", "[none] kyber-fairness rsd", map[string]string{
+		"run/udev/data/b8:0": "E:ID_SERIAL=a_1\n", "run/udev/data/b8:16": "E:ID_SERIAL=a 1\n",
+	})
+	k := &kernel{}
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+	do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: "rsd", Persist: true})
+	const first, second = "95-isolio-a-1.rules", "95-isolio-a-1-042a5f2e.rules"
+	if got := rules(t, root); !slices.Equal(got, []string{second, first}) {
+		t.Fatalf("rules %q", got)
+	}
+	for file, want := range map[string]string{first: `ENV{ID_SERIAL}=="a_1", ATTR{queue/scheduler}="kyber-fairness"`, second: `ENV{ID_SERIAL}=="a 1", ATTR{queue/scheduler}="rsd"`} {
+		if text := read(t, root, filepath.Join("etc/udev/rules.d", file)); !strings.Contains(text, want) {
+			t.Errorf("%s:\n%s", file, text)
+		}
+	}
+	// Again, nothing is new; each goes with its disk.
+	if p, err := Enable(Request{Root: root, Device: "sdb", Scheduler: "rsd", Persist: true}); err != nil || len(p.Steps) != 0 {
+		t.Errorf("again: %+v, %v", p, err)
+	}
+	do(t, k, Disable, Request{Root: root, Device: "sda"})
+	if got := rules(t, root); !slices.Equal(got, []string{second}) {
+		t.Errorf("rules %q", got)
+	}
+	do(t, k, Disable, Request{Root: root, Device: "sdb"})
+	if got := rules(t, root); len(got) != 0 {
+		t.Errorf("left over: %q", got)
+	}
+}
+
 // The rules of disks that are not there go, and no others.
 func TestForgetAbsent(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none] kyber-fairness", map[string]string{

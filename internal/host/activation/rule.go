@@ -3,6 +3,7 @@
 package activation
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,6 +65,28 @@ var (
 // ruleFile is where the rule of a device is.
 func ruleFile(sys block.System, value string) string {
 	return filepath.Join(ruleDir(sys), RulePrefix+strings.Trim(notInName.ReplaceAllString(value, "-"), "-")+".rules")
+}
+
+// sumLength is how much of a checksum tells two rules of one name apart.
+const sumLength = 8
+
+// freeRuleFile is where the rule of a device goes. Serial numbers that differ in punctuation alone
+// have one name: the rule that is there may be another disk's.
+func freeRuleFile(sys block.System, info block.Info, value string) (string, error) {
+	file := ruleFile(sys, value)
+	all, err := allRules(sys)
+	if err != nil {
+		return "", err
+	}
+	properties, err := sys.Udev(info.MajMin)
+	if err != nil {
+		return "", err
+	}
+	if slices.ContainsFunc(all, func(w written) bool { return w.file == file && w.ours && !w.holds(info.Name, properties) }) {
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(value)))[:sumLength]
+		file = strings.TrimSuffix(file, ".rules") + "-" + sum + ".rules"
+	}
+	return file, nil
 }
 
 const beforeLine = "# before: "
@@ -210,7 +233,10 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record, rules []w
 	if key == "KERNEL" {
 		p.Notes = append(p.Notes, fmt.Sprintf("udev knows no unique number of %s: the rule matches any disk of the name %s", info.Name, info.Name))
 	}
-	file := ruleFile(sys, value)
+	file, err := freeRuleFile(sys, info, value)
+	if err != nil {
+		return err
+	}
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
