@@ -289,7 +289,9 @@ func (l *load) untilBusy(t *testing.T) {
 	}
 	l.disk.logState(t)
 	logProcesses(t, l.group)
-	t.Fatalf("%s does no I/O", l.group)
+	must(t, l.cmd.Process.Kill()) // its output is whole when it has ended
+	err := l.cmd.Wait()
+	t.Fatalf("%s does no I/O; fio: %v\n%s", l.group, err, l.out.String())
 }
 
 // stop ends fio in good order, and checks that it did I/O and that none of it
@@ -316,6 +318,18 @@ func (l *load) meanLatency(t *testing.T) (read, write float64) {
 	}
 	t.Fatalf("fio told no latencies:\n%s", l.out.String())
 	return 0, 0
+}
+
+// longestReadUs is how long the longest of fio's reads took, in microseconds.
+func (l *load) longestReadUs(t *testing.T) float64 {
+	t.Helper()
+	for line := range strings.Lines(l.out.String()) {
+		if f := strings.Split(line, ";"); f[0] == "3" && len(f) > 14 {
+			return number(t, f[14])
+		}
+	}
+	t.Fatalf("fio told no latencies:\n%s", l.out.String())
+	return 0
 }
 
 // kib is how much fio read and wrote, from its terse line.
