@@ -156,7 +156,7 @@ static void kf_domain_set_depth(struct kf_queue *kq, int id, int p99_bucket, boo
 	sbitmap_queue_resize(&kd->tokens, depth);
 	kf_domain_find_limited(kq, kd);
 	/* There may be more than before, and those that wait are not told. */
-	sbitmap_queue_wake_all(&kd->tokens);
+	kf_gate_kick(kq, KF_FOR_TOKEN + id, true, NULL);
 	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket, congested, depth);
 }
 
@@ -341,8 +341,11 @@ static void kf_latency_work(struct work_struct *work)
 			kf_resize_domain(kq, id, p99, congested);
 	}
 
-	/* Both have to end, though no request may complete. */
-	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY || !llist_empty(&kq->waiting[KF_FOR_CLOCK]))
+	if (!llist_empty(&kq->waiting[KF_FOR_PLACE]) && kf_nr_free(kq) > 0)
+		kf_gate_kick(kq, KF_FOR_PLACE, true, NULL);
+	/* All of these have to end, though no request may complete. */
+	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY ||
+	    !llist_empty(&kq->waiting[KF_FOR_CLOCK]) || !llist_empty(&kq->waiting[KF_FOR_PLACE]))
 		kf_look_soon(kq);
 }
 
@@ -428,27 +431,6 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 	kf_look_soon(kq);
 }
 
-/* Called by sbitmap when a bit comes free, in the context that frees it. */
-static int kf_wake(wait_queue_entry_t *wqe, unsigned int mode, int flags, void *key)
-{
-	struct sbq_wait *wait = container_of(wqe, struct sbq_wait, wait);
-	struct blk_mq_hw_ctx *hctx = READ_ONCE(wqe->private);
-
-	sbitmap_del_wait_queue(wait);
-	blk_mq_run_hw_queue(hctx, true);
-	return 1;
-}
-
-/* Called from kf_init_hctx(). */
-void kf_wait_init(struct kf_wait *kw, struct blk_mq_hw_ctx *hctx)
-{
-	kw->sbq.sbq = NULL;
-	init_waitqueue_func_entry(&kw->sbq.wait, kf_wake);
-	kw->sbq.wait.private = hctx;
-	INIT_LIST_HEAD(&kw->sbq.wait.entry);
-	atomic_set(&kw->index, 0);
-}
-
 /* No request has a place, nor one of those that there are no longer. */
 static bool kf_is_all_empty(struct kf_queue *kq)
 {
@@ -461,45 +443,43 @@ static bool kf_is_all_empty(struct kf_queue *kq)
 	return true;
 }
 
-/* A bit that is free, or -1. */
-static int kf_try_get(struct kf_queue *kq, struct sbitmap_queue *map)
+/* A place that is free, or -1. */
+static int kf_try_get_place(struct kf_queue *kq)
 {
 	/* A probe wants each request alone. */
-	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY) &&
-	    map == &kq->places && !kf_is_all_empty(kq))
+	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY) && !kf_is_all_empty(kq))
 		return -1;
-	return __sbitmap_queue_get(map);
+	return __sbitmap_queue_get(&kq->places);
 }
 
 /*
- * A bit of @map, or -1: none is free, and the hardware queue will be run when one
- * comes back.
+ * A turn, one part in so many of the places: those that wait are run one by one, each when a
+ * turn is free, as to run one for each place that comes back costs a switch of tasks each.
+ * While others wait, a hardware context takes a turn and then waits behind them.
  */
-static int kf_get(struct kf_queue *kq, struct sbitmap_queue *map, struct kf_wait *kw)
+#define KF_TURN_SHIFT	3
+
+static int kf_turn(struct kf_queue *kq)
 {
-	struct sbq_wait *wait = &kw->sbq;
-	int bit = kf_try_get(kq, map);
+	return (READ_ONCE(kq->places.sb.depth) >> KF_TURN_SHIFT) + 1;
+}
 
-	if (bit < 0 && list_empty_careful(&wait->wait.entry)) {
-		kw->ws = sbq_wait_ptr(map, &kw->index);
-		sbitmap_add_wait_queue(map, kw->ws, wait);
-		/* One may have come back before we were on the queue; kf_gate_done() pairs. */
-		smp_mb();
-		bit = kf_try_get(kq, map);
-	}
+static bool kf_turn_is_free(struct kf_queue *kq)
+{
+	/* Of a probe a place is free when all are. */
+	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY))
+		return kf_is_all_empty(kq);
+	return kf_nr_free(kq) >= kf_turn(kq);
+}
 
-	/*
-	 * With a bit in hand we must not stay on the queue and swallow a
-	 * wake-up that another hardware context needs. The waker may have
-	 * taken us off meanwhile; deleting twice is harmless.
-	 */
-	if (bit >= 0 && !list_empty_careful(&wait->wait.entry)) {
-		spin_lock_irq(&kw->ws->wait.lock);
-		sbitmap_del_wait_queue(wait);
-		spin_unlock_irq(&kw->ws->wait.lock);
-	}
-
-	return bit;
+/* Whether a hardware context is to leave what is free to others that wait. */
+static bool kf_has_had_turn(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	if (llist_empty(&kq->waiting[KF_FOR_PLACE]))
+		kh->nr_taken = 0;
+	else
+		kh->nr_taken++;
+	return kh->nr_taken > kf_turn(kq);
 }
 
 /**
@@ -507,8 +487,8 @@ static int kf_get(struct kf_queue *kq, struct sbitmap_queue *map, struct kf_wait
  * @kq: device
  * @kh: hardware context that will dispatch it; its lock is held
  *
- * Return: the place, or -1: as many are in flight as may be, and the hardware queue
- * will be run when one comes back.
+ * Return: the place, or -1: as many are in flight as may be, or it is the turn of others. The
+ * hardware queue will be run when it is its own.
  */
 int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh)
 {
@@ -516,15 +496,31 @@ int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh)
 
 	lockdep_assert_held(&kh->lock);
 
-	place = kf_get(kq, &kq->places, &kh->place_wait);
-	if (place < 0 && !READ_ONCE(kq->saw_full))
-		WRITE_ONCE(kq->saw_full, true);
-	return place;
+	if (kf_waits_for_place(kh))
+		return -1;
+	if (!kf_has_had_turn(kq, kh)) {
+		place = kf_try_get_place(kq);
+		if (place >= 0)
+			return place;
+		if (!READ_ONCE(kq->saw_full))
+			WRITE_ONCE(kq->saw_full, true);
+	}
+	kh->nr_taken = 0;
+	/* If no more than is left of a turn comes back for long, latency_work runs it. */
+	if (kf_wait_for(kq, kh, KF_FOR_PLACE))
+		kf_look_soon(kq);
+	/* A turn may have come before it was on the list. */
+	if (kf_turn_is_free(kq))
+		kf_gate_kick(kq, KF_FOR_PLACE, false, NULL);
+	return -1;
 }
 
 void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu)
 {
+	/* A full barrier, before the look at the list; kf_wait_for() pairs. */
 	sbitmap_queue_clear(&kq->places, place, cpu);
+	if (!llist_empty(&kq->waiting[KF_FOR_PLACE]) && kf_turn_is_free(kq))
+		kf_gate_kick(kq, KF_FOR_PLACE, false, NULL);
 }
 
 /**
@@ -538,15 +534,23 @@ void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu)
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id)
 {
+	int token;
+
 	lockdep_assert_held(&kh->lock);
 
-	return kf_get(kq, &kq->domain[id].tokens, &kh->token_wait[id]);
+	token = __sbitmap_queue_get(&kq->domain[id].tokens);
+	if (token >= 0)
+		return token;
+	kf_wait_for(kq, kh, KF_FOR_TOKEN + id);
+	return __sbitmap_queue_get(&kq->domain[id].tokens);
 }
 
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu)
 {
 	sbitmap_queue_clear(&kq->domain[id].tokens, token, cpu);
+	if (!llist_empty(&kq->waiting[KF_FOR_TOKEN + id]))
+		kf_gate_kick(kq, KF_FOR_TOKEN + id, false, NULL);
 }
 
 /* Requests that the device takes at a time. */

@@ -238,10 +238,14 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
 }
 
-/* Whether what they wait for is a large request to complete, and none is in flight. */
-static bool kf_has_no_large(struct kf_queue *kq, enum kf_wait_for what)
+/* Whether no request is in flight whose end would have those run that wait. */
+static bool kf_gate_is_idle(struct kf_queue *kq, enum kf_wait_for what)
 {
-	return what != KF_FOR_CLOCK && !atomic_read(&kq->nr_large[what - KF_FOR_LARGE]);
+	if (what < KF_FOR_TOKEN)
+		return !atomic_read(&kq->nr_large[what - KF_FOR_LARGE]);
+	if (what < KF_FOR_PLACE)
+		return kf_is_unused(&kq->domain[what - KF_FOR_TOKEN].tokens);
+	return kf_is_empty(kq);
 }
 
 /**
@@ -285,14 +289,14 @@ void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct k
 		return;
 	/* The last completion may have seen the list without them. */
 	smp_mb();
-	if (kf_is_empty(kq) || kf_has_no_large(kq, what))
+	if (kf_is_empty(kq) || kf_gate_is_idle(kq, what))
 		kf_gate_kick(kq, what, true, NULL);
 }
 
 /* More may go than before: no completion may come to tell those that wait. */
 void kf_gate_open_up(struct kf_queue *kq)
 {
-	sbitmap_queue_wake_all(&kq->places);
+	kf_gate_kick(kq, KF_FOR_PLACE, true, NULL);
 	kf_large_kick(kq);
 	kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
@@ -314,8 +318,8 @@ void kf_gate_done(struct kf_queue *kq)
 {
 	bool waits = !llist_empty(&kq->waiting[KF_FOR_CLOCK]);
 
-	/* Giving the place back was a full barrier; kf_wait_for() and kf_get() pair. */
-	if (likely(!waits && !kf_waits_for_large(kq) && !atomic_read(&kq->places.ws_active)))
+	/* Giving the place back was a full barrier; kf_wait_for() pairs. */
+	if (likely(!waits && !kf_waits_for_large(kq) && llist_empty(&kq->waiting[KF_FOR_PLACE])))
 		return;
 	if (kf_is_empty(kq))
 		kf_gate_open_up(kq);

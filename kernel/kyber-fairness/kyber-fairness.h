@@ -94,7 +94,9 @@ struct kf_overdue {
 /* What a hardware context waits for on a list. */
 enum kf_wait_for {
 	KF_FOR_LARGE,		/* a large read to complete; plus KF_WRITE: a large write */
-	KF_FOR_CLOCK = KF_FOR_LARGE + KF_NR_DIRS,
+	KF_FOR_TOKEN = KF_FOR_LARGE + KF_NR_DIRS,	/* of a domain; plus the domain */
+	KF_FOR_PLACE = KF_FOR_TOKEN + KF_NR_DOMAINS,
+	KF_FOR_CLOCK,
 	KF_NR_WAITS,
 };
 
@@ -239,13 +241,6 @@ struct kf_queue {
 	atomic_t nr_shared_tags ____cacheline_aligned_in_smp;
 };
 
-/* What a hardware context waits for until a bit of an sbitmap is free. */
-struct kf_wait {
-	struct sbq_wait sbq;
-	struct sbq_wait_state *ws;
-	atomic_t index;
-};
-
 /* One software queue of a hardware context. */
 struct kf_ctx {
 	spinlock_t lock;		/* of the list; taken under no other but kf_hctx.lock */
@@ -276,6 +271,8 @@ struct kf_hctx {
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned int cur_domain;
 	unsigned int nr_batched;
+	/* Places that it took while others waited for one, since it last did so itself. */
+	unsigned int nr_taken;
 
 	/* Backlogs with requests in a domain, by kf_backlog.vtime. */
 	struct rb_root_cached ready[KF_NR_DOMAINS];
@@ -290,9 +287,6 @@ struct kf_hctx {
 
 	/* Backlogs without requests that have more of a slice left than a request. */
 	struct list_head saved;
-
-	struct kf_wait place_wait;
-	struct kf_wait token_wait[KF_NR_DOMAINS];
 
 	/* Requests in and out, to be equal when the hctx goes. */
 	u64 nr_inserted;
@@ -449,7 +443,6 @@ int kf_samples_init(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
 void kf_domains_stop(struct kf_queue *kq);
-void kf_wait_init(struct kf_wait *kw, struct blk_mq_hw_ctx *hctx);
 int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh);
 void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu);
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
@@ -613,27 +606,33 @@ static inline struct kf_group *kf_group_of(struct kf_queue *kq,
 	return kg && kg->generation == kq->generation ? kg : NULL;
 }
 
+/* Whether no bit is taken. */
+static inline bool kf_is_unused(struct sbitmap_queue *map)
+{
+	/* data_race(): the library reads each word whole, while bits come and go. */
+	return !data_race(sbitmap_any_bit_set(&map->sb));
+}
+
 /*
  * No request is in flight that has a place. For a moment after there are fewer places it
  * may miss some: it errs to that side only.
  */
 static inline bool kf_is_empty(struct kf_queue *kq)
 {
-	/* data_race(): the library reads each word whole, while bits come and go. */
-	return !data_race(sbitmap_any_bit_set(&kq->places.sb));
+	return kf_is_unused(&kq->places);
 }
 
 /* Software queues may have requests that are not in their backlogs yet; no lock. */
 static inline bool kf_has_inserted(struct kf_hctx *kh)
 {
-	/* data_race(): as in kf_is_empty(). */
+	/* data_race(): as in kf_is_unused(). */
 	return data_race(sbitmap_any_bit_set(&kh->ctx_map));
 }
 
 /* The next hardware context, from one on, on which a group may have requests; no lock. */
 static inline unsigned int kf_group_next_busy(struct kf_group *kg, unsigned int from)
 {
-	/* data_race(): as in kf_is_empty(). */
+	/* data_race(): as in kf_is_unused(). */
 	return data_race(find_next_bit(kg->busy, kg->nr_backlogs, from));
 }
 
@@ -663,10 +662,17 @@ static inline bool kf_waits_for_large(struct kf_queue *kq)
 	       !llist_empty(&kq->waiting[KF_FOR_LARGE + KF_WRITE]);
 }
 
-/* Whether a hardware context is queued for a place; no lock. */
+/* Places that are free, or less than none; no lock. */
+static inline int kf_nr_free(struct kf_queue *kq)
+{
+	/* data_race(): as in kf_is_unused(). */
+	return READ_ONCE(kq->places.sb.depth) - data_race(sbitmap_weight(&kq->places.sb));
+}
+
+/* Whether a hardware context waits for a place; no lock. */
 static inline bool kf_waits_for_place(struct kf_hctx *kh)
 {
-	return !list_empty_careful(&kh->place_wait.sbq.wait.entry);
+	return test_bit(KF_FOR_PLACE, &kh->flags);
 }
 
 /* Whether a backlog has to wait for the clock, as far as is known; no lock. */

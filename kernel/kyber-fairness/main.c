@@ -94,7 +94,7 @@
  * up to which cgroups go. That word is set some times in a round trip by a dispatch or
  * an insertion that finds itself throttled: a walk over the active cgroups under
  * kf_queue.lock, with interrupts on. With one active cgroup there is no vtime, no walk and
- * no ceiling but that of large requests. gate.c says how throttled hardware contexts are run again.
+ * no ceiling but that of large requests. gate.c and domain.c say how what waits is run again.
  *
  * A request keeps its cgroup's blkg until it is freed: completion looks at the group
  * after the bios, and their references, are gone.
@@ -724,8 +724,9 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		if (any || kf_hctx_may_go(kq, kh))
 			rq = kf_dispatch(kq, kh, any);
 		/* What may go waits for a token: it need not be that which is throttled. */
-		if (!rq && kf_hctx_is_throttled(kq, kh))
-			kf_gate_wait(kq, kh);
+		if (!rq && kf_hctx_is_throttled(kq, kh) && !kf_gate_wait(kq, kh) &&
+		    !kf_waits_for_place(kh))
+			rq = kf_dispatch(kq, kh, kf_is_empty(kq));
 	}
 	spin_unlock(&kh->lock);
 
@@ -781,7 +782,6 @@ static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 {
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh;
-	unsigned int id;
 
 	kh = kzalloc_node(sizeof(*kh), GFP_NOIO, hctx->numa_node);
 	if (!kh)
@@ -792,9 +792,6 @@ static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 							       &kh->nr_own_tags;
 	spin_lock_init(&kh->lock);
 	kf_ready_init(kh);
-	kf_wait_init(&kh->place_wait, hctx);
-	for (id = 0; id < KF_NR_DOMAINS; id++)
-		kf_wait_init(&kh->token_wait[id], hctx);
 	if (!kf_backlog_make(kq->root, hctx, GFP_NOIO) || kf_ctxs_init(kh)) {
 		kfree(kh);
 		return -ENOMEM;

@@ -875,3 +875,26 @@ func TestFewLargeRequestsInFlight(t *testing.T) {
 	write1(writers[1])
 	few("two cgroups", 12)
 }
+
+// A cgroup that reads from another CPU, one page at a time, gets its places in turn, though the
+// tasks of the other take each that comes back: none of its reads waits for the work that runs
+// ten times a second.
+func TestNoHardwareQueueIsPassedOver(t *testing.T) {
+	severalCPUs(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{
+		"model=fixed", "fixed/parallel=16", "fixed/read_ns=2000000", "size_mib=256", "tags=512", "queues=2",
+	})
+	d.use(t, elevator)
+	deep := startFio(t, d, newGroup(t, "deep"), "--rw=randread", "--iodepth=256", "--cpus_allowed=0", "--time_based", "--runtime=600")
+	deep.untilBusy(t)
+	rare := startFio(t, d, newGroup(t, "rare"), "--rw=randread", "--iodepth=1", "--cpus_allowed=1", "--time_based", "--runtime=3")
+	rare.wait(t)
+	deep.stop(t)
+	read, _ := rare.meanLatency(t)
+	longest := rare.longestReadUs(t)
+	t.Logf("a read took %.1f ms, the longest %.1f", read/1e3, longest/1e3)
+	if longest > 90e3 {
+		t.Errorf("the longest read took %.1f ms; want at most 90", longest/1e3)
+	}
+}

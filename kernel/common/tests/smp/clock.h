@@ -57,7 +57,7 @@ shim_uncounted static u64 smp_clock_ns(void)
 {
 	if (!smp_clock_mult)
 		return smp_system_ns();
-	return (unsigned __int128)(smp_cycles() - smp_clock_base) * smp_clock_mult >>
+	return (__uint128_t)(smp_cycles() - smp_clock_base) * smp_clock_mult >>
 	       SMP_CLOCK_SHIFT;
 }
 
@@ -76,7 +76,7 @@ static inline void smp_clock_calibrate(void)
 	} while (end_ns - start_ns < SMP_CALIBRATE_NS);
 	/* Times since boot, as the system's are: 0 is no time. */
 	smp_clock_mult = ((end_ns - start_ns) << SMP_CLOCK_SHIFT) / (end - smp_clock_base);
-	smp_clock_base -= (u64)(((unsigned __int128)start_ns << SMP_CLOCK_SHIFT) / smp_clock_mult);
+	smp_clock_base -= (u64)(((__uint128_t)start_ns << SMP_CLOCK_SHIFT) / smp_clock_mult);
 }
 
 #endif
