@@ -327,6 +327,31 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
+// For disks that come later there is one container more, which stays and has all privileges.
+func TestDisksThatComeLater(t *testing.T) {
+	spec := find[*apps.DaemonSet](t, rendered(t, values{"followDisks": true})).Spec.Template.Spec
+	if len(spec.Containers) != 3 {
+		t.Fatalf("%d containers", len(spec.Containers))
+	}
+	c, enable := &spec.Containers[2], &spec.InitContainers[0]
+	want := []string{"/usr/bin/isolio", "enable", "--all", "--follow", "--module", "/opt/lib/modules", "--failures-to", "/run/isolio/enable/enable-all.json"}
+	if !slices.Equal(c.Command, want) {
+		t.Errorf("it runs %q, want %q", c.Command, want)
+	}
+	if got := slices.DeleteFunc(slices.Clone(c.Command), func(arg string) bool { return arg == "--follow" }); !slices.Equal(got, enable.Command) {
+		t.Errorf("the init container runs %q", enable.Command)
+	}
+	if !*c.SecurityContext.Privileged || !writesSys(&spec, c) {
+		t.Errorf("%+v: it cannot set schedulers", c)
+	}
+	for _, v := range []values{{"disks": []any{"sda"}}, {"disks": []any{}}, {"modules": values{"mode": "off"}}} {
+		v["followDisks"] = true
+		if _, err := render(t, v); err == nil || !strings.Contains(err.Error(), "followDisks: true; allowed: with disks: [all]") {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}
+
 // Disks are enabled wherever the module comes from, but where nodes do that themselves. The image has no
 // modprobe: enable loads an installed module of the node's directory itself.
 func TestWhereModulesComeFrom(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"isolio/internal/host/status"
 	"isolio/internal/host/weight"
 	"isolio/internal/lab/vm"
@@ -97,6 +99,47 @@ func TestCommand(t *testing.T) {
 		t.Error("after disable, the module is still loaded")
 	}
 	untilBusy(t, d) // nothing that was queued is stuck
+}
+
+// A disk that comes while enable --follow runs gets the scheduler, and what is chosen for it later
+// stays.
+func TestEnableFollows(t *testing.T) {
+	watchLog(t)
+	loaded(t)
+	cmd := exec.Command("isolio", "enable", "--all", "--follow")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	must(t, cmd.Start())
+	t.Cleanup(func() { succeeds(t, "disable", "--all") })
+	ended := false
+	t.Cleanup(func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	time.Sleep(time.Second) // it has looked by then
+	d := newDisk(t, []string{"size=256"})
+	for range 700 {
+		if _, active := d.schedulers(t); active == elevator {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, active := d.schedulers(t); active != elevator {
+		t.Errorf("after seven seconds the scheduler is %s:\n%s", active, out.String())
+	}
+	d.use(t, "none")
+	time.Sleep(7 * time.Second)
+	if _, active := d.schedulers(t); active != "none" {
+		t.Errorf("none was chosen, and the scheduler is %s", active)
+	}
+	must(t, cmd.Process.Signal(unix.SIGTERM))
+	err := cmd.Wait()
+	ended = true
+	if text := out.String(); err != nil || strings.Count(text, d.name+": scheduler "+elevator) != 1 {
+		t.Errorf("it ended with %v, and printed:\n%s", err, text)
+	}
 }
 
 // A disk of a real driver has its scheduler and its number of requests again after disable, and

@@ -138,6 +138,12 @@ func diskSeq(sys block.System, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
+// Instance tells a disk from another that has its name later: the same text means the same disk.
+func Instance(sys block.System, name string) string {
+	text, _ := os.ReadFile(sys.Path("sys/block", name, "dev"))
+	return strings.TrimSpace(string(text)) + " " + diskSeq(sys, name)
+}
+
 func recordFile(sys block.System, name string) string {
 	return sys.Path("run/isolio/enabled", name+".json")
 }

@@ -31,6 +31,7 @@ type enableFlags struct {
 	asJSON, dryRun bool
 	all            bool
 	configured     bool // of enable
+	follows        bool // of enable
 	failuresTo     string
 	disables       bool
 	// failed are the disks for which each got an error.
@@ -56,6 +57,11 @@ with the name of the device where a scheduler works.
 memory. --configured is for those with a table, or for DEV if it has one: the
 service isolio-disk@ calls it when a disk appears.
 
+--follow is for machines where nothing calls enable then, such as nodes of a cluster that
+attach volumes: enable stays until it is ended, looks for disks every five seconds, and
+gives each its scheduler once. What is chosen for a disk after that stays until it goes.
+A disk that could not be enabled is tried again every minute.
+
 --failures-to is for an init container, whose failure would keep the other containers of
 its pod from running. If a disk is missing or gets no scheduler, enable writes the reason
 to the file and exits 0. A mistake in the command line still has exit code 2.`,
@@ -75,6 +81,10 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 				return failure.Usagef("--all: cannot be combined with %s; leave one out", args[0])
 			case f.configured && (f.request.Scheduler != "" || f.request.Persist || f.request.Module != ""):
 				return failure.Usagef("--configured: cannot be combined with --scheduler, --persist or --module; leave that out: the tables say what each disk has, at every boot")
+			case f.follows && (!f.all && !f.configured || len(args) > 0):
+				return failure.Usagef("--follow: is for --all, or --configured without DEV")
+			case f.follows && f.dryRun:
+				return failure.Usagef("--follow: cannot be combined with --dry-run, which changes nothing; leave one out")
 			case f.failuresTo != "" && f.dryRun:
 				return failure.Usagef("--failures-to: cannot be combined with --dry-run, which changes nothing; leave one out")
 			case !f.all && !f.configured:
@@ -82,7 +92,13 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 					return err
 				}
 			}
-			if f.failuresTo != "" {
+			switch {
+			case f.follows:
+				if err := f.prepare(); err != nil {
+					return err
+				}
+				return f.follow(cmd)
+			case f.failuresTo != "":
 				return f.goOn(cmd, args)
 			}
 			return f.enable(cmd, args)
@@ -94,6 +110,7 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", ")+"; left out, that of the disk's table, or "+activation.Default)
 	flags.BoolVar(&f.request.Persist, "persist", false, "set the scheduler again at each boot, by a udev rule")
 	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one, or RELEASE/NAME.ko of a directory")
+	flags.BoolVar(&f.follows, "follow", false, "stay, and enable disks that appear later")
 	flags.StringVar(&f.failuresTo, "failures-to", "", "if a disk cannot be enabled, write the reason to `FILE` and exit 0; otherwise remove FILE")
 	f.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(activation.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -108,9 +125,8 @@ func (f *enableFlags) enable(cmd *cobra.Command, args []string) error {
 	return f.run(cmd, args[0], activation.Enable)
 }
 
-// goOn is enable whose failure is written to a file, and is none for the caller.
-func (f *enableFlags) goOn(cmd *cobra.Command, args []string) (err error) {
-	// These are mistakes in the command line.
+// prepare finds the mistakes in a command line whose failures are no error later.
+func (f *enableFlags) prepare() (err error) {
 	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
 		return err
 	}
@@ -120,7 +136,13 @@ func (f *enableFlags) goOn(cmd *cobra.Command, args []string) (err error) {
 	if name := f.request.Scheduler; name != "" && !slices.Contains(activation.Schedulers, name) {
 		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(activation.Schedulers, ", "))
 	}
-	if f.failuresTo, err = cli.Absolute(f.failuresTo); err != nil {
+	f.failuresTo, err = cli.Absolute(f.failuresTo)
+	return err
+}
+
+// goOn is enable whose failure is written to a file, and is none for the caller.
+func (f *enableFlags) goOn(cmd *cobra.Command, args []string) error {
+	if err := f.prepare(); err != nil {
 		return err
 	}
 	failed := f.enable(cmd, args)

@@ -23,6 +23,36 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ printf "enable-%s" (regexReplaceAll "[^a-z0-9]+" (lower .) "-" | trimSuffix "-") | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{- /* What gives a disk, or all, the scheduler: as an init container, and with follow one that stays. */ -}}
+{{- define "isolio.enabler" -}}
+image: {{ include "isolio.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+command:
+  - /usr/bin/isolio
+  - enable
+  - {{ if eq .disk "all" }}--all{{ else }}{{ .disk | quote }}{{ end }}
+  {{- if .follow }}
+  - --follow
+  {{- end }}
+  - --module
+  {{- if eq .root.Values.modules.mode "present" }}
+  # The image has no modprobe: enable itself loads what is installed on the node, unless it is loaded.
+  - /lib/modules
+  {{- else }}
+  - {{ .root.Values.modules.directory }}
+  {{- end }}
+  - --failures-to
+  - /run/isolio/enable/{{ include "isolio.enable" .disk }}.json
+securityContext: {privileged: true, readOnlyRootFilesystem: true}
+terminationMessagePolicy: FallbackToLogsOnError
+volumeMounts:
+  - {name: run-isolio, mountPath: /run/isolio}
+  - {name: lib-modules, mountPath: /lib/modules, readOnly: true}
+  # The node's: the runtime mounts a pod's own read-only, and then it is so for all of its containers.
+  - {name: sys, mountPath: /sys}
+  - {name: udev, mountPath: /run/udev/data, readOnly: true}
+{{- end -}}
+
 {{- /* What a container may that changes weights: nothing but write files as root. With SELinux a
 container's usual type, container_t, may neither write to cgroups nor reach sockets of the node. */ -}}
 {{- define "isolio.unprivileged" -}}

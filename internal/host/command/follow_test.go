@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+
+package command
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"isolio/internal/host/activation"
+	"isolio/internal/host/shortfall"
+)
+
+// --follow gives each disk its scheduler once: one that comes later as well, and another that has
+// the name of one that went. What failed is in the file until it is tried again.
+func TestFollow(t *testing.T) {
+	// A file of this root does not show a choice as the kernel's does, so the disks have the
+	// scheduler. One has a note from before that enable cannot read.
+	const after, note = "none [kyber-fairness]", "run/isolio/enabled/sdb.json"
+	root := twoDisks(t, after, map[string]string{"sys/block/sda/diskseq": "1\n", "sys/block/sdb/diskseq": "2\n", note: "{"})
+	put := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	f := &enableFlags{all: true, failuresTo: filepath.Join(root, "run/failures.json"), request: activation.Request{Root: root}}
+	w := newFollower(f, cmd)
+	says := func(what string, lines ...string) {
+		t.Helper()
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			name, _, _ := strings.Cut(line, ":")
+			got = append(got, name)
+		}
+		out.Reset()
+		if !slices.Equal(got, lines) {
+			t.Errorf("%s: enabled %q, want %q", what, got, lines)
+		}
+	}
+	failing := func(what string, want ...string) {
+		t.Helper()
+		disks, err := shortfall.Read(f.failuresTo)
+		if err != nil {
+			t.Error(err)
+		}
+		var got []string
+		for _, d := range disks {
+			got = append(got, d.Device)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: failures of %q, want %q", what, got, want)
+		}
+	}
+
+	w.look()
+	says("at first", "sda")
+	failing("at first", "sdb")
+	if got := strings.Count(errs.String(), "\n"); got != 1 {
+		t.Errorf("%d lines, want one:\n%s", got, &errs)
+	}
+
+	put("dev/sdc", "")
+	put("sys/block/sdc/dev", "8:32")
+	put("sys/block/sdc/size", "8")
+	put("sys/block/sdc/queue/nr_requests", "64")
+	put("sys/block/sdc/queue/scheduler", after)
+	w.look()
+	says("one came", "sdc")
+
+	put("sys/block/sda/queue/scheduler", "[none] kyber-fairness")
+	w.look()
+	says("another scheduler was chosen")
+	failing("another scheduler was chosen", "sdb")
+
+	put("sys/block/sda/queue/scheduler", after)
+	put("sys/block/sda/diskseq", "3")
+	w.look()
+	says("another disk has the name", "sda")
+
+	put(note, `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`)
+	for range retryLooks {
+		w.look()
+	}
+	says("tried again", "sdb")
+	failing("tried again")
+
+	put("etc/isolio.toml", "[[disk]]\n")
+	w.look()
+	w.look()
+	if got := strings.Count(errs.String(), "isolio.toml"); got != 1 {
+		t.Errorf("the mistake was said %d times:\n%s", got, &errs)
+	}
+}
