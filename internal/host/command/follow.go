@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// followEvery is how often --follow looks for disks. A volume that a pod waits for is made a
-	// filesystem on and mounted meanwhile.
+	// followEvery is how often --follow looks for disks. A volume of a pod is given its filesystem
+	// and mounted meanwhile.
 	followEvery = 5 * time.Second
 	// retryLooks is how many of these looks a disk waits that could not be enabled: its module may
 	// be installed.
@@ -31,13 +31,16 @@ type follower struct {
 	f     *enableFlags
 	cmd   *cobra.Command
 	looks int
-	// had are the disks that had their turn: the mark of activation.Instance by name. What is
-	// chosen for one of them after that stays until the disk goes.
+	// had are the disks that had their turn, by name: what activation.Instance says of each. What
+	// is chosen for one of them after that stays until the disk goes.
 	had map[string]string
 	// failed are those of them that got no scheduler.
 	failed map[string]shortfall.Disk
-	// wrote: the file of --failures-to has been written, as another process may have left it.
+	// wrote tells that the file of --failures-to has what failed. At first it may be that of
+	// another process.
 	wrote bool
+	// noted are the disks that have a table and cannot have a scheduler, as was said.
+	noted []string
 	// said is what the last look failed with, and is said once.
 	said string
 }
@@ -90,10 +93,16 @@ func (w *follower) enable() error {
 	if err != nil {
 		return err
 	}
-	names, _, err := activation.Candidates(sys, config, w.f.configured)
+	names, left, err := activation.Candidates(sys, config, w.f.configured)
 	if err != nil {
 		return err
 	}
+	for _, why := range left {
+		if !slices.Contains(w.noted, why) {
+			w.say(why)
+		}
+	}
+	w.noted = left
 	now := map[string]string{}
 	for _, name := range names {
 		now[name] = activation.Instance(sys, name)
@@ -120,7 +129,8 @@ func (w *follower) enable() error {
 			w.say(err.Error())
 		}
 	}
-	if w.f.failuresTo == "" || w.wrote && maps.Equal(before, w.failed) {
+	w.wrote = w.wrote && maps.Equal(before, w.failed)
+	if w.f.failuresTo == "" || w.wrote {
 		return nil
 	}
 	disks := slices.SortedFunc(maps.Values(w.failed), func(a, b shortfall.Disk) int { return cmp.Compare(a.Device, b.Device) })

@@ -4,6 +4,7 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,11 +93,31 @@ func TestFollow(t *testing.T) {
 	w.look()
 	says("another disk has the name", "sda")
 
+	// The file cannot be written where a directory has its name. It is once that is gone.
+	if err := errors.Join(os.Remove(f.failuresTo), os.Mkdir(f.failuresTo, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	put("sys/block/sdb/diskseq", "4")
+	put(note, "[")
+	put("sys/block/sdd/dev", "8:48")
+	put("dev/sdd", "")
+	put("sys/block/sdd/size", "8")
+	put("sys/block/sdd/queue/nr_requests", "64")
+	put("sys/block/sdd/queue/scheduler", after)
+	put("run/isolio/enabled/sdd.json", "{")
+	w.look()
+	if err := os.Remove(f.failuresTo); err != nil {
+		t.Fatal(err)
+	}
+	w.look()
+	failing("the file can be written again", "sdb", "sdd")
+	put("run/isolio/enabled/sdd.json", `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`)
+
 	put(note, `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`)
 	for range retryLooks {
 		w.look()
 	}
-	says("tried again", "sdb")
+	says("tried again", "sdb", "sdd")
 	failing("tried again")
 
 	put("etc/isolio.toml", "[[disk]]\n")

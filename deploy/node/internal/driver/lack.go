@@ -20,7 +20,7 @@ const toldEvery = 10 * time.Minute
 // Lacking is how the event begins of a disk that could not be enabled.
 func Lacking(device string) string { return "disk " + device + " is not shared by weight: " }
 
-// lacks tells of disks that could not be enabled before this program was started. A disk
+// lacks tells of disks that enable could not enable, before this program or beside it. A disk
 // that was enabled later is none of them.
 func (d *Driver) lacks(ctx context.Context, disks []disk.Disk) {
 	var all []shortfall.Disk
