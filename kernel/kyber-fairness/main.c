@@ -679,13 +679,15 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	if (kh->nr_batched < kf_domain_batch[kh->cur_domain] &&
 	    kf_has_domain(kh, kh->cur_domain)) {
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
-		if (rq)
+		if (rq || kf_waits_for_place(kh))
 			return rq;
 	}
 
 	/*
 	 * The batch is full, or the domain has nothing to give, throttled or
-	 * without tokens: the next one, and at last this one again.
+	 * without tokens: the next one, and at last this one again. One without a place
+	 * is where the next dispatch goes on, as no other has one either: with a few places at
+	 * a time a batch is never full otherwise, and the next one waits for ever.
 	 */
 	kh->nr_batched = 0;
 	for (i = 0; i < KF_NR_DOMAINS; i++) {
@@ -693,7 +695,7 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 		if (!kf_has_domain(kh, kh->cur_domain))
 			continue;
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
-		if (rq)
+		if (rq || kf_waits_for_place(kh))
 			return rq;
 	}
 

@@ -320,16 +320,16 @@ func (l *load) meanLatency(t *testing.T) (read, write float64) {
 	return 0, 0
 }
 
-// longestReadUs is how long the longest of fio's reads took, in microseconds.
-func (l *load) longestReadUs(t *testing.T) float64 {
+// longestUs is how long the longest of fio's reads and writes took, in microseconds.
+func (l *load) longestUs(t *testing.T) (read, write float64) {
 	t.Helper()
 	for line := range strings.Lines(l.out.String()) {
-		if f := strings.Split(line, ";"); f[0] == "3" && len(f) > 14 {
-			return number(t, f[14])
+		if f := strings.Split(line, ";"); f[0] == "3" && len(f) > 55 {
+			return number(t, f[14]), number(t, f[55])
 		}
 	}
 	t.Fatalf("fio told no latencies:\n%s", l.out.String())
-	return 0
+	return 0, 0
 }
 
 // kib is how much fio read and wrote, from its terse line.
