@@ -26,7 +26,7 @@ static int kf_clock_show(void *data, struct seq_file *m)
 		   div_u64(ktime_get_ns() - kq->gate.clock_ns, NSEC_PER_USEC),
 		   div_u64(kq->gate.step_ns, NSEC_PER_USEC), kq->walk_ns,
 		   kq->nr_active, kf_figure(kq->gate.is_shared),
-		   kf_figure(kq->gate.is_open), !llist_empty(&kq->waiting[KF_FOR_CLOCK]));
+		   kf_figure(kq->gate.is_open), kf_waits_for(kq, KF_FOR_CLOCK));
 	list_for_each_entry(kg, &kq->active, active_node)
 		seq_printf(m, "cgroup=%llu weight=%llu share_ppm=%llu ahead_bytes=%lld awaited=%d outstanding=%u depth_milli=%u\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),

@@ -341,11 +341,11 @@ static void kf_latency_work(struct work_struct *work)
 			kf_resize_domain(kq, id, p99, congested);
 	}
 
-	if (!llist_empty(&kq->waiting[KF_FOR_PLACE]) && kf_nr_free(kq) > 0)
+	if (kf_waits_for(kq, KF_FOR_PLACE) && kf_nr_free(kq) > 0)
 		kf_gate_kick(kq, KF_FOR_PLACE, true, NULL);
 	/* All of these have to end, though no request may complete. */
 	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY ||
-	    !llist_empty(&kq->waiting[KF_FOR_CLOCK]) || !llist_empty(&kq->waiting[KF_FOR_PLACE]))
+	    kf_waits_for(kq, KF_FOR_CLOCK) || kf_waits_for(kq, KF_FOR_PLACE))
 		kf_look_soon(kq);
 }
 
@@ -475,10 +475,10 @@ static bool kf_turn_is_free(struct kf_queue *kq)
 /* Whether a hardware context is to leave what is free to others that wait. */
 static bool kf_has_had_turn(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	if (llist_empty(&kq->waiting[KF_FOR_PLACE]))
-		kh->nr_taken = 0;
-	else
+	if (kf_waits_for(kq, KF_FOR_PLACE))
 		kh->nr_taken++;
+	else
+		kh->nr_taken = 0;
 	return kh->nr_taken > kf_turn(kq);
 }
 
@@ -519,7 +519,7 @@ void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu)
 {
 	/* A full barrier, before the look at the list; kf_wait_for() pairs. */
 	sbitmap_queue_clear(&kq->places, place, cpu);
-	if (!llist_empty(&kq->waiting[KF_FOR_PLACE]) && kf_turn_is_free(kq))
+	if (kf_waits_for(kq, KF_FOR_PLACE) && kf_turn_is_free(kq))
 		kf_gate_kick(kq, KF_FOR_PLACE, false, NULL);
 }
 
@@ -548,9 +548,12 @@ int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu)
 {
-	sbitmap_queue_clear(&kq->domain[id].tokens, token, cpu);
-	if (!llist_empty(&kq->waiting[KF_FOR_TOKEN + id]))
-		kf_gate_kick(kq, KF_FOR_TOKEN + id, false, NULL);
+	struct sbitmap_queue *tokens = &kq->domain[id].tokens;
+
+	sbitmap_queue_clear(tokens, token, cpu);
+	/* After the last one no other comes to run those that wait. */
+	if (kf_waits_for(kq, KF_FOR_TOKEN + id))
+		kf_gate_kick(kq, KF_FOR_TOKEN + id, kf_is_unused(tokens), NULL);
 }
 
 /* Requests that the device takes at a time. */

@@ -213,9 +213,13 @@ bool kf_gate_update(struct kf_queue *kq)
 bool kf_wait_for(struct kf_queue *kq, struct kf_hctx *kh, enum kf_wait_for what)
 {
 	bool is_new = !test_and_set_bit(what, &kh->flags);
+	unsigned long flags;
 
-	if (is_new)
-		llist_add(&kh->waiting_node[what], &kq->waiting[what]);
+	if (is_new) {
+		spin_lock_irqsave(&kq->wait_lock, flags);
+		list_add_tail(&kh->waiting_node[what], &kq->waiting[what]);
+		spin_unlock_irqrestore(&kq->wait_lock, flags);
+	}
 	/* On the list before the look; kf_gate_kick() pairs. */
 	smp_mb();
 	return is_new;
@@ -238,59 +242,60 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
 }
 
-/* Whether no request is in flight whose end would have those run that wait. */
-static bool kf_gate_is_idle(struct kf_queue *kq, enum kf_wait_for what)
+/*
+ * Take those off a list that are to run: all, or up to the first one that has requests. Those
+ * stay that have waited for less, so that no completion sees the list without them.
+ */
+static void kf_gate_take(struct kf_queue *kq, enum kf_wait_for what, bool all,
+			 struct list_head *taken)
 {
-	if (what < KF_FOR_TOKEN)
-		return !atomic_read(&kq->nr_large[what - KF_FOR_LARGE]);
-	if (what < KF_FOR_PLACE)
-		return kf_is_unused(&kq->domain[what - KF_FOR_TOKEN].tokens);
-	return kf_is_empty(kq);
+	struct list_head *list = &kq->waiting[what], *last;
+	struct kf_hctx *kh;
+	unsigned long flags;
+
+	spin_lock_irqsave(&kq->wait_lock, flags);
+	last = list->prev;
+	if (!all) {
+		list_for_each_entry(kh, list, waiting_node[what]) {
+			if (READ_ONCE(kh->has_ready)) {
+				last = &kh->waiting_node[what];
+				break;
+			}
+		}
+	}
+	list_cut_position(taken, list, last);
+	spin_unlock_irqrestore(&kq->wait_lock, flags);
 }
 
 /**
  * kf_gate_kick - run hardware contexts that wait
  * @kq: device
  * @what: they wait for
- * @all: all of them; else one that has requests
+ * @all: all of them; else the one that has requests and has waited for longest
  * @self: not this one, which is about to look by itself; or NULL
  *
  * Any context; workers run them, so the caller may hold the lock of a hardware context.
  */
 void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct kf_hctx *self)
 {
-	struct llist_head *list = &kq->waiting[what];
-	bool has_run = false, is_left = false;
 	struct kf_hctx *kh, *next;
-	struct llist_node *waiting;
+	LIST_HEAD(taken);
 
 	/* What lets them go before the look at the list; kf_wait_for() pairs. */
 	smp_mb();
-	if (llist_empty(list))
+	if (!kf_waits_for(kq, what))
 		return;
 
-	/* The one that has waited for longest first. */
-	waiting = llist_reverse_order(llist_del_all(list));
-	llist_for_each_entry_safe(kh, next, waiting, waiting_node[what]) {
-		if (has_run && !all) {
-			llist_add(&kh->waiting_node[what], list);
-			is_left = true;
-			continue;
-		}
-		if (READ_ONCE(kh->has_ready))
-			has_run = true;
+	kf_gate_take(kq, what, all, &taken);
+	list_for_each_entry_safe(kh, next, &taken, waiting_node[what]) {
+		/* The list's while it has the bit. */
+		list_del(&kh->waiting_node[what]);
 		clear_bit_unlock(what, &kh->flags);
 		/* It may be put on the list again, before it is run; kf_wait_for() pairs. */
 		smp_mb__after_atomic();
 		if (kh != self)
 			blk_mq_run_hw_queue(kh->hctx, true);
 	}
-	if (!is_left)
-		return;
-	/* The last completion may have seen the list without them. */
-	smp_mb();
-	if (kf_is_empty(kq) || kf_gate_is_idle(kq, what))
-		kf_gate_kick(kq, what, true, NULL);
 }
 
 /* More may go than before: no completion may come to tell those that wait. */
@@ -316,10 +321,10 @@ void kf_gate_open_up(struct kf_queue *kq)
  */
 void kf_gate_done(struct kf_queue *kq)
 {
-	bool waits = !llist_empty(&kq->waiting[KF_FOR_CLOCK]);
+	bool waits = kf_waits_for(kq, KF_FOR_CLOCK);
 
 	/* Giving the place back was a full barrier; kf_wait_for() pairs. */
-	if (likely(!waits && !kf_waits_for_large(kq) && llist_empty(&kq->waiting[KF_FOR_PLACE])))
+	if (likely(!waits && !kf_waits_for_large(kq) && !kf_waits_for(kq, KF_FOR_PLACE)))
 		return;
 	if (kf_is_empty(kq))
 		kf_gate_open_up(kq);
@@ -333,10 +338,15 @@ void kf_gate_stop_waiting(struct kf_queue *kq)
 	struct kf_hctx *kh, *next;
 	int what;
 
-	for (what = 0; what < KF_NR_WAITS; what++)
-		llist_for_each_entry_safe(kh, next, llist_del_all(&kq->waiting[what]),
-					  waiting_node[what])
+	for (what = 0; what < KF_NR_WAITS; what++) {
+		LIST_HEAD(taken);
+
+		kf_gate_take(kq, what, true, &taken);
+		list_for_each_entry_safe(kh, next, &taken, waiting_node[what]) {
+			list_del(&kh->waiting_node[what]);
 			clear_bit_unlock(what, &kh->flags);
+		}
+	}
 }
 
 /* How far a cgroup may be ahead of the others, in time. */
@@ -433,7 +443,7 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 	/* A discard may take seconds, and a probe waits for what is in flight. */
 	may_probe = kq->is_shared && !READ_ONCE(kq->rounds_ns) &&
 		    !sample->nr_done[KF_DISCARD];
-	is_held = READ_ONCE(kq->saw_throttled) || !llist_empty(&kq->waiting[KF_FOR_CLOCK]);
+	is_held = READ_ONCE(kq->saw_throttled) || kf_waits_for(kq, KF_FOR_CLOCK);
 	WRITE_ONCE(kq->is_held, is_held);
 	if (is_held)
 		band->was_held = true;

@@ -743,9 +743,10 @@ void kf_groups_init(struct kf_queue *kq)
 
 	spin_lock_init(&kq->lock);
 	spin_lock_init(&kq->band_lock);
+	spin_lock_init(&kq->wait_lock);
 	INIT_LIST_HEAD(&kq->active);
 	for (what = 0; what < KF_NR_WAITS; what++)
-		init_llist_head(&kq->waiting[what]);
+		INIT_LIST_HEAD(&kq->waiting[what]);
 	/* No group's tally is of this walk yet. */
 	kq->walk = 1;
 	kf_band_init(&kq->band);

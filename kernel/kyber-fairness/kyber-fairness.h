@@ -16,7 +16,6 @@
 
 #include "compat.h"
 
-#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/rbtree.h>
 #include <linux/sbitmap.h>
@@ -193,8 +192,9 @@ struct kf_queue {
 	/* A cgroup had to wait for the clock in the period before. */
 	bool is_held;
 
-	/* Hardware contexts that wait, each with its bit in kf_hctx.flags; no lock. */
-	struct llist_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
+	/* Hardware contexts that wait, each with its bit in kf_hctx.flags, the longest first. */
+	struct list_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
+	spinlock_t wait_lock;		/* of these; any context, others may be held */
 
 	/* Large reads and writes in flight; no lock. */
 	atomic_t nr_large[KF_NR_DIRS] ____cacheline_aligned_in_smp;
@@ -256,8 +256,8 @@ struct kf_ctx {
 struct kf_hctx {
 	struct blk_mq_hw_ctx *hctx;
 	unsigned long flags;		/* a bit for each enum kf_wait_for; no lock */
-	/* On kf_queue.waiting while it has the bit; no lock. */
-	struct llist_node waiting_node[KF_NR_WAITS];
+	/* On kf_queue.waiting, or taken off it to be run, while it has the bit. */
+	struct list_head waiting_node[KF_NR_WAITS];
 	/* Scheduler tags in use, of this hardware context or of all; no lock. */
 	atomic_t *nr_tags;
 	atomic_t nr_own_tags;
@@ -655,11 +655,17 @@ static inline bool kf_backlog_is_throttled(struct kf_queue *kq, struct kf_backlo
 	       !kf_gate_lets(kq, atomic64_read(&kb->kg->vtime));
 }
 
+/* Whether hardware contexts wait; no lock. */
+static inline bool kf_waits_for(struct kf_queue *kq, enum kf_wait_for what)
+{
+	return !list_empty(&kq->waiting[what]);
+}
+
 /* Whether hardware contexts wait for a large request to complete; no lock. */
 static inline bool kf_waits_for_large(struct kf_queue *kq)
 {
-	return !llist_empty(&kq->waiting[KF_FOR_LARGE + KF_READ]) ||
-	       !llist_empty(&kq->waiting[KF_FOR_LARGE + KF_WRITE]);
+	return kf_waits_for(kq, KF_FOR_LARGE + KF_READ) ||
+	       kf_waits_for(kq, KF_FOR_LARGE + KF_WRITE);
 }
 
 /* Places that are free, or less than none; no lock. */

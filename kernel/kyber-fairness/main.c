@@ -90,11 +90,11 @@
  * CPU no two CPUs take the same locks.
  *
  * CPUs share a cgroup's vtime, an atomic that is charged for a slice of several
- * requests; the places of the requests in flight, an sbitmap; and one word with the vtime
- * up to which cgroups go. That word is set some times in a round trip by a dispatch or
- * an insertion that finds itself throttled: a walk over the active cgroups under
- * kf_queue.lock, with interrupts on. With one active cgroup there is no vtime, no walk and
- * no ceiling but that of large requests. gate.c and domain.c say how what waits is run again.
+ * requests; the places of the requests in flight, an sbitmap; the lists of hardware
+ * contexts that wait (gate.c), under a spinlock; and one word with the vtime up to which
+ * cgroups go. That word is set some times in a round trip by a dispatch or an insertion that
+ * finds itself throttled: a walk over the active cgroups under kf_queue.lock, with interrupts
+ * on. With one active cgroup there is no vtime, no walk and no ceiling but that of large requests.
  *
  * A request keeps its cgroup's blkg until it is freed: completion looks at the group
  * after the bios, and their references, are gone.

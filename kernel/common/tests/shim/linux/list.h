@@ -65,6 +65,23 @@ static inline void list_move(struct list_head *entry, struct list_head *head)
 	list_add(entry, head);
 }
 
+static inline void list_cut_position(struct list_head *list, struct list_head *head,
+				     struct list_head *entry)
+{
+	if (head->next == head)
+		return;
+	if (entry == head) {
+		INIT_LIST_HEAD(list);
+		return;
+	}
+	list->next = head->next;
+	list->next->prev = list;
+	list->prev = entry;
+	head->next = entry->next;
+	head->next->prev = head;
+	entry->next = list;
+}
+
 static inline int list_empty(const struct list_head *head)
 {
 	return head->next == head;
