@@ -5,11 +5,10 @@
 // and fails if a test fails, if no test ran, or if the kernel complained.
 //
 //	go test -c -tags vm -o build/vm.test ./tests/vm
-//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice | --parallel] [--keep DIR]
+//	go run ./tests/vm/run --kernel 6.1 [--run REGEXP] [--shuffle SEED] [--cpus N] [--twice | --split | --parallel] [--keep DIR]
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,6 +21,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -62,7 +62,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		cpus    = flags.Int("cpus", 1, "how many virtual CPUs the machine has, 1 to 64")
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
-		timeout = flags.Duration("timeout", 30*time.Minute, "wall-clock limit")
+		split   = flags.Bool("split", false, "boot two VMs side by side, each with half of the tests")
+		timeout = flags.Duration("timeout", 90*time.Minute, "wall-clock limit: for machines that are slow; one that hangs is found sooner, see --limit")
 		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
@@ -87,6 +88,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *side && *twice {
 		return errors.New("--parallel: two VMs with parallel CPUs differ; not together with --twice")
+	}
+	if *split && (*twice || *match != "") {
+		return errors.New("--split: takes all tests, once; not together with --twice or --run")
 	}
 	if *cuts < 0 {
 		return fmt.Errorf("--cuts: %d is out of range; allowed: 0 and more", *cuts)
@@ -163,19 +167,41 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		machine.Keep = filepath.Join(*build, "races")
 	}
 	started := time.Now()
-	var measured bytes.Buffer
-	passed, err := boots(ctx, machine, *twice, out, &measured)
+	machines, alike := []vm.VM{machine}, ""
+	switch {
+	case *twice:
+		machines = append(machines, beside(machine))
+	case *split:
+		if machines, err = halves(ctx, machine, *binary); err != nil {
+			return fmt.Errorf("--split: %w", err)
+		}
+	}
+	told, err := together(ctx, machines, out)
 	if log, readErr := os.ReadFile(filepath.Join(machine.Keep, vm.ConsoleFile)); looks.races && readErr == nil {
 		showRaces(out, string(log))
 	}
+	measured := told[0].measured
+	switch {
+	case *split:
+		fmt.Fprint(out, told[1].printed)
+		measured += told[1].measured
+	case *twice && err == nil && told[0] != told[1]:
+		err = errors.New("two VMs with the same contents differ: " + told[0].difference(told[1]))
+	case *twice:
+		told, alike = told[:1], ", second VM identical"
+	}
 	if *data != "" {
-		err = errors.Join(err, os.WriteFile(*data, measured.Bytes(), 0o644))
+		err = errors.Join(err, os.WriteFile(*data, []byte(measured), 0o644))
 	}
 	if err != nil {
 		return err
 	}
+	passed, err := count(told, machine.Kernel.Release)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean%s, %.0f s\n",
-		machine.Kernel.Release, passed, map[bool]string{true: ", second VM identical"}[*twice], time.Since(started).Seconds())
+		machine.Kernel.Release, passed, alike, time.Since(started).Seconds())
 	return nil
 }
 
@@ -189,52 +215,58 @@ func list(flags *flag.FlagSet, name, usage string) *[]string {
 	return &values
 }
 
-// boots boots the VM, or two of them side by side that must tell exactly the
-// same, and returns how many tests passed.
-func boots(ctx context.Context, machine vm.VM, twice bool, out io.Writer, data *bytes.Buffer) (passed int, err error) {
-	var again transcript
-	second := make(chan error, 1)
-	if twice {
-		other := machine
-		if machine.Keep != "" {
-			other.Keep = filepath.Join(machine.Keep, "second")
+// together boots VMs side by side. What the first one's tests print is written to out as
+// it comes.
+func together(ctx context.Context, machines []vm.VM, out io.Writer) ([]transcript, error) {
+	told, errs := make([]transcript, len(machines)), make([]error, len(machines))
+	var running sync.WaitGroup
+	for i := range machines {
+		running.Go(func() {
+			out := out
+			if i > 0 {
+				out = io.Discard
+			}
+			errs[i] = told[i].boot(ctx, machines[i], out)
+		})
+	}
+	running.Wait()
+	return told, errors.Join(errs...)
+}
+
+// count is how many tests passed; an error if one did not, or none did.
+func count(told []transcript, release string) (passed int, err error) {
+	for i := range told {
+		t := &told[i]
+		if t.code != 0 {
+			err = errors.Join(err, fmt.Errorf("guest tests failed (exit status %d); kernel %s", t.code, release))
 		}
-		go func() { second <- again.boot(ctx, other, io.Discard, io.Discard) }()
+		if t.passed == 0 {
+			err = errors.Join(err, errors.New("no guest test ran"))
+		}
+		passed += t.passed
 	}
-	var first transcript
-	err = first.boot(ctx, machine, out, data)
-	if twice {
-		err = errors.Join(err, <-second)
-	}
-	switch {
-	case err != nil:
-		return 0, err
-	case twice && first != again:
-		return 0, errors.New("two VMs with the same contents differ: " + first.difference(again))
-	case first.code != 0:
-		return 0, fmt.Errorf("guest tests failed (exit status %d); kernel %s", first.code, machine.Kernel.Release)
-	case first.passed == 0:
-		return 0, errors.New("no guest test ran")
-	}
-	return first.passed, nil
+	return passed, err
 }
 
-// transcript is all that a VM tells: its events with the guest's times, and
-// its kernel's log.
+// transcript is all that a VM tells: its events with the guest's times, its kernel's
+// log, and what of the events its tests printed and measured.
 type transcript struct {
-	events, log  string
-	code, passed int
+	events, log       string
+	printed, measured string
+	code, passed      int
 }
 
-func (t *transcript) boot(ctx context.Context, machine vm.VM, out, data io.Writer) error {
-	var events strings.Builder
+// boot fills it in, as far as it comes.
+func (t *transcript) boot(ctx context.Context, machine vm.VM, out io.Writer) error {
+	var events, printed, measured strings.Builder
+	out = io.MultiWriter(out, &printed)
 	res, err := vm.Boot(ctx, machine, func(ev vm.Event) {
 		fmt.Fprintf(&events, "%d ms %s %s\n", ev.UptimeMS, ev.Kind, ev.Line)
 		switch ev.Kind {
 		case vm.EventBoot:
 			fmt.Fprintf(out, "=== kernel %s\n", ev.Line)
 		case vm.EventData:
-			fmt.Fprintf(data, "%s\n", ev.Data)
+			fmt.Fprintf(&measured, "%s\n", ev.Data)
 		case vm.EventOutput:
 			fmt.Fprintln(out, ev.Line)
 			if strings.HasPrefix(ev.Line, "--- PASS: ") {
@@ -242,10 +274,11 @@ func (t *transcript) boot(ctx context.Context, machine vm.VM, out, data io.Write
 			}
 		}
 	})
+	t.events, t.printed, t.measured = events.String(), printed.String(), measured.String()
 	if err != nil {
 		return err
 	}
-	t.events, t.log, t.code = events.String(), res.Log, res.Code
+	t.log, t.code = res.Log, res.Code
 	return nil
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"isolio/internal/lab/vm"
+)
+
+// beside is another of the VM; what --keep keeps of it lies in a directory of its own.
+func beside(machine vm.VM) vm.VM {
+	if machine.Keep != "" {
+		machine.Keep = filepath.Join(machine.Keep, "second")
+	}
+	machine.Payload.Argv = slices.Clone(machine.Payload.Argv)
+	return machine
+}
+
+// halves are two VMs for half of the binary's tests each. Of four neighbours, which are of one
+// file and much alike, one has the outer two: the halves take about as long.
+func halves(ctx context.Context, machine vm.VM, binary string) ([]vm.VM, error) {
+	path, err := filepath.Abs(binary)
+	if err != nil {
+		return nil, err
+	}
+	list, err := exec.CommandContext(ctx, path, "-test.list=.").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s -test.list=.: %w", binary, err)
+	}
+	var names [2][]string
+	for i, name := range strings.Fields(string(list)) {
+		half := (i + 1) / 2 % 2
+		names[half] = append(names[half], name)
+	}
+	machines := []vm.VM{machine, beside(machine)}
+	for i := range machines {
+		argv := &machines[i].Payload.Argv
+		*argv = append(slices.Clone(*argv), "-test.run=^("+strings.Join(names[i], "|")+")$")
+	}
+	return machines, nil
+}
