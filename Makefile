@@ -128,7 +128,7 @@ alike := TestModelDiskKeepsData|TestThrottledCgroupHoldsUpNoJournal|TestGroupsCo
 several := $(if $(word 2,$(lines)),yes)
 # These leave themselves out where tests before them made Linux 7 put off its timers
 # (needsTimers() in tests/vm/disk_test.go): they have a boot of their own there.
-fresh := TestTargetOutOfReach|TestRareRequestsCostNothing
+fresh := TestTargetOutOfReach|TestRareRequestsCostNothing|TestReadsKeepNoWriteWaiting
 test-vm: ## tests of the modules on a booted kernel KERNEL, in two VMs with half of them each; on each kernel of KERNEL='6.12 7.2', side by side
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
