@@ -447,10 +447,12 @@ func TestKubernetes(t *testing.T) {
 		{"annotations", (*kube).refuses, false},
 		{"claims", (*kube).claims, false},
 		{"disks", (*kube).disks, false},
+		{"new-disk", (*kube).followsDisks, false},
 		{"kubelet", (*kube).kubeletRestarts, false},
 		{"containerd", (*kube).containerdRestarts, false},
 		{"plugin", (*kube).pluginRestarts, false},
 		{"away", (*kube).deletesWhileAway, false},
+		{"drain", (*kube).drains, false},
 		{"upgrade", (*kube).upgrades, false},
 		{"uninstall", (*kube).uninstalls, false},
 	} {
@@ -641,6 +643,7 @@ const (
 	kubeletClass = "kubelet.disk.isolio.dev"
 	anyClass     = "disk.isolio.dev"
 	onOther      = `device.attributes["disk.isolio.dev"].name == "disk2"`
+	onThird      = `device.attributes["disk.isolio.dev"].name == "disk3"`
 )
 
 // claims: a pod's weight is what its claim was given, pods without one share the rest, and
@@ -685,10 +688,7 @@ func (k *kube) disks() {
 	k.removes("wrong", "logs")
 
 	shell(k.t, "isolio disable disk2")
-	k.until("disk2 is not offered", func() (bool, string) {
-		text, err := k.ask(http.MethodGet, "/apis/resource.k8s.io/v1/resourceslices", "", nil)
-		return err == nil && strings.Contains(text, `"disk1"`) && !strings.Contains(text, `"disk2"`), text
-	})
+	k.offers("disk2", false)
 	k.apply((&podSpec{name: "waits", claims: there, idle: true}).manifest())
 	k.event("waits", "FailedScheduling", "cannot allocate all claims")
 	if text := shell(k.t, "kubectl isolio explain waits"); !strings.Contains(text, "kubectl isolio enable") {
@@ -698,6 +698,69 @@ func (k *kube) disks() {
 	waits := k.runs("waits")
 	k.weighs("waits", waits.group(), "default 100", k.other.number+" 400")
 	k.removes("waits")
+}
+
+// offers waits until the node's slices have a disk, or have it no more. They have disk1 all the time.
+func (k *kube) offers(disk string, want bool) {
+	k.t.Helper()
+	k.until(fmt.Sprintf("%s is offered: %t", disk, want), func() (bool, string) {
+		text, err := k.ask(http.MethodGet, "/apis/resource.k8s.io/v1/resourceslices", "", nil)
+		return err == nil && strings.Contains(text, `"disk1"`) && strings.Contains(text, fmt.Sprintf("%q", disk)) == want, text
+	})
+}
+
+// followsDisks: a disk comes to the node while isolio runs, as that of a volume does, and a pod has
+// its share of it through a PersistentVolume; then the disk goes.
+func (k *kube) followsDisks() {
+	k.helm("upgrade", "--reset-values --set followDisks=true")
+	k.isolioReady()
+	third := k.modelDisk("disk3", "/srv/disk3")
+	began := time.Now()
+	k.until("disk3 has the scheduler", func() (bool, string) {
+		_, active := third.schedulers(k.t)
+		return active == elevator, active
+	})
+	k.t.Logf("disk3 has the scheduler %.1f s after it was mounted", time.Since(began).Seconds())
+	k.offers("disk3", true)
+	k.apply(template("third", anyClass, onThird, 400) + `apiVersion: v1
+kind: PersistentVolume
+metadata: {name: third}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: manual
+  local: {path: /srv/disk3}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [` + nodeName + `]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: third, namespace: default}
+spec: {accessModes: [ReadWriteOnce], storageClassName: manual, volumeName: third, resources: {requests: {storage: 1Gi}}}
+`)
+	write(k.t, filepath.Join(third.config, "scale"), "256")
+	volume := "persistentVolumeClaim: {claimName: third}"
+	pods := k.run(
+		&podSpec{name: "new-db", requests: "10m", claims: map[string]string{"disk": "third"}, volumes: volume},
+		&podSpec{name: "new-web", annotations: weightOf("300"), requests: "10m", volumes: volume},
+		&podSpec{name: "new-batch", annotations: weightOf("100"), volumes: volume},
+	)
+	k.weighs("new-db", pods[0].group(), "default 100", third.number+" 400")
+	if text := shell(k.t, "kubectl isolio status --volumes; kubectl isolio explain new-db"); !strings.Contains(text, "400 of 1000 shares of disk3") {
+		k.t.Errorf("explain does not tell the claim")
+	}
+	// 600 shares are left to weights of 300 and 100 here, of 300 and 100 on the other disk, and the
+	// 100 of isolio's own pod.
+	k.weighs("new-web", pods[1].group(), "default 300", third.number+" 200")
+	k.weighs("new-batch", pods[2].group(), "default 100", third.number+" 66")
+	k.shares("on the new disk", third, pods, []float64{400, 200, 66})
+	k.removes("new-db", "new-web", "new-batch")
+
+	shell(k.t, "kubectl delete pvc,pv --wait=false third; umount /srv/disk3")
+	must(k.t, os.Remove(third.config))
+	k.offers("disk3", false)
+	k.helm("upgrade", "--reset-values")
+	k.isolioReady()
+	k.holds("a disk came and went")
 }
 
 // restarts is how often a pod's container was started again.
@@ -814,6 +877,32 @@ func (k *kube) deletesWhileAway() {
 	k.newcomer("after-away") // 600 of 1000: there is room only if db's are free
 	k.removes("late")
 	k.holds("the plugin was away")
+}
+
+// drains: the node is drained and comes back. isolio's pod stays, pods' shares are taken back, and one that
+// waits for as many has them then.
+func (k *kube) drains() {
+	db := k.run(&podSpec{name: "db", requests: "10m", claims: map[string]string{"disk": "half"}, idle: true})[0]
+	k.weighs("db", db.group(), "default 100", k.disk.number+" 600")
+	own := k.isolioPod()
+	shell(k.t, "kubectl drain "+nodeName+" --ignore-daemonsets --delete-emptydir-data --force --timeout=120s")
+	if now := k.isolioPod(); now != own {
+		k.t.Errorf("isolio's pod is %q, and %q before", now, own)
+	}
+	k.isolioReady()
+	k.until("what db had is taken back", func() (bool, string) {
+		text, err := os.ReadFile("/run/isolio/claims.json")
+		return err == nil && !strings.Contains(string(text), db.Metadata.UID), string(text)
+	})
+	k.offers(k.disk.name, true) // to those that wait for the node
+	k.apply((&podSpec{name: "next", requests: "10m", claims: map[string]string{"disk": "half"}, idle: true}).manifest())
+	k.event("next", "FailedScheduling", "unschedulable")
+	shell(k.t, "kubectl isolio status; kubectl uncordon "+nodeName)
+	next := k.runs("next")
+	k.weighs("next", next.group(), "default 100", k.disk.number+" 600")
+	k.removes("next")
+	k.readers()
+	k.holds("the node was drained")
 }
 
 // upgrades: no weight changes while the DaemonSet's pods are made anew, and the new rules hold.
