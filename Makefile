@@ -200,7 +200,7 @@ test-kubernetes-short: ## test isolio-node with a kubelet's calls, kubectl isoli
 	cd deploy/image && go vet ./... && go test -count=1 ./...
 	cd tests/kubernetes && go vet . && go test -count=1 .
 
-test-kubernetes: ## test a cluster: roles, policies and a fleet of 500 nodes with a real control plane; a node with kubelet and containerd on a booted kernel KERNEL, through installs, restarts and upgrades; builds Kubernetes first (a quarter of an hour)
+test-kubernetes: ## test a cluster: roles, policies and a fleet of FLEET=500 nodes and PODS=1600 pods with a real control plane; a node with kubelet and containerd on a booted kernel KERNEL, through installs, restarts and upgrades; builds Kubernetes first (a quarter of an hour)
 	@$(MAKE) --no-print-directory modules guest-tests image
 	scripts/kubernetes
 	cd tests/kubernetes && KUBERNETES=$(CURDIR)/build/kubernetes go test -count=1 -v -timeout 4h -run TestCluster .
