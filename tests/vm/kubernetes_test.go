@@ -182,6 +182,10 @@ current-context: x
 	shell(t, "systemctl start kube-scheduler kube-controller-manager kubelet")
 	k.until("the node is ready", func() (bool, string) { return k.ready("/api/v1/nodes/" + nodeName) })
 	t.Logf("the node is ready after %.0f s", time.Since(began).Seconds())
+	k.until("pods have an account", func() (bool, string) { // a controller makes it
+		text, err := k.ask(http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", "", nil)
+		return err == nil, fmt.Sprint(text, err)
+	})
 	return k
 }
 
