@@ -445,8 +445,7 @@ name(struct blk_mq_hw_ctx *hctx)
 
 /* Files in debugfs, on kernels that have them (CONFIG_BLK_DEBUG_FS). */
 #if ISOLIO_HAVE_ELEVATOR_DEBUGFS
-#define ISOLIO_DEBUGFS_ATTRS(queue_attrs, hctx_attrs)	\
-	.queue_debugfs_attrs = (queue_attrs), .hctx_debugfs_attrs = (hctx_attrs),
+#define ISOLIO_DEBUGFS_ATTRS(queue_attrs)	.queue_debugfs_attrs = (queue_attrs),
 #else
 struct blk_mq_debugfs_attr {
 	const char *name;
@@ -454,7 +453,7 @@ struct blk_mq_debugfs_attr {
 	int (*show)(void *data, struct seq_file *m);
 };
 
-#define ISOLIO_DEBUGFS_ATTRS(queue_attrs, hctx_attrs)
+#define ISOLIO_DEBUGFS_ATTRS(queue_attrs)
 #endif
 
 /*

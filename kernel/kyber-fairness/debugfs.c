@@ -115,27 +115,13 @@ static int kf_costs_show(void *data, struct seq_file *m)
 	return 0;
 }
 
-const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
-	{ "band", 0400, kf_band_show },
-	{ "clock", 0400, kf_clock_show },
-	{ "costs", 0400, kf_costs_show },
-	{ "domains", 0400, kf_domains_show },
-	{ },
-};
-
-static int kf_queues_show(void *data, struct seq_file *m)
+static void kf_hctx_show(struct kf_hctx *kh, struct seq_file *m)
 {
-	struct blk_mq_hw_ctx *hctx = data;
-	struct kf_hctx *kh;
-	int id, ret;
+	int id;
 
-	ret = isolio_debugfs_begin(hctx->queue);
-	if (ret)
-		return ret;
-	kh = hctx->sched_data;
 	spin_lock(&kh->lock);
-	seq_printf(m, "domain=%s batched=%u throttled=%d inserted=%llu dispatched=%llu\n",
-		   kf_domain_names[kh->cur_domain], kh->nr_batched,
+	seq_printf(m, "hctx=%u domain=%s batched=%u throttled=%d inserted=%llu dispatched=%llu\n",
+		   kh->hctx->queue_num, kf_domain_names[kh->cur_domain], kh->nr_batched,
 		   test_bit(KF_FOR_CLOCK, &kh->flags), kh->nr_inserted,
 		   kh->nr_dispatched);
 	for (id = 0; id < KF_NR_DOMAINS; id++)
@@ -143,11 +129,39 @@ static int kf_queues_show(void *data, struct seq_file *m)
 			   kf_domain_names[id], !!(kh->has_ready & BIT(id)),
 			   kh->first_vtime[id], list_count_nodes(&kh->urgent[id]));
 	spin_unlock(&kh->lock);
-	isolio_debugfs_end(hctx->queue);
+}
+
+/*
+ * All hardware contexts, in a file of the queue. The block layer would make files in each
+ * one's directory. But a SCSI device keeps its hardware contexts while its disk is away, and
+ * up to 6.12 with pointers to directories that went with the disk.
+ */
+static int kf_queues_show(void *data, struct seq_file *m)
+{
+	struct request_queue *q = data;
+	struct blk_mq_hw_ctx *hctx;
+	struct kf_queue *kq;
+	unsigned long i;
+	int ret;
+
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	kq = kf_of(q);
+	mutex_lock(&kq->hctx_lock);
+	queue_for_each_hw_ctx(q, hctx, i)
+		if (hctx->sched_data)
+			kf_hctx_show(hctx->sched_data, m);
+	mutex_unlock(&kq->hctx_lock);
+	isolio_debugfs_end(q);
 	return 0;
 }
 
-const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[] = {
+const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
+	{ "band", 0400, kf_band_show },
+	{ "clock", 0400, kf_clock_show },
+	{ "costs", 0400, kf_costs_show },
+	{ "domains", 0400, kf_domains_show },
 	{ "queues", 0400, kf_queues_show },
 	{ },
 };

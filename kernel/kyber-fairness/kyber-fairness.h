@@ -160,6 +160,8 @@ struct kf_queue {
 	u64 generation;
 	struct kf_group *root;
 	struct guard *guard;
+	/* Of each hardware context's sched_data, which comes and goes while debugfs has files. */
+	struct mutex hctx_lock;
 
 	/* See kf_cost_bytes(); written under cost_lock, read without. */
 	u64 cost_rate[KF_NR_DIRS];
@@ -564,7 +566,6 @@ int kf_latency_show(struct seq_file *sf, void *unused);
 
 /* debugfs.c */
 extern const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[];
-extern const struct blk_mq_debugfs_attr kf_hctx_debugfs_attrs[];
 
 /* A backlog's requests that are queued or in flight; no lock. */
 static inline unsigned int kf_backlog_nr(struct kf_backlog *kb)

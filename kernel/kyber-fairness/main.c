@@ -799,7 +799,9 @@ static int kf_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 		return -ENOMEM;
 	}
 
+	mutex_lock(&kq->hctx_lock);
 	hctx->sched_data = kh;
+	mutex_unlock(&kq->hctx_lock);
 	isolio_depth_updated(kf_depth_updated)(hctx);
 	return 0;
 }
@@ -820,7 +822,9 @@ static void kf_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	while (!list_empty(&kh->saved))
 		kf_slice_forget(list_first_entry(&kh->saved, struct kf_backlog,
 						 saved_node));
+	mutex_lock(&kq->hctx_lock);
 	hctx->sched_data = NULL;
+	mutex_unlock(&kq->hctx_lock);
 	sbitmap_free(&kh->ctx_map);
 	kvfree(kh->ctx);
 	kfree(kh);
@@ -837,6 +841,7 @@ static void *kf_alloc(struct request_queue *q)
 	kq->q = q;
 	kq->dev = disk_devt(q->disk);
 	kq->generation = atomic64_inc_return(&kf_generation);
+	mutex_init(&kq->hctx_lock);
 	kf_cost_init(kq);
 	kf_tunables_init(kq);
 	kf_groups_init(kq);
@@ -936,7 +941,7 @@ static struct elevator_type kf_elevator = {
 		.requeue_request	= kf_requeue_request,
 		.finish_request		= kf_finish_request,
 	},
-	ISOLIO_DEBUGFS_ATTRS(kf_queue_debugfs_attrs, kf_hctx_debugfs_attrs)
+	ISOLIO_DEBUGFS_ATTRS(kf_queue_debugfs_attrs)
 	.elevator_attrs	= kf_attrs,
 	.elevator_name	= "kyber-fairness",
 	.elevator_owner	= THIS_MODULE,

@@ -667,7 +667,7 @@ static struct elevator_type sfq_elevator = {
 		.requeue_request	= sfq_requeue_request,
 		.finish_request		= sfq_finish_request,
 	},
-	ISOLIO_DEBUGFS_ATTRS(sfq_queue_debugfs_attrs, NULL)
+	ISOLIO_DEBUGFS_ATTRS(sfq_queue_debugfs_attrs)
 	.icq_size	= sizeof(struct sfq_icq),
 	.icq_align	= __alignof__(struct sfq_icq),
 	.elevator_attrs	= sfq_attrs,

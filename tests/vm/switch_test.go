@@ -148,7 +148,7 @@ func TestDebugfsFileOutlivesModule(t *testing.T) {
 	withSFQ(t)
 	for _, m := range []struct{ elevator, module, file string }{
 		{elevator, moduleName, "sched/clock"},
-		{elevator, moduleName, "hctx0/sched/queues"},
+		{elevator, moduleName, "sched/queues"},
 		{"sfq", sfqModuleName, "sched/queues"},
 	} {
 		if !inserted(t, m.module) {

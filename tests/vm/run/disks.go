@@ -54,6 +54,7 @@ func addDisks(machine *vm.VM, kinds string) error {
 	}
 	for _, module := range diskModules {
 		if name, _, _ := strings.Cut(module, " "); slices.Contains(there, name) {
+			machine.Stock = slices.DeleteFunc(machine.Stock, func(s string) bool { return s == name || strings.HasPrefix(s, name+" ") })
 			machine.Stock = append(machine.Stock, module)
 		}
 	}

@@ -322,6 +322,16 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 		return vm.VM{}, err
 	}
 	stock = append(stock, xfs...)
+	scsi, err := kernel.Modules("sd_mod", "scsi_debug")
+	if err != nil {
+		return vm.VM{}, err
+	}
+	for _, module := range scsi {
+		if module == "scsi_debug" {
+			module += " add_host=0 dev_size_mb=16" // a test adds one
+		}
+		stock = append(stock, module)
+	}
 	libaps, err := libapsTests(kernel)
 	if err != nil {
 		return vm.VM{}, err
