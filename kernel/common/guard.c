@@ -95,8 +95,9 @@ static bool guard_is_full(struct guard *guard, struct blk_mq_hw_ctx *hctx)
 {
 	struct blk_mq_tags *tags = hctx->tags;
 
+	/* Not nr_tags: nr_requests may have been set when there was no scheduler. */
 	return tags && READ_ONCE(*guard_nr_inside(guard, hctx)) >=
-		       tags->nr_tags - tags->nr_reserved_tags;
+		       READ_ONCE(tags->bitmap_tags.sb.depth);
 }
 
 /*
@@ -299,7 +300,8 @@ void __guard_leave(struct guard *guard, struct request *rq, bool is_served)
  * guard_alloc - a guard for a device, switched off
  * @q: the device's queue
  *
- * Process context. Return: NULL if there is no memory.
+ * Process context; some kernels have frozen the queue, so no memory may be had by I/O.
+ * Return: NULL if there is no memory.
  */
 struct guard *guard_alloc(struct request_queue *q)
 {
@@ -332,7 +334,6 @@ struct guard *guard_alloc(struct request_queue *q)
  */
 int guard_start(struct guard *guard)
 {
-	/* Memory must not wait for the frozen queue. */
 	guard->nr_inside = kcalloc_node(guard->q->nr_hw_queues,
 					sizeof(*guard->nr_inside), GFP_NOIO,
 					guard->q->node);

@@ -304,3 +304,22 @@ func guardIsRight(t *testing.T, d *disk, requests, bound int) {
 		}
 	}
 }
+
+// A device whose tags were made fewer, without a scheduler: a request that waits for one of them
+// is not in flight.
+func TestGuardCountsTagsThatAreLeft(t *testing.T) {
+	withGuard(t)
+	for _, scheduler := range guarded {
+		t.Run(scheduler, func(t *testing.T) {
+			d := newDisk(t, []string{"irqmode=2", "completion_nsec=200000", "hw_queue_depth=64", "size=64"})
+			d.use(t, "none")
+			write(t, d.queue("nr_requests"), "8")
+			d.use(t, scheduler)
+			d.set(t, "age_th", 1000)
+			startFio(t, d, newGroup(t, "a"), "--size=4m", "--iodepth=64").wait(t)
+			if most := d.guardStat(t, "inside_max"); most > 8 {
+				t.Errorf("%d requests counted in flight on a device of 8 tags", most)
+			}
+		})
+	}
+}
