@@ -225,7 +225,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	struct kf_backlog *kb;
 	bool merged = false;
 
-	if (!list_empty_careful(&kc->rqs)) {
+	if (!list_empty(&kc->rqs)) {
 		spin_lock(&kc->lock);
 		merged = kf_list_merge(q, &kc->rqs, bio, nr_segs);
 		spin_unlock(&kc->lock);
