@@ -307,11 +307,11 @@ struct guard *guard_alloc(struct request_queue *q)
 {
 	struct guard *guard;
 
-	guard = kzalloc_node(sizeof(*guard), GFP_KERNEL, q->node);
+	guard = kzalloc_node(sizeof(*guard), GFP_NOIO, q->node);
 	if (!guard)
 		return NULL;
 	guard->ages.inside = kvzalloc_node(array_size(AGE_NR_WORDS, sizeof(u64)),
-					   GFP_KERNEL, q->node);
+					   GFP_NOIO, q->node);
 	if (!guard->ages.inside) {
 		kfree(guard);
 		return NULL;

@@ -24,6 +24,7 @@
 #include <linux/percpu-refcount.h>
 #include <linux/radix-tree.h>
 #include <linux/sbitmap.h>
+#include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/u64_stats_sync.h>
@@ -74,15 +75,23 @@ static inline void isolio_wbt_enable(struct request_queue *q)
 #endif
 }
 
-/* A policy is activated on a disk; before 6.2, on its queue. */
+/*
+ * A policy is activated on a disk; before 6.2, on its queue. The queue is frozen: no memory
+ * may be had by writing to it.
+ */
 static inline int isolio_activate_policy(struct request_queue *q,
 					 const struct blkcg_policy *pol)
 {
+	unsigned int flags = memalloc_noio_save();
+	int ret;
+
 #if ISOLIO_HAVE_ACTIVATE_POLICY_DISK
-	return blkcg_activate_policy(q->disk, pol);
+	ret = blkcg_activate_policy(q->disk, pol);
 #else
-	return blkcg_activate_policy(q, pol);
+	ret = blkcg_activate_policy(q, pol);
 #endif
+	memalloc_noio_restore(flags);
+	return ret;
 }
 
 static inline void isolio_deactivate_policy(struct request_queue *q,
@@ -314,21 +323,25 @@ static inline void isolio_elevator_end(void *data, void (*free)(void *data))
 #define isolio_init_sched_arg	struct elevator_type *eq
 #endif
 
+/* The queue is frozen here, which per-CPU memory and elevator_alloc() are not told. */
 static inline void *isolio_elevator_begin(struct request_queue *q,
 					  isolio_init_sched_arg,
 					  void *(*alloc)(struct request_queue *q))
 {
+	unsigned int flags = memalloc_noio_save();
 	struct elevator_queue *new;
-	void *data;
+	void *data = NULL;
 
 #if ISOLIO_HAVE_INIT_SCHED_QUEUE
 	new = eq;
 #else
 	new = elevator_alloc(q, eq);
+#endif
+	if (new)
+		data = alloc(q);
+	memalloc_noio_restore(flags);
 	if (!new)
 		return NULL;
-#endif
-	data = alloc(q);
 	if (!data) {
 #if !ISOLIO_HAVE_INIT_SCHED_QUEUE
 		kobject_put(&new->kobj);
@@ -455,6 +468,19 @@ struct blk_mq_debugfs_attr {
 
 #define ISOLIO_DEBUGFS_ATTRS(queue_attrs)
 #endif
+
+/*
+ * Called at the end of insert_requests: the task that submits dispatches what it inserted. The
+ * block layer would leave a request without a plug to a worker, which takes two switches of
+ * tasks; without a scheduler the task sends it to the device as well. Not when the task is
+ * about to sleep, as a driver may sleep too; nor while another CPU dispatches, with @lock held.
+ */
+static inline void isolio_dispatch_here(struct blk_mq_hw_ctx *hctx, spinlock_t *lock)
+{
+	if (!current->plug && task_is_running(current) &&
+	    !(hctx->flags & BLK_MQ_F_BLOCKING) && !spin_is_locked(lock))
+		blk_mq_run_hw_queue(hctx, false);
+}
 
 /*
  * Of a file in debugfs: whether the queue has this module's elevator, which then stays

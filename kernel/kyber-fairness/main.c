@@ -123,7 +123,6 @@
 #include "debugfs.h"
 #include "request.h"
 
-#include <linux/sched/mm.h>
 #include <trace/events/block.h>
 
 #define CREATE_TRACE_POINTS
@@ -461,19 +460,6 @@ static bool kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 	return may_go;
 }
 
-/*
- * Whether the task that submits may dispatch what it inserted. The block layer leaves a
- * request without a plug to a worker, which takes two switches of tasks; without a
- * scheduler the task would send it to the device from here as well. Not when the task is
- * about to sleep, as a driver may sleep too; nor while another CPU dispatches from this
- * hardware context.
- */
-static bool kf_may_dispatch_here(struct kf_hctx *kh)
-{
-	return !current->plug && task_is_running(current) &&
-	       !(kh->hctx->flags & BLK_MQ_F_BLOCKING) && !spin_is_locked(&kh->lock);
-}
-
 /* Called with requests to be queued on @hctx, in process context. */
 static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 			       struct list_head *list, isolio_insert_arg)
@@ -493,8 +479,7 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 	/* An empty device takes any request. */
 	if (is_throttled && !kf_is_empty(kq) && !kf_settle_throttled(kq, kh))
 		return;
-	if (kf_may_dispatch_here(kh))
-		blk_mq_run_hw_queue(hctx, false);
+	isolio_dispatch_here(hctx, &kh->lock);
 }
 
 /* @any: it goes ahead of its turn, as the device is empty. */
@@ -834,7 +819,7 @@ static void *kf_alloc(struct request_queue *q)
 {
 	struct kf_queue *kq;
 
-	kq = kzalloc_node(sizeof(*kq), GFP_KERNEL, q->node);
+	kq = kzalloc_node(sizeof(*kq), GFP_NOIO, q->node);
 	if (!kq)
 		return NULL;
 
@@ -866,8 +851,8 @@ static void kf_free(void *data)
 	kfree(kq);
 }
 
-/* All that the device needs; memory for it is taken without I/O. */
-static int kf_start(struct request_queue *q, isolio_init_sched_arg)
+/* The scheduler is chosen for a device. The queue is frozen. */
+static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
 {
 	struct kf_queue *kq;
 	int ret;
@@ -895,19 +880,6 @@ static int kf_start(struct request_queue *q, isolio_init_sched_arg)
 	/* The block layer keeps io_start_time_ns only on request. */
 	blk_stat_enable_accounting(q);
 	return 0;
-}
-
-/*
- * The scheduler is chosen for a device. The queue is frozen, so no memory may be had by
- * writing to it.
- */
-static int kf_init_sched(struct request_queue *q, isolio_init_sched_arg)
-{
-	unsigned int flags = memalloc_noio_save();
-	int ret = kf_start(q, eq);
-
-	memalloc_noio_restore(flags);
-	return ret;
 }
 
 /* Another scheduler is chosen, or the device goes; all kf_hctx are gone. */

@@ -125,6 +125,7 @@ static void rsd_insert_requests(struct blk_mq_hw_ctx *hctx,
 		trace_block_rq_insert(rq);
 	}
 	spin_unlock(&rh->lock);
+	isolio_dispatch_here(hctx, &rh->lock);
 }
 
 /* Called by the block layer when @hctx can take a request. */
@@ -172,7 +173,7 @@ static int rsd_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 {
 	struct rsd_hctx *rh;
 
-	rh = kzalloc_node(sizeof(*rh), GFP_KERNEL, hctx->numa_node);
+	rh = kzalloc_node(sizeof(*rh), GFP_NOIO, hctx->numa_node);
 	if (!rh)
 		return -ENOMEM;
 

@@ -382,6 +382,7 @@ static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 		list_del_init(&rq->queuelist);
 		blk_mq_free_request(rq);
 	}
+	isolio_dispatch_here(hctx, &sd->lock);
 }
 
 static struct request *sfq_take_urgent(struct sfq_device *sd)
@@ -571,7 +572,7 @@ static void *sfq_alloc(struct request_queue *q)
 	struct sfq_device *sd;
 	int dir;
 
-	sd = kzalloc_node(sizeof(*sd), GFP_KERNEL, q->node);
+	sd = kzalloc_node(sizeof(*sd), GFP_NOIO, q->node);
 	if (!sd)
 		return NULL;
 	sd->latency = alloc_percpu(struct sfq_latency);

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,45 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 		must(t, os.Remove(d.config))
 		if w := weights(t, group); len(w) != 1 {
 			t.Errorf("the gone disk's weight is still there: %v", w)
+		}
+	}
+}
+
+// A scheduler is chosen with the disk's queue frozen: memory that is had by writing to that disk
+// never comes. So none of its allocations may start I/O.
+func TestAllocationsWhileFrozenStartNoIO(t *testing.T) {
+	withGuard(t)
+	loaded(t)
+	d := newDisk(t, fast)
+	events, err := filepath.Glob("/sys/kernel/tracing/events/kmem/km*alloc*/enable")
+	must(t, err)
+	if len(events) == 0 {
+		t.Skip("this kernel does not trace allocations")
+	}
+	enable := func(value string) {
+		for _, file := range events {
+			write(t, file, value)
+		}
+	}
+	enable("1")
+	t.Cleanup(func() { enable("0") })
+	for _, scheduler := range guarded {
+		d.use(t, "none")
+		write(t, "/sys/kernel/tracing/trace", "")
+		d.use(t, scheduler)
+		allocations := 0
+		for line := range strings.Lines(read(t, "/sys/kernel/tracing/trace")) {
+			_, site, ok := strings.Cut(line, "call_site=")
+			if !ok || !strings.Contains(site, "["+strings.ReplaceAll(scheduler, "-", "_")+"_iosched]") {
+				continue
+			}
+			allocations++
+			if strings.Contains(site, "gfp_flags=GFP_KERNEL") {
+				t.Errorf("%s: %s", scheduler, strings.TrimSpace(site))
+			}
+		}
+		if allocations == 0 {
+			t.Errorf("%s: no allocation was traced", scheduler)
 		}
 	}
 }
