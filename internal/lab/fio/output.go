@@ -120,12 +120,14 @@ func (d direction) result() (*result.Direction, error) {
 		}
 		*p.to = ns / 1e3
 	}
-	seconds := d.RuntimeMS / 1e3
-	out := &result.Direction{BytesPS: d.IOBytes / seconds, IOPS: d.TotalIOs / seconds, Lat: lat, Requests: d.TotalIOs}
+	// The requests that completed, as the bytes are of those. total_ios counts submissions:
+	// after a ramp it lacks the requests that were in flight when the ramp ended.
+	requests := d.TotalIOs
 	if d.LatNS.N != nil {
-		out.Requests = *d.LatNS.N
+		requests = *d.LatNS.N
 	}
-	return out, nil
+	seconds := d.RuntimeMS / 1e3
+	return &result.Direction{BytesPS: d.IOBytes / seconds, IOPS: requests / seconds, Lat: lat, Requests: requests}, nil
 }
 
 // percentile finds a percentile whatever number of decimals its key has.
