@@ -133,8 +133,8 @@ static void kf_hctx_show(struct kf_hctx *kh, struct seq_file *m)
 
 /*
  * All hardware contexts, in a file of the queue. The block layer would make files in each
- * one's directory. But a SCSI device keeps its hardware contexts while its disk is away, and
- * up to 6.12 with pointers to directories that went with the disk.
+ * one's directory. But a SCSI device keeps its hardware contexts while its disk is away, with
+ * pointers to directories that went with the disk, and the next such file is a panic.
  */
 static int kf_queues_show(void *data, struct seq_file *m)
 {

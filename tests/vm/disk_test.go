@@ -163,7 +163,7 @@ func (d *disk) logState(t *testing.T) {
 	t.Helper()
 	t.Logf("%d requests inside", d.inside(t))
 	dir := filepath.Join("/sys/kernel/debug/block", d.name)
-	for _, name := range []string{"sched/clock", "sched/band", "sched/domains", "sched/queues", "sched/decisions", "hctx*/sched/queues", "hctx*/state", "hctx*/dispatch", "hctx*/busy"} {
+	for _, name := range []string{"sched/clock", "sched/band", "sched/domains", "sched/queues", "sched/decisions", "hctx*/state", "hctx*/dispatch", "hctx*/busy"} {
 		files, err := filepath.Glob(filepath.Join(dir, name))
 		must(t, err)
 		for _, file := range files {
