@@ -198,8 +198,8 @@ int aps_cancel(struct aps *ctx, void *data);
 
 /*
  * A descriptor for poll(2) and epoll(7), readable when it is time to call aps_wait(): an
- * I/O is complete, or one that is polled for is expected to be. The context's own; do not
- * read it or close it.
+ * I/O is complete, or one that is polled for is expected to be. That call may find nothing;
+ * until then the descriptor stays readable. The context's own; do not read it or close it.
  */
 int aps_event_fd(struct aps *ctx);
 

@@ -88,7 +88,7 @@ struct aps {
 	unsigned int nr_buffers;
 
 	int event_fd, timer_fd, now_fd; /* -1: not asked for */
-	bool is_now;		/* now_fd is readable */
+	bool is_now;		/* now_fd may be readable */
 
 	struct aps_policy policy;
 	struct aps_cpu cpu;
@@ -217,7 +217,7 @@ void aps_collect(struct aps *ctx);
 /* event.c: have the descriptor tell when to look next, if there is one. */
 void aps_event_arm(struct aps *ctx);
 void aps_event_close(struct aps *ctx);
+/* Have the plain ring tell the descriptor, if there are both. Return: 0, or -errno. */
 int aps_event_add_ring(struct aps *ctx);
-void aps_event_remove_ring(struct aps *ctx);
 
 #endif

@@ -2,17 +2,23 @@
 /*
  * A descriptor for event loops: an epoll instance, which can be polled itself, with
  *
- * - the plain ring, readable when something is complete in it;
  * - a timer. Nothing tells of the completion of a polled I/O but a look. So the timer
  *   expires when the policy would look first, that is when the sleep of the oldest one
  *   ends;
- * - an eventfd, written if that is over already, or a done event waits to be taken. A
- *   timer whose time has passed expires by an interrupt: a little later, and it costs one.
+ * - an eventfd. The kernel writes to it when an I/O of the plain ring completes. The
+ *   library writes to it if the time to look is over already, or a done event waits to be
+ *   taken. A timer whose time has passed expires by an interrupt: a little later, and it
+ *   costs one.
  *
- * The program sleeps in epoll_wait() as the library would in aps_wait(). The timer stays
- * expired, or the eventfd readable, until they are set again, after each aps_submit(),
- * aps_wait() and aps_cancel(). Each of these that leaves something to be taken writes
- * anew: a program that waits for edges (EPOLLET) sees one.
+ * The plain ring itself is not in the set. With IORING_SETUP_DEFER_TASKRUN a completion is
+ * work that this thread has yet to do. poll(2) on the ring tells of that work on Linux 6.1
+ * and 6.12, and not on 6.18 and 7.2. The eventfd is written when the work is added.
+ *
+ * The program sleeps in epoll_wait() as the library would in aps_wait(). Each aps_submit(),
+ * aps_wait() and aps_cancel() reads the eventfd and then looks at the plain ring: what the
+ * kernel told of before the read is seen in the ring, what completes later writes anew.
+ * Each of these calls that leaves something to be taken writes as well: a program that
+ * waits for edges (EPOLLET) sees one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,16 +42,19 @@ static int watch(struct aps *ctx, int fd)
 
 int aps_event_add_ring(struct aps *ctx)
 {
-	const struct aps_ring *ring = &ctx->rings[APS_RING_PLAIN];
+	struct aps_ring *ring = &ctx->rings[APS_RING_PLAIN];
 
-	return ctx->event_fd >= 0 && ring->open ? watch(ctx, ring->uring.ring_fd) : 0;
+	if (ctx->event_fd < 0 || !ring->open)
+		return 0;
+	ctx->is_now = true;
+	return io_uring_register_eventfd(&ring->uring, ctx->now_fd);
 }
 
-void aps_event_remove_ring(struct aps *ctx)
+/* Whether something is complete in the ring, or will be once it is looked at. */
+static bool has_complete(const struct aps_ring *ring)
 {
-	/* A child that has the ring open still would keep it in the set. */
-	if (ctx->event_fd >= 0)
-		epoll_ctl(ctx->event_fd, EPOLL_CTL_DEL, ctx->rings[APS_RING_PLAIN].uring.ring_fd, NULL);
+	return aps_ring_ready(ring) ||
+	       (ring->nr_sent && IO_URING_READ_ONCE(*ring->uring.sq.kflags) & IORING_SQ_TASKRUN);
 }
 
 /* When to look: NEVER, AT_ONCE, or the time. */
@@ -56,7 +65,7 @@ static uint64_t look_at_ns(struct aps *ctx)
 	uint64_t now_ns, at_ns;
 	struct aps_choice c;
 
-	if (ctx->nr_done || aps_ring_ready(ring))
+	if (ctx->nr_done || aps_ring_ready(ring) || has_complete(&ctx->rings[APS_RING_PLAIN]))
 		return AT_ONCE;
 	if (!ring->nr_sent)
 		return NEVER;
@@ -78,18 +87,20 @@ void aps_event_arm(struct aps *ctx)
 	struct itimerspec t = { .it_value.tv_sec = 0 };
 	eventfd_t unused;
 	uint64_t at_ns;
+	int saved;
 
 	if (ctx->event_fd < 0)
 		return;
-	at_ns = look_at_ns(ctx);
-	if (at_ns == AT_ONCE) {
-		eventfd_write(ctx->now_fd, 1);
-		ctx->is_now = true;
-		return; /* whatever the timer says */
-	}
+	saved = errno;
 	if (ctx->is_now)
 		eventfd_read(ctx->now_fd, &unused);
-	ctx->is_now = false;
+	errno = saved; /* most often it has nothing */
+	at_ns = look_at_ns(ctx);
+	ctx->is_now = at_ns == AT_ONCE || ctx->rings[APS_RING_PLAIN].open;
+	if (at_ns == AT_ONCE) {
+		eventfd_write(ctx->now_fd, 1);
+		return; /* whatever the timer says */
+	}
 	t.it_value.tv_sec = (time_t)(at_ns / SEC_NS);
 	t.it_value.tv_nsec = (long)(at_ns % SEC_NS);
 	timerfd_settime(ctx->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);

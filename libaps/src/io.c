@@ -686,8 +686,11 @@ static ssize_t transfer(struct aps *ctx, const struct request *r)
 		return n;
 	for (;;) {
 		n = wait_for(ctx, &event, 1, 1, NO_DEADLINE);
-		if (n > 0)
+		if (n > 0) {
+			if (ctx->event_fd >= 0) /* or the call costs 25 instructions */
+				aps_event_arm(ctx);
 			return event.result;
+		}
 		if (n == -EINTR)
 			continue;
 		if (n != -EAGAIN && n != -EBUSY)

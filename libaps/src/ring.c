@@ -21,7 +21,8 @@
  * ring of any thread has none: its completions are found by polling, and interrupt no thread.
  */
 static const unsigned int single_flags[] = {
-	IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, /* 6.1 */
+	/* 6.1. The last one tells of work that is deferred: event.c. */
+	IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 	IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN, /* 6.0 */
 	IORING_SETUP_COOP_TASKRUN, /* 5.19 */
 	0,
@@ -75,7 +76,7 @@ int aps_ring_open(struct aps *ctx, enum aps_ring_nr nr)
 	bool polled = nr == APS_RING_POLLED, single = ctx->opts.flags & APS_SINGLE_THREAD;
 	struct aps_ring *ring = &ctx->rings[nr];
 	unsigned int always = 0;
-	int flags, i;
+	int flags, err, i;
 	size_t k;
 
 	if (ring->open)
@@ -104,7 +105,10 @@ int aps_ring_open(struct aps *ctx, enum aps_ring_nr nr)
 			aps_ring_add_file(ctx, i);
 	/* Without them fixed I/O is plain. */
 	(void)aps_ring_add_buffers(ctx, ring);
-	return polled ? 0 : aps_event_add_ring(ctx);
+	err = polled ? 0 : aps_event_add_ring(ctx);
+	if (err)
+		aps_ring_close(ctx, nr);
+	return err;
 }
 
 void aps_ring_close(struct aps *ctx, enum aps_ring_nr nr)
@@ -114,8 +118,6 @@ void aps_ring_close(struct aps *ctx, enum aps_ring_nr nr)
 
 	if (!ring->open)
 		return;
-	if (nr == APS_RING_PLAIN)
-		aps_event_remove_ring(ctx);
 	io_uring_queue_exit(&ring->uring);
 	ring->open = ring->has_buffers = false;
 	ring->nr_table = 0;

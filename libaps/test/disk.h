@@ -134,14 +134,6 @@ static inline int try_file(int fd, enum aps_mode mode, unsigned int flags)
  * ring before is a race to it. */
 #include <sanitizer/tsan_interface.h>
 static char ring_memory;
-
-/* Likewise their descriptors. */
-const char *__tsan_default_suppressions(void);
-
-const char *__tsan_default_suppressions(void)
-{
-	return "race:^aps_event_add_ring$\nrace:^aps_event_remove_ring$\n";
-}
 #endif
 
 int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,

@@ -127,8 +127,8 @@ static void wait_some(struct worker *w)
 		n = aps_wait_timeout(w->ctx, events, min, max, pick(w, 200000));
 	} else {
 		p.fd = aps_event_fd(w->ctx);
-		aps_submit(w->ctx);
-		poll(&p, 1, 1);
+		if (aps_submit(w->ctx) >= 0 && w->nr_ops && !poll(&p, 1, 10000))
+			fault(w, "the descriptor did not wake", w->nr_ops);
 		n = aps_wait(w->ctx, events, 0, max);
 	}
 	if (n < 0 && n != -EINTR && n != -EAGAIN)
