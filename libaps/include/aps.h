@@ -69,7 +69,7 @@ struct aps_stats {
 	uint64_t nr_failed_submits;	/* the kernel took none; the I/Os stayed queued */
 	uint32_t margin_ppm;		/* as of the last decision */
 	uint32_t backend;		/* enum aps_backend */
-	int32_t ring_error;		/* why not a ring: -errno of io_uring_setup(2) */
+	int32_t ring_error;		/* why not a ring: -errno as of aps_open() */
 	uint32_t features;		/* enum aps_features */
 	uint32_t nr_files;		/* added, and not removed */
 	uint32_t nr_outstanding;	/* I/Os whose event was not taken */
@@ -91,8 +91,8 @@ unsigned int aps_version(void);	/* major << 16 | minor */
 /*
  * Open a context. options may be NULL. -EINVAL: an option is out of range. -E2BIG: they
  * have members that this library does not know, not 0. -EOPNOTSUPP: the kernel does not
- * have APS_RING_HYBRID. -EPERM, -ENOSYS: io_uring is forbidden, and APS_FALLBACK is not
- * set. -ENOMEM, -EMFILE: as in io_uring_setup(2).
+ * have APS_RING_HYBRID. -EPERM: io_uring is forbidden, -ENOSYS: likewise, or Linux is older
+ * than 5.11; and APS_FALLBACK is not set. -ENOMEM, -EMFILE: as in io_uring_setup(2).
  */
 int aps_open(struct aps **ctx, const struct aps_options *options);
 

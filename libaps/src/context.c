@@ -65,7 +65,7 @@ static int choose_backend(struct aps *ctx)
 		ctx->mode = APS_INTERRUPT;
 		err = aps_ring_open(ctx, APS_RING_PLAIN);
 	}
-	/* ENOSYS: a kernel without it, or a filter that pretends. */
+	/* ENOSYS: a kernel without it, or before 5.11, or a filter that pretends. */
 	if ((err == -EPERM || err == -ENOSYS || err == -EACCES) && falls_back) {
 		use_sync(ctx, err);
 		return 0;

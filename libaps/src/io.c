@@ -304,6 +304,7 @@ static void collect_ring(struct aps *ctx, struct aps_ring *ring)
 
 	if (!aps_ring_ready(ring))
 		return;
+	/* Each is of a slot: try_flags() takes no ring in which liburing has its own. */
 	io_uring_for_each_cqe(&ring->uring, head, cqe) {
 		aps_complete(ctx, io_uring_cqe_get_data(cqe), cqe->res, ctx->now_ns);
 		n++;

@@ -52,6 +52,11 @@ static int try_flags(struct aps *ctx, struct io_uring *uring, unsigned int alway
 		struct io_uring_params p = { .flags = always | flags[i] };
 
 		err = io_uring_queue_init_params(ctx->opts.depth, uring, &p);
+		/* Before 5.11 a wait with a timeout has liburing send entries of its own. */
+		if (!err && !(p.features & IORING_FEAT_EXT_ARG)) {
+			io_uring_queue_exit(uring);
+			err = -ENOSYS;
+		}
 		if (!err)
 			return (int)flags[i];
 	}

@@ -145,6 +145,9 @@ void __real_io_uring_queue_exit(struct io_uring *ring);
 int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int nr_wait);
 int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned int nr_wait);
 
+/* Rings are those of a kernel that lacks these features. */
+static unsigned int lacks_features;
+
 int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,
 				      struct io_uring_params *p)
 {
@@ -153,6 +156,8 @@ int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *rin
 	if (is_scratch)
 		p->flags &= ~IORING_SETUP_IOPOLL;
 	err = __real_io_uring_queue_init_params(entries, ring, p);
+	if (!err)
+		ring->features = p->features &= ~lacks_features;
 #ifdef __SANITIZE_THREAD__
 	__tsan_acquire(&ring_memory);
 #endif

@@ -611,16 +611,12 @@ static bool forbid_rings(uint32_t err)
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
-static int work_without_rings(void *with)
+static void work_without_rings(int err)
 {
-	const int err = *(int *)with;
 	unsigned char *out = block_of(0x77), *in = block_of(0);
-	size_t i;
+	struct aps_event event;
+	size_t i, k;
 
-	if (!forbid_rings((uint32_t)err)) {
-		printf("# skipped: no seccomp\n");
-		return 0;
-	}
 	for (i = 0; i < NR_MODES; i++) {
 		struct aps_options o = options_of(modes[i], 0);
 		struct one one;
@@ -632,6 +628,11 @@ static int work_without_rings(void *with)
 		EXPECT_EQ(aps_fdatasync(one.ctx, one.file), 0);
 		EXPECT_EQ(aps_read(one.ctx, one.file, in, BLOCK, 0), BLOCK);
 		EXPECT(!memcmp(in, out, BLOCK));
+		for (k = 0; k < 3; k++) {
+			EXPECT_EQ(aps_queue_read(one.ctx, one.file, in, BLOCK, 0, in), 0);
+			EXPECT_EQ(aps_wait_timeout(one.ctx, &event, 1, 1, 1000000000), 1);
+			EXPECT(event.data == in && event.result == BLOCK);
+		}
 		EXPECT_EQ(stats_of(&one).backend, APS_BACKEND_SYNC);
 		EXPECT_EQ(stats_of(&one).ring_error, -err);
 		if (kernel_has(6, 0)) /* RWF_HIPRI does nothing there */
@@ -640,6 +641,22 @@ static int work_without_rings(void *with)
 	}
 	free(out);
 	free(in);
+}
+
+static int work_where_rings_are_forbidden(void *err)
+{
+	if (forbid_rings(*(uint32_t *)err))
+		work_without_rings(*(int *)err);
+	else
+		printf("# skipped: no seccomp\n");
+	return 0;
+}
+
+static int work_on_linux_5_10(void *unused)
+{
+	(void)unused;
+	lacks_features = IORING_FEAT_EXT_ARG;
+	work_without_rings(ENOSYS);
 	return 0;
 }
 
@@ -650,7 +667,14 @@ static void forbidden_rings_are_done_without(void)
 
 	file_fd = must_open(disk, O_RDWR | O_DIRECT);
 	for (i = 0; i < 2; i++)
-		EXPECT_EQ(in_child(work_without_rings, &errors[i]), 0);
+		EXPECT_EQ(in_child(work_where_rings_are_forbidden, &errors[i]), 0);
+	close(file_fd);
+}
+
+static void rings_before_5_11_are_done_without(void)
+{
+	file_fd = must_open(disk, O_RDWR | O_DIRECT);
+	EXPECT_EQ(in_child(work_on_linux_5_10, NULL), 0);
 	close(file_fd);
 }
 
@@ -671,6 +695,7 @@ int main(int argc, char **argv)
 		TEST(what_a_thread_queued_is_sent_by_the_next),
 		TEST(one_thread_has_it_until_it_leaves),
 		TEST(forbidden_rings_are_done_without),
+		TEST(rings_before_5_11_are_done_without),
 	};
 
 	if (!take_arguments(argc, argv))
