@@ -221,42 +221,22 @@ static int kf_weight_show(struct seq_file *sf, void *unused)
 	return 0;
 }
 
-/* Registration writes to the entries, so each hierarchy has its own. */
-static struct cftype kf_files[] = {
-	{
-		.name = "kyber.weight",
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = kf_weight_show,
-		.write = kf_weight_write,
-	},
-	{
-		.name = "kyber.stat",
-		.seq_show = kf_stat_show,
-	},
-	{
-		.name = "kyber.latency",
-		.seq_show = kf_latency_show,
-	},
-	{ }	/* end */
-};
+#define KF_FILES							\
+{									\
+	{								\
+		.name = "kyber.weight",					\
+		.flags = CFTYPE_NOT_ON_ROOT,				\
+		.seq_show = kf_weight_show,				\
+		.write = kf_weight_write,				\
+	},								\
+	{ .name = "kyber.stat", .seq_show = kf_stat_show },		\
+	{ .name = "kyber.latency", .seq_show = kf_latency_show },	\
+	{ }	/* end */						\
+}
 
-static struct cftype kf_legacy_files[] = {
-	{
-		.name = "kyber.weight",
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = kf_weight_show,
-		.write = kf_weight_write,
-	},
-	{
-		.name = "kyber.stat",
-		.seq_show = kf_stat_show,
-	},
-	{
-		.name = "kyber.latency",
-		.seq_show = kf_latency_show,
-	},
-	{ }	/* end */
-};
+/* Registration writes to the entries, so each hierarchy has its own. */
+static struct cftype kf_files[] = KF_FILES;
+static struct cftype kf_legacy_files[] = KF_FILES;
 
 struct blkcg_policy kf_policy = {
 	.dfl_cftypes	= kf_files,

@@ -57,6 +57,7 @@
  * rsd's own queue, for which the device has no room, has no bound.
  */
 #include "guard.h"
+#include "tunable.h"
 
 #include <trace/events/block.h>
 
@@ -234,7 +235,7 @@ GUARD_ATTR_FNS(rsd, age_th)
 GUARD_ATTR_FNS(rsd, max_wait_ms)
 GUARD_ATTR_FNS(rsd, guard_stat)
 
-#define RSD_ATTR(name) __ATTR(name, 0644, rsd_##name##_show, rsd_##name##_store)
+#define RSD_ATTR(name)	TUNABLE_ATTR(rsd, name)
 
 static isolio_attrs_const struct elv_fs_entry rsd_attrs[] = {
 	RSD_ATTR(age_th),

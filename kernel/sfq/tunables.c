@@ -4,7 +4,7 @@
  * defaults. Those of turns are the SFQ paper's.
  */
 #include "sfq.h"
-#include "text.h"
+#include "tunable.h"
 
 /* The SFQ paper names none; mq-deadline's, which people know. */
 #define SFQ_READ_EXPIRE_NS_DFL	(500 * NSEC_PER_MSEC)
@@ -36,87 +36,6 @@ void sfq_tunables_init(struct sfq_device *sd)
 	sd->expire_ns[SFQ_WRITE] = SFQ_WRITE_EXPIRE_NS_DFL;
 }
 
-enum sfq_tunable_id {
-	SFQ_TUNABLE_SYNC_SELECTIONS,
-	SFQ_TUNABLE_TURN_REQUESTS,
-	SFQ_TUNABLE_TURN_READS,
-	SFQ_TUNABLE_TURN_WRITES,
-	SFQ_TUNABLE_READS_FIRST,
-	SFQ_TUNABLE_WRITES_INSIDE_PCT,
-	SFQ_TUNABLE_QUIET_MS,
-	SFQ_TUNABLE_UNIT_KIB,
-	SFQ_TUNABLE_PATIENCE_US,
-	SFQ_TUNABLE_READ_EXPIRE_MS,
-	SFQ_TUNABLE_WRITE_EXPIRE_MS,
-};
-
-static const struct sfq_tunable {
-	size_t offset;		/* in struct sfq_device: a time of 64 bits, or 32 bits */
-	bool is_time;
-	u32 unit;		/* of the file, in ns, bytes or pieces */
-	u64 least;		/* in that unit */
-	u64 most;
-} sfq_tunables[] = {
-	/* More: asynchronous writes wait longer for processes. */
-	[SFQ_TUNABLE_SYNC_SELECTIONS] = {
-		offsetof(struct sfq_device, limits.sync_selections), false, 1, 1, 1000
-	},
-	/* Longer turns: fewer changes of process, and a longer wait for a turn. */
-	[SFQ_TUNABLE_TURN_REQUESTS] = {
-		offsetof(struct sfq_device, limits.turn_requests), false, 1, 2, 1000
-	},
-	[SFQ_TUNABLE_TURN_READS] = {
-		offsetof(struct sfq_device, limits.turn_reads), false, 1, 1, 1000
-	},
-	/* More: writes sooner, and a read may have to wait for so many. */
-	[SFQ_TUNABLE_TURN_WRITES] = {
-		offsetof(struct sfq_device, limits.turn_writes), false, 1, 1, 1000
-	},
-	/* 0: strictly in turn, as in the SFQ paper. */
-	[SFQ_TUNABLE_READS_FIRST] = {
-		offsetof(struct sfq_device, reads_first), false, 1, 0, 1
-	},
-	/* Less: shorter waits behind writes that the device has; 100: no limit. */
-	[SFQ_TUNABLE_WRITES_INSIDE_PCT] = {
-		offsetof(struct sfq_device, writes_inside_pct), false, 1, 1, 100
-	},
-	/* So long after the last read, writes get the whole device. */
-	[SFQ_TUNABLE_QUIET_MS] = {
-		offsetof(struct sfq_device, quiet_ns), true, NSEC_PER_MSEC, 0, 600000
-	},
-	/* 0: each request counts for one, whatever its size. */
-	[SFQ_TUNABLE_UNIT_KIB] = {
-		offsetof(struct sfq_device, unit_bytes), false, 1024, 0, 1024
-	},
-	/* Longer: sfq waits for slower readers, as far as they gain; 0: for none. */
-	[SFQ_TUNABLE_PATIENCE_US] = {
-		offsetof(struct sfq_device, patience_ns),
-		true, NSEC_PER_USEC, 0, USEC_PER_SEC
-	},
-	/* A request that waited so long is the next of its direction. */
-	[SFQ_TUNABLE_READ_EXPIRE_MS] = {
-		offsetof(struct sfq_device, expire_ns[SFQ_READ]),
-		true, NSEC_PER_MSEC, 1, 600000
-	},
-	[SFQ_TUNABLE_WRITE_EXPIRE_MS] = {
-		offsetof(struct sfq_device, expire_ns[SFQ_WRITE]),
-		true, NSEC_PER_MSEC, 1, 600000
-	},
-};
-
-static ssize_t sfq_tunable_show(struct elevator_queue *e, char *page,
-				enum sfq_tunable_id id)
-{
-	const struct sfq_tunable *st = &sfq_tunables[id];
-	void *at = e->elevator_data + st->offset;
-
-	if (!st->is_time)
-		return sysfs_emit(page, "%u\n",
-				  READ_ONCE(*(u32 *)at) / st->unit);
-	return sysfs_emit(page, "%llu\n",
-			  div64_u64(READ_ONCE(*(u64 *)at), st->unit));
-}
-
 /* Turns go on by the new limits: some are over. */
 static void sfq_update_turns(struct sfq_device *sd)
 {
@@ -129,53 +48,36 @@ static void sfq_update_turns(struct sfq_device *sd)
 	sfq_queue_update(sd, &sd->async);
 }
 
-static ssize_t sfq_tunable_store(struct elevator_queue *e, const char *page,
-				 size_t count, enum sfq_tunable_id id)
-{
-	const struct sfq_tunable *st = &sfq_tunables[id];
-	struct sfq_device *sd = e->elevator_data;
-	void *at = e->elevator_data + st->offset;
-	u64 number;
-	int ret;
+#define SFQ_SET(sd, member, value)			\
+do {							\
+	spin_lock_irq(&(sd)->lock);			\
+	WRITE_ONCE((sd)->member, value);		\
+	sfq_update_turns(sd);				\
+	spin_unlock_irq(&(sd)->lock);			\
+} while (0)
+#define SFQ_TUNABLE(name, member, unit, least, most) \
+	TUNABLE_FNS(sfq, name, sfq_device, member, unit, least, most, SFQ_SET)
 
-	ret = text_number(page, count, st->least, st->most, &number);
-	if (ret)
-		return ret;
-
-	spin_lock_irq(&sd->lock);
-	if (st->is_time)
-		WRITE_ONCE(*(u64 *)at, number * st->unit);
-	else
-		WRITE_ONCE(*(u32 *)at, number * st->unit);
-	sfq_update_turns(sd);
-	spin_unlock_irq(&sd->lock);
-	return count;
-}
-
-#define SFQ_TUNABLE_FNS(name, NAME)					\
-static ssize_t sfq_##name##_show(struct elevator_queue *e, char *page)	\
-{									\
-	return sfq_tunable_show(e, page, SFQ_TUNABLE_##NAME);		\
-}									\
-									\
-static ssize_t sfq_##name##_store(struct elevator_queue *e,		\
-				  const char *page, size_t count)	\
-{									\
-	return sfq_tunable_store(e, page, count, SFQ_TUNABLE_##NAME);	\
-}
-
-SFQ_TUNABLE_FNS(sync_selections, SYNC_SELECTIONS)
-SFQ_TUNABLE_FNS(turn_requests, TURN_REQUESTS)
-SFQ_TUNABLE_FNS(turn_reads, TURN_READS)
-SFQ_TUNABLE_FNS(turn_writes, TURN_WRITES)
-SFQ_TUNABLE_FNS(reads_first, READS_FIRST)
-SFQ_TUNABLE_FNS(writes_inside_pct, WRITES_INSIDE_PCT)
-SFQ_TUNABLE_FNS(quiet_ms, QUIET_MS)
-SFQ_TUNABLE_FNS(unit_kib, UNIT_KIB)
-SFQ_TUNABLE_FNS(patience_us, PATIENCE_US)
-SFQ_TUNABLE_FNS(read_expire_ms, READ_EXPIRE_MS)
-SFQ_TUNABLE_FNS(write_expire_ms, WRITE_EXPIRE_MS)
-#undef SFQ_TUNABLE_FNS
+/* More: asynchronous writes wait longer for processes. */
+SFQ_TUNABLE(sync_selections, limits.sync_selections, 1, 1, 1000)
+/* Longer turns: fewer changes of process, and a longer wait for a turn. */
+SFQ_TUNABLE(turn_requests, limits.turn_requests, 1, 2, 1000)
+SFQ_TUNABLE(turn_reads, limits.turn_reads, 1, 1, 1000)
+/* More: writes sooner, and a read may have to wait for so many. */
+SFQ_TUNABLE(turn_writes, limits.turn_writes, 1, 1, 1000)
+/* 0: strictly in turn, as in the SFQ paper. */
+SFQ_TUNABLE(reads_first, reads_first, 1, 0, 1)
+/* Less: shorter waits behind writes that the device has; 100: no limit. */
+SFQ_TUNABLE(writes_inside_pct, writes_inside_pct, 1, 1, 100)
+/* So long after the last read, writes get the whole device. */
+SFQ_TUNABLE(quiet_ms, quiet_ns, NSEC_PER_MSEC, 0, 600000)
+/* 0: each request counts for one, whatever its size. */
+SFQ_TUNABLE(unit_kib, unit_bytes, 1024, 0, 1024)
+/* Longer: sfq waits for slower readers, as far as they gain; 0: for none. */
+SFQ_TUNABLE(patience_us, patience_ns, NSEC_PER_USEC, 0, USEC_PER_SEC)
+/* A request that waited so long is the next of its direction. */
+SFQ_TUNABLE(read_expire_ms, expire_ns[SFQ_READ], NSEC_PER_MSEC, 1, 600000)
+SFQ_TUNABLE(write_expire_ms, expire_ns[SFQ_WRITE], NSEC_PER_MSEC, 1, 600000)
 
 static struct guard *sfq_guard(struct elevator_queue *e)
 {
@@ -188,7 +90,7 @@ GUARD_ATTR_FNS(sfq, age_th)
 GUARD_ATTR_FNS(sfq, max_wait_ms)
 GUARD_ATTR_FNS(sfq, guard_stat)
 
-#define SFQ_ATTR(name) __ATTR(name, 0644, sfq_##name##_show, sfq_##name##_store)
+#define SFQ_ATTR(name)	TUNABLE_ATTR(sfq, name)
 
 isolio_attrs_const struct elv_fs_entry sfq_attrs[] = {
 	SFQ_ATTR(sync_selections),

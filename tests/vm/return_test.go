@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,6 +65,7 @@ func returns(t *testing.T, d *disk) {
 					l = startFio(t, d, group, "--time_based", "--runtime=600", "--rw=randread")
 					untilBusy(t, d)
 				}
+				n := len(disksBelow(t, parent.device))
 				write(t, filepath.Join(parent.driver, "unbind"), filepath.Base(parent.device))
 				untilNoDisk(t, parent.device)
 				if l != nil {
@@ -71,7 +73,7 @@ func returns(t *testing.T, d *disk) {
 					_ = l.cmd.Wait()
 				}
 				write(t, filepath.Join(parent.driver, "bind"), filepath.Base(parent.device))
-				d = untilDisks(t, parent.device, 1)[0]
+				d = untilTakeSchedulers(t, parent.device, n)
 				for range 4 {
 					for _, after := range []string{scheduler, "mq-deadline"} {
 						d.use(t, after)
@@ -137,6 +139,26 @@ func untilDisks(t *testing.T, dir string, n int) []*disk {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatalf("%s: no disk in 30 s", dir)
+	return nil
+}
+
+// untilTakeSchedulers waits for so many disks below a directory, and until each takes a scheduler:
+// Linux 7 refuses one with EBUSY while another disk of the same controller is made.
+func untilTakeSchedulers(t *testing.T, dir string, n int) *disk {
+	t.Helper()
+	var err error
+	for range 600 {
+		disks := untilDisks(t, dir, n)
+		err = nil
+		for _, d := range disks {
+			err = errors.Join(err, os.WriteFile(d.queue("scheduler"), []byte("mq-deadline"), 0))
+		}
+		if err == nil {
+			return disks[0]
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("%s: its disks take no scheduler in 30 s: %v", dir, err)
 	return nil
 }
 

@@ -271,41 +271,9 @@ static void discards_and_flushes(struct kunit *test)
 /* The same, however often the model is asked: to the last nanosecond. */
 static void nothing_depends_on_the_asking(struct kunit *test)
 {
-	static const u64 pokes_ns[] = { 0, 700, 50000 };
-	const struct md_preset *preset = sim_preset(&md_nvme_type, "p4500-2tb");
-	u64 *lat_ns[ARRAY_SIZE(pokes_ns)];
-	unsigned int i;
+	static const u64 pokes_ns[] = { 700, 50000 };
 
-	for (i = 0; i < ARRAY_SIZE(pokes_ns); i++) {
-		struct sim sim = {
-			.model = sim_create(&md_nvme_type, preset->params, 4096, 3, 64),
-			.depth = 64, .op = MD_READ, .nr_sects = 24,
-			.area_sects = 4096 << 11, .write_permille = 300,
-			.turnaround_ns = 3000, .poke_ns = pokes_ns[i],
-		};
-
-		md_rng_seed(&sim.rng, 5);
-		sim_run(&sim, 0, 20000);
-		lat_ns[i] = sim.lat_ns;
-		sim.lat_ns = NULL;
-		if (i)
-			KUNIT_EXPECT_EQ(test, memcmp(lat_ns[0], lat_ns[i],
-						     20000 * sizeof(u64)), 0);
-		sim_end(&sim);
-	}
-	for (i = 0; i < ARRAY_SIZE(pokes_ns); i++)
-		free(lat_ns[i]);
-}
-
-static void expect_refused(struct kunit *test, const struct md_nvme_params *params,
-			   const char *problem)
-{
-	struct md_setup setup = {
-		.params = params, .nr_sects = 1 << 20, .nr_cmds = 1, .max_sects = 2048,
-	};
-
-	KUNIT_EXPECT_TRUE(test, !md_nvme_type.create(&setup));
-	KUNIT_EXPECT_STREQ(test, setup.problem, problem);
+	sim_check_asking(test, &md_nvme_type, "p4500-2tb", 64, pokes_ns, ARRAY_SIZE(pokes_ns));
 }
 
 static void nonsense_is_refused(struct kunit *test)
@@ -314,11 +282,11 @@ static void nonsense_is_refused(struct kunit *test)
 	unsigned int i;
 
 	params.page_kib = 18;
-	expect_refused(test, &params, "page_kib 18: must be a multiple of 4");
+	sim_check_refused(test, &md_nvme_type, &params, "page_kib 18: must be a multiple of 4");
 	params.page_kib = 16;
 	params.buffer_kib = 63;
-	expect_refused(test, &params,
-		       "buffer_kib 63: must be at least 64, two programs of 2 planes of page_kib 16");
+	sim_check_refused(test, &md_nvme_type, &params,
+			  "buffer_kib 63: must be at least 64, two programs of 2 planes of page_kib 16");
 
 	/* The least that is not: everything in the way of everything. */
 	params.buffer_kib = 64;

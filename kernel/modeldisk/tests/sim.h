@@ -278,6 +278,52 @@ static inline void sim_check_presets(struct kunit *test,
 	}
 }
 
+/*
+ * A model's machine goes on by itself: asked at its events, or every @pokes_ns too, each
+ * command takes the same time. Returns the stalls that it had.
+ */
+static inline u64 sim_check_asking(struct kunit *test, const struct md_model_type *type,
+				   const char *preset, u32 depth, const u64 *pokes_ns,
+				   unsigned int nr_pokes)
+{
+	u64 *first_ns = NULL, nr_stalls = 0;
+	unsigned int i;
+
+	for (i = 0; i <= nr_pokes; i++) {
+		struct sim sim = {
+			.model = sim_create(type, sim_preset(type, preset)->params, 4096, 3, depth),
+			.depth = depth, .op = MD_READ, .nr_sects = 24,
+			.area_sects = 4096 << 11, .write_permille = 300,
+			.turnaround_ns = 3000, .poke_ns = i ? pokes_ns[i - 1] : 0,
+		};
+
+		md_rng_seed(&sim.rng, 5);
+		sim_run(&sim, 0, 20000);
+		if (i) {
+			KUNIT_EXPECT_EQ(test, memcmp(first_ns, sim.lat_ns, 20000 * sizeof(u64)), 0);
+		} else {
+			first_ns = sim.lat_ns;
+			sim.lat_ns = NULL;
+			nr_stalls = sim.model->counts.nr_stalls;
+		}
+		sim_end(&sim);
+	}
+	free(first_ns);
+	return nr_stalls;
+}
+
+/* Parameters that are out of range or of no sense are refused with a line that says so. */
+static inline void sim_check_refused(struct kunit *test, const struct md_model_type *type,
+				     const void *params, const char *problem)
+{
+	struct md_setup setup = {
+		.params = params, .nr_sects = 1 << 20, .nr_cmds = 1, .max_sects = 2048,
+	};
+
+	KUNIT_EXPECT_TRUE(test, !type->create(&setup));
+	KUNIT_EXPECT_STREQ(test, setup.problem, problem);
+}
+
 /* @value is within @permille of a thousand of @want. */
 #define EXPECT_NEAR(test, value, want, permille) do {			\
 	u64 __value = (value), __want = (want);				\

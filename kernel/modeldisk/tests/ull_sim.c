@@ -270,42 +270,11 @@ static void one_of_each(struct kunit *test)
 /* The same, however often the model is asked: to the last nanosecond. */
 static void nothing_depends_on_the_asking(struct kunit *test)
 {
-	static const u64 pokes_ns[] = { 0, 70, 5000 };
-	const struct md_preset *preset = sim_preset(&md_ull_type, "z-ssd");
-	u64 *lat_ns[ARRAY_SIZE(pokes_ns)];
-	unsigned int i;
+	static const u64 pokes_ns[] = { 70, 5000 };
+	u64 nr_stalls = sim_check_asking(test, &md_ull_type, "z-ssd", 16, pokes_ns,
+					 ARRAY_SIZE(pokes_ns));
 
-	for (i = 0; i < ARRAY_SIZE(pokes_ns); i++) {
-		struct sim sim = {
-			.model = sim_create(&md_ull_type, preset->params, 4096, 3, 16),
-			.depth = 16, .op = MD_READ, .nr_sects = 24,
-			.area_sects = 4096 << 11, .write_permille = 300,
-			.turnaround_ns = 3000, .poke_ns = pokes_ns[i],
-		};
-
-		md_rng_seed(&sim.rng, 5);
-		sim_run(&sim, 0, 20000);
-		lat_ns[i] = sim.lat_ns;
-		sim.lat_ns = NULL;
-		KUNIT_EXPECT_GE(test, sim.model->counts.nr_stalls, 10ULL);
-		if (i)
-			KUNIT_EXPECT_EQ(test, memcmp(lat_ns[0], lat_ns[i],
-						     20000 * sizeof(u64)), 0);
-		sim_end(&sim);
-	}
-	for (i = 0; i < ARRAY_SIZE(pokes_ns); i++)
-		free(lat_ns[i]);
-}
-
-static void expect_refused(struct kunit *test, const struct md_ull_params *params,
-			   const char *problem)
-{
-	struct md_setup setup = {
-		.params = params, .nr_sects = 1 << 20, .nr_cmds = 1, .max_sects = 2048,
-	};
-
-	KUNIT_EXPECT_TRUE(test, !md_ull_type.create(&setup));
-	KUNIT_EXPECT_STREQ(test, setup.problem, problem);
+	KUNIT_EXPECT_GE(test, nr_stalls, 10ULL);
 }
 
 static void nonsense_is_refused(struct kunit *test)
@@ -314,19 +283,19 @@ static void nonsense_is_refused(struct kunit *test)
 	unsigned int i;
 
 	params.channels = 3;
-	expect_refused(test, &params, "channels 3: must divide units 16");
+	sim_check_refused(test, &md_ull_type, &params, "channels 3: must divide units 16");
 	params = md_ull_zssd;
 	params.outlier_most_ns = 59999;
-	expect_refused(test, &params,
-		       "outlier_most_ns 59999: must be at least outlier_least_ns 60000");
+	sim_check_refused(test, &md_ull_type, &params,
+			  "outlier_most_ns 59999: must be at least outlier_least_ns 60000");
 	params = md_ull_zssd;
 	params.stall_most_ns = 99999;
-	expect_refused(test, &params,
-		       "stall_most_ns 99999: must be at least stall_least_ns 100000");
+	sim_check_refused(test, &md_ull_type, &params,
+			  "stall_most_ns 99999: must be at least stall_least_ns 100000");
 	params = md_ull_zssd;
 	params.stall_every_ns = 499999;
-	expect_refused(test, &params,
-		       "stall_most_ns 250000: must be at most half of stall_every_ns 499999");
+	sim_check_refused(test, &md_ull_type, &params,
+			  "stall_most_ns 250000: must be at most half of stall_every_ns 499999");
 
 	/* The least that is not. */
 	params.stall_every_ns = 500000;
