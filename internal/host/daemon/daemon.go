@@ -93,8 +93,9 @@ const (
 	notWatched  = "inotify"
 	noMetrics   = "metrics"
 	noPods      = "nri"
-	// badHeld, notPlanned and tooManyTenants are of promises.
+	// badHeld, notKept, notPlanned and tooManyTenants are of promises.
 	badHeld        = "raised weights"
+	notKept        = "history"
 	notPlanned     = "promise"
 	tooManyTenants = "promise to several"
 	// annotation is what a pod's author did, and no problem of the machine.
@@ -429,7 +430,7 @@ func (d *Daemon) settle(what string, now map[string]string) {
 }
 
 // problems is how many faults of the machine there are.
-func (d *Daemon) problems() int { return len(d.told) - len(d.with(annotation)) }
+func (d *Daemon) problems() int { return len(d.told) - len(d.with(annotation)) + d.ledger.problems() }
 
 // with are those with which something is wrong.
 func (d *Daemon) with(what string) []string {

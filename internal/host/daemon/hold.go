@@ -141,7 +141,7 @@ func (l *ledger) hold(s *sold, m *member, v account.Verdict) {
 func digits(n float64) float64 { return math.Round(n*1000) / 1000 }
 
 // saveHeld keeps what is raised. It is in memory, so it may be done under the lock.
-func (l *ledger) saveHeld() { l.tell(hold.Save(l.sys.Root, l.heldNow())) }
+func (l *ledger) saveHeld() { l.tell(fault{badHeld, "file"}, hold.Save(l.sys.Root, l.heldNow())) }
 
 // letGo lowers all weights: no daemon will.
 func (l *ledger) letGo() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -54,8 +55,10 @@ type ledger struct {
 	plans    []planned
 	profiles map[string]profileOf
 	holder   holder
-	// told is what the log was told of the histories.
-	told string
+	// faults are what cannot be kept, by what that is. Histories are written beside what is judged,
+	// so they have a lock of their own.
+	faults   map[fault]string
+	muFaults sync.Mutex
 	// now tells the time.
 	now func() time.Time
 }
@@ -101,7 +104,7 @@ func newLedger(root string, tree cgroup.Tree, log *slog.Logger, found []hold.Hel
 	return &ledger{
 		holder: newHolder(found),
 		sys:    block.System{Root: root}, tree: tree, store: history.At(root), log: log,
-		profiles: map[string]profileOf{}, now: time.Now,
+		profiles: map[string]profileOf{}, faults: map[fault]string{}, now: time.Now,
 	}
 }
 
@@ -440,21 +443,29 @@ func (l *ledger) giveBack(counts map[history.Meta]history.Counts) {
 // while promises are judged.
 func (l *ledger) keep(from <-chan map[history.Meta]history.Counts) {
 	open := map[history.Meta]*history.Series{}
+	of := func(meta history.Meta) fault {
+		return fault{notKept, filepath.Join("/", history.Dir, meta.File())}
+	}
 	defer func() {
-		for _, s := range open {
-			l.tell(s.Close())
+		for meta, series := range open {
+			l.tell(of(meta), series.Close())
 		}
 	}()
 	for counts := range from {
 		for meta, series := range open {
 			if _, still := counts[meta]; !still { // not judged any more
-				l.tell(series.Close())
+				l.tell(of(meta), series.Close())
 				delete(open, meta)
 			}
 		}
+		now := map[fault]bool{}
 		for meta, c := range counts {
-			l.tell(l.add(open, meta, c))
+			now[of(meta)] = true
+			l.tell(of(meta), l.add(open, meta, c))
 		}
+		l.muFaults.Lock()
+		maps.DeleteFunc(l.faults, func(f fault, _ string) bool { return f.what == notKept && !now[f] })
+		l.muFaults.Unlock()
 	}
 }
 
@@ -470,15 +481,27 @@ func (l *ledger) add(open map[history.Meta]*history.Series, meta history.Meta, c
 	return series.Add(l.now(), c)
 }
 
-// tell logs an error, once for as long as it is the same.
-func (l *ledger) tell(err error) {
-	if err == nil {
-		return
+// tell logs an error, once for as long as it is the same; nil ends it.
+func (l *ledger) tell(f fault, err error) {
+	l.muFaults.Lock()
+	defer l.muFaults.Unlock()
+	switch {
+	case err == nil:
+		delete(l.faults, f)
+	case l.faults[f] != err.Error():
+		l.faults[f] = err.Error()
+		l.log.Error(f.what, "of", f.with, "error", err.Error())
 	}
-	if l.told != err.Error() {
-		l.told = err.Error()
-		l.log.Error("history", "of", filepath.Join("/", history.Dir), "error", l.told)
+}
+
+// problems is how many faults there are; 0 for no ledger.
+func (l *ledger) problems() int {
+	if l == nil {
+		return 0
 	}
+	l.muFaults.Lock()
+	defer l.muFaults.Unlock()
+	return len(l.faults)
 }
 
 var (

@@ -289,3 +289,31 @@ func BenchmarkJudge(b *testing.B) {
 		b.Error("nothing was judged")
 	}
 }
+
+// Histories are kept beside promises that are judged, and both may fail: the log has each fault once.
+func TestHistoriesAndRaisedWeightsFailTogether(t *testing.T) {
+	h := newPromisedHost(t)
+	log := h.logged()
+	h.ledger.log = h.Log
+	h.put(history.Dir, "no directory")
+	h.put("run/isolio/held.json/x", "no file")
+	kept, done := make(chan map[history.Meta]history.Counts), make(chan struct{})
+	go func() {
+		defer close(done)
+		h.ledger.keep(kept)
+	}()
+	for range 100 {
+		kept <- map[history.Meta]history.Counts{{Promise: "unit shop.service"}: {Judged: 1}}
+		h.ledger.letGo()
+	}
+	close(kept)
+	<-done
+	if got := h.ledger.problems(); got != 2 {
+		t.Errorf("%d problems, want 2", got)
+	}
+	for _, want := range []string{"promise to unit shop.service: what was counted is lost", "held.json"} {
+		if got := strings.Count(log.String(), want); got != 1 {
+			t.Errorf("%d times, want once: %s\n%.2000s", got, want, log)
+		}
+	}
+}
