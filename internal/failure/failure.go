@@ -7,6 +7,8 @@ package failure
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 )
 
 // Exit codes of every isolio command.
@@ -57,4 +59,10 @@ func Code(err error) int {
 		return m.code
 	}
 	return Failed
+}
+
+// IsGone reports whether an error means that the disk or the cgroup of a kernel's file was removed:
+// the file is not there, or went between its opening and its reading.
+func IsGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

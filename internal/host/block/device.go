@@ -97,16 +97,16 @@ func (s System) Find(name string) (*Device, error) {
 	}
 	d := &Device{sys: s, Name: strings.ReplaceAll(rel, "/", "!"), Node: target}
 	majMin, err := d.read("dev")
-	if errors.Is(err, fs.ErrNotExist) {
+	var sectors int64
+	if err == nil {
+		sectors, err = d.readInt("size")
+	}
+	if failure.IsGone(err) {
 		if disk := s.diskOf(d.Name); disk != "" {
 			return nil, failure.Usagef("device %s: is a partition; a scheduler works on the whole disk: use %s", name, disk)
 		}
 		return nil, failure.Usagef("device %s: there is no such disk; %s", name, s.allowed())
 	}
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", name, err)
-	}
-	sectors, err := d.readInt("size")
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
@@ -137,8 +137,11 @@ func (d *Device) path(elem ...string) string {
 	return d.sys.Path(append([]string{"sys/block", d.Name}, elem...)...)
 }
 
+// readFile is os.ReadFile; tests have it fail.
+var readFile = os.ReadFile
+
 func (d *Device) read(elem ...string) (string, error) {
-	text, err := os.ReadFile(d.path(elem...))
+	text, err := readFile(d.path(elem...))
 	return strings.TrimSpace(string(text)), err
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"isolio/internal/failure"
 )
 
 // Info is what a reader wants to know about a disk.
@@ -61,7 +63,7 @@ func (d *Device) Info() (Info, error) {
 	i := Info{Name: d.Name, MajMin: d.MajMin, SizeBytes: d.SizeBytes, Kind: d.kind()}
 	var err error
 	if i.Scheduler, i.Available, err = d.Schedulers(); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
+		if _, gone := d.read("dev"); gone != nil || !errors.Is(err, fs.ErrNotExist) {
 			return i, err
 		}
 		i.Scheduler, i.Available = "none", []string{} // a device whose driver has no queue at all
@@ -133,6 +135,9 @@ func (s System) All() ([]Info, error) {
 			continue
 		}
 		i, err := d.Info()
+		if failure.IsGone(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

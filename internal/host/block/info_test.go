@@ -3,8 +3,15 @@
 package block
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
+
+	"isolio/internal/failure"
 )
 
 func TestInfo(t *testing.T) {
@@ -72,5 +79,50 @@ func TestInfo(t *testing.T) {
 		if kinds[name] != want {
 			t.Errorf("%s is %s, want %s", name, kinds[name], want)
 		}
+	}
+}
+
+// A disk that goes between the listing and a file of it is left out, and costs no command the other
+// disks: sysfs says ENODEV then, or has no file any more.
+func TestAllWithoutADiskThatGoes(t *testing.T) {
+	defer func() { readFile = os.ReadFile }()
+	for _, file := range []string{"dev", "size", "queue/scheduler"} {
+		for _, cause := range []error{syscall.ENODEV, syscall.ENOENT} {
+			s := machine(t, nil)
+			readFile = func(name string) ([]byte, error) {
+				if at := s.Path("sys/block/nullb0"); name == at+"/"+file {
+					if err := os.RemoveAll(at); err != nil {
+						t.Fatal(err)
+					}
+					return nil, &fs.PathError{Op: "read", Path: name, Err: cause}
+				}
+				return os.ReadFile(name)
+			}
+			all, err := s.All()
+			if err != nil || len(all) != 1 || all[0].Name != "nvme0n1" {
+				t.Errorf("%s: %v: %+v, %v", file, cause, all, err)
+			}
+			if file == "queue/scheduler" {
+				continue
+			}
+			s = machine(t, nil)
+			if found, err := s.Match("nullb0"); err != nil || len(found) != 0 {
+				t.Errorf("%s: %v: Match: %v, %v", file, cause, found, err)
+			}
+			s = machine(t, nil)
+			if _, err := s.Find("nullb0"); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "there is no such disk") {
+				t.Errorf("%s: %v: Find: %v", file, cause, err)
+			}
+		}
+	}
+	s := machine(t, nil)
+	readFile = func(name string) ([]byte, error) {
+		if strings.HasSuffix(name, "nullb0/queue/scheduler") {
+			return nil, syscall.EIO
+		}
+		return os.ReadFile(name)
+	}
+	if _, err := s.All(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("another error: %v", err)
 	}
 }

@@ -163,7 +163,7 @@ func (d *Device) GuardStat() (map[string]uint64, error) {
 // if there is no such file.
 func figures(file string, without ...string) (map[string]uint64, error) {
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if failure.IsGone(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"isolio/internal/failure"
 )
 
 // Keyed is the numbers of a nested keyed file, such as io.stat, by disk
@@ -20,7 +22,7 @@ type Keyed map[string]map[string]uint64
 // number is left out; a file that is not there has no line.
 func (t Tree) Keyed(group, file string) (Keyed, error) {
 	text, err := os.ReadFile(t.Path(group, file))
-	if gone(err) {
+	if failure.IsGone(err) {
 		return Keyed{}, nil
 	}
 	if err != nil {
@@ -49,7 +51,7 @@ func (t Tree) Keyed(group, file string) (Keyed, error) {
 // the memory controller, which counts them.
 func (t Tree) Writeback(group string) (uint64, error) {
 	text, err := os.ReadFile(t.Path(group, "memory.stat"))
-	if gone(err) {
+	if failure.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {
@@ -71,7 +73,7 @@ func (t Tree) Writeback(group string) (uint64, error) {
 // in kernel space. Every group has it, whatever controllers it has; 0 where there is no group.
 func (t Tree) CPUTime(group string) (user, system time.Duration, err error) {
 	text, err := os.ReadFile(t.Path(group, "cpu.stat"))
-	if gone(err) {
+	if failure.IsGone(err) {
 		return 0, 0, nil
 	}
 	if err != nil {
@@ -109,7 +111,7 @@ func (t Tree) IOStats(group string) (map[string]IOStat, error) {
 // total of "some" in io.pressure. It is below 0 where the kernel does not count that.
 func (t Tree) Stalled(group string) (time.Duration, error) {
 	text, err := os.ReadFile(t.Path(group, "io.pressure"))
-	if gone(err) || errors.Is(err, syscall.EOPNOTSUPP) {
+	if failure.IsGone(err) || errors.Is(err, syscall.EOPNOTSUPP) {
 		return -1, nil
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"isolio/internal/failure"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 )
@@ -97,17 +98,12 @@ func (t Tree) isLeaf(group string) bool {
 	return syscall.Lstat(t.Path(group), &stat) == nil && stat.Nlink == 2
 }
 
-// gone reports whether a group or its file has been removed.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
-}
-
 // Weights reads a weight file of a group; there is false if it has no such
 // file, or is gone.
 func (t Tree) Weights(group, file string) (v weight.Values, there bool, err error) {
 	var room [512]byte // most have one line
 	text, err := read(t.Path(group, file), room[:])
-	if gone(err) {
+	if failure.IsGone(err) {
 		return weight.Values{Default: weight.Default}, false, nil
 	}
 	if err != nil {
@@ -175,7 +171,7 @@ func (t Tree) SetWeight(group, file, majMin string, n weight.Value) (plan.Step, 
 // Passes reports whether a group's children get the io controller.
 func (t Tree) Passes(group string) (bool, error) {
 	words, err := t.words(filepath.Join(group, "cgroup.subtree_control"))
-	if gone(err) {
+	if failure.IsGone(err) {
 		return false, nil
 	}
 	return slices.Contains(words, "io"), err
@@ -184,7 +180,7 @@ func (t Tree) Passes(group string) (bool, error) {
 // IOCost lists the disks, by "MAJ:MIN", that io.cost is enabled on.
 func (t Tree) IOCost() (map[string]bool, error) {
 	text, err := os.ReadFile(t.Path("io.cost.qos"))
-	if err != nil && !gone(err) {
+	if err != nil && !failure.IsGone(err) {
 		return nil, err
 	}
 	enabled := map[string]bool{}

@@ -16,7 +16,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -26,11 +25,11 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
+	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
@@ -178,7 +177,7 @@ func (d *Daemon) look(at scope) ([]decision, error) {
 		}
 		one, err := d.lookAt(m, group)
 		switch {
-		case gone(err):
+		case failure.IsGone(err):
 		case err != nil:
 			d.fail(cannotRead, group, err)
 		default:
@@ -317,10 +316,6 @@ func (d *Daemon) lookAt(m *ruling.Machine, group string) (decision, error) {
 	return is, nil
 }
 
-func gone(err error) bool {
-	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
-}
-
 // Preview returns what a look at everything would write, and changes nothing.
 func (d *Daemon) Preview() ([]Change, error) {
 	all, err := d.look(scope{all: true})
@@ -373,7 +368,7 @@ func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
 func (d *Daemon) apply(ctx context.Context, is *decision) (nr int) {
 	if !maps.Equal(is.last, is.next) {
 		switch err := d.marks.Set(is.group, is.next); {
-		case gone(err):
+		case failure.IsGone(err):
 			return 0
 		case err != nil:
 			d.fail(cannotMark, "marks", err)
@@ -395,7 +390,7 @@ func (d *Daemon) apply(ctx context.Context, is *decision) (nr int) {
 				attrs = append(attrs, "name", c.Name)
 			}
 			d.Log.InfoContext(ctx, "weight", attrs...)
-		case gone(err):
+		case failure.IsGone(err):
 		default:
 			d.health.wroteNot()
 			d.fail(cannotWrite, c.Group, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
@@ -266,7 +267,7 @@ func (d *Daemon) watch(groups []string) int {
 			delete(stale, dir)
 			continue
 		}
-		if err := d.watcher.Add(dir); err != nil && !gone(err) {
+		if err := d.watcher.Add(dir); err != nil && !failure.IsGone(err) {
 			d.settle(notWatched, map[string]string{"watches": err.Error() + "; some cgroups are looked at every " + d.Every.String() + " only; raise fs.inotify.max_user_watches"})
 			return added
 		}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"isolio/internal/failure"
@@ -128,7 +127,7 @@ func ReadStat(dir string) ([]Stat, error) {
 // that is gone, or was while it was read, has no lines.
 func eachLine(file string, do func(majMin string, words []byte) error) error {
 	text, err := os.ReadFile(file)
-	if Gone(err) {
+	if failure.IsGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -154,12 +153,6 @@ func eachNumber(words []byte, do func(key string, n uint64)) error {
 		do(string(key), n)
 	}
 	return nil
-}
-
-// Gone reports whether an error means that a cgroup was removed: its file is
-// not there, or was there when it was opened.
-func Gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
 // Check returns nil if cgroups below root have the scheduler's files.

@@ -146,7 +146,7 @@ func (s *Sampler) disks(skipped map[string]string) (map[string]disk, error) {
 			continue
 		}
 		unit, err := meter.ReadUnit(s.System.Path("sys/block", name, "queue"))
-		if meter.Gone(err) { // another scheduler came just now
+		if failure.IsGone(err) { // another scheduler came just now
 			continue
 		}
 		if err != nil {
