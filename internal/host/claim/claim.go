@@ -21,8 +21,15 @@ import (
 // File is where it is kept, below a machine's root.
 const File = "run/isolio/claims.json"
 
-// Whole is how many shares a disk has.
-const Whole = 1000
+const (
+	// Whole is how many shares a disk has.
+	Whole = 1000
+	// Reserve is how many of them no claim gets: pods without one have them together, whatever
+	// claims and rules give.
+	Reserve = 100
+	// ForSale are those that claims get.
+	ForSale = Whole - Reserve
+)
 
 // schema is the version of the file.
 const schema = 1
@@ -59,7 +66,7 @@ type Share struct {
 	Disk   string `json:"disk,omitempty"`
 	MajMin string `json:"maj_min,omitempty"`
 	// Share is the pod's part, of Whole, and Claimed what the claim is on. Pods that have a
-	// claim together have equal parts of it.
+	// claim together have equal parts of it; 0 is none.
 	Share   int `json:"share"`
 	Claimed int `json:"claimed"`
 }
@@ -82,8 +89,19 @@ func (b *Book) Find(uid string) *Pod {
 	return &b.Pods[i]
 }
 
-// Set keeps what a pod was given, in place of what it had. Nothing removes the pod.
+// Set keeps what a pod was given, in place of what it had. Nothing removes the pod. Its part of a
+// claim is what it was until Split.
 func (b *Book) Set(p Pod) {
+	if old := b.Find(p.UID); old != nil {
+		p.Shares = slices.Clone(p.Shares)
+		for i := range p.Shares {
+			for _, s := range old.Shares {
+				if n := &p.Shares[i]; n.Share == 0 && n.ClaimUID == s.ClaimUID && n.Device == s.Device {
+					n.Share = s.Share
+				}
+			}
+		}
+	}
 	b.Pods = slices.DeleteFunc(b.Pods, func(other Pod) bool { return other.UID == p.UID })
 	if len(p.Shares) > 0 || p.Default != 0 {
 		b.Pods = append(b.Pods, p)
@@ -104,32 +122,39 @@ func (b *Book) Promised(device string) int {
 	return sum
 }
 
-// Split gives the pods that have a claim together equal parts of it. A part is 1 at least, and
-// that is what a pod has that ended while others run.
+// Split gives the pods that have a claim together equal parts of it. A pod that ended while others
+// run has none. A claim on fewer shares than it has pods gives as many of them 1, first those that
+// have a part already.
 func (b *Book) Split() {
 	type key struct{ claim, device string }
-	running, all := map[key]int{}, map[key]int{}
-	for _, p := range b.Pods {
-		for _, s := range p.Shares {
-			all[key{s.ClaimUID, s.Device}]++
-			if !p.Ended {
-				running[key{s.ClaimUID, s.Device}]++
-			}
-		}
-	}
+	running, all := map[key][]*Share{}, map[key][]*Share{}
 	for i := range b.Pods {
 		for j := range b.Pods[i].Shares {
 			s := &b.Pods[i].Shares[j]
-			s.Share = s.Claimed
-			n := running[key{s.ClaimUID, s.Device}]
-			switch {
-			case s.ClaimUID == "":
-			case n == 0:
-				s.Share = max(s.Claimed/all[key{s.ClaimUID, s.Device}], 1)
-			case b.Pods[i].Ended:
-				s.Share = 1
-			default:
-				s.Share = max(s.Claimed/n, 1)
+			k := key{s.ClaimUID, s.Device}
+			if s.ClaimUID == "" {
+				s.Share = s.Claimed
+				continue
+			}
+			all[k] = append(all[k], s)
+			if !b.Pods[i].Ended {
+				running[k] = append(running[k], s)
+			}
+		}
+	}
+	for k, those := range all {
+		among := those
+		if len(running[k]) > 0 {
+			among = running[k]
+		}
+		slices.SortStableFunc(among, func(a, b *Share) int { return min(b.Share, 1) - min(a.Share, 1) })
+		for _, s := range those {
+			s.Share = 0
+		}
+		for i, s := range among {
+			s.Share = s.Claimed / len(among)
+			if i < s.Claimed {
+				s.Share = max(s.Share, 1)
 			}
 		}
 	}

@@ -40,8 +40,8 @@ func (m *Machine) ofClaims(group string) map[string]Want {
 		if s.Device == "" {
 			disk = EveryDisk
 		}
-		if disk == "" {
-			continue // the disk is gone
+		if disk == "" || s.Share == 0 {
+			continue // the disk is gone, or other pods have all of the claim
 		}
 		want := wants[disk]
 		if want.Why != "" {

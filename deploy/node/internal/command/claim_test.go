@@ -107,6 +107,29 @@ func TestASharedClaim(t *testing.T) {
 	n.given(other, 150)
 }
 
+// A claim on fewer shares than it has pods is not sold twice: the pod that comes last has none of it,
+// and is told so.
+func TestASharedClaimThatIsTooSmall(t *testing.T) {
+	other := "2" + webUID[1:]
+	c := claimOf("c1", nvme, 1, other)
+	n := newNode(t, c, podOf("shop", "pod-1", webUID, "claim-c1"), podOf("shop", "pod-2", other, "claim-c1"))
+	n.start()
+	k := n.kubelet()
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	n.given(other, 1)
+	both := claimOf("c1", nvme, 1, webUID, other)
+	if _, err := n.cluster.ResourceV1().ResourceClaims("shop").Update(context.Background(), both, meta.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, container.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2"})
+	const want = "pod-1 DiskShareTooSmall claim claim-c1 is on 1 shares of nvme0n1, and more pods have it together: this one has none; to do: a claim on more shares, or one for each pod"
+	n.until("the event", func() bool { return slices.Contains(n.events(), want) })
+	n.given(other, 1)
+	n.given(webUID, 0)
+}
+
 // A pod that was deleted has no part of a claim that others have: neither where no program was
 // there to see it go, nor where its sandbox was never made.
 func TestASharedClaimOfAPodThatIsGone(t *testing.T) {

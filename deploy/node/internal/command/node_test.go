@@ -212,7 +212,7 @@ func (n *node) given(uid string, want int) {
 		p := b.Find(uid)
 		switch {
 		case want == 0:
-			return p == nil || len(p.Shares) == 0
+			return p == nil || len(p.Shares) == 0 || p.Shares[0].Share == 0
 		case p == nil || len(p.Shares) != 1:
 			return false
 		}

@@ -50,6 +50,7 @@ const (
 	NotEnabled        = "DiskNotEnabled" // of the node
 	VolumeNotShared   = "VolumeNotShared"
 	ShareNotOffered   = "DiskShareNotOffered"
+	ShareTooSmall     = "DiskShareTooSmall"
 )
 
 // ownAnnotation is how the annotations of isolio begin.
@@ -207,6 +208,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 		d.forget()
 	}
 	d.refuse(asking, report)
+	d.tooSmall(asking, report)
 	return err
 }
 
@@ -629,6 +631,22 @@ func (d *Driver) refuse(ctx context.Context, report *container.Report) {
 	for _, p := range report.Pods {
 		for _, text := range refused(config, p) {
 			d.tell(ctx, subject{"Pod", p.Namespace, p.Name, p.UID}, BadAnnotation, text)
+		}
+	}
+}
+
+// tooSmall tells of claims on fewer shares than they have pods, of which some have none.
+func (d *Driver) tooSmall(ctx context.Context, report *container.Report) {
+	book, err := claim.Read(d.Root)
+	if err != nil || report == nil {
+		return
+	}
+	for _, p := range book.Pods {
+		for _, s := range p.Shares {
+			if s.Share == 0 && runs(report, p.UID) {
+				d.tell(ctx, subject{"Pod", p.Namespace, p.Name, p.UID}, ShareTooSmall, fmt.Sprintf(
+					"claim %s is on %d shares of %s, and more pods have it together: this one has none; to do: a claim on more shares, or one for each pod", s.Claim, s.Claimed, s.Disk))
+			}
 		}
 	}
 }

@@ -133,9 +133,12 @@ func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given 
 			if !ok {
 				continue
 			}
-			n := max(part.Share/max(len(part.Pods), 1), weight.Min)
+			n := part.Share / max(len(part.Pods), 1)
 			text := fmt.Sprintf("%s: %d of %d shares of %s on %s", c.Name, part.Share, claim.Whole, d.Name, d.Node)
-			if len(part.Pods) > 1 {
+			switch {
+			case n == 0:
+				text += fmt.Sprintf(", which %d pods have together: 1 for the first %d of them", len(part.Pods), part.Share)
+			case len(part.Pods) > 1:
 				text += fmt.Sprintf(", which %d pods have together: %d", len(part.Pods), n)
 			}
 			rows = append(rows, []string{"claim", text})

@@ -255,6 +255,8 @@ func TestExplain(t *testing.T) {
 			"weight  300: on nvme0n1, claim c1: 300 of 1000 shares of nvme0n1", "event   VolumeOnOtherDisk: elsewhere"}},
 		{"a claim of two pods", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 300, 300, "web", "web-2")}, []string{
 			"which 2 pods have together: 150", "weight  150: on nvme0n1"}},
+		{"a claim of more pods than shares", []runtime.Object{podOf("web", "c1", nil), claimOf("c1", disk.Driver, 1, 1, "web", "web-2")}, []string{
+			"which 2 pods have together: 1 for the first 1 of them"}},
 		{"an annotation that is too much", []runtime.Object{podOf("web", "", map[string]string{"isolio.dev/weight": "300"})}, []string{
 			"claim    none", "refused  shop/web: annotation isolio.dev/weight: 300; 200 is the most by rule 1", "weight   200: annotation isolio.dev/weight: 300"}},
 		{"a claim that waits", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", disk.Driver, 500, 0), claimOf("c1", disk.Driver, 900, 900, "db")}, []string{
