@@ -259,8 +259,8 @@ func sliceOf(node, device string) *resourceapi.ResourceSlice {
 		Driver: "disk.isolio.dev", NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
 		Devices: []resourceapi.Device{{
 			Name: device, AllowMultipleAllocations: &many, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kubelet": {BoolValue: &yes}},
-			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"share": {Value: *q(1000), RequestPolicy: &resourceapi.CapacityRequestPolicy{
-				Default: q(100), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q(1), Max: q(1000), Step: q(1)}}}},
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"share": {Value: *q(900), RequestPolicy: &resourceapi.CapacityRequestPolicy{
+				Default: q(100), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q(1), Max: q(900), Step: q(1)}}}},
 		}},
 	}}
 }
@@ -631,7 +631,7 @@ func (c *cluster) fleet(nodes, pods int) {
 		}
 	}
 	for node, n := range given {
-		if n > 1000 {
+		if n > 900 {
 			c.t.Errorf("%s: %d shares are given", node, n)
 		}
 	}

@@ -47,7 +47,7 @@ func (m *Machine) ofClaims(group string) map[string]Want {
 		if want.Why != "" {
 			want.Why += "; "
 		}
-		wants[disk] = Want{Weight: want.Weight + weight.Value(s.Share), By: ByClaim, Why: want.Why + s.String()}
+		wants[disk] = Want{Weight: want.Weight + weight.Value(s.Share), By: ByClaim, Why: want.Why + s.String(), given: true}
 	}
 	return wants
 }
@@ -61,19 +61,21 @@ func (m *Machine) ofCluster(group string) (Want, bool) {
 	return m.limited(group, Want{Weight: weight.Value(given.Default), By: ByCluster, Why: given.Why}, weight.Max), true
 }
 
-// rest is what is left of a disk of which shares were promised.
+// rest is what is left of a disk of which pods have claims.
 type rest struct {
-	// promised are the shares, and asked the weights of all pods without one, together.
-	promised, asked int
+	// given are the shares of claims and the weights by rules, and asked the weights of all
+	// other pods, together.
+	given, asked int
 }
 
-// left are the shares for the pods without a claim.
-func (r rest) left() int { return max(claim.Whole-r.promised, 0) }
+// left are the shares for the other pods.
+func (r rest) left() int { return max(claim.Whole-r.given, claim.Reserve) }
 
-// leave has a pod without a claim on a disk share what the claims of other pods leave. A
-// claim on 300 shares is a promise of 30 %, so all weights together may not exceed 1000.
-// The pods that make up the rest keep their weights to each other. The least weight is 1,
-// also where nothing is left.
+// leave has a pod without a claim on a disk, and without a rule, share what those of other pods
+// leave. A claim on 300 shares is a promise of 30 %, so all weights together may not exceed 1000.
+// They exceed it where rules alone give more than claims and the reserve leave: then all have less
+// in proportion. The pods that make up the rest keep their weights to each other. The least weight
+// is 1, so the rest of very many pods has more than is left.
 func (m *Machine) leave(wants map[string]Want, group string, read Reader) {
 	if _, isPod := m.pods[group]; !isPod {
 		return
@@ -83,13 +85,17 @@ func (m *Machine) leave(wants map[string]Want, group string, read Reader) {
 	}
 	for disk, r := range m.restsOf(read) {
 		own := ownOn(wants, disk)
-		if own.By == ByClaim || own.Weight == weight.Sum || r.asked <= r.left() {
+		if own.By == ByClaim && r.given > claim.Whole {
+			own.Why += fmt.Sprintf("; claims and rules give %d of %d shares: each has less in proportion", r.given, claim.Whole)
+			wants[disk] = own
+		}
+		if own.given || own.Weight == weight.Sum || r.asked <= r.left() {
 			continue
 		}
 		n := max(int(own.Weight)*r.left()/r.asked, weight.Min)
 		want := own
 		want.Weight = weight.Value(n)
-		want.Why = fmt.Sprintf("%s; claims of other pods leave %d of %d shares to weights of %d", own.Why, r.left(), claim.Whole, r.asked)
+		want.Why = fmt.Sprintf("%s; claims and rules of other pods leave %d of %d shares to weights of %d", own.Why, r.left(), claim.Whole, r.asked)
 		want.Limit = n
 		wants[disk] = want
 	}
@@ -122,9 +128,10 @@ func (m *Machine) restsOf(read Reader) map[string]rest {
 			wants, _, _ := m.own(group, read)
 			for disk, r := range m.rests {
 				switch own := ownOn(wants, disk); {
-				case own.By == ByClaim:
-					r.promised += int(own.Weight)
-				case own.Weight != weight.Sum:
+				case own.Weight == weight.Sum:
+				case own.given:
+					r.given += int(own.Weight)
+				default:
 					r.asked += int(own.Weight)
 				}
 				m.rests[disk] = r

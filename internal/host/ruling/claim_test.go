@@ -10,6 +10,7 @@ import (
 
 	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/hold"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/weight"
 )
@@ -130,43 +131,134 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Whatever there is, claims get what they were promised of what pods get, but for the
-// least weight that pods without one have.
-func TestClaimsAreKept(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for round := range 500 {
+// A rule's weight is the administrator's word: no claim of another pod cuts it. What claims and
+// rules give is not there for other pods, which keep a reserve.
+func TestAClaimDoesNotCutARule(t *testing.T) {
+	config := rules(t, "pod = 'kube-system/*'\nweight = 500\n")
+	for _, tt := range []struct{ claimed, other int }{
+		{1000, 50}, // of the reserve of 100, to two pods
+		{450, 50},
+		{380, 60},
+		{300, 100}, // all have what they ask for
+	} {
 		var all []container.Container
 		var groups []string
-		free := claim.Whole
-		for i := range 1 + random.IntN(60) {
-			var given *claim.Pod
-			annotation := ""
-			if n := 1 + random.IntN(400); random.IntN(3) == 0 && n <= free {
-				given, free = shares(on("8:0", n)), free-n
-			} else if random.IntN(2) == 0 {
-				annotation = fmt.Sprint(1 + random.IntN(1000))
+		for i, given := range []*claim.Pod{shares(on("8:0", tt.claimed)), nil, nil, nil} {
+			c, group := aPod(i, "", given)
+			if i == 1 {
+				c.Namespace = "kube-system"
 			}
-			c, group := aPod(i, annotation, given)
 			all, groups = append(all, c), append(groups, group)
 		}
-		m := New(rule.Config{}, nil, all)
-		sum, least, promised := 0, 0, 0
+		m := New(config, nil, all)
+		if got, want := show(t, m, groups[0]), fmt.Sprintf("8:0=%d by claim", tt.claimed); got != want {
+			t.Errorf("the claim: %s, want %s", got, want)
+		}
+		if got, want := show(t, m, groups[1]), "default=500 by rule"; got != want {
+			t.Errorf("a claim of %d beside it: %s, want %s", tt.claimed, got, want)
+		}
+		wants, _, err := m.Wants(groups[0], files(nil))
+		if told := strings.Contains(wants["8:0"].Why, "claims and rules give 1500 of 1000 shares"); err != nil || told != (tt.claimed == 1000) {
+			t.Errorf("a claim of %d: %q, %v", tt.claimed, wants["8:0"].Why, err)
+		}
+		want := fmt.Sprintf("8:0=%d by cluster-default", tt.other)
+		if tt.other == weight.Default {
+			want = ""
+		}
+		if got := show(t, m, groups[2]); got != want {
+			t.Errorf("another pod, and a claim of %d: %q, want %q", tt.claimed, got, want)
+		}
+	}
+}
+
+// A claim that was raised for a promise is a claim still.
+func TestARaisedClaimIsNotCut(t *testing.T) {
+	db, group := aPod(0, "", shares(on("8:0", 300)))
+	heavy, _ := aPod(1, "10000", nil)
+	m := New(rule.Config{}, nil, []container.Container{db, heavy})
+	m.Hold([]hold.Held{{Cgroup: group, Disk: "8:0", Promise: "pod p0", Factor: 1.5, Most: 2, Cause: "disk"}})
+	wants, _, err := m.Wants(group, files(map[string]int{group + "/io.kyber.weight": 100}))
+	if got := wants["8:0"]; err != nil || got.Weight != 450 || got.By != ByHold {
+		t.Errorf("%+v, %v; want 450", got, err)
+	}
+}
+
+// rules are one rule.
+func rules(t *testing.T, text string) rule.Config {
+	t.Helper()
+	config, err := rule.Parse("isolio.toml", []byte("[[rule]]\n"+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// Whatever there is, claims and rules give what they say, and all pods together no more than the
+// whole disk: but for the reserve, where rules give what claims have, and for the least weight. The
+// others have the reserve at least, as far as they ask for it.
+func TestClaimsAreKept(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 200 {
+		own := 1 + random.IntN(200)
+		config := rules(t, fmt.Sprintf("pod = 'kube-system/*'\nweight = %d\n", own))
+		var book claim.Book
+		var all []container.Container
+		var groups []string
+		sold, byRule, asked := 0, 0, 0
+		for i := range 1 + random.IntN(60) {
+			annotation := ""
+			switch n := 1 + random.IntN(400); {
+			case random.IntN(3) == 0 && sold+n <= claim.ForSale:
+				sold += n
+				for pod := range 1 + random.IntN(2)*random.IntN(min(2*n, 30)) { // some claims are on less than a share for each pod
+					s := on("8:0", 0)
+					s.ClaimUID, s.Claimed = fmt.Sprint(i), n
+					book.Set(claim.Pod{UID: fmt.Sprint(i, "-", pod), Shares: []claim.Share{s}, Ended: random.IntN(5) == 0})
+				}
+				continue
+			case random.IntN(2) == 0:
+				annotation = fmt.Sprint(1 + random.IntN(1000))
+			}
+			c, group := aPod(i, annotation, nil)
+			if random.IntN(4) == 0 {
+				c.Namespace = "kube-system"
+				byRule += own
+			}
+			all, groups = append(all, c), append(groups, group)
+		}
+		book.Split()
+		for i := range book.Pods {
+			c, group := aPod(1000+i, "", &book.Pods[i])
+			all, groups = append(all, c), append(groups, group)
+		}
+		m := New(config, nil, all)
+		fromClaims, fromRules, fromRest, asked, rest, least := 0, 0, 0, 0, 0, 0
 		for _, group := range groups {
 			wants, _, err := m.Wants(group, files(nil))
-			if err != nil {
-				t.Fatal(err)
+			own, _, errOwn := m.own(group, files(nil))
+			if err != nil || errOwn != nil {
+				t.Fatal(err, errOwn)
 			}
-			w := ownOn(wants, "8:0")
-			sum += int(w.Weight)
-			switch {
-			case w.By == ByClaim:
-				promised += int(w.Weight)
-			case w.Weight == weight.Min:
-				least++
+			switch w := ownOn(wants, "8:0"); w.By {
+			case ByClaim:
+				fromClaims += int(w.Weight)
+			case weight.ByRule:
+				fromRules += int(w.Weight)
+			default:
+				fromRest += int(w.Weight)
+				asked += int(ownOn(own, "8:0").Weight)
+				rest++
+				if w.Weight == weight.Min {
+					least++
+				}
 			}
 		}
-		if promised > 0 && sum > claim.Whole+least {
-			t.Fatalf("round %d: weights are %d together, of which %d have the least", round, sum, least)
+		if fromClaims > sold || fromRules != byRule {
+			t.Fatalf("round %d: %d by claims on %d, %d by rules that say %d", round, fromClaims, sold, fromRules, byRule)
+		}
+		left := max(claim.Whole-fromClaims-fromRules, claim.Reserve)
+		if fromClaims > 0 && (fromRest > left+least || fromRest < min(asked, left)-rest) {
+			t.Fatalf("round %d: %d by claims, %d by rules, %d of %d for the rest, of which %d have the least", round, fromClaims, fromRules, fromRest, asked, least)
 		}
 	}
 }

@@ -44,6 +44,8 @@ type Want struct {
 	Promise string       `json:"promise,omitempty"`
 
 	of string // what decided Base
+	// given is true of a share and of a rule's weight: other pods have what these leave.
+	given bool
 }
 
 // AskedFor is the weight that was asked for: a raise does not ask for another.
@@ -181,7 +183,7 @@ func (m *Machine) own(group string, read Reader) (map[string]Want, weight.Asked,
 			if len(disks) == 0 || !m.isFor(r, group) {
 				continue
 			}
-			want := Want{Weight: n, By: kind.by, Rule: r.At.Nr, File: r.At.File, Class: r.From, Why: kind.why + r.At.Rule()}
+			want := Want{Weight: n, By: kind.by, Rule: r.At.Nr, File: r.At.File, Class: r.From, Why: kind.why + r.At.Rule(), given: kind.by == weight.ByRule}
 			if r.From != "" {
 				want.Why += ", class " + r.From
 			}

@@ -324,7 +324,7 @@ func TestBeforeClaims(t *testing.T) {
 		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 250, Claimed: 250}
 	})
 	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
-	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != 1000 {
+	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != claim.ForSale {
 		t.Errorf("%v, %v", q, err)
 	}
 }

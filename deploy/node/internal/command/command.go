@@ -66,7 +66,7 @@ func New(client kubernetes.Interface, objects dynamic.Interface) *cobra.Command 
 	cmd := cli.Root(&cobra.Command{
 		Use:   "isolio-node",
 		Short: "Offer a node's disks to Kubernetes, and give pods the shares that they claim",
-		Long: `Offer each disk of a node that has the scheduler kyber-fairness as a device with 1000 shares,
+		Long: `Offer each disk of a node that has the scheduler kyber-fairness as a device with 900 of its 1000 shares,
 by Kubernetes' dynamic resource allocation. What a pod's claim was given is kept in
 /` + claim.File + `, where the daemon isolio reads it: the share is the pod's weight on that
 disk, and pods without a claim share what is left. The authors of pods are told by Events of
@@ -341,7 +341,7 @@ func (e extended) PublishResources(ctx context.Context, _ resourceslice.DriverRe
 func nodePatch(disks []disk.Disk) string {
 	n := 0
 	if len(disk.Resources(disks)) > 0 {
-		n = claim.Whole
+		n = claim.ForSale
 	}
 	return fmt.Sprintf(`{"status":{"capacity":{%q:"%d"},"allocatable":{%q:"%d"}}}`, driver.ExtendedResource, n, driver.ExtendedResource, n)
 }

@@ -474,7 +474,7 @@ func TestDryRun(t *testing.T) {
 	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1", "--dry-run"}, nil, &stdout, &stderr); code != 0 {
 		t.Fatalf("%d: %s", code, &stderr)
 	}
-	for _, want := range []string{"# sda is not offered: its scheduler is none; to do: isolio enable sda\n", "kind: ResourceSlice", "name: wwid-eui-1", "value: 1k", "nodeName: n1"} {
+	for _, want := range []string{"# sda is not offered: its scheduler is none; to do: isolio enable sda\n", "kind: ResourceSlice", "name: wwid-eui-1", "value: \"900\"", "nodeName: n1"} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &stdout)
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// Package disk makes devices for Kubernetes of a node's disks: 1000 shares of each, which
-// the scheduler gives to pods.
+// Package disk makes devices for Kubernetes of a node's disks: the shares of each that
+// are for sale, which the scheduler gives to pods.
 package disk
 
 import (
@@ -120,7 +120,7 @@ func label(text string) string {
 // longestString is how long a text in an attribute may be.
 const longestString = 64
 
-// Resource is the disk for Kubernetes. Claims on it may be many, of 1000 shares together. Each
+// Resource is the disk for Kubernetes. Claims on it may be many, of the shares for sale together. Each
 // disk has all attributes: a selector that asks a disk for one that it lacks fails, and the
 // scheduler then places the pod on no node at all.
 func (d Disk) Resource() resourceapi.Device {
@@ -148,10 +148,10 @@ func (d Disk) Resource() resourceapi.Device {
 	return resourceapi.Device{
 		Name: d.Device, AllowMultipleAllocations: &many, Attributes: attributes,
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{Share: {
-			Value: *quantity(claim.Whole),
+			Value: *quantity(claim.ForSale),
 			RequestPolicy: &resourceapi.CapacityRequestPolicy{
 				Default:    quantity(weight.Default),
-				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(claim.Whole), Step: quantity(1)},
+				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(claim.ForSale), Step: quantity(1)},
 			},
 		}},
 	}

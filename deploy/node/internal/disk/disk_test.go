@@ -17,6 +17,7 @@ import (
 
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
+	"isolio/internal/host/claim"
 )
 
 // put makes files below root.
@@ -66,7 +67,7 @@ func TestDisks(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	share := all[0].Capacity[Share]
-	if share.Value.Value() != 1000 || share.RequestPolicy.Default.Value() != 100 || !*all[0].AllowMultipleAllocations {
+	if share.Value.Value() != claim.ForSale || share.RequestPolicy.ValidRange.Max.Value() != claim.ForSale || share.RequestPolicy.Default.Value() != 100 || !*all[0].AllowMultipleAllocations {
 		t.Errorf("%+v", share)
 	}
 	if _, ok := Find(disks, "sda"); !ok {
@@ -99,7 +100,7 @@ func TestAttributesOfADiskWithoutAny(t *testing.T) {
 	}
 }
 
-// A disk that is reached by two paths has 1000 shares, not 2000: what is offered is the multipath
+// A disk that is reached by two paths has its shares once: what is offered is the multipath
 // device, also where its paths have the scheduler from before it was made.
 func TestMultipath(t *testing.T) {
 	root := t.TempDir()

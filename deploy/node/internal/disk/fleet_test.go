@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"isolio/internal/host/block"
+	"isolio/internal/host/claim"
 )
 
 // classes are those of the manifest.
@@ -151,12 +152,12 @@ func TestTheRestIsGiven(t *testing.T) {
 	for nr, tt := range []struct {
 		share  string
 		placed bool
-	}{{"950", true}, {"51", false}, {"", false}, {"49", true}, {"1", true}, {"1", false}, {"1001", false}} {
+	}{{"850", true}, {"51", false}, {"", false}, {"49", true}, {"1", true}, {"1", false}, {"901", false}} {
 		if got := f.place(nr, Driver, tt.share); (got != "") != tt.placed {
 			t.Errorf("claim %d on %q: %q", nr, tt.share, got)
 		}
 	}
-	if f.given["node-000/nvme0n1"] != 1000 {
+	if f.given["node-000/nvme0n1"] != claim.ForSale {
 		t.Errorf("%v", f.given)
 	}
 	f = newFleet(t, 1, enabled("nvme0n1", true))

@@ -50,7 +50,7 @@ func (m *Metrics) promised(b claim.Book, disks []disk.Disk) {
 	for _, d := range disks {
 		offered := 0
 		if d.Enabled() {
-			offered = claim.Whole
+			offered = claim.ForSale
 		}
 		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(offered))
 		m.given.WithLabelValues(d.Device, d.Name).Set(float64(b.Promised(d.Device)))

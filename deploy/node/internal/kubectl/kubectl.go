@@ -23,7 +23,6 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/claim"
 	"isolio/internal/printable"
 )
 
@@ -165,7 +164,8 @@ func (p *plugin) disks(ctx context.Context) ([]Disk, error) {
 					one.Given += part.Share
 				}
 			}
-			one.Left = max(claim.Whole-one.Given, 0)
+			offered := d.Capacity[disk.Share].Value
+			one.Left = max(int(offered.Value())-one.Given, 0)
 			all = append(all, one)
 		}
 	}

@@ -124,8 +124,8 @@ func TestStatus(t *testing.T) {
 		want string
 	}{
 		{[]string{"status"}, `NODE  DISK     MODEL  SIZE  GIVEN  LEFT  CLAIMS  KUBELET
-n1    nvme0n1  P4500  2 TB    900   100       2  yes
-n2    sda      P4500  2 TB      0  1000       0
+n1    nvme0n1  P4500  2 TB    900     0       2  yes
+n2    sda      P4500  2 TB      0   900       0
 `},
 		{[]string{"status", "n1", "--pods"}, `NODE  DISK     SHARES  NAMESPACE  CLAIM  PODS
 n1    nvme0n1     300  shop       c1     web-0, web-1
@@ -141,7 +141,7 @@ n1    nvme0n1     600  shop       c2     db-0
 		Schema int
 		Disks  []Disk
 	}
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != 1 || len(doc.Disks) != 2 || doc.Disks[0].Left != 100 || len(doc.Disks[0].Has) != 2 {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != 1 || len(doc.Disks) != 2 || doc.Disks[0].Left != 0 || len(doc.Disks[0].Has) != 2 {
 		t.Errorf("%v, %s", err, out)
 	}
 	if _, out, _ := isolio(t, fake.NewClientset(), "status"); out != "no node offers a disk; kubectl -n isolio-system get pods shows whether isolio runs\n" {
@@ -162,7 +162,7 @@ func TestStatusOfDisksThatLack(t *testing.T) {
 	}
 	cluster := fake.NewClientset(append(events, sliceOf("n1", diskOf("sda")))...)
 	const table = `NODE  DISK  MODEL  SIZE  GIVEN  LEFT  CLAIMS
-n1    sda   P4500  2 TB      0  1000       0
+n1    sda   P4500  2 TB      0   900       0
 `
 	const lack = "n2: disk sdb is not shared by weight: no module\n"
 	for _, tt := range []struct {
@@ -260,11 +260,11 @@ func TestExplain(t *testing.T) {
 		{"an annotation that is too much", []runtime.Object{podOf("web", "", map[string]string{"isolio.dev/weight": "300"})}, []string{
 			"claim    none", "refused  shop/web: annotation isolio.dev/weight: 300; 200 is the most by rule 1", "weight   200: annotation isolio.dev/weight: 300"}},
 		{"a claim that waits", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", disk.Driver, 500, 0), claimOf("c1", disk.Driver, 900, 900, "db")}, []string{
-			"c9 waits: it asks for 500 shares of a disk of class disk.isolio.dev; the most are left of nvme0n1 on n1: 100"}},
+			"c9 waits: it asks for 500 shares of a disk of class disk.isolio.dev; the most are left of nvme0n1 on n1: 0"}},
 		{"a claim with room", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", disk.Driver, 500, 0)}, []string{
-			"the most are left of nvme0n1 on n1: 1000, so another need of the pod keeps it away from that node"}},
+			"the most are left of nvme0n1 on n1: 900, so another need of the pod keeps it away from that node"}},
 		{"a class that takes a part of the disks", []runtime.Object{podOf("web", "c9", nil), claimOf("c9", "kubelet."+disk.Driver, 500, 0), claimOf("c1", disk.Driver, 900, 900, "db"), sliceOf("n2", diskOf("sda"))}, []string{
-			"c9 waits: it asks for 500 shares of a disk of class kubelet.disk.isolio.dev; the most are left of nvme0n1 on n1: 100"}},
+			"c9 waits: it asks for 500 shares of a disk of class kubelet.disk.isolio.dev; the most are left of nvme0n1 on n1: 0"}},
 		{"a claim whose selector takes none", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].name == "sdz"`)}, []string{
 			"take none of the 1 disks that nodes offer; to do: kubectl isolio enable NODE DISK for one that they take"}},
 		{"a claim with a selector that fails", []runtime.Object{podOf("web", "c9", nil), selecting(claimOf("c9", disk.Driver, 500, 0), `device.attributes["disk.isolio.dev"].colour == "1"`)}, []string{

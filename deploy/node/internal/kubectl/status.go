@@ -21,8 +21,8 @@ func (p *plugin) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NODE]",
 		Short: "Show disks, how many of their shares are given, and to which pods",
-		Long: `Show each disk that nodes offer, how many of its 1000 shares claims have, and how many are
-left. --pods shows the claims instead, one a line, with their pods. --volumes shows the volumes of each
+		Long: `Show each disk that nodes offer, how many of its shares claims have, and how many of those for
+sale are left. --pods shows the claims instead, one a line, with their pods. --volumes shows the volumes of each
 pod, with their disks; it asks the pods of isolio-node as kubectl port-forward does, which takes the
 verbs get and create on pods/portforward in their namespace. A disk that is not there is not shared by weight: 'kubectl isolio enable NODE DISK' changes
 that. Below the disks it shows which could not be enabled, and why, by the Events of nodes.`,
