@@ -36,8 +36,11 @@ const schema = 1
 
 // Book is what pods were given.
 type Book struct {
-	Schema int   `json:"schema"`
-	Pods   []Pod `json:"pods"`
+	Schema int `json:"schema"`
+	// Incomplete is true after a file that was damaged, until the pods that the runtime knows are
+	// looked up again.
+	Incomplete bool  `json:"incomplete,omitempty"`
+	Pods       []Pod `json:"pods"`
 }
 
 // Pod is what one pod was given.
@@ -168,16 +171,49 @@ func (b *Book) Drop(claimUID string) {
 	}
 }
 
+// ErrDamaged says that a file is none of this package's.
+var ErrDamaged = errors.New("is damaged")
+
 // Parse reads the text of the file.
 func Parse(text []byte) (Book, error) {
 	var b Book
 	if err := json.Unmarshal(text, &b); err != nil {
-		return Book{}, err
+		return Book{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if b.Schema != schema {
-		return Book{}, fmt.Errorf("schema %d is not known; known: %d", b.Schema, schema)
+	if b.Schema > schema {
+		return Book{}, fmt.Errorf("schema %d is not known; known: %d; update isolio", b.Schema, schema)
+	}
+	wrong := b.Schema != schema
+	for _, p := range b.Pods {
+		wrong = wrong || p.Default < 0 || slices.ContainsFunc(p.Shares, func(s Share) bool { return s.Share < 0 || s.Claimed < 0 })
+	}
+	if wrong {
+		return Book{}, fmt.Errorf("%w: its schema or a number is out of range", ErrDamaged)
 	}
 	return b, nil
+}
+
+// ParseWhole is Parse, but refuses what tells of some pods alone.
+func ParseWhole(text []byte) (Book, error) {
+	b, err := Parse(text)
+	if err == nil && b.Incomplete {
+		err = errors.New("is made anew after damage, and is not complete; isolio-node asks the API server about pods")
+	}
+	if err != nil {
+		return Book{}, fmt.Errorf("%w; pods keep the weights that they have", err)
+	}
+	return b, nil
+}
+
+// KeepAside keeps a damaged file under another name, which it returns. The file itself is there until
+// another takes its place: without one the daemon would take away what pods have.
+func KeepAside(root string) (kept string, err error) {
+	name := filepath.Join("/", root, File)
+	kept = name + ".damaged"
+	if err := os.Remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return kept, err
+	}
+	return kept, os.Link(name, kept)
 }
 
 // Read reads the file below root, "" for /. One that is not there says nothing.

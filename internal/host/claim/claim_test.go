@@ -94,7 +94,7 @@ func TestSplitOfEnded(t *testing.T) {
 }
 
 func TestDamaged(t *testing.T) {
-	for text, want := range map[string]string{"": "unexpected end", "{}": "schema 0 is not known", `{"schema":2}`: "schema 2 is not known; known: 1"} {
+	for text, want := range map[string]string{"": "is damaged: unexpected end", "{}": "is damaged: its schema", `{"schema":2}`: "schema 2 is not known; known: 1; update isolio"} {
 		root := t.TempDir()
 		name := filepath.Join(root, File)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -73,13 +73,14 @@ func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
 	}
 	d := &disk{root: filepath.Join("/", f.Root), told: f.told, faults: f.faults, trust: trust, keep: f.keep, now: time.Now()}
 	records := map[string]Container{}
-	for _, c := range slices.Concat(d.reported(f.report), d.docker(), d.storage(), d.containerd()) {
+	reported, sureReported := d.reported(f.report)
+	for _, c := range slices.Concat(reported, d.docker(), d.storage(), d.containerd()) {
 		if known, ok := records[c.ID]; ok {
 			c = known.with(c)
 		}
 		records[c.ID] = c
 	}
-	given := d.given()
+	given, sureGiven := d.given()
 	d.forget()
 	all := placed(records, groups)
 	for i := range all {
@@ -92,6 +93,7 @@ func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
 		}
 		c.asCRIO, c.podAt, c.turn = identity{}, "", 0
 		c.Given = given.Find(c.PodUID)
+		c.Unsure = c.Unsure || !(sureReported && sureGiven) && c.PodGroup() != ""
 	}
 	slices.SortFunc(all, func(a, b Container) int { return strings.Compare(a.Cgroup, b.Cgroup) })
 	return all, nil

@@ -5,10 +5,14 @@ package container
 import "isolio/internal/host/claim"
 
 // given is what the cluster gave pods. It is read whenever it was written: a pod's claim
-// is there before its cgroup.
-func (d *disk) given() *claim.Book {
+// is there before its cgroup. It is not sure if the file is there, and never told all of that.
+func (d *disk) given() (b *claim.Book, sure bool) {
 	now := *d
 	now.trust = false
-	b, _ := of(&now, now.path(claim.File), claim.Parse)
-	return &b
+	file := now.path(claim.File)
+	book, sure := of(&now, file, claim.ParseWhole)
+	if _, told := d.told[file]; !told && d.faults[file] != "" {
+		sure = false // too large, which a file of an engine may be
+	}
+	return &book, sure
 }

@@ -4,6 +4,7 @@ package container
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -74,16 +75,19 @@ func (f *Finder) Tell(r *Report) {
 	f.report = r
 }
 
-// reported are the containers that a runtime told of, in the report or in the file.
-func (d *disk) reported(r *Report) []Container {
+// reported are the containers that a runtime told of, in the report or in the file. It is not sure
+// if that is there, and cannot be read.
+func (d *disk) reported(r *Report) (all []Container, sure bool) {
 	if r != nil {
-		return r.containers(d.kept)
+		return r.containers(d.kept), true
 	}
-	all, _ := of(d, d.path(ReportFile), func(text []byte) ([]Container, error) {
+	return of(d, d.path(ReportFile), func(text []byte) ([]Container, error) {
 		r, err := unmarshal[Report](text)
-		return r.containers(d.kept), err
+		if err != nil {
+			return nil, fmt.Errorf("is damaged: %w; pods keep the weights that they have until the runtime tells of them", err)
+		}
+		return r.containers(d.kept), nil
 	})
-	return all
 }
 
 // containers are those of the report, and the sandboxes of its pods. Each has the

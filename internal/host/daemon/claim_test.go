@@ -3,9 +3,11 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 
 	"isolio/internal/host/claim"
+	"isolio/internal/host/container"
 )
 
 // What a cluster gives a pod is its weight from its beginning on, and others share what is
@@ -35,4 +37,75 @@ func TestClaims(t *testing.T) {
 	}
 	h.becomes(batchGroup, "1000")
 	h.becomes(webGroup, "100")
+}
+
+// What the cluster gave pods cannot be read when the daemon starts: pods keep the weights that they
+// have, until the file is whole again.
+func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
+	for name, text := range map[string]string{
+		"truncated": `{"schema": 1, "pods": [{"uid"`, "empty": "", "of no schema": "{}", "of a newer version": `{"schema": 2, "pods": []}`,
+		"not complete": `{"schema": 1, "incomplete": true, "pods": []}`, "with a share that is none": `{"schema": 1, "pods": [{"uid": "x", "shares": [{"share": -1}]}]}`,
+		"too large": strings.Repeat(" ", 9<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, "")
+			web, webGroup := h.podOf(1, nil)
+			batch, batchGroup := h.podOf(2, map[string]string{"isolio.dev/weight": "1000"})
+			h.runtime(web, batch)
+			b := claim.Book{}
+			b.Set(claim.Pod{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []claim.Share{{Claimed: 300, Share: 300}}})
+			if err := b.Write(h.Root); err != nil {
+				t.Fatal(err)
+			}
+			stop := h.start()
+			h.becomes(webGroup, "300")
+			h.becomes(batchGroup, "700")
+			stop()
+			h.put(claim.File, text)
+			again := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every}}
+			log := again.logged()
+			if err := again.Open(); err != nil {
+				t.Fatal(err)
+			}
+			again.once()
+			again.once()
+			if got := again.weights(webGroup, batchGroup); got != "300 700" {
+				t.Errorf("weights %s, want 300 700", got)
+			}
+			if got := strings.Count(log.String(), "claims.json"); got != 1 || again.problems() != 1 {
+				t.Errorf("%d problems, of which the log tells %d times:\n%s", again.problems(), got, log)
+			}
+			b.Set(claim.Pod{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []claim.Share{{Claimed: 400, Share: 400}}})
+			if err := b.Write(h.Root); err != nil {
+				t.Fatal(err)
+			}
+			again.once()
+			if got := again.weights(webGroup, batchGroup); got != "400 600" || again.problems() != 0 {
+				t.Errorf("weights %s, want 400 600; %d problems", got, again.problems())
+			}
+		})
+	}
+}
+
+// So it is with what the runtime told of pods.
+func TestAReportThatCannotBeReadTakesNothingAway(t *testing.T) {
+	h := newHost(t, "")
+	web, group := h.podOf(1, map[string]string{"isolio.dev/weight": "500"})
+	h.runtime(web)
+	stop := h.start()
+	h.becomes(group, "500")
+	stop()
+	h.put(container.ReportFile, `{"engine": "containerd", "pods": [{"id"`)
+	again := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every}}
+	log := again.logged()
+	if err := again.Open(); err != nil {
+		t.Fatal(err)
+	}
+	again.once()
+	if got := again.weights(group); got != "500" {
+		t.Errorf("weight %s, want 500", got)
+	}
+	if got := strings.Count(log.String(), "pods.json"); got != 1 || again.problems() != 1 {
+		t.Errorf("%d problems, of which the log tells %d times:\n%s", again.problems(), got, log)
+	}
 }

@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"isolio/internal/cli"
 	"isolio/internal/host/claim"
@@ -243,6 +248,56 @@ func TestTheFileIsLost(t *testing.T) {
 	n.until("it is forgotten", func() bool { b := n.book(); return b.Find(webUID) == nil })
 	n.report(container.ReportedPod{ID: "s2", UID: webUID, Namespace: "shop", Name: "web"})
 	n.given(webUID, 300)
+}
+
+// A damaged file is kept, and what takes its place says that it is not complete until the API server
+// was asked about each pod: the daemon has pods keep their weights until then.
+func TestTheFileIsDamaged(t *testing.T) {
+	other := "2" + webUID[1:]
+	n := newNode(t, claimOf("c1", nvme, 300, webUID), claimOf("c2", nvme, 200, other), podOf("shop", "web", webUID, "claim-c1"), podOf("shop", "db", other, "claim-c2"))
+	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, container.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "db"})
+	var away atomic.Bool
+	n.cluster.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return away.Load() && a.(clienttesting.GetAction).GetName() == "db", nil, errors.New("the API server is away")
+	})
+	n.start()
+	n.given(webUID, 300)
+	n.given(other, 200)
+	if n.book().Incomplete {
+		t.Error("the first file is not complete")
+	}
+	away.Store(true)
+	const damaged = `{"schema": 1, "pods": [{"uid"`
+	n.put(claim.File, damaged)
+	n.until("it is made anew", func() bool { b, err := claim.Read(n.root); return err == nil && b.Find(webUID) != nil })
+	if b := n.book(); !b.Incomplete || b.Find(other) != nil {
+		t.Errorf("without an answer about a pod: %+v", b)
+	}
+	if text, err := os.ReadFile(filepath.Join(n.root, claim.File+".damaged")); err != nil || strings.TrimSpace(string(text)) != damaged {
+		t.Errorf("what was damaged: %q, %v", text, err)
+	}
+	away.Store(false)
+	n.given(other, 200)
+	n.until("it is complete", func() bool { return !n.book().Incomplete })
+}
+
+// A file of a newer version stays as it is, and no claim is prepared.
+func TestTheFileIsOfANewerVersion(t *testing.T) {
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c)
+	const newer = `{"schema": 2, "pods": []}`
+	n.put(claim.File, newer)
+	n.report()
+	n.start()
+	if r, err := prepare(t, dra.NewDRAPluginClient(n.dial(n.register())), c); err != nil || !strings.Contains(r.Error, "claims.json: schema 2 is not known; known: 1; update isolio") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(n.root, claim.File)); err != nil || strings.TrimSpace(string(text)) != newer {
+		t.Errorf("%q, %v", text, err)
+	}
+	if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/healthz: %d", code)
+	}
 }
 
 // A pod that is prepared is unknown to the runtime still. What is left of one that went

@@ -120,6 +120,8 @@ type learned struct {
 	pod Pod
 	// ended is true if all of its sandboxes have.
 	ended bool
+	// answered is true if the API server told of it, also that there is none.
+	answered bool
 	// unplaced is what is known of it until the disks of its volumes are known, and
 	// whyUnplaced why they are not, which is logged once.
 	unplaced    *found
@@ -187,11 +189,18 @@ func (d *Driver) change(ctx context.Context, how func(b *claim.Book) error) erro
 	}
 	defer release()
 	b, err := claim.Read(d.Root)
-	if err != nil {
+	switch {
+	case errors.Is(err, claim.ErrDamaged):
 		// Nothing but this program writes it: what it had is read from the API server again.
-		d.Log.WarnContext(ctx, "claims", "warning", err.Error()+"; it is made anew")
-		b = claim.Book{}
+		kept, errKeep := claim.KeepAside(d.Root)
+		if errKeep != nil {
+			return fmt.Errorf("what pods were given: %w; %w", err, errKeep)
+		}
+		d.Log.WarnContext(ctx, "claims", "warning", err.Error()+"; it is made anew, and kept as "+kept)
+		b = claim.Book{Incomplete: true}
 		d.forget()
+	case err != nil:
+		return fmt.Errorf("what pods were given: %w", err)
 	}
 	before, err := b.Text()
 	if err != nil {
@@ -228,6 +237,18 @@ func (d *Driver) disks() []disk.Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.published)
+}
+
+// answered reports whether the API server told of each pod of the last look.
+func (d *Driver) answered() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for uid, l := range d.learned {
+		if uid != "" && !l.answered {
+			return false
+		}
+	}
+	return !d.again
 }
 
 // forget has all pods asked for again; that they were there is known still.

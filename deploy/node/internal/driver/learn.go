@@ -202,6 +202,7 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 			p.update(b)
 		}
 		tidy(b, report, disks)
+		b.Incomplete = b.Incomplete && !(report != nil && d.answered())
 		return nil
 	})
 	if err != nil {
@@ -335,11 +336,11 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 			d.Log.WarnContext(ctx, "pod", "pod", p.Namespace+"/"+p.Name, "error", err.Error(), "again in", last.pause.String())
 		}
 		if err != nil && one == nil {
-			state.try = last
+			state.try, state.answered = last, state.answered || errors.Is(err, errNoPod)
 			next[p.UID] = state
 			continue
 		}
-		state = learned{try: last, unplaced: one}
+		state = learned{try: last, unplaced: one, answered: true}
 		if one != nil {
 			state.pod = Pod{Namespace: one.Namespace, Name: one.Name}
 			all = append(all, one)
