@@ -83,6 +83,16 @@ func (OS) Create(path, text string) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// KeepAside keeps a damaged file under another name as well, which it returns, in place of one that
+// was kept before. The file itself is there until another one takes its place.
+func KeepAside(path string) (kept string, err error) {
+	kept = path + ".damaged"
+	if err := os.Remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return kept, err
+	}
+	return kept, os.Link(path, kept)
+}
+
 // syncDir has the names in a directory on the disk.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

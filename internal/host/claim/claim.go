@@ -205,17 +205,6 @@ func ParseWhole(text []byte) (Book, error) {
 	return b, nil
 }
 
-// KeepAside keeps a damaged file under another name, which it returns. The file itself is there until
-// another takes its place: without one the daemon would take away what pods have.
-func KeepAside(root string) (kept string, err error) {
-	name := filepath.Join("/", root, File)
-	kept = name + ".damaged"
-	if err := os.Remove(kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return kept, err
-	}
-	return kept, os.Link(name, kept)
-}
-
 // Read reads the file below root, "" for /. One that is not there says nothing.
 func Read(root string) (Book, error) {
 	name := filepath.Join("/", root, File)

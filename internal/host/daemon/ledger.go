@@ -477,6 +477,9 @@ func (l *ledger) add(open map[history.Meta]*history.Series, meta history.Meta, c
 			return fmt.Errorf("promise to %s: what was counted is lost: %w", meta.Promise, err)
 		}
 		open[meta] = series
+		if series.Aside != "" {
+			l.log.Warn(notKept, "of", series.Aside, "warning", "the history of the promise to "+meta.Promise+" was damaged: this is how it was; what is whole of it goes on")
+		}
 	}
 	return series.Add(l.now(), c)
 }

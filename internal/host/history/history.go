@@ -7,7 +7,8 @@
 // What is counted now is in an open record, written in turns, each time with a higher
 // sequence number: a write that is torn by a crash leaves the other one. When five
 // minutes are over, the counts go to their slot. A record is 64 bytes with a checksum, and so
-// crosses no sector; one that is damaged is as if it were empty. A slot says which five
+// crosses no sector; one that is damaged is as if it were empty. A file whose header is damaged is kept
+// aside, and its records go on. A slot says which five
 // minutes it is about, so that a clock that is set moves counts to other slots, and
 // takes none away: where it goes back, the counts are added to those that are there.
 package history
@@ -23,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +55,9 @@ const (
 )
 
 var magic = []byte("isolio promise 1\n")
+
+// versionAt is where the version is in it.
+const versionAt = len("isolio promise ")
 
 // Counts are numbers of intervals.
 type Counts struct {
@@ -166,21 +171,45 @@ func header(m Meta) ([]byte, error) {
 	return append(b, make([]byte, sector-len(b))...), nil
 }
 
-// ErrDamaged says that a file is no history.
-var ErrDamaged = errors.New("is not a history, or is damaged")
+// What a file may be instead of a history.
+var (
+	errDamaged = errors.New("is not a history, or is damaged")
+	errNewer   = errors.New("is of a newer version; update isolio")
+)
 
-// parse reads a history. Of what is damaged the rest is there.
-func parse(text []byte) (m Meta, open record, ring map[uint32]record, err error) {
+// metaOf reads the header of a history.
+func metaOf(text []byte) (m Meta, err error) {
+	if rest, ok := bytes.CutPrefix(text, magic[:versionAt]); ok {
+		line, _, _ := bytes.Cut(rest, []byte{'\n'})
+		if n, err := strconv.ParseUint(string(line), 10, 16); err == nil && n > 1 {
+			return m, errNewer
+		}
+	}
 	begin := len(magic) + 8
 	if int64(len(text)) != FileBytes || !bytes.HasPrefix(text, magic) {
-		return m, open, nil, ErrDamaged
+		return m, errDamaged
 	}
 	length := int(binary.LittleEndian.Uint32(text[len(magic):]))
 	if length > mostMeta || crc32.ChecksumIEEE(text[begin:begin+length]) != binary.LittleEndian.Uint32(text[len(magic)+4:]) {
-		return m, open, nil, ErrDamaged
+		return m, errDamaged
 	}
-	if err := json.Unmarshal(text[begin:begin+length], &m); err != nil {
-		return m, open, nil, ErrDamaged
+	if json.Unmarshal(text[begin:begin+length], &m) != nil {
+		return m, errDamaged
+	}
+	return m, nil
+}
+
+// fit has what is left of a damaged history where it belongs.
+func fit(text []byte) []byte {
+	whole := make([]byte, FileBytes)
+	copy(whole, text)
+	return whole
+}
+
+// parse reads a history. Of what is damaged the rest is there, also with an error.
+func parse(text []byte) (m Meta, open record, ring map[uint32]record, err error) {
+	if m, err = metaOf(text); err != nil {
+		text = fit(text)
 	}
 	ring = map[uint32]record{}
 	for at := int64(ringAt); at < FileBytes; at += recordBytes {
@@ -197,7 +226,7 @@ func parse(text []byte) (m Meta, open record, ring map[uint32]record, err error)
 	if open.number > 0 && open.Judged >= ring[open.number].Judged {
 		ring[open.number] = open
 	}
-	return m, open, ring, nil
+	return m, open, ring, err
 }
 
 // Store is the histories of a machine.
@@ -262,8 +291,10 @@ func (s Store) names() ([]string, error) {
 
 // Series is the history of one promise, to be added to.
 type Series struct {
-	file *os.File
-	open record
+	// Aside is where a damaged file was kept, "" for none.
+	Aside string
+	file  *os.File
+	open  record
 }
 
 // Open opens the history of a promise, or begins it. Where there are too many, those go that
@@ -278,24 +309,28 @@ func (s Store) Open(m Meta, now time.Time) (*Series, error) {
 	if errHead != nil {
 		return nil, errHead
 	}
-	was, open, _, errParse := parse(text)
-	switch {
-	case err != nil:
+	if err != nil {
 		if err := s.room(now); err != nil {
 			return nil, err
 		}
-		fallthrough
-	case errParse != nil: // what it was cannot be told
-		open = record{}
 		text = append(head, make([]byte, FileBytes-int64(len(head)))...)
-		err = plan.OS{}.Create(name, string(text))
-	case was != m:
-		err = plan.OS{}.Create(name, string(append(head, text[len(head):]...)))
-	default:
-		err = nil
 	}
-	if err != nil {
-		return nil, err
+	was, open, _, errParse := parse(text)
+	aside := ""
+	switch {
+	case errors.Is(errParse, errNewer):
+		return nil, fmt.Errorf("%s: %w", name, errParse)
+	case errParse != nil:
+		// The name of the file says which promise it is of, and each record has a checksum.
+		if aside, err = plan.KeepAside(name); err != nil {
+			return nil, err
+		}
+		text = fit(text)
+	}
+	if err != nil || errParse != nil || was != m {
+		if err := (plan.OS{}).Create(name, string(append(head, text[len(head):]...))); err != nil {
+			return nil, err
+		}
 	}
 	// Any user may read it, whatever the daemon's umask: `isolio sla report` does.
 	if err := os.Chmod(s.dir, 0o755); err != nil {
@@ -305,7 +340,7 @@ func (s Store) Open(m Meta, now time.Time) (*Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Series{file: f, open: open}, nil
+	return &Series{Aside: aside, file: f, open: open}, nil
 }
 
 // room makes room for one more history.
@@ -321,8 +356,8 @@ func (s Store) room(now time.Time) error {
 		if err != nil {
 			continue
 		}
-		_, _, ring, _ := parse(text)
-		recent := false
+		_, _, ring, err := parse(text)
+		recent := err != nil // what it has is not known
 		for n := range ring {
 			recent = recent || n >= numberOf(now.Add(-Keeps))
 		}

@@ -34,6 +34,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/claim"
 	"isolio/internal/host/lock"
+	"isolio/internal/plan"
 )
 
 // Driver is a node's.
@@ -192,7 +193,9 @@ func (d *Driver) change(ctx context.Context, how func(b *claim.Book) error) erro
 	switch {
 	case errors.Is(err, claim.ErrDamaged):
 		// Nothing but this program writes it: what it had is read from the API server again.
-		kept, errKeep := claim.KeepAside(d.Root)
+		// The file itself is there until the new one is: without one the daemon would take away
+		// what pods have.
+		kept, errKeep := plan.KeepAside(filepath.Join("/", d.Root, claim.File))
 		if errKeep != nil {
 			return fmt.Errorf("what pods were given: %w; %w", err, errKeep)
 		}
