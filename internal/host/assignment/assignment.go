@@ -221,8 +221,12 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	if err != nil {
 		return err
 	}
+	last, err := mark.Open(r.Root, world.Tree).Get(r.Target.Group)
+	if err != nil {
+		return err
+	}
 	want, back, err := ruling.New(r.Rules, disks, world.Containers).Hold(held).
-		PutsBack(r.Target.Group, disk, n, ruling.Read(world.Tree), mark.Open(r.Root, world.Tree).Get(r.Target.Group))
+		PutsBack(r.Target.Group, disk, n, ruling.Read(world.Tree), last)
 	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
 		return err
 	}

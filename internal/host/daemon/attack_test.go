@@ -36,6 +36,42 @@ func (h *host) logged() *bytes.Buffer {
 	return &log
 }
 
+// A mark that is damaged costs its cgroup alone: that keeps its weight, which is told and not taken for
+// an operator's.
+func TestADamagedMark(t *testing.T) {
+	for _, damaged := range []string{"", `{"cgroup": "docker/`, `{"cgroup": "docker/` + idA + `", "weights": {"default": {"weight": "x"}}}`} {
+		h := newHost(t, "")
+		log := h.logged()
+		h.once()
+		marks, err := filepath.Glob(filepath.Join(h.Root, "run/isolio/marks/*.json"))
+		if err != nil || len(marks) != 3 {
+			t.Fatal(marks, err)
+		}
+		for _, name := range marks {
+			if text, err := os.ReadFile(name); err != nil || !strings.Contains(string(text), idA) {
+				continue
+			}
+			if err := os.WriteFile(name, []byte(damaged), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2910\n") // --blkio-weight 300
+		h.put("sys/fs/cgroup/docker/"+idB+"/io.weight", "default 1920\n")
+		if err := h.Open(); err != nil { // another daemon
+			t.Fatal(err)
+		}
+		if _, err := h.Once(context.Background()); err == nil || !strings.Contains(err.Error(), "is damaged") {
+			t.Errorf("%q: %v", damaged, err)
+		}
+		if got := h.weights("docker/"+idA, "docker/"+idB); got != "200 200" {
+			t.Errorf("%q: weights %s, want 200 200", damaged, got)
+		}
+		if got := strings.Count(log.String(), "run/isolio/marks/"); got != 1 || h.problems() != 1 {
+			t.Errorf("%q: %d problems; the log tells %d times:\n%s", damaged, h.problems(), got, log)
+		}
+	}
+}
+
 // What is wrong with one cgroup or one container costs that one only.
 func TestOneFaultCostsOneCgroup(t *testing.T) {
 	h := newHost(t, "")

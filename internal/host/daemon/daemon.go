@@ -292,7 +292,9 @@ func (d *Daemon) lookAt(m *ruling.Machine, group string) (decision, error) {
 	if err != nil {
 		return is, err
 	}
-	is.last = d.marks.Get(group)
+	if is.last, err = d.marks.Get(group); err != nil {
+		return is, err
+	}
 	changes, next := ruling.Decide(wants, have, is.last)
 	if d.ledger != nil {
 		d.ledger.sees(group, wants, have, is.last)

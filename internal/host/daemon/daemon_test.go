@@ -223,7 +223,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	if got := h.weights(everybody...); got != "100 100 100 100" {
 		t.Errorf("weights %s", got)
 	}
-	if got := h.marks.Get(everybody[0]); got != nil {
+	if got, err := h.marks.Get(everybody[0]); got != nil || err != nil {
 		t.Errorf("mark %v", got)
 	}
 }

@@ -138,7 +138,11 @@ func TestHold(t *testing.T) {
 	}
 	// Another program's view.
 	m := ruling.New(h.config, ruling.DiskNumbers{"sda": {"8:0"}}, nil).Hold(all)
-	grounds, _, err := m.Grounds(shop, ruling.Read(h.tree), h.marks.Get(shop))
+	last, err := h.marks.Get(shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grounds, _, err := m.Grounds(shop, ruling.Read(h.tree), last)
 	if err != nil || len(grounds) != 2 || grounds[1].State != ruling.InEffect || grounds[1].Want.By != ruling.ByHold || grounds[1].Want.Base != 120 ||
 		grounds[1].Want.Why != "120 by rule 1 of /etc/isolio.toml, raised for the promise to unit shop.service: the disk is slower than its profile; at most 360" {
 		t.Errorf("%+v, %v", grounds, err)
@@ -283,5 +287,25 @@ func TestHoldEnds(t *testing.T) {
 	h.seconds(70, false)
 	if w := h.weight(); w != 120 {
 		t.Errorf("weight %d of an idle tenant", w)
+	}
+}
+
+// What was raised is damaged when the daemon starts: it is told, kept aside, and costs no command that
+// reads it.
+func TestRaisedWeightsThatCannotBeRead(t *testing.T) {
+	h := newHeldHost(t)
+	const damaged, file = `[{"cgroup": "a", "fac`, "run/isolio/held.json"
+	h.put(file, damaged)
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	h.account(ctx)()
+	if all, err := hold.Load(h.Root); err != nil || len(all) > 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(h.Root, file+".damaged")); err != nil || string(text) != damaged {
+		t.Errorf("%q, %v", text, err)
+	}
+	if got := strings.Count(h.log.String(), "held.json.damaged"); got != 1 {
+		t.Errorf("told %d times:\n%s", got, h.log.String())
 	}
 }

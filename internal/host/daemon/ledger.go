@@ -587,7 +587,13 @@ func (l *ledger) planAgain(config rule.Config) map[string]string {
 
 // account starts the ledger. It ends with ctx; the function waits for that.
 func (d *Daemon) account(ctx context.Context) (wait func()) {
-	d.ledger = newLedger(d.Root, d.tree, d.Log, d.loadHeld())
+	found, err := hold.Load(d.Root)
+	if err != nil {
+		// Its weights are lowered, and raised again where the promises are missed.
+		kept, errKeep := hold.SetAside(d.Root)
+		d.Log.Warn(badHeld, "of", kept, "warning", errors.Join(err, errKeep).Error())
+	}
+	d.ledger = newLedger(d.Root, d.tree, d.Log, found)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"isolio/internal/plan"
 )
 
 // Held is a weight that is raised. The weight itself is not kept: rules may give the cgroup
@@ -56,6 +58,12 @@ func Load(root string) ([]Held, error) {
 		}
 	}
 	return all, nil
+}
+
+// SetAside moves a file that cannot be read out of the way, and returns its new name.
+func SetAside(root string) (kept string, err error) {
+	kept, err = plan.KeepAside(file(root))
+	return kept, errors.Join(err, Save(root, nil))
 }
 
 // Save keeps which weights are raised, before they are written: programs that show weights, and a

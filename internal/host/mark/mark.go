@@ -90,35 +90,41 @@ func (s *Store) number(group string) (string, error) {
 	return strconv.FormatUint(stat.Ino, 10), nil
 }
 
-// Get is a cgroup's mark, nil for none.
-func (s *Store) Get(group string) Mark {
+// Get is a cgroup's mark, nil for none. The error is of a mark that is there and cannot be read.
+func (s *Store) Get(group string) (Mark, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if mark, ok := s.memory[group]; ok {
-		return maps.Clone(mark)
+		return maps.Clone(mark), nil
 	}
 	name, err := s.path(group)
 	if err != nil {
-		return nil // it is gone, and its mark with it
+		return nil, nil // it is gone, and its mark with it
 	}
 	var stat syscall.Stat_t
 	if syscall.Stat(name, &stat) != nil {
 		delete(s.read, group)
-		return nil
+		return nil, nil
 	}
 	if k := s.read[group]; k.inode == stat.Ino && k.modified == stat.Mtim {
-		return maps.Clone(k.mark)
+		return maps.Clone(k.mark), nil
 	}
 	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var found file
-	if json.Unmarshal(text, &found) != nil || found.Cgroup != group {
-		return nil // of a file system that gives a number twice
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("%s: is damaged: %w; the cgroup keeps its weight; remove the file to have the weight count as an operator's", name, err)
+	}
+	if found.Cgroup != group {
+		return nil, nil // of a file system that gives a number twice
 	}
 	s.read[group] = known{stat.Ino, stat.Mtim, maps.Clone(found.Weights)}
-	return found.Weights
+	return found.Weights, nil
 }
 
 // Set keeps a mark, before what it tells of is done. With an error, it is kept for

@@ -40,17 +40,20 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v, %v: not everybody may read marks", info, err)
 	}
 	again := Open(root, tree)
-	if got := again.Get("a"); !reflect.DeepEqual(got, want) {
-		t.Errorf("Get = %v, want %v", got, want)
+	if got, err := again.Get("a"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Get = %v, %v, want %v", got, err, want)
 	}
-	if err := again.Set("b", nil); err != nil || again.Get("b") != nil {
-		t.Errorf("taken back: %v, %v", again.Get("b"), err)
+	if err := again.Set("b", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := again.Get("b"); got != nil || err != nil {
+		t.Errorf("taken back: %v, %v", got, err)
 	}
 	if err := os.Remove(tree.Path("a")); err != nil {
 		t.Fatal(err)
 	}
-	if got := again.Get("a"); got != nil {
-		t.Errorf("of a cgroup that is gone: %v", got)
+	if got, err := again.Get("a"); got != nil || err != nil {
+		t.Errorf("of a cgroup that is gone: %v, %v", got, err)
 	}
 	again.Sweep([]string{"b"})
 	if left, err := os.ReadDir(filepath.Join(root, "run/isolio/marks")); err != nil || len(left) != 0 {
@@ -69,7 +72,7 @@ func TestStoreWithoutAPlace(t *testing.T) {
 	if err := s.Set("a", want); err == nil {
 		t.Error("no error")
 	}
-	if got := s.Get("a"); !reflect.DeepEqual(got, want) {
-		t.Errorf("Get = %v, want %v", got, want)
+	if got, err := s.Get("a"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Get = %v, %v, want %v", got, err, want)
 	}
 }

@@ -91,8 +91,9 @@ func (w *Witness) Among(all []container.Container) (func(group, majMin string) *
 	}
 	m := New(w.config, disks, all).Hold(held)
 	return func(group, majMin string) *Grounds {
-		grounds, _, err := m.Grounds(group, Read(w.tree), w.marks.Get(group))
-		if err != nil { // it has gone, or has no weights
+		last, errMark := w.marks.Get(group)
+		grounds, _, err := m.Grounds(group, Read(w.tree), last)
+		if err != nil || errMark != nil { // it has gone, or has no weights
 			return nil
 		}
 		var of *Grounds

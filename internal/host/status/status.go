@@ -377,7 +377,8 @@ func (m *machine) weightOn(d Disk, group string) weight.Value {
 func (m *machine) group(path string, all bool) (Group, error) {
 	g := Group{Target: m.world.Of(path), Weights: []Weight{}, Shares: []Share{}}
 	var err error
-	if g.Grounds, g.Asked, err = m.rulings.Grounds(path, m.read, m.marks.Get(path)); err != nil {
+	last, _ := m.marks.Get(path) // the daemon tells of one that is damaged
+	if g.Grounds, g.Asked, err = m.rulings.Grounds(path, m.read, last); err != nil {
 		return g, err
 	}
 	for _, by := range weight.Mechanisms() {
