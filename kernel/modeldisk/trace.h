@@ -45,8 +45,8 @@ TRACE_EVENT(modeldisk_accept,
 );
 
 TRACE_EVENT(modeldisk_complete,
-	TP_PROTO(dev_t dev, const struct md_cmd *cmd, u64 overtaken, u64 late_ns),
-	TP_ARGS(dev, cmd, overtaken, late_ns),
+	TP_PROTO(dev_t dev, const struct md_cmd *cmd, u64 delay, u64 late_ns),
+	TP_ARGS(dev, cmd, delay, late_ns),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(unsigned int, op)
@@ -56,7 +56,7 @@ TRACE_EVENT(modeldisk_complete,
 		__field(u64, wait_ns)
 		__field(u64, service_ns)
 		__field(u64, done_ns)
-		__field(u64, overtaken)
+		__field(u64, delay)
 		__field(u64, late_ns)
 	),
 	TP_fast_assign(
@@ -68,14 +68,14 @@ TRACE_EVENT(modeldisk_complete,
 		__entry->wait_ns = cmd->start_ns - cmd->arrive_ns;
 		__entry->service_ns = cmd->done_ns - cmd->start_ns;
 		__entry->done_ns = cmd->done_ns;
-		__entry->overtaken = overtaken;
+		__entry->delay = delay;
 		__entry->late_ns = late_ns;
 	),
-	TP_printk("%d,%d %s sect=%llu nr_sects=%u seq=%llu wait_ns=%llu service_ns=%llu done_ns=%llu overtaken=%llu late_ns=%llu",
+	TP_printk("%d,%d %s sect=%llu nr_sects=%u seq=%llu wait_ns=%llu service_ns=%llu done_ns=%llu delay=%llu late_ns=%llu",
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  md_show_op(__entry->op), __entry->sect, __entry->nr_sects,
 		  __entry->seq, __entry->wait_ns, __entry->service_ns,
-		  __entry->done_ns, __entry->overtaken, __entry->late_ns)
+		  __entry->done_ns, __entry->delay, __entry->late_ns)
 );
 
 #endif /* _MD_TRACE_H */

@@ -636,7 +636,7 @@ static void sfq_exit_sched(struct elevator_queue *e)
 		  sd->nr_waiting || sd->nr_not_writes ||
 		  atomic_read(&sd->nr_inside) || atomic_read(&sd->nr_writes_inside) ||
 		  !list_empty(&sd->turns) || !list_empty(&sd->readers),
-		  "sfq: %llu requests in, %llu merged, %llu out; %u wait, %d are inside, %d to write\n",
+		  "sfq: %llu requests in, %llu merged, %llu out; %u waiting, %d in flight, %d of them writes\n",
 		  stats->nr_inserted, stats->nr_merged, stats->nr_dispatched,
 		  sd->nr_waiting, atomic_read(&sd->nr_inside),
 		  atomic_read(&sd->nr_writes_inside));
