@@ -145,6 +145,8 @@ func describe(t reflect.Type) string {
 			return "a list of pairs of numbers"
 		case reflect.Map, reflect.Struct:
 			return "a list of tables"
+		case reflect.Int64:
+			return "a list of integers"
 		}
 		return "a list of strings"
 	default:

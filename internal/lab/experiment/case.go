@@ -102,6 +102,7 @@ type fileCase struct {
 	SharingReference *bool           `toml:"sharing_reference"`
 	Device           *fileDevice     `toml:"device"`
 	Job              map[string]any  `toml:"job"`
+	Weights          []int64         `toml:"weights"`
 	Container        []fileContainer `toml:"container"`
 	Parent           []fileParent    `toml:"parent"`
 	Change           []fileChange    `toml:"change"`
@@ -129,28 +130,29 @@ type fileContainer struct {
 // cases are the file's, with their own keys in place of the file's, or the
 // file itself as the only one.
 func (c *checker) cases(f *file, schedulers []string) []Case {
+	top := c.containers(containerSet{}, f.Weights, f.Container)
 	base := fileCase{
 		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Seeds: f.Seeds, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase,
-		Device: f.Device, Job: f.Job, Container: f.Container, Parent: f.Parent, Change: f.Change,
+		Device: c.onDisk(f.Device), Job: f.Job, Parent: f.Parent, Change: f.Change,
 	}
 	if len(f.Case) == 0 {
-		return []Case{c.oneCase(&base, "container", "parent")}
+		return []Case{c.oneCase(&base, top, "parent")}
 	}
 	var cases []Case
 	for i := range f.Case {
 		own := &f.Case[i]
 		c.within = fmt.Sprintf("case[%d].", i)
-		common := base
-		containers, parents := "container", "parent"
-		if len(own.Container) > 0 {
-			containers = c.within + containers
+		common, over := base, *own
+		containers, parents := top, "parent"
+		if len(own.Weights) > 0 || len(own.Container) > 0 {
+			containers = c.containers(top, own.Weights, own.Container)
 			common.Parent = nil // they hold other containers
 		}
 		if len(own.Parent) > 0 {
 			parents = c.within + parents
 		}
-		common.Device = base.Device.forCase(own.Device)
-		k := c.oneCase(new(overlaid(common, *own)), containers, parents)
+		common.Device, over.Device = base.Device.forCase(own.Device), c.onDisk(own.Device)
+		k := c.oneCase(new(overlaid(common, over)), containers, parents)
 		k.Name = c.name(c.within+"name", own.Name)
 		k.Schedulers = c.caseSchedulers(own.Schedulers, schedulers)
 		if own.Name != nil && slices.ContainsFunc(cases, func(earlier Case) bool { return earlier.Name == k.Name }) {
@@ -215,8 +217,8 @@ func merged(base, over reflect.Value) reflect.Value {
 	return over
 }
 
-// oneCase checks a case; containers and parents are the keys of those tables.
-func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
+// oneCase checks a case with these containers; parents is the key of those tables.
+func (c *checker) oneCase(f *fileCase, containers containerSet, parents string) Case {
 	k := Case{
 		RampS:     value(f.RampS, 0),
 		DurationS: required(c, "duration_s", f.DurationS, "a number of seconds above 0, at most 86400"),
@@ -227,14 +229,14 @@ func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 
 		ReferenceCase: value(f.ReferenceCase, ""),
 	}
-	c.number("ramp_s", k.RampS, k.RampS >= 0 && k.RampS <= 3600, "0..3600 seconds")
-	c.number("duration_s", k.DurationS, k.DurationS > 0 && k.DurationS <= 86400, "above 0 seconds, at most 86400")
+	c.number("ramp_s", f.RampS != nil, k.RampS, k.RampS >= 0 && k.RampS <= 3600, "0..3600 seconds")
+	c.number("duration_s", f.DurationS != nil, k.DurationS, k.DurationS > 0 && k.DurationS <= 86400, "above 0 seconds, at most 86400")
 	job := c.job("job", f.Job)
-	for i := range f.Container {
-		k.Containers = append(k.Containers, c.container(fmt.Sprintf("%s[%d]", containers, i), &f.Container[i], &k, job))
+	for i, key := range containers.keys {
+		k.Containers = append(k.Containers, c.container(key, &containers.tables[i], &k, job))
 	}
 	if len(k.Containers) == 0 {
-		c.fail("container", "is missing", "one [[container]] or more, each with name and weight")
+		c.fail("container", "is missing", "weights, or one [[container]] or more, each with name and weight")
 	}
 	c.parents(parents, f.Parent, &k)
 	c.changes(f.Change, &k)
@@ -248,7 +250,7 @@ func (c *checker) oneCase(f *fileCase, containers, parents string) Case {
 func (c *checker) container(key string, f *fileContainer, k *Case, common Job) Container {
 	t := Container{
 		Name:   c.name(key+".name", f.Name),
-		Weight: c.integer(key+".weight", f.Weight, nil, 1, 10000),
+		Weight: c.integer(key+".weight", f.Weight, nil, 1, maxWeight),
 		Count:  c.count(key, f),
 		StartS: value(f.StartS, 0),
 		EndS:   value(f.EndS, k.RampS+k.DurationS),
@@ -280,8 +282,8 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 		c.fail(key+".cgroup", fmt.Sprintf("%q is not a path below the experiment's cgroup", t.Cgroup), "a relative path without '..'")
 	}
 	end := k.RampS + k.DurationS
-	c.number(key+".start_s", t.StartS, t.StartS >= 0 && t.StartS < end, fmt.Sprintf("0 to below ramp_s + duration_s = %g", end))
-	c.number(key+".end_s", t.EndS, t.EndS > max(t.StartS, k.RampS) && t.EndS <= end,
+	c.number(key+".start_s", f.StartS != nil, t.StartS, t.StartS >= 0 && t.StartS < end, fmt.Sprintf("0 to below ramp_s + duration_s = %g", end))
+	c.number(key+".end_s", f.EndS != nil, t.EndS, t.EndS > max(t.StartS, k.RampS) && t.EndS <= end,
 		fmt.Sprintf("above start_s and ramp_s, at most ramp_s + duration_s = %g", end))
 	c.processes(key, &t)
 	t.Pauses = c.pauses(key+".pauses", f.Pauses, &t)
@@ -296,6 +298,9 @@ func (c *checker) container(key string, f *fileContainer, k *Case, common Job) C
 	}
 	return t
 }
+
+// maxWeight is the highest that a cgroup can have.
+const maxWeight = 10000
 
 // maxMemoryMiB is the most that a container's memory may be limited to: 1 TiB.
 const maxMemoryMiB = 1 << 20

@@ -28,7 +28,7 @@ func (c *checker) changes(f []fileChange, k *Case) {
 		key := fmt.Sprintf("change[%d]", i)
 		allowed := fmt.Sprintf("seconds after the load's start, above 0 and below ramp_s + duration_s = %g", end)
 		change := Change{AtS: required(c, key+".at_s", f[i].AtS, allowed), Device: map[string]int64{}}
-		c.number(key+".at_s", change.AtS, change.AtS > 0 && change.AtS < end, allowed)
+		c.number(key+".at_s", f[i].AtS != nil, change.AtS, change.AtS > 0 && change.AtS < end, allowed)
 		if len(f[i].Device) == 0 {
 			c.fail(key+".device", "is missing", "what is written to files of the model disk, such as { scale = 48 }")
 		}

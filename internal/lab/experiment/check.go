@@ -51,13 +51,6 @@ func (c *checker) place(key string) (whole string, line int) {
 	return key, 0
 }
 
-// present reports whether key stands in the file.
-func (c *checker) present(key string) bool {
-	_, own := c.lines[c.within+key]
-	_, common := c.lines[key]
-	return own || common
-}
-
 func shown(key string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(key, ".") {
@@ -92,8 +85,9 @@ func (c *checker) integer(key string, v, def *int64, low, high int64) int {
 	return int(n)
 }
 
-func (c *checker) number(key string, v float64, ok bool, allowed string) {
-	if c.present(key) && !ok {
+// number fails if v is given and not ok.
+func (c *checker) number(key string, given bool, v float64, ok bool, allowed string) {
+	if given && !ok {
 		c.fail(key, fmt.Sprintf("%g is out of range", v), allowed)
 	}
 }

@@ -54,7 +54,8 @@ type Model struct {
 	// Params are parameters of the model that differ from the preset's. Which
 	// there are, and their ranges, the module knows.
 	Params map[string]int64
-	// Iocost is what io.cost is told about the disk, nil for nothing.
+	// Iocost is what io.cost is told about the disk, nil for nothing: always so where no
+	// contender is iocost.
 	Iocost *Iocost
 }
 
@@ -120,6 +121,7 @@ func countOf(n int, what string) string {
 
 // The file's [device]. Which keys go with which kind is in kindKeys.
 type fileDevice struct {
+	Disk         *string        `toml:"disk"`
 	Kind         *string        `toml:"kind"`
 	CompletionUS *int64         `toml:"completion_us"`
 	Model        *string        `toml:"model"`
@@ -156,7 +158,7 @@ func (f *fileDevice) forCase(own *fileDevice) *fileDevice {
 	if f == nil || own == nil {
 		return f
 	}
-	if own.Kind != nil && value(f.Kind, "") != *own.Kind {
+	if own.Disk != nil || own.Kind != nil && value(f.Kind, "") != *own.Kind {
 		return nil
 	}
 	base := *f
@@ -181,7 +183,7 @@ var paramPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
 func (c *checker) device(f *fileDevice) Device {
 	kinds := NullBlk + ", " + ModelDisk
 	if f == nil {
-		c.fail("device", "is missing", "a [device] table with kind ("+kinds+") and that kind's keys")
+		c.fail("device", "is missing", "a [device] table with disk ("+strings.Join(diskNames(), ", ")+"), or with kind ("+kinds+") and that kind's keys")
 		return Device{}
 	}
 	kind := required(c, "device.kind", f.Kind, kinds)
@@ -284,12 +286,18 @@ func (c *checker) iocost(f *fileIocost) *Iocost {
 }
 
 // iocostNeedsModel refuses the contender iocost on a disk that it is told
-// nothing about.
+// nothing about. Without that contender there is nothing to tell.
 func (c *checker) iocostNeedsModel(e *Experiment) {
 	i := slices.IndexFunc(e.Schedulers, func(name string) bool { return e.Contender(name).Scheduler == "iocost" })
-	if i >= 0 && slices.ContainsFunc(e.Cases, func(k Case) bool { return k.Device.Kind == ModelDisk && k.Device.Model.Iocost == nil }) {
+	if i < 0 {
+		for j := range e.Cases {
+			e.Cases[j].Device.Model.Iocost = nil
+		}
+		return
+	}
+	if slices.ContainsFunc(e.Cases, func(k Case) bool { return k.Device.Kind == ModelDisk && k.Device.Model.Iocost == nil }) {
 		c.fail(fmt.Sprintf("schedulers[%d]", i), "iocost needs to be told what the modeldisk can do",
-			"a [device.iocost] table with "+strings.Join(tomlfile.Keys(reflect.TypeFor[fileIocost]())[:6], ", ")+"; or leave iocost out")
+			"device.disk, or a [device.iocost] table with "+strings.Join(tomlfile.Keys(reflect.TypeFor[fileIocost]())[:6], ", ")+"; or leave iocost out")
 	}
 }
 

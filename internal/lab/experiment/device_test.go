@@ -133,7 +133,7 @@ func TestParseRefusesModelDisk(t *testing.T) {
 		{"rate 0", "rbps = 3200", "rbps = 0",
 			"x:16: device.iocost.rbps: 0 is out of range; allowed: an integer 1 and up"},
 		{"iocost without its table", modelDisk[strings.Index(modelDisk, "[device.iocost]"):strings.Index(modelDisk, "[job]")], "",
-			"x:3: schedulers: iocost needs to be told what the modeldisk can do; allowed: a [device.iocost] table with " +
+			"x:3: schedulers: iocost needs to be told what the modeldisk can do; allowed: device.disk, or a [device.iocost] table with " +
 				"rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops; or leave iocost out"},
 	})
 	refuses(t, valid, []struct{ name, old, new, want string }{

@@ -136,6 +136,62 @@ type fileExpect struct {
 	Fraction         *float64 `toml:"fraction"`
 	WindowMS         *int64   `toml:"window_ms"`
 	OfTotal          *float64 `toml:"of_total"`
+
+	// Several of a kind, in place of the key above that has one: the expectation is of each.
+	Cases      []string `toml:"cases"`
+	Schedulers []string `toml:"schedulers"`
+	Containers []string `toml:"containers"`
+	Metrics    []string `toml:"metrics"`
+}
+
+// maxEach is how many expectations one table may stand for.
+const maxEach = 100
+
+// each is an [[expect]] once for each of what its lists name, all metrics of a container
+// before the next container, and so on up to cases.
+func (c *checker) each(key string, f fileExpect) []fileExpect {
+	all := []fileExpect{f}
+	for _, list := range []struct {
+		name  string // of one
+		names []string
+		one   func(f *fileExpect) **string
+	}{
+		{"case", f.Cases, func(f *fileExpect) **string { return &f.Case }},
+		{"scheduler", f.Schedulers, func(f *fileExpect) **string { return &f.Scheduler }},
+		{"container", f.Containers, func(f *fileExpect) **string { return &f.Container }},
+		{"metric", f.Metrics, func(f *fileExpect) **string { return &f.Metric }},
+	} {
+		if list.names == nil {
+			continue
+		}
+		one := key + "." + list.name
+		if len(list.names) == 0 {
+			c.fail(one+"s", "is empty", "one or more, or leave it out")
+		}
+		for i, name := range list.names {
+			if slices.Contains(list.names[:i], name) {
+				c.fail(one+"s", fmt.Sprintf("%q is listed twice", name), "each once")
+				return nil
+			}
+		}
+		if *list.one(&f) != nil {
+			c.fail(one, "does not go with "+list.name+"s", "one or the other")
+		}
+		c.lines[one] = c.lines[one+"s"] // of what is said about one of them
+		if n := len(all) * len(list.names); n > maxEach {
+			c.fail(one+"s", fmt.Sprintf("makes %d expectations of one", n), fmt.Sprintf("up to %d", maxEach))
+			return nil
+		}
+		var more []fileExpect
+		for _, was := range all {
+			for _, name := range list.names {
+				*list.one(&was) = &name
+				more = append(more, was)
+			}
+		}
+		all = more
+	}
+	return all
 }
 
 // expectations is an [[expect]], once for each case that it is about: if it

@@ -32,7 +32,7 @@ func (c *checker) parents(key string, f []fileParent, k *Case) {
 		key := fmt.Sprintf("%s[%d]", key, i)
 		p := Parent{
 			Cgroup: required(c, key+".cgroup", f[i].Cgroup, "the cgroup that holds containers'"),
-			Weight: c.integer(key+".weight", f[i].Weight, nil, 1, 10000),
+			Weight: c.integer(key+".weight", f[i].Weight, nil, 1, maxWeight),
 		}
 		if f[i].Cgroup != nil && !slices.ContainsFunc(k.Containers, func(t Container) bool { return strings.HasPrefix(t.Cgroup, p.Cgroup+"/") }) {
 			c.fail(key+".cgroup", fmt.Sprintf("%q holds no container's cgroup", p.Cgroup), "a container with cgroup = \"PARENT/NAME\"")

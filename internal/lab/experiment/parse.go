@@ -32,6 +32,7 @@ type file struct {
 	Critical         *string         `toml:"critical"`
 	Device           *fileDevice     `toml:"device"`
 	Job              map[string]any  `toml:"job"`
+	Weights          []int64         `toml:"weights"`
 	Container        []fileContainer `toml:"container"`
 	Parent           []fileParent    `toml:"parent"`
 	Change           []fileChange    `toml:"change"`
@@ -95,7 +96,10 @@ func (c *checker) experiment(f *file) *Experiment {
 	c.shareUnit(f, e)
 	c.plots(f, e)
 	for i := range f.Expect {
-		e.Expect = append(e.Expect, c.expectations(fmt.Sprintf("expect[%d]", i), &f.Expect[i], e)...)
+		key := fmt.Sprintf("expect[%d]", i)
+		for _, one := range c.each(key, f.Expect[i]) {
+			e.Expect = append(e.Expect, c.expectations(key, &one, e)...)
+		}
 	}
 	return e
 }

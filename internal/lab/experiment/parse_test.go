@@ -108,16 +108,16 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, critical, device, job, container, parent, change, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, critical, device, job, weights, container, parent, change, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, critical, device, job, container, parent, change, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, critical, device, job, weights, container, parent, change, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
-			"x:12: device.tag: unknown key; allowed: kind, completion_us, model, preset, scale, seed, tags, queues, " +
+			"x:12: device.tag: unknown key; allowed: disk, kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, swap_mib, params, iocost"},
 		{"unknown container key", "weight = 400", "wieght = 400",
 			"x:25: container.wieght: unknown key; allowed: name, weight, count, memory_mib, cgroup, start_s, end_s, pauses, job, program, command, setup, ends, output"},
 		{"unknown expect key", "min = 0.99", "minimum = 0.99",
-			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct, or_times_reference, after_s, until_s, fraction, window_ms, of_total"},
+			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct, or_times_reference, after_s, until_s, fraction, window_ms, of_total, cases, schedulers, containers, metrics"},
 		{"wrong type", "weight = 400", `weight = "400"`,
 			"x:25: container.weight: has the wrong type; allowed: an integer"},
 		{"wrong type of list", "schedulers = [\"none\",", "schedulers = [1,",

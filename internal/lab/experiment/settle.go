@@ -64,12 +64,12 @@ func (c *checker) settle(key string, f *fileExpect, x *Expectation, k *Case) {
 		return
 	}
 	end := k.RampS + k.DurationS
-	c.number(key+".after_s", s.AfterS, s.AfterS >= k.RampS && s.AfterS < end,
+	c.number(key+".after_s", f.AfterS != nil, s.AfterS, s.AfterS >= k.RampS && s.AfterS < end,
 		fmt.Sprintf("in the counted time, %g to below %g", k.RampS, end))
-	c.number(key+".until_s", s.UntilS, s.UntilS > s.AfterS && s.UntilS <= end,
+	c.number(key+".until_s", f.UntilS != nil, s.UntilS, s.UntilS > s.AfterS && s.UntilS <= end,
 		fmt.Sprintf("above after_s, at most ramp_s + duration_s = %g", end))
-	c.number(key+".fraction", s.Fraction, s.Fraction > 0 && s.Fraction <= 1, "above 0, at most 1")
-	c.number(key+".of_total", s.OfTotal, s.OfTotal > 0 && s.OfTotal <= 1, "a share above 0, at most 1")
+	c.number(key+".fraction", f.Fraction != nil, s.Fraction, s.Fraction > 0 && s.Fraction <= 1, "above 0, at most 1")
+	c.number(key+".of_total", f.OfTotal != nil, s.OfTotal, s.OfTotal > 0 && s.OfTotal <= 1, "a share above 0, at most 1")
 	if s.WindowMS < minWindow*k.SampleMS || s.WindowMS%k.SampleMS != 0 {
 		c.fail(key+".window_ms", fmt.Sprintf("%d ms is not two or more samples of %d ms", s.WindowMS, k.SampleMS),
 			fmt.Sprintf("a multiple of sample_ms from %d on", minWindow*k.SampleMS))
