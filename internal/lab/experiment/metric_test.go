@@ -221,7 +221,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// docs/experiments.md names every metric and every key of the file's top, and its
+// docs/experiments.md names every metric, every disk and every key of the file's top, and its
 // first example is one that is taken.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/experiments.md")
@@ -241,8 +241,13 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("docs/experiments.md has no key %s", key)
 		}
 	}
+	for _, name := range diskNames() {
+		if !strings.Contains(doc, "`"+name+"`") {
+			t.Errorf("docs/experiments.md has no disk `%s`", name)
+		}
+	}
 	var example strings.Builder
-	for line := range strings.Lines(doc[strings.Index(doc, "    name ="):strings.Index(doc, "At the top or in a case")]) {
+	for line := range strings.Lines(doc[strings.Index(doc, "    name ="):strings.Index(doc, "\n## ")]) {
 		example.WriteString(strings.TrimPrefix(line, "    "))
 	}
 	if _, err := Parse("docs/experiments.md", []byte(example.String())); err != nil {
