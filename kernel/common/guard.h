@@ -14,8 +14,8 @@
  *   ask it before it looks for a request to dispatch;
  * - has the files age_th, max_wait_ms and guard_stat, by GUARD_ATTR_FNS().
  *
- * A request's word for the guard is rq->elv.icq: the block layer leaves it to the
- * scheduler, and none of these has data of I/O contexts.
+ * A request's word for the guard is rq->elv.icq, from dispatch until the request is freed or
+ * requeued. A scheduler that keeps something there, as sfq its io_cq, moves it aside meanwhile.
  */
 #ifndef _ISOLIO_GUARD_H
 #define _ISOLIO_GUARD_H

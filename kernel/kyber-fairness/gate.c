@@ -357,7 +357,7 @@ static u64 kf_lead_ns(struct kf_queue *kq)
 }
 
 /**
- * kf_gate_publish - have dispatches see what the band says
+ * kf_gate_publish - publish the estimator's limits to dispatch
  * @kq: device; its band_lock is held
  *
  * Return: whether more may go than before, or how many are in flight may have been misread

@@ -519,7 +519,7 @@ void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb)
 	kf_look_soon(kb->kg->kq);
 }
 
-/* The backlog leaves the list, and perhaps the world. */
+/* Unlink the backlog and drop the reference that the list held. */
 void kf_slice_forget(struct kf_backlog *kb)
 {
 	list_del_init(&kb->saved_node);

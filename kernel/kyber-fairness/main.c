@@ -170,7 +170,7 @@ static struct kf_ctx *kf_ctx_of(struct kf_hctx *kh, struct blk_mq_ctx *ctx)
 	return &kh->ctx[ctx->index_hw[kh->hctx->type]];
 }
 
-/* So many of a list's last requests blk_bio_list_merge() looks at. */
+/* Requests that blk_bio_list_merge() scans, newest first. */
 #define KF_MERGE_LOOKS		8
 
 /*

@@ -237,8 +237,8 @@ struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id)
  * @kb: the first one, from kf_ready_first(), whose large request may not go
  * @id: domain
  *
- * A look at those that may go, so many are not. For a large one that waits for others of
- * its kind no small one waits: they fill the device beside those.
+ * Scans the eligible backlogs, which are few. Small requests pass a large one that waits for
+ * others of its kind, and fill the device beside those.
  */
 struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
 				  struct kf_backlog *kb, enum kf_domain_id id)
