@@ -18,7 +18,7 @@ type health struct {
 type healthNow struct {
 	passes, writes, writeErrors                  uint64
 	disks, groups, containers, problems, refused int
-	lastPass, lastReload                         time.Time
+	turned, lastPass, lastReload                 time.Time
 	reloadOK, hearing                            bool
 }
 
@@ -38,6 +38,13 @@ func (h *health) wroteNot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.writeErrors++
+}
+
+// turns is a turn of the daemon's loop.
+func (h *health) turns() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turned = time.Now()
 }
 
 // looked is the end of a look that was a success.

@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -27,6 +27,7 @@ import (
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/usage"
+	"isolio/internal/host/web"
 )
 
 // Metrics serves what containers have of disks to Prometheus. Counters are the
@@ -103,7 +104,7 @@ func (m *Metrics) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.more...)
 	registry.MustRegister(m, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &answers{metrics: m, own: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})}
+	return &answers{metrics: m, turn: make(chan struct{}, 1), own: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})}
 }
 
 // answers has one answer for all clients. What the daemon tells of itself is made once
@@ -112,8 +113,9 @@ func (m *Metrics) Handler() http.Handler {
 type answers struct {
 	metrics *Metrics
 	own     http.Handler
-
-	mu   sync.Mutex
+	// turn is full while a request reads what follows. A request whose client has gone does not
+	// wait for it: clients that come and go would otherwise leave as many behind as they like.
+	turn chan struct{}
 	at   time.Time
 	last *answer
 }
@@ -132,8 +134,13 @@ func (a *answer) Header() http.Header  { return a.header }
 func (a *answer) WriteHeader(code int) { a.code = code }
 
 func (all *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	series := all.metrics.now()
-	one := all.now(r)
+	select {
+	case all.turn <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	series, one := all.metrics.now(), all.now(r)
+	<-all.turn
 	maps.Copy(w.Header(), one.header)
 	w.WriteHeader(one.code)
 	_, err := w.Write(one.Bytes())
@@ -146,8 +153,6 @@ func (all *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // now is what the daemon tells of itself, to all requests of this time. It is plain text
 // whatever a client would accept.
 func (all *answers) now(r *http.Request) *answer {
-	all.mu.Lock()
-	defer all.mu.Unlock()
 	if all.last == nil || time.Since(all.at) >= answerFor {
 		one := &answer{header: http.Header{}, code: http.StatusOK}
 		plain := &http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}}
@@ -373,13 +378,18 @@ type metricsServer struct {
 	ended   chan struct{} // closed when it serves no more
 }
 
-// Limits of a client that is slow, or does nothing: it must not keep others from
-// their metrics.
-const (
-	headerTime = 5 * time.Second
-	answerTime = 30 * time.Second
-	idleTime   = 2 * time.Minute
-)
+// hung is how long ago the daemon's loop may have turned where it is not to be started again. It
+// looks for other disks every five seconds.
+const hung = 2 * time.Minute
+
+// dead is why the daemon is to be started again, "" where it is not. It reads no file, and waits for
+// no look at cgroups.
+func (d *Daemon) dead(context.Context) string {
+	if age := time.Since(d.health.now().turned); age > hung {
+		return fmt.Sprintf("the last look for other disks was %s ago", age.Round(time.Second))
+	}
+	return ""
+}
 
 // serve serves metrics where the rules say, and no more where they said before.
 // An address that cannot be had, such as one that is taken, must not keep
@@ -400,12 +410,13 @@ func (d *Daemon) serve(ctx context.Context) {
 		d.clear(noMetrics, "server")
 		return
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := web.Listen(ctx, address)
 	if err != nil {
 		d.settle(noMetrics, map[string]string{"server": err.Error() + "; it is tried again every " + d.Every.String()})
 		return
 	}
 	d.settle(noMetrics, nil)
+	d.health.turns()
 	metrics := NewMetrics(d.Root, d.tree, d.finder)
 	metrics.health = d.health.now
 	metrics.rules = func() rule.Config { return *d.inForce.Load() }
@@ -414,9 +425,8 @@ func (d *Daemon) serve(ctx context.Context) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.Handler())
-	one := &metricsServer{address: address, ended: make(chan struct{}), server: &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
-	}}
+	mux.HandleFunc("GET /livez", web.Probe(d.dead))
+	one := &metricsServer{address: address, ended: make(chan struct{}), server: web.Server(mux)}
 	d.server = one
 	go func() {
 		defer close(one.ended)

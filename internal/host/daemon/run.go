@@ -126,6 +126,7 @@ func (d *Daemon) loop(ctx context.Context, reload <-chan os.Signal) error {
 		}
 	}
 	for {
+		d.health.turns()
 		events, failed := d.events()
 		select {
 		case <-ctx.Done():
