@@ -44,6 +44,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/claim"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/web"
 	"isolio/internal/printable"
 )
 
@@ -422,33 +423,16 @@ func (s *server) dead(context.Context) string {
 	return ""
 }
 
-// probe answers kubelet: 200, or 503 with the reason.
-func probe(why func(ctx context.Context) string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if text := why(r.Context()); text != "" {
-			http.Error(w, text, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	}
-}
-
 func (s *server) runs(ready func() bool) { s.ready.Store(&ready) }
-
-// readTime is how long a client may take to ask, also for more on the same connection, and
-// writeTime to take the answer.
-const (
-	readTime  = 5 * time.Second
-	writeTime = 30 * time.Second
-)
 
 // handler tells kubelet and Prometheus what any pod may know: the node's disks, and how many shares
 // of them are given.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", probe(s.unready))
-	mux.HandleFunc("GET /livez", probe(s.dead))
+	// The answer has a few kilobytes, and what compresses it takes a hundred times as much.
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{DisableCompression: true}))
+	mux.HandleFunc("GET /healthz", web.Probe(s.unready))
+	mux.HandleFunc("GET /livez", web.Probe(s.dead))
 	return mux
 }
 
@@ -464,12 +448,12 @@ func (s *server) podsHandler() http.Handler {
 }
 
 func serve(ctx context.Context, address string, handler http.Handler) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := web.Listen(ctx, address)
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: handler, ReadTimeout: readTime, WriteTimeout: writeTime}
-	context.AfterFunc(ctx, func() { web.Close() })
-	go func() { _ = web.Serve(listener) }()
+	server := web.Server(handler)
+	context.AfterFunc(ctx, func() { server.Close() })
+	go func() { _ = server.Serve(listener) }()
 	return nil
 }

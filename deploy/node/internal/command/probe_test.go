@@ -33,6 +33,7 @@ import (
 	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
 	"isolio/internal/host/shortfall"
+	"isolio/internal/host/web"
 )
 
 // metrics is what Prometheus is told, "" for no answer.
@@ -232,7 +233,7 @@ func TestAnIdleClient(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: n1\r\n\r\n")
-	if err := conn.SetReadDeadline(time.Now().Add(4 * readTime)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "200 OK") {
@@ -268,7 +269,7 @@ func TestProbes(t *testing.T) {
 		}
 	}
 	answer := httptest.NewRecorder()
-	probe(func(context.Context) string { return "why" })(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
+	web.Probe(func(context.Context) string { return "why" })(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
 	if answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "why\n" {
 		t.Errorf("%d %q", answer.Code, answer.Body)
 	}
