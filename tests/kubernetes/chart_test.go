@@ -278,6 +278,7 @@ func TestBadValues(t *testing.T) {
 		{values{"quota": values{"Shop": 3}}, "Shop"},
 		{values{"quota": values{"shop": 3}, "extendedResource": true}, "quota: counts disks of claims, and with extendedResource=true there are no claims; leave it out, and limit shares by a ResourceQuota of requests.isolio.dev/disk-share"},
 		{values{"seLinuxOptions": values{"domain": "spc_t"}}, "domain"},
+		{values{"monitoring": values{"podMonitor": true}}, "monitoring.podMonitor: true; allowed: with the pods of Prometheus in networkPolicy.from"},
 	} {
 		if _, err := render(t, tt.v); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.v, err, tt.want)
@@ -548,12 +549,29 @@ func TestWhoReadsWhat(t *testing.T) {
 			t.Errorf("it lets peers to %s", p.Port)
 		}
 	}
-	none := find[*network.NetworkPolicy](t, rendered(t, values{"networkPolicy": values{"enabled": true}, "daemon": values{"enabled": false}}))
-	if len(none.Spec.Ingress) != 0 || !slices.Equal(none.Spec.PolicyTypes, []network.PolicyType{network.PolicyTypeIngress}) {
-		t.Errorf("without peers: %+v", none.Spec)
+	for _, v := range []values{nil, {"daemon": values{"enabled": false}}} {
+		none := find[*network.NetworkPolicy](t, rendered(t, v))
+		if len(none.Spec.Ingress) != 0 || !slices.Equal(none.Spec.PolicyTypes, []network.PolicyType{network.PolicyTypeIngress}) {
+			t.Errorf("%v, without peers: %+v", v, none.Spec)
+		}
 	}
-	if slices.ContainsFunc(rendered(t, nil), func(o runtime.Object) bool { _, is := o.(*network.NetworkPolicy); return is }) {
-		t.Error("there is a policy that was not asked for")
+	off := values{"networkPolicy": values{"enabled": false}, "monitoring": values{"podMonitor": true}}
+	if slices.ContainsFunc(rendered(t, off), func(o runtime.Object) bool { _, is := o.(*network.NetworkPolicy); return is }) {
+		t.Error("there is a policy that is turned off")
+	}
+}
+
+// Probes are cheap, and have the time in which tests of programs see them answered beside clients that
+// hold all the connections that they can.
+func TestProbes(t *testing.T) {
+	spec := find[*apps.DaemonSet](t, rendered(t, nil)).Spec.Template.Spec
+	for i, paths := range [][]string{{"/livez", "/livez"}, {"/healthz", "/livez"}} {
+		c := &spec.Containers[i]
+		for k, probe := range []*core.Probe{c.ReadinessProbe, c.LivenessProbe} {
+			if probe.HTTPGet.Path != paths[k] || probe.TimeoutSeconds != 5 {
+				t.Errorf("%s: %+v, %d s, want %s", c.Name, probe.HTTPGet, probe.TimeoutSeconds, paths[k])
+			}
+		}
 	}
 }
 
