@@ -438,7 +438,7 @@ func TestWhoseRulesAreRead(t *testing.T) {
 // file systems of all containers of the node, which a container that has the directory may write to: so
 // the daemon does without the runtime's files, and the document says that it needs NRI.
 func TestWhatIsMounted(t *testing.T) {
-	may := []string{"/sys/fs/cgroup", "/run/isolio", "/var/run/nri", "/run/udev/data", "/proc/1/mountinfo", "/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"}
+	may := []string{"/sys/fs/cgroup", "/run/isolio", "/var/run/nri", "/run/udev/data", "/proc/1/mountinfo", "/var/lib/kubelet/plugins/disk.isolio.dev", "/var/lib/kubelet/plugins_registry"}
 	spec := find[*apps.DaemonSet](t, rendered(t, nil)).Spec.Template.Spec
 	for i := range spec.Containers {
 		for _, v := range spec.Volumes {
@@ -449,6 +449,9 @@ func TestWhatIsMounted(t *testing.T) {
 				t.Errorf("%s has the node's %s", spec.Containers[i].Name, v.HostPath.Path)
 			}
 		}
+	}
+	if m, _, _ := hostMount(&spec, &spec.Containers[0], "/var/run/nri"); !m.ReadOnly {
+		t.Error("the daemon may put its own socket in place of the runtime's")
 	}
 	if text := section(t, "## Without NRI"); !strings.Contains(text, "daemon.enabled=false") {
 		t.Errorf("the document does not say what to do without NRI where the daemon is the chart's:\n%s", text)
@@ -575,8 +578,9 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The program finds kubelet's directory by where the node has its plugins, also where it registers
-// none, and may then write nothing there.
+// The program finds kubelet's directory by where the node has that of the plugin, also where it registers
+// none, and may then write nothing there. It has no other plugin's directory: below some of these lie the
+// volumes of all pods, and a container that has them keeps them mounted after the node has unmounted them.
 func TestPluginsAreMounted(t *testing.T) {
 	for _, isExtended := range []bool{false, true} {
 		spec := find[*apps.DaemonSet](t, rendered(t, values{"extendedResource": isExtended, "kubeletDir": "/var/lib/k0s/kubelet"})).Spec.Template.Spec
@@ -585,13 +589,16 @@ func TestPluginsAreMounted(t *testing.T) {
 			for _, v := range spec.Volumes {
 				if v.Name == m.Name && v.HostPath != nil && v.HostPath.Path == m.MountPath && strings.HasPrefix(m.MountPath, "/var/lib/k0s/kubelet/") {
 					at = append(at, m.MountPath)
+					if *v.HostPath.Type != core.HostPathDirectoryOrCreate || m.MountPropagation != nil {
+						t.Errorf("extendedResource=%v: %s: %s, %+v", isExtended, m.MountPath, *v.HostPath.Type, m)
+					}
 					if m.ReadOnly != isExtended {
 						t.Errorf("extendedResource=%v: %s is read-only: %v", isExtended, m.MountPath, m.ReadOnly)
 					}
 				}
 			}
 		}
-		want := []string{"/var/lib/k0s/kubelet/plugins"}
+		want := []string{"/var/lib/k0s/kubelet/plugins/disk.isolio.dev"}
 		if !isExtended {
 			want = append(want, "/var/lib/k0s/kubelet/plugins_registry")
 		}

@@ -396,7 +396,7 @@ func TestPods(t *testing.T) {
 }
 
 // A node may have kubelet's directory behind a symbolic link, on another disk than the link. Mounts
-// have the directory's own path, and a container sees its plugins alone.
+// have the directory's own path, and a container sees the plugin's own directory alone.
 func TestKubeletBehindALink(t *testing.T) {
 	const behind = "30 21 259:1 / / rw - xfs /dev/nvme0n1p1 rw\n31 30 8:0 / /mnt/data rw - ext4 /dev/sda rw\n" +
 		"41 31 259:1 / /mnt/data/kubelet/pods/" + webUID + "/volumes/kubernetes.io~csi/pv-1/mount rw - xfs /dev/nvme0n1p1 rw\n"
@@ -404,7 +404,7 @@ func TestKubeletBehindALink(t *testing.T) {
 	pod.Spec.Volumes = []core.Volume{{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}}}
 	for what, prepare := range map[string]func(n *node){
 		"in a container": func(n *node) {
-			n.put("proc/self/mountinfo", "50 49 0:70 / / rw - overlay overlay rw\n51 50 8:0 /kubelet/plugins /var/lib/kubelet/plugins rw - ext4 /dev/sda rw")
+			n.put("proc/self/mountinfo", "50 49 0:70 / / rw - overlay overlay rw\n51 50 8:0 /kubelet/plugins/disk.isolio.dev /var/lib/kubelet/plugins/disk.isolio.dev rw - ext4 /dev/sda rw")
 		},
 		"on the node": func(n *node) {
 			kubelet := filepath.Join(n.root, "var/lib/kubelet")

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,14 +159,14 @@ func (d *Driver) Disks() ([]disk.Disk, error) {
 const ownMounts = "proc/self/mountinfo"
 
 // kubeletDir is the kubelet's directory as the node's table of mounts has it, without symbolic
-// links: /var/lib/kubelet is one where a node keeps it on a disk for data. A container has
-// kubelet's plugins mounted, which tells where those lie. Elsewhere the links can be read.
+// links: /var/lib/kubelet is one where a node keeps it on a disk for data. A container has the
+// plugin's directory mounted, which tells where kubelet's lies. Elsewhere the links can be read.
 func (d *Driver) kubeletDir(mounts volume.Table) string {
-	const plugins = "plugins"
+	const plugin = "plugins/" + disk.Driver
 	dir := filepath.Clean(d.KubeletDir)
 	if own, err := volume.Read(filepath.Join("/", d.Root, ownMounts)); err == nil {
-		if at, ok := mounts.Real(own, filepath.Join(dir, plugins)); ok && filepath.Base(at) == plugins {
-			return filepath.Dir(at)
+		if at, ok := mounts.Real(own, filepath.Join(dir, plugin)); ok && strings.HasSuffix(at, "/"+plugin) {
+			return filepath.Dir(filepath.Dir(at))
 		}
 	}
 	root := filepath.Join("/", d.Root)
