@@ -578,6 +578,26 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// Go collects what the container node does not use before the kernel ends it for its limit, in whatever
+// unit that is. The daemon has a limit of its own.
+func TestMemoryLimit(t *testing.T) {
+	for limit, want := range map[string]string{"": "", "192Mi": "181193932", "1Gi": "966367641", "200M": "180000000", "100000000": "90000000", "0.5Gi": ""} {
+		v := values{"node": values{"resources": values{"limits": values{"memory": limit}}}}
+		if limit == "" {
+			v = values{"node": values{"resources": values{"limits": nil}}}
+		}
+		got := ""
+		for _, e := range find[*apps.DaemonSet](t, rendered(t, v)).Spec.Template.Spec.Containers[1].Env {
+			if e.Name == "GOMEMLIMIT" {
+				got = e.Value
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // The program finds kubelet's directory by where the node has that of the plugin, also where it registers
 // none, and may then write nothing there. It has no other plugin's directory: below some of these lie the
 // volumes of all pods, and a container that has them keeps them mounted after the node has unmounted them.

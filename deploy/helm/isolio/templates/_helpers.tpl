@@ -53,6 +53,16 @@ volumeMounts:
   - {name: udev, mountPath: /run/udev/data, readOnly: true}
 {{- end -}}
 
+{{- /* Nine tenths of a limit of memory, in bytes: Go then collects all that is not used, before the kernel
+ends the container. Empty for a limit that is no integer with a usual unit. */ -}}
+{{- define "isolio.goMemory" -}}
+{{- $limit := toString (dig "limits" "memory" "" .) -}}
+{{- if regexMatch "^[0-9]+(|k|M|G|Ki|Mi|Gi)$" $limit -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 -}}
+{{- div (mul (regexFind "^[0-9]+" $limit | atoi) (get $units (regexFind "[A-Za-z]*$" $limit)) 9) 10 -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* What a container may that changes weights: nothing but write files as root. With SELinux a
 container's usual type, container_t, may neither write to cgroups nor reach sockets of the node. */ -}}
 {{- define "isolio.unprivileged" -}}

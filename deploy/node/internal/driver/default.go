@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	core "k8s.io/api/core/v1"
-	scheduling "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,25 +38,32 @@ type Defaults struct {
 	// Knows says of a class whether a rule or the configuration of nodes has it.
 	Knows func(class string) bool
 
-	spaces     map[string]*core.Namespace
-	priorities map[string]*scheduling.PriorityClass
-	classes    map[string]*unstructured.Unstructured
+	spaces, priorities map[string]fallback
+	classes            map[string]*unstructured.Unstructured
 }
 
-// once is the object with a name, which is asked for if it is not known yet; nil for none.
-func once[T any](known *map[string]*T, name string, get func() (*T, error)) (*T, error) {
+// fallback is the weight that an object gives pods that ask for none, 0 for none, and what is wrong
+// with its annotation, "" for nothing. It is kept in place of the object, which may have a megabyte.
+type fallback struct {
+	weight int
+	wrong  string
+}
+
+// once is what is used of the object with a name, which is asked for if it is not known yet; the zero
+// value if there is no such object.
+func once[T any](known *map[string]T, name string, get func() (T, error)) (T, error) {
 	if object, ok := (*known)[name]; ok {
 		return object, nil
 	}
 	object, err := get()
-	switch {
-	case apierrors.IsNotFound(err):
-		object = nil
-	case err != nil:
-		return nil, err
+	if err != nil {
+		var none T
+		if object = none; !apierrors.IsNotFound(err) {
+			return none, err
+		}
 	}
 	if *known == nil {
-		*known = map[string]*T{}
+		*known = map[string]T{}
 	}
 	(*known)[name] = object
 	return object, nil
@@ -72,30 +78,32 @@ func (d *Defaults) Of(ctx context.Context, pod *core.Pod, refuse func(reason, te
 			return n, why, err
 		}
 	}
-	bad := func(text string) { refuse(BadDefault, text) }
 	if name := pod.Spec.PriorityClassName; name != "" {
-		class, err := once(&d.priorities, name, func() (*scheduling.PriorityClass, error) {
-			return d.Client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
-		})
-		if err != nil {
-			return 0, "", err
-		}
-		if class != nil {
-			if n := defaultIn(class.Annotations, "PriorityClass "+name, bad); n != 0 {
-				return n, fmt.Sprintf("PriorityClass %s: %d", name, n), nil
+		from := "PriorityClass " + name
+		f, err := once(&d.priorities, name, func() (fallback, error) {
+			class, err := d.Client.SchedulingV1().PriorityClasses().Get(ctx, name, meta.GetOptions{})
+			if err != nil {
+				return fallback{}, err
 			}
+			return fallbackIn(class.Annotations, from), nil
+		})
+		if n, why := f.of(from, refuse); n != 0 || err != nil {
+			return n, why, err
 		}
 	}
-	space, err := once(&d.spaces, pod.Namespace, func() (*core.Namespace, error) {
-		return d.Client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
+	from := "namespace " + pod.Namespace
+	f, err := once(&d.spaces, pod.Namespace, func() (fallback, error) {
+		space, err := d.Client.CoreV1().Namespaces().Get(ctx, pod.Namespace, meta.GetOptions{})
+		if err != nil {
+			return fallback{}, err
+		}
+		return fallbackIn(space.Annotations, from), nil
 	})
-	if err != nil || space == nil {
+	if err != nil {
 		return 0, "", err
 	}
-	if n = defaultIn(space.Annotations, "namespace "+pod.Namespace, bad); n == 0 {
-		return 0, "", nil
-	}
-	return n, fmt.Sprintf("namespace %s: %d", pod.Namespace, n), nil
+	n, why = f.of(from, refuse)
+	return n, why, nil
 }
 
 // ofClass is the weight of a DiskShareClass for pods of a namespace, 0 for none.
@@ -132,17 +140,27 @@ func (d *Defaults) ofClass(ctx context.Context, name, namespace string, refuse f
 	return int(n), fmt.Sprintf("DiskShareClass %s: %d", name, n), nil
 }
 
-func defaultIn(annotations map[string]string, from string, refuse func(text string)) int {
+func fallbackIn(annotations map[string]string, from string) fallback {
 	text, ok := annotations[DefaultWeight]
 	if !ok {
-		return 0
+		return fallback{}
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < weight.Min || n > weight.Max {
-		refuse(fmt.Sprintf("%s: annotation %s: %.20q is not a weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max))
-		return 0
+		return fallback{wrong: fmt.Sprintf("%s: annotation %s: %.20q is not a weight; allowed: an integer %d..%d", from, DefaultWeight, text, weight.Min, weight.Max)}
 	}
-	return n
+	return fallback{weight: n}
+}
+
+// of is the weight, 0 for none, and why. refuse is told of what is wrong.
+func (f fallback) of(from string, refuse func(reason, text string)) (n int, why string) {
+	if f.wrong != "" {
+		refuse(BadDefault, f.wrong)
+	}
+	if f.weight == 0 {
+		return 0, ""
+	}
+	return f.weight, fmt.Sprintf("%s: %d", from, f.weight)
 }
 
 // defaults are those of the driver's cluster.

@@ -257,12 +257,15 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 	}
 }
 
-// found is what the API server told of a pod.
+// found is what is used of what the API server told of a pod. The pod itself may have more than a
+// megabyte, and a node 110 of them.
 type found struct {
 	claim.Pod
 	// claimed are the shares of each claim, by its UID.
 	claimed map[string][]claim.Share
-	object  *core.Pod
+	// isAnnotated is true if it has an annotation of isolio.
+	isAnnotated bool
+	volumes     []volume.Declared
 }
 
 func (f *found) update(b *claim.Book) {
@@ -432,7 +435,10 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, object: pod}
+	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, volumes: volume.In(pod)}
+	for key := range pod.Annotations {
+		f.isAnnotated = f.isAnnotated || strings.HasPrefix(key, ownAnnotation)
+	}
 	var unmet error
 	// Where the node offers a number no claim is for its disks, and this program may read none.
 	if !d.Extended {
@@ -446,9 +452,9 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 		f.Shares = append(f.Shares, claim.Share{Claimed: n})
 	default:
 		// The node's status has the number of earlier, which the scheduler counts still.
-		d.tell(ctx, podOf(pod), ShareNotOffered, fmt.Sprintf("the pod requests %s: %d, and node %s gives shares by claims: it has none by the request; to do: a claim in its place", ExtendedResource, n, d.Node))
+		d.tell(ctx, f.subject(), ShareNotOffered, fmt.Sprintf("the pod requests %s: %d, and node %s gives shares by claims: it has none by the request; to do: a claim in its place", ExtendedResource, n, d.Node))
 	}
-	f.Default, f.Why, err = defaults.Of(ctx, pod, func(reason, text string) { d.tell(ctx, podOf(pod), reason, text) })
+	f.Default, f.Why, err = defaults.Of(ctx, pod, func(reason, text string) { d.tell(ctx, f.subject(), reason, text) })
 	if err != nil {
 		return nil, err
 	}
@@ -517,7 +523,7 @@ func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volum
 	table, err := mounts()
 	var volumes []Volume
 	if err == nil {
-		volumes, err = d.volumesOf(f.object, table, disks)
+		volumes, err = d.volumesOf(f, table, disks)
 	}
 	if err != nil {
 		if state.whyUnplaced != err.Error() {
@@ -534,9 +540,9 @@ func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volum
 }
 
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
-func (d *Driver) volumesOf(pod *core.Pod, mounts volume.Table, disks []disk.Disk) ([]Volume, error) {
+func (d *Driver) volumesOf(f *found, mounts volume.Table, disks []disk.Disk) ([]Volume, error) {
 	var all []Volume
-	for _, v := range mounts.Of(pod, d.kubeletDir(mounts)) {
+	for _, v := range mounts.Of(f.UID, f.volumes, d.kubeletDir(mounts)) {
 		on, err := volume.Disks(d.system(), v.Mount)
 		if err != nil {
 			return nil, err
@@ -569,7 +575,7 @@ func (d *Driver) checkVolumes(ctx context.Context, f *found, volumes []Volume) {
 			if len(where) == 0 || slices.ContainsFunc(volumes, func(v Volume) bool { return slices.Contains(v.On, s.Disk) }) {
 				continue
 			}
-			d.tell(ctx, podOf(f.object), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
+			d.tell(ctx, f.subject(), VolumeOnOtherDisk, fmt.Sprintf("claim %s is for a share of %s, and no volume of the pod lies there: %s; select the disk in the claim, such as by device.attributes[%q].kubelet",
 				s.Claim, s.Disk, strings.Join(where, ", "), disk.Driver))
 		}
 	}
@@ -577,17 +583,7 @@ func (d *Driver) checkVolumes(ctx context.Context, f *found, volumes []Volume) {
 
 // wants reports whether a pod asks for a part of a disk itself, by a claim, a request or an
 // annotation.
-func wants(f *found) bool {
-	if len(f.claimed) > 0 || len(f.Shares) > 0 {
-		return true
-	}
-	for key := range f.object.Annotations {
-		if strings.HasPrefix(key, ownAnnotation) {
-			return true
-		}
-	}
-	return false
-}
+func wants(f *found) bool { return len(f.claimed) > 0 || len(f.Shares) > 0 || f.isAnnotated }
 
 // checkDisks tells of volumes on disks that could share by weight and do not, such as those that
 // were attached after the node's disks were enabled. One event is about one disk.
@@ -603,7 +599,7 @@ func (d *Driver) checkDisks(ctx context.Context, f *found, volumes []Volume, dis
 			}
 		}
 		if len(there) > 0 {
-			d.tell(ctx, podOf(f.object), VolumeNotShared, fmt.Sprintf("%sits scheduler is %s, and volumes of the pod lie there: %s; to do: kubectl isolio enable %s %s",
+			d.tell(ctx, f.subject(), VolumeNotShared, fmt.Sprintf("%sits scheduler is %s, and volumes of the pod lie there: %s; to do: kubectl isolio enable %s %s",
 				Lacking(on.Name), on.Scheduler, strings.Join(there, ", "), d.Node, on.Name))
 		}
 	}
@@ -686,9 +682,7 @@ func cgroups(all []container.Container) []string {
 // subject is a pod, or the node, that an event is about.
 type subject struct{ kind, namespace, name, uid string }
 
-func podOf(pod *core.Pod) subject {
-	return subject{"Pod", pod.Namespace, pod.Name, string(pod.UID)}
-}
+func (f *found) subject() subject { return subject{"Pod", f.Namespace, f.Name, f.UID} }
 
 // itself is the node. Its events are in the namespace default and have its name as UID, as
 // those of kubelet: kubectl describe looks for them so.

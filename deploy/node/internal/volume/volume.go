@@ -117,24 +117,46 @@ type Volume struct {
 	Mount Mount
 }
 
-// Of are the volumes of a pod that may lie on disks of its node: emptyDir, hostPath, and
-// what is mounted for the pod, such as by CSI or for a local volume; also those that a pod
-// has as devices. dir is the kubelet's, such as /var/lib/kubelet.
-func (t Table) Of(pod *core.Pod, dir string) []Volume {
-	var all []Volume
-	add := func(name, at string) {
-		if m, ok := t.At(at); ok {
-			all = append(all, Volume{name, m})
-		}
-	}
-	own := path.Join(dir, "pods", string(pod.UID), "volumes")
+// Most is how many volumes of a pod are looked at. Kubernetes has no limit but the size of a pod, in
+// which there is room for more than 40,000.
+const Most = 256
+
+// longestPath is PATH_MAX: nothing can be mounted from a longer one.
+const longestPath = 4096
+
+// Declared is a volume of a pod's specification that may lie on a disk of its node: a hostPath with
+// its path, or an emptyDir.
+type Declared struct{ Name, Path string }
+
+// In are the first volumes of a pod that are such.
+func In(pod *core.Pod) []Declared {
+	var all []Declared
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
-		case v.EmptyDir != nil && v.EmptyDir.Medium != core.StorageMediumDefault:
-		case v.EmptyDir != nil:
-			add(v.Name, path.Join(own, "kubernetes.io~empty-dir", v.Name))
-		case v.HostPath != nil:
-			add(v.Name, path.Clean(v.HostPath.Path))
+		case len(all) == Most:
+			return all
+		case v.EmptyDir != nil && v.EmptyDir.Medium == core.StorageMediumDefault:
+			all = append(all, Declared{Name: v.Name})
+		case v.HostPath != nil && v.HostPath.Path != "" && len(v.HostPath.Path) < longestPath:
+			all = append(all, Declared{v.Name, path.Clean(v.HostPath.Path)})
+		}
+	}
+	return all
+}
+
+// Of are the volumes of a pod that may lie on disks of its node: those that are declared, and what is
+// mounted for the pod, such as by CSI or for a local volume; also those that a pod has as devices. dir
+// is the kubelet's, such as /var/lib/kubelet.
+func (t Table) Of(uid string, declared []Declared, dir string) []Volume {
+	var all []Volume
+	own := path.Join(dir, "pods", uid, "volumes")
+	for _, v := range declared {
+		at := v.Path
+		if at == "" {
+			at = path.Join(own, "kubernetes.io~empty-dir", v.Name)
+		}
+		if m, ok := t.At(at); ok {
+			all = append(all, Volume{v.Name, m})
 		}
 	}
 	for _, m := range t {
@@ -144,7 +166,7 @@ func (t Table) Of(pod *core.Pod, dir string) []Volume {
 			if words := strings.Split(strings.TrimPrefix(m.Point, own+"/"), "/"); len(words) > 1 && words[0] != "kubernetes.io~empty-dir" {
 				all = append(all, Volume{words[1], m})
 			}
-		case m.Type == "devtmpfs" && path.Base(m.Point) == string(pod.UID):
+		case m.Type == "devtmpfs" && path.Base(m.Point) == uid:
 			// A device: .../volumeDevices/NAME/dev/UID
 			if words := strings.Split(m.Point, "/"); len(words) > 3 {
 				all = append(all, Volume{words[len(words)-3], m})

@@ -56,7 +56,6 @@ func TestWhereVolumesLie(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := &core.Pod{}
-	pod.UID = uid
 	memory := core.Volume{Name: "memory"}
 	memory.EmptyDir = &core.EmptyDirVolumeSource{Medium: core.StorageMediumMemory}
 	scratch := core.Volume{Name: "scratch"}
@@ -66,7 +65,7 @@ func TestWhereVolumesLie(t *testing.T) {
 	pod.Spec.Volumes = []core.Volume{memory, scratch, host, root}
 	sys := node(t)
 	var got []string
-	for _, v := range table.Of(pod, "/var/lib/kubelet") {
+	for _, v := range table.Of(uid, In(pod), "/var/lib/kubelet") {
 		on, err := Disks(sys, v.Mount)
 		if err != nil {
 			t.Fatal(err)
