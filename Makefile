@@ -174,8 +174,8 @@ test-pods: ## test shares of pods of a real containerd, Debian 13's, with a kube
 
 test-promises: ## test on KERNEL that the daemon attributes each violation of a promise to its cause, into docs/results/promises.md; ten minutes of virtual time
 	@$(MAKE) --no-print-directory modules guest-tests
-	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/promises-$(KERNEL).jsonl; rc=$$?; \
-		go run ./tests/vm/attribution docs/results/promises.md build/promises-$(KERNEL).jsonl && exit $$rc
+	build/vm-run --kernel $(KERNEL) --run '^TestViolationsAreAttributed$$' --env ISOLIO_VIOLATIONS=1 --timeout 1h --data build/data/promises-$(KERNEL).jsonl; rc=$$?; \
+		go run ./cmd/isolio-results doc promises build/data/promises-$(KERNEL).jsonl && exit $$rc
 
 test-prometheus: ## test the dashboard and the rules of packaging/ against Debian 13's Prometheus, which it gets; needs root to get it, half a minute
 	scripts/prometheus
@@ -217,23 +217,21 @@ first-hour: ## what a new user's first hour prints, on the Debian of KERNEL, int
 	@$(MAKE) --no-print-directory setup deb guest-tests
 	scripts/user-root $(KERNEL)
 	scripts/user-modules $(KERNEL)
-	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestFirstHour$$' --timeout 2h --data build/first-hour.jsonl
-	cp tests/vm/transcript/first-hour.md docs/results/first-hour.md
-	go run ./tests/vm/transcript docs/results/first-hour.md build/first-hour.jsonl
+	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestFirstHour$$' --timeout 2h --data build/data/first-hour.jsonl
+	go run ./cmd/isolio-results doc first-hour build/data/first-hour.jsonl
 
 promises-podman: ## promises to podman's containers, kept and missed, on the Debian of KERNEL, into docs/results/promises-podman.md; a quarter of an hour
 	@$(MAKE) --no-print-directory setup deb guest-tests
 	scripts/user-root $(KERNEL)
 	scripts/user-modules $(KERNEL)
-	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestPromisesWithPodman$$' --timeout 2h --data build/promises-podman.jsonl
-	cp tests/vm/transcript/promises-podman.md docs/results/promises-podman.md
-	go run ./tests/vm/transcript docs/results/promises-podman.md build/promises-podman.jsonl
+	build/vm-run --kernel $(KERNEL) --tree build/user/$(KERNEL) --run '^TestPromisesWithPodman$$' --timeout 2h --data build/data/promises-podman.jsonl
+	go run ./cmd/isolio-results doc promises-podman build/data/promises-podman.jsonl
 
 daemon-cost: ## measure the daemon with 200 and with 1000 containers, into docs/daemon.md
 	@$(MAKE) --no-print-directory modules guest-tests
 	for containers in 200 1000; do \
-		build/vm-run --kernel $(KERNEL) --run '^TestDaemonIsCheap$$' --env ISOLIO_CONTAINERS=$$containers --data build/daemon-$$containers.jsonl || exit 1; done
-	go run ./tests/vm/costs docs/daemon.md build/daemon-200.jsonl build/daemon-1000.jsonl
+		build/vm-run --kernel $(KERNEL) --run '^TestDaemonIsCheap$$' --env ISOLIO_CONTAINERS=$$containers --data build/data/daemon-$$containers.jsonl || exit 1; done
+	go run ./cmd/isolio-results doc daemon build/data/daemon-200.jsonl build/data/daemon-1000.jsonl
 
 test-soak: programs ## PostgreSQL, SQLite, RocksDB, tar and others together on ext4 for SECONDS=600 of virtual time on KERNEL, the scheduler changing every 20 s; the better part of an hour
 	@$(MAKE) --no-print-directory modules guest-tests
@@ -242,8 +240,8 @@ test-soak: programs ## PostgreSQL, SQLite, RocksDB, tar and others together on e
 writeback: programs ## measure which container is charged for writeback on ext4, XFS and btrfs, into docs/filesystems.md, which has KERNEL='6.1 7.2'; two minutes
 	@$(MAKE) --no-print-directory modules guest-tests
 	for line in $(lines); do \
-		build/vm-run --kernel $$line --from-programs --programs sh,mkfs.ext4,mkfs.xfs,mkfs.btrfs --run '^TestWritebackIsCharged$$' --data build/writeback-$$line.jsonl || exit 1; done
-	go run ./tests/vm/charges docs/filesystems.md $(lines:%=build/writeback-%.jsonl)
+		build/vm-run --kernel $$line --from-programs --programs sh,mkfs.ext4,mkfs.xfs,mkfs.btrfs --run '^TestWritebackIsCharged$$' --data build/data/writeback-$$line.jsonl || exit 1; done
+	go run ./cmd/isolio-results doc filesystems $(lines:%=build/data/writeback-%.jsonl)
 
 test-attacks: ## what a tenant tries against neighbours and the daemon, with 1000 containers beside it, on KERNEL; a quarter of an hour
 	@$(MAKE) --no-print-directory modules guest-tests
@@ -258,10 +256,10 @@ test-powercut: programs ## CUTS=200 power cuts on each kernel of KERNEL, at mome
 	@for line in $(lines); do scripts/setup-kernel $$line || exit 1; done
 	@$(MAKE) --no-print-directory modules guest-tests
 	for line in $(lines); do \
-		build/vm-run --kernel $$line --run '^TestPowerCut(WithoutBarriers)?$$' --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h --data build/powercut-$$line.jsonl && \
+		build/vm-run --kernel $$line --run '^TestPowerCut(WithoutBarriers)?$$' --cuts $(CUTS) --seed $(or $(SEED),1) --timeout 4h --data build/data/powercut-$$line.jsonl && \
 		build/vm-run --kernel $$line --from-programs --programs $(cut_programs) --work 1536 --run '^TestPowerCutDatabases' \
-			--cuts $$(($(CUTS) / 5)) --seed $(or $(SEED),1) --timeout 4h --data build/powercut-databases-$$line.jsonl || exit 1; done
-	go run ./tests/vm/cuts docs/results/reliability.md $(lines:%=build/powercut-%.jsonl) $(lines:%=build/powercut-databases-%.jsonl)
+			--cuts $$(($(CUTS) / 5)) --seed $(or $(SEED),1) --timeout 4h --data build/data/powercut-databases-$$line.jsonl || exit 1; done
+	go run ./cmd/isolio-results doc reliability $(lines:%=build/data/powercut-%.jsonl) $(lines:%=build/data/powercut-databases-%.jsonl)
 
 test-drivers: ## every operation on every kind of disk, of real drivers too, under every scheduler, on Debian's generic kernel KERNEL; SHORT=1 for the project's schedulers alone
 	@$(MAKE) --no-print-directory qemu
@@ -269,10 +267,10 @@ test-drivers: ## every operation on every kind of disk, of real drivers too, und
 	@$(MAKE) --no-print-directory modules KERNEL="$(lines:%=%-generic)"
 	@$(MAKE) --no-print-directory guest-tests
 	@for line in $(lines); do \
-		build/vm-run --kernel $$line-generic --disks all --limit 3h --timeout 4h --run '$(drivers_run)' --data build/drivers-$$line.jsonl || exit 1; done
+		build/vm-run --kernel $$line-generic --disks all --limit 3h --timeout 4h --run '$(drivers_run)' --data build/data/drivers-$$line.jsonl || exit 1; done
 
-matrix: ## write what test-drivers measured, build/drivers-*.jsonl, into docs/results/reliability.md
-	go run ./tests/vm/matrix docs/results/reliability.md build/drivers-*.jsonl
+matrix: ## write what test-drivers measured, build/data/drivers-*.jsonl, into docs/results/reliability.md
+	go run ./cmd/isolio-results doc reliability build/data/drivers-*.jsonl
 
 bench-smp: ## measure sharing between CPUs into docs/results/scaling.md: in userspace with a thread for each CPU, by counting, and on KERNEL with CPUS=2; wants an idle machine, a quarter of an hour
 	@$(MAKE) --no-print-directory qemu
@@ -291,7 +289,7 @@ test-kcsan: ## tests of the modules on a kernel that looks for data races, on tw
 	build/vm-run --kernel kcsan --cpus 2 --parallel --timeout 60m --run '^TestRaces$$'
 
 fuzz: ## fuzz what reads untrusted bytes, C and Go, SECONDS=60 for each target; needs clang, which it gets (as root)
-	scripts/fuzz $(SECONDS)
+	scripts/fuzz $(SECONDS); rc=$$?; go run ./cmd/isolio-results doc reliability build/data/fuzz.jsonl && exit $$rc
 
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	scripts/lint $<

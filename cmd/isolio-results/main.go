@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,7 +25,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab"
 	"isolio/internal/lab/archive"
-	"isolio/internal/lab/document"
+	"isolio/internal/lab/doc"
 )
 
 func main() {
@@ -40,7 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	root.PersistentFlags().StringVar(&tree, "tree", ".", "the source tree's `DIR`")
-	root.AddCommand(runCommand(&tree), listCommand(&tree), verifyCommand(&tree), docsCommand(&tree))
+	root.AddCommand(runCommand(&tree), listCommand(&tree), verifyCommand(&tree), docCommand(&tree))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -132,50 +134,64 @@ func verifyCommand(tree *string) *cobra.Command {
 	return cmd
 }
 
-func docsCommand(tree *string) *cobra.Command {
+func docCommand(tree *string) *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
-		Use: "docs", Short: "Fill tables and plots of documents with results", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			changed, err := fill(*tree, !check)
+		Use: "doc [PAGE [DATA...]]", Aliases: []string{"docs"}, Short: "Fill tables, plots and transcripts of all pages, or of one",
+		Long: `Fill the tables and plots of all pages, or of PAGE of docs/, with results/.
+
+DATA are files of JSON lines that tests in VMs, scripts/law and scripts/fuzz print. They replace
+what the page has of the same tables. Short tables are kept in results/data/PAGE.jsonl.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var files map[string][]byte
+			var err error
+			switch t := archive.Tree(*tree); {
+			case len(args) == 0:
+				files, err = doc.All(t)
+			case len(args) == 1:
+				files, err = doc.One(t, args[0], "", nil)
+			default:
+				var name string
+				if name, err = version(cmd.Context(), *tree); err == nil {
+					files, err = doc.One(t, args[0], name, args[1:])
+				}
+			}
 			if err != nil {
 				return err
 			}
+			changed, err := put(*tree, files, !check)
 			for _, file := range changed {
 				fmt.Fprintln(cmd.OutOrStdout(), file)
 			}
-			if check && len(changed) > 0 {
-				return errors.New("these differ from their results: `make docs` fills them")
+			if err == nil && check && len(changed) > 0 {
+				return errors.New("these differ from what was measured; `make docs` fills them, or `isolio-results doc PAGE DATA...`")
 			}
-			return nil
+			return err
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "change nothing; exit 1 if a document differs from its results")
+	cmd.Flags().BoolVar(&check, "check", false, "change nothing; exit 1 if a page differs from what was measured")
 	return cmd
 }
 
-// fill returns the files that are other than their results have it, and writes them.
-func fill(tree string, write bool) (changed []string, err error) {
-	all, err := document.All(archive.Tree(tree))
-	if err != nil {
-		return nil, err
-	}
-	for name, want := range all {
-		path := filepath.Join(tree, name)
-		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
+// put returns the files that are other than they should be, and writes them, or removes those of no text.
+func put(tree string, files map[string][]byte, write bool) (changed []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path, want := filepath.Join(tree, name), files[name]
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) || errors.Is(err, fs.ErrNotExist) && len(want) == 0 {
 			continue
 		}
 		changed = append(changed, name)
 		if !write {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
+		if len(want) == 0 {
+			err = os.Remove(path)
+		} else if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, want, 0o644)
 		}
-		if err := os.WriteFile(path, want, 0o644); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
-	slices.Sort(changed)
 	return changed, nil
 }

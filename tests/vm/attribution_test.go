@@ -23,20 +23,20 @@ import (
 	"isolio/internal/host/promise"
 )
 
-// attributed is what was found of one deliberate violation on one disk, in seconds. tests/vm/attribution makes
-// tables of it.
+// attributed is what was found of one deliberate violation on one disk, in seconds,
+// for the tables of docs/results/promises.md.
 type attributed struct {
-	Attribution string         `json:"attribution"` // the disk
-	Kernel      string         `json:"kernel"`
-	Did         string         `json:"did"`
-	Want        string         `json:"want"`
-	IfMissed    string         `json:"if_missed,omitempty"` // right as well, in place of kept
-	Held        bool           `json:"held"`
-	Promised    int            `json:"promised_iops"`
-	Got         float64        `json:"got_iops"`
-	Depth       int            `json:"depth"` // what the tenant kept outstanding
-	PlanDepth   int            `json:"plan_depth"`
-	Found       map[string]int `json:"found"`
+	Disk      string         `json:"disk"`
+	Kernel    string         `json:"kernel"`
+	Did       string         `json:"did"`
+	Want      string         `json:"want"`
+	IfMissed  string         `json:"if_missed,omitempty"` // right as well, in place of kept
+	Held      bool           `json:"held"`
+	Promised  int            `json:"promised_iops"`
+	Got       float64        `json:"got_iops"`
+	Depth     int            `json:"depth"` // what the tenant kept outstanding
+	PlanDepth int            `json:"plan_depth"`
+	Found     map[string]int `json:"found"`
 }
 
 // violated is one tenant with a promise beside others, and what is done to it.
@@ -218,13 +218,10 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int, e
 	found := map[string]int{"not demanded": p.Judged - p.Demanded, "kept": p.Kept}
 	maps.Copy(found, p.Missed)
 	t.Logf("promised %d IOPS, %.1f requests on an empty disk, plan: weight %d, depth %d; kept %d outstanding: %v", iops, empty, plan.Weight, plan.Depth, depth, found)
-	line, err := json.Marshal(attributed{
-		Attribution: preset, Kernel: strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), Did: v.did, Want: v.want, IfMissed: v.ifMissed, Held: v.mode != "",
+	send(t, "attribution", attributed{
+		Disk: preset, Kernel: strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")), Did: v.did, Want: v.want, IfMissed: v.ifMissed, Held: v.mode != "",
 		Promised: iops, Got: (after - readBefore) / judged.Seconds(), Depth: depth, PlanDepth: plan.Depth, Found: found,
 	})
-	must(t, err)
-	_, err = dataOut.Write(append(line, '\n'))
-	must(t, err)
 	right, raising := found[v.want], 0
 	if v.ifMissed != "" {
 		right += found[v.ifMissed]

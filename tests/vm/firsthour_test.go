@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -88,11 +87,7 @@ func (h *hour) tried(name, command string) (string, error) {
 	cmd.Env = append(os.Environ(), "COLUMNS=110")
 	out, err := cmd.CombinedOutput()
 	h.t.Logf("%s: # %s\n%s", name, command, out)
-	s := shown{name, command, string(out), err != nil, time.Since(began).Seconds()}
-	text, jsonErr := json.Marshal(s)
-	must(h.t, jsonErr)
-	_, jsonErr = dataOut.Write(append(text, '\n'))
-	must(h.t, jsonErr)
+	send(h.t, "steps", shown{name, command, string(out), err != nil, time.Since(began).Seconds()})
 	return string(out), err
 }
 

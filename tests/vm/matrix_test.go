@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -192,11 +191,5 @@ func giveUp(t *testing.T) {
 // send writes the cell to the host.
 func (c *cell) send(t *testing.T) {
 	t.Helper()
-	text, err := json.Marshal(c)
-	must(t, err)
-	_, err = dataOut.Write(append(text, '\n'))
-	must(t, err)
+	send(t, "operations", c)
 }
-
-// dataOut is where the lab takes data from.
-var dataOut = os.NewFile(3, "data")

@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -294,7 +293,7 @@ func (f *cutFigures) add(other cutFigures) {
 	f.unclean += other.unclean
 }
 
-// cutsFound is a line of the data, for tests/vm/cuts.
+// cutsFound is a line of the data, for docs/results/reliability.md.
 type cutsFound struct {
 	Kernel     string `json:"kernel"`
 	Filesystem string `json:"filesystem"`
@@ -312,10 +311,7 @@ func (f *cutFigures) send(t *testing.T, line cutsFound) {
 	t.Helper()
 	line.Kernel = kernelLine(t)
 	line.Cuts, line.Acked, line.Lost, line.Unclean = f.cuts, f.acked, f.lost, f.unclean
-	text, err := json.Marshal(line)
-	must(t, err)
-	_, err = dataOut.Write(append(text, '\n'))
-	must(t, err)
+	send(t, "cuts", line)
 }
 
 // tell prints what came of the disk's cuts, and what the disk did to its blocks.

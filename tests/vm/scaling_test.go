@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -94,7 +93,7 @@ func TestScaling(t *testing.T) {
 		}
 		for _, scheduler := range there {
 			t.Logf("%d jobs of depth %d in %d cgroups, %s: %.0f requests a second", load.jobs, load.depth, load.groups, scheduler, rates[scheduler])
-			tellScaling(t, scalingCell{kernelRelease(t), cpus, scheduler, load.jobs, load.groups, load.depth, rates[scheduler]})
+			send(t, "boot", scalingCell{kernelRelease(t), cpus, scheduler, load.jobs, load.groups, load.depth, rates[scheduler]})
 		}
 		d.use(t, "none")
 	}
@@ -144,12 +143,4 @@ func scalingRate(t *testing.T, d *disk, of scalingLoad, groups []string, seconds
 		l.stop(t)
 	}
 	return rate
-}
-
-func tellScaling(t *testing.T, c scalingCell) {
-	t.Helper()
-	text, err := json.Marshal(c)
-	must(t, err)
-	_, err = dataOut.Write(append(text, '\n'))
-	must(t, err)
 }

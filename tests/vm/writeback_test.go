@@ -5,7 +5,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -231,10 +230,7 @@ func (c *cutDisk) charged(t *testing.T, i int) {
 	row := charge{Kernel: kernelLine(t), Filesystem: c.fs.kind, What: k.what, Own: ownNow - own, Other: otherNow - other}
 	row.None = diskNow - disk - row.Own - row.Other
 	t.Logf("%s, %s: %d KiB own, %d the other's, %d of no container", c.fs.kind, k.what, row.Own, row.Other, row.None)
-	text, err := json.Marshal(row)
-	must(t, err)
-	_, err = dataOut.Write(append(text, '\n'))
-	must(t, err)
+	send(t, "charges", row)
 	if all := row.Own + row.Other + row.None; all == 0 {
 		t.Errorf("%s: nothing reached the disk", k.what)
 	}

@@ -191,7 +191,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		told, alike = told[:1], ", second VM identical"
 	}
 	if *data != "" {
-		err = errors.Join(err, os.WriteFile(*data, []byte(measured), 0o644))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(*data), 0o755), os.WriteFile(*data, []byte(measured), 0o644))
 	}
 	if err != nil {
 		return err

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-package document
+package doc
 
 import (
+	"cmp"
 	"fmt"
 
 	"isolio/internal/lab/experiment"
@@ -14,11 +15,10 @@ func (f *Filler) verdicts(p place, b *block, filled *Filled) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head := []string{heading(b.Head, "scheduler"), "figure"}
+	head := []string{cmp.Or(b.Head, "scheduler"), "figure"}
 	if names != nil {
 		head = append([]string{"case"}, head...)
 	}
-	labels := len(head)
 	rows := [][]string{append(head, "wanted", "measured", "met")}
 	met := 0
 	for i, s := range sources {
@@ -41,5 +41,5 @@ func (f *Filler) verdicts(p place, b *block, filled *Filled) (string, error) {
 	if len(rows) == 1 {
 		return "", p.wrong("table", fmt.Sprintf("%s expects nothing there", b.Result), "an experiment with [[expect]] tables")
 	}
-	return markdown(rows, labels) + sources[0].measured() + countText(met, len(rows)-1) + "\n", nil
+	return markdown(rows) + sources[0].measured() + countText(met, len(rows)-1) + "\n", nil
 }

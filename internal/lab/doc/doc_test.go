@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package document
+package doc
 
 import (
 	"bytes"
@@ -168,7 +168,7 @@ const verdictsBlock = `table = "verdicts"
 result = "one"
 rows = [{ name = "with b", case = "x" }]`
 
-const verdictsTable = "| case | scheduler | figure | wanted | measured | met |\n|---|---|---|--:|--:|--:|\n" +
+const verdictsTable = "| case | scheduler | figure | wanted | measured | met |\n|---|---|---|--:|--:|---|\n" +
 	"| with b | bfq | `jain_weighted` | >= 0.99 | 1 | yes |\n" +
 	"| with b | bfq | `total_vs_none` | >= 0.8 | 0.75 | no |\n" +
 	"| with b | none | `cpu_ns_per_io` | <= 9 | - | no |\n" +
@@ -184,7 +184,7 @@ func TestTables(t *testing.T) {
 			"- `x: bfq: total_vs_none >= 0.8`: measured 0.75\n- `x: none: cpu_ns_per_io <= 9`: not measured\n",
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
-			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)))
+			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)), nil)
 			must(t, err)
 			if got := string(filled.Text); got != between(asked, want) {
 				t.Errorf("made\n%s\nwant\n%s", got, between(asked, want))
@@ -200,7 +200,7 @@ func TestVerdicts(t *testing.T) {
 	want := contendersTable + "\nOf 3 expectations of the experiment, 1 are met. Not met:\n\n" +
 		"- `bfq: total_vs_none >= 0.8`: measured 0.75\n- `none: cpu_ns_per_io <= 9`: not measured\n"
 	asked := contendersBlock + "\nverdicts = true"
-	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "")))
+	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "")), nil)
 	must(t, err)
 	if got := string(filled.Text); got != between(asked, want) {
 		t.Errorf("made\n%s\nwant\n%s", got, between(asked, want))
@@ -209,7 +209,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestPlot(t *testing.T) {
 	asked := "plot = \"shares\"\nresult = \"one\"\ncase = \"x\"\nfile = \"plots/one.svg\"\nalt = \"Who gets what\""
-	filled, err := newFiller(t).Fill("docs/a.md", []byte(between(asked, "")))
+	filled, err := newFiller(t).Fill("docs/a.md", []byte(between(asked, "")), nil)
 	must(t, err)
 	if want := between(asked, "![Who gets what](plots/one.svg)\n"); string(filled.Text) != want {
 		t.Errorf("made\n%s\nwant\n%s", filled.Text, want)
@@ -227,10 +227,6 @@ func TestRefused(t *testing.T) {
 	change := func(old, now string) string { return strings.Replace(contendersBlock, old, now, 1) }
 	for _, c := range []struct{ name, text, want string }{
 		{"result", between(change(`"one"`, `"two"`), ""), `a.md:3: result: no experiment is called "two"`},
-		{"case not measured", between(strings.Replace(change(`"one"`, `"unmeasured"`), `"x"`, `"y"`, 1), ""), `a.md:3: case: unmeasured has no case "y"`},
-		{"metric not measured", between(strings.Replace(change(`"one"`, `"unmeasured"`), "total_vs_none", "total_vs_nobody", 1), ""), `a.md:3: columns.metric: unknown metric "total_vs_nobody"`},
-		{"no end of until", "text\n" + until("one", "typed\n") + "\n<!-- end -->\n", "a.md:2: has no end"},
-		{"until of no experiment", "text\n" + until("two", "typed\n") + untilAfter + "\n", `a.md:2: result: no experiment is called "two"`},
 		{"case", between(change(`"x"`, `"y"`), ""), `a.md:3: case: one has no case "y"; allowed: x, alone`},
 		{"verdicts of several", between(strings.Replace(casesBlock, `case = "x" }`, `case = "x" }, { name = "more", result = "unmeasured", case = "x" }`, 1)+"\nverdicts = true", ""),
 			"a.md:3: verdicts: are asked for of rows that have several results"},
@@ -247,15 +243,12 @@ func TestRefused(t *testing.T) {
 		{"no end", "text\n" + begin + "\ntable = \"contenders\"\n", "a.md:2: has no end"},
 		{"no end of the table", "text\n" + begin + "\ntable = \"contenders\"\n" + ends + "\n| a |\n", "a.md:2: has no end"},
 	} {
-		_, err := newFiller(t).Fill("a.md", []byte(c.text))
+		_, err := newFiller(t).Fill("a.md", []byte(c.text), nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || failure.Code(err) != failure.Usage {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
 	}
 }
-
-// until begins what a document says until a result is there.
-func until(name, typed string) string { return untilBegin + name + untilEnd + "\n" + typed }
 
 // A block whose result is missing says how to measure it, and names nothing as measured.
 func TestNotMeasured(t *testing.T) {
@@ -264,31 +257,10 @@ func TestNotMeasured(t *testing.T) {
 		strings.Replace(severalBlock, `"one"`, `"unmeasured"`, 1):                                                 "Not measured yet: `make results ONLY=unmeasured` measures it.\n",
 		strings.Replace(casesBlock, "rows = [", `rows = [{ name = "b", result = "unmeasured", case = "x" }, `, 1): "Not measured yet: `make results ONLY=unmeasured` measures it.\n",
 	} {
-		filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "| old |\n")))
+		filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "| old |\n")), nil)
 		must(t, err)
 		if got := string(filled.Text); got != between(asked, want) || len(filled.Results) > 0 {
 			t.Errorf("results %v, made\n%s\nwant\n%s", filled.Results, got, between(asked, want))
-		}
-	}
-}
-
-// What stands until a result is there goes when it comes, with the line after it.
-func TestUntilMeasured(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"a\n" + until("one", "typed\n") + untilAfter + "\n\nb\n", "a\nb\n"},
-		{"a\n" + until("one", "typed\n") + untilAfter + "\nb\n", "a\nb\n"},
-		{until("one", ""), "has no end"},
-		{until("unmeasured", "typed\n") + untilAfter + "\n\nb\n", until("unmeasured", "typed\n") + untilAfter + "\n\nb\n"},
-	} {
-		filled, err := newFiller(t).Fill("a.md", []byte(c.text))
-		if err != nil {
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%q: %v, want %q", c.text, err, c.want)
-			}
-			continue
-		}
-		if string(filled.Text) != c.want {
-			t.Errorf("%q became %q, want %q", c.text, filled.Text, c.want)
 		}
 	}
 }

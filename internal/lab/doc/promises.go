@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-package document
+package doc
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,7 +154,7 @@ func (f *Filler) promises(p place, b *block, filled *Filled) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head := []string{"case", heading(b.Head, "scheduler")}
+	head := []string{"case", cmp.Or(b.Head, "scheduler")}
 	for i, one := range sold.Promises {
 		head = append(head, fmt.Sprintf("%s: %s", one.For.Name, strings.TrimSuffix(sold.Promises[i].Terms(), " of reads")))
 	}
@@ -184,5 +185,5 @@ func (f *Filler) promises(p place, b *block, filled *Filled) (string, error) {
 			rows = append(rows, cells)
 		}
 	}
-	return markdown(rows, 2) + sources[0].measured(), nil
+	return markdown(rows) + sources[0].measured(), nil
 }

@@ -1,46 +1,19 @@
 // SPDX-License-Identifier: MIT
 
-// Package document fills the tables and plots of a Markdown document with results of the
-// archive. What stands between two markers is a function of the first and of the result:
-//
-//	<!-- results
-//	table = "contenders"
-//	result = "report-rand-read"
-//	case = "depth-32"
-//	columns = [{ head = "total / none", metric = "total_vs_none" }]
-//	-->
-//	| scheduler | total / none |
-//	...
-//	<!-- end of results -->
-//
-// The metrics are those of an experiment's expectations (docs/experiments.md).
-package document
+package doc
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"isolio/internal/failure"
-	"isolio/internal/lab/archive"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
-	"isolio/internal/tomlfile"
 )
 
-// The markers, each at the beginning of a line of its own.
-const (
-	begin = "<!-- results"
-	ends  = "-->"
-	after = "<!-- end of results -->"
-)
-
-// block is what a marker asks for.
+// block is a table or a plot of results.
 type block struct {
 	// Table is "contenders", with a row for each contender of a case, or, without one, for
 	// each of each of Rows, which are all cases of the result if there are none; or "cases",
@@ -100,94 +73,7 @@ type row struct {
 // lowest is Over the lowest of all.
 const lowest = "lowest"
 
-// Filler fills documents of a tree.
-type Filler struct {
-	Tree archive.Tree
-
-	experiments map[string]*experiment.Experiment
-	results     map[string]*result.Document
-}
-
-// Filled is a document and the files of its plots, by their paths.
-type Filled struct {
-	Text  []byte
-	Plots map[string][]byte
-	// Results are the names of the results that it has figures of.
-	Results []string
-}
-
-// Fill fills the document that is in file.
-func (f *Filler) Fill(file string, text []byte) (*Filled, error) {
-	filled := &Filled{Plots: map[string][]byte{}}
-	var out bytes.Buffer
-	lines := slices.Collect(bytes.Lines(text))
-	for i := 0; i < len(lines); i++ {
-		if name := awaited(lines[i]); name != "" {
-			kept, last, err := f.until(file, lines, i, name)
-			if err != nil {
-				return nil, err
-			}
-			out.Write(kept)
-			i = last
-			continue
-		}
-		out.Write(lines[i])
-		if strings.TrimRight(string(lines[i]), "\r\n") != begin {
-			continue
-		}
-		start := i + 1
-		end := find(lines, start, ends)
-		last := find(lines, end, after)
-		if end == len(lines) || last == len(lines) {
-			return nil, failure.Usagef("%s:%d: has no end; allowed: %q after what it asks for, then %q", file, i+1, ends, after)
-		}
-		for _, line := range lines[start : end+1] {
-			out.Write(line)
-		}
-		p := place{file, start}
-		var b block
-		// Empty lines before it: so messages have the document's own lines.
-		asked := slices.Concat([]byte(strings.Repeat("\n", start)), bytes.Join(lines[start:end], nil))
-		if err := tomlfile.Decode(file, asked, &b); err != nil {
-			return nil, err
-		}
-		made, err := f.make(p, &b, filled)
-		if err != nil {
-			return nil, err
-		}
-		out.WriteString(made)
-		out.WriteString(after + "\n")
-		i = last
-	}
-	filled.Text = out.Bytes()
-	slices.Sort(filled.Results)
-	filled.Results = slices.Compact(filled.Results)
-	return filled, nil
-}
-
-// find is the first line from i on that is this text, or how many there are.
-func find(lines [][]byte, i int, text string) int {
-	for ; i < len(lines); i++ {
-		if strings.TrimRight(string(lines[i]), "\r\n") == text {
-			break
-		}
-	}
-	return i
-}
-
-// place is where a block begins.
-type place struct {
-	file string
-	line int // from 1 on
-}
-
-// wrong is an error there.
-func (p place) wrong(key, what, allowed string) error {
-	return tomlfile.Problem{Line: p.line, Key: key, What: what, Allowed: allowed}.In(p.file)
-}
-
-// make is what comes between the markers.
-func (f *Filler) make(p place, b *block, filled *Filled) (string, error) {
+func (f *Filler) fill(p place, b *block, filled *Filled) (string, error) {
 	kinds := []string{"", "contenders", "cases", "promises", "verdicts"}
 	switch {
 	case b.Table != "" && b.Plot != "":
@@ -272,6 +158,32 @@ func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source,
 	return s, nil
 }
 
+// unmeasured says how to measure the results that the block lacks, "" if all are there.
+func (f *Filler) unmeasured(p place, b *block) (string, error) {
+	names := []string{}
+	for _, r := range b.Rows {
+		names = append(names, cmp.Or(r.Result, b.Result))
+	}
+	if len(b.Rows) == 0 {
+		names = append(names, b.Result)
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range slices.Compact(names) {
+		if _, err := f.experiment(p, name); err != nil {
+			return "", err
+		}
+		doc, err := f.Tree.Read(name)
+		if err != nil {
+			return "", err
+		}
+		if doc == nil {
+			fmt.Fprintf(&text, "Not measured yet: `make results ONLY=%s` measures it.\n", name)
+		}
+	}
+	return text.String(), nil
+}
+
 // contenders makes a table with a row for each, of a case or of several.
 func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if len(b.Columns) == 0 {
@@ -284,9 +196,9 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 	if len(sources) == 0 {
 		return "", p.wrong("rows", "is empty", "a list of tables with name and case, or none for all cases")
 	}
-	head := []string{heading(b.Head, "scheduler")}
+	head := []string{cmp.Or(b.Head, "scheduler")}
 	if names != nil {
-		head = []string{"case", heading(b.Head, "scheduler")}
+		head = []string{"case", cmp.Or(b.Head, "scheduler")}
 	}
 	for _, c := range b.Columns {
 		head = append(head, c.Head)
@@ -319,7 +231,7 @@ func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
 		}
 		verdicts = append(verdicts, s.verdicts()...)
 	}
-	text := markdown(rows, len(head)-len(b.Columns)) + sources[0].measured()
+	text := markdown(rows) + sources[0].measured()
 	if b.Verdicts {
 		text += verdictText(verdicts, names != nil)
 	}
@@ -421,7 +333,7 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 		return "", p.wrong("table", "cases have no rows, no columns or no contenders",
 			"rows = [{ name, result, case }], columns = [{ metric }], contenders = [...]")
 	}
-	rows := [][]string{append([]string{heading(b.Head, "workload")}, b.Contenders...)}
+	rows := [][]string{append([]string{cmp.Or(b.Head, "workload")}, b.Contenders...)}
 	var below string
 	var verdicts []result.Verdict
 	for _, r := range b.Rows {
@@ -445,7 +357,7 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 		}
 		rows = append(rows, cells)
 	}
-	text := markdown(rows, 1)
+	text := markdown(rows)
 	if b.Verdicts {
 		text += below + verdictText(verdicts, true)
 	}
@@ -455,13 +367,6 @@ func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
 // has tells whether the case has a container of that name.
 func (s source) has(container string) bool {
 	return slices.ContainsFunc(s.k.Containers, func(c experiment.Container) bool { return c.Name == container })
-}
-
-func heading(given, otherwise string) string {
-	if given != "" {
-		return given
-	}
-	return otherwise
 }
 
 // cell is one figure as text, "-" if it was not measured.
@@ -527,63 +432,4 @@ func significant(v float64) string {
 		}
 	}
 	return fmt.Sprintf("%.3f", v)
-}
-
-// markdown writes rows as a table, the first of them as its head; figures, which begin
-// after so many names, to the right.
-func markdown(rows [][]string, names int) string {
-	var b strings.Builder
-	for i, cells := range rows {
-		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
-		if i == 0 {
-			b.WriteString(strings.Repeat("|---", names) + strings.Repeat("|--:", len(cells)-names) + "|\n")
-		}
-	}
-	return b.String()
-}
-
-// All are the tree's documents with their plots, as their results have them be, and the
-// indexes of its experiments, by their paths in the tree.
-func All(t archive.Tree) (map[string][]byte, error) {
-	all, err := Indexes(t)
-	if err != nil {
-		return nil, err
-	}
-	files, err := documents(t)
-	if err != nil {
-		return nil, err
-	}
-	filler := Filler{Tree: t}
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(string(t), file))
-		if err != nil {
-			return nil, fmt.Errorf("documents: %w", err)
-		}
-		filled, err := filler.Fill(file, text)
-		if err != nil {
-			return nil, err
-		}
-		all[file] = filled.Text
-		maps.Copy(all, filled.Plots)
-	}
-	return all, nil
-}
-
-// documents are those of the tree that may have markers: on top, and those in docs.
-func documents(t archive.Tree) ([]string, error) {
-	var files []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
-		more, err := filepath.Glob(filepath.Join(string(t), filepath.FromSlash(pattern)))
-		if err != nil {
-			return nil, fmt.Errorf("documents: %w", err)
-		}
-		for _, file := range more {
-			name, err := filepath.Rel(string(t), file)
-			if err != nil {
-				return nil, fmt.Errorf("documents: %w", err)
-			}
-			files = append(files, name)
-		}
-	}
-	return files, nil
 }

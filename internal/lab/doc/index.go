@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package document
+package doc
 
 import (
 	"fmt"
@@ -43,20 +43,8 @@ func Indexes(t archive.Tree) (map[string][]byte, error) {
 		}
 		text := "<!-- written by `make docs` -->\n# Experiments: " + filepath.Base(dir) + "\n\n" +
 			"`isolio lab NAME` runs one; minutes are on two CPUs. [docs/experiments.md](../../docs/experiments.md) explains the files.\n\n" +
-			index(rows)
+			markdown(rows)
 		files[filepath.Join(dir, "README.md")] = []byte(text)
 	}
 	return files, nil
-}
-
-// index writes rows of which only the last two columns are numbers.
-func index(rows [][]string) string {
-	var b strings.Builder
-	for i, cells := range rows {
-		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
-		if i == 0 {
-			b.WriteString("|---|---|---|--:|--:|\n")
-		}
-	}
-	return b.String()
 }

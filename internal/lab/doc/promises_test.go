@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package document
+package doc
 
 import (
 	"fmt"
