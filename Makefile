@@ -102,7 +102,9 @@ docs: ## fill the tables and plots of README and docs/ with results/; draw which
 
 verify: modules ## list the results that are older than their sources; simulate the law and measure one small case again, and compare
 	@go run ./cmd/isolio-results list
-	scripts/law --check
+	@mkdir -p build/data
+	scripts/law --json >build/data/law.jsonl || [ $$? = 1 ]
+	go run ./cmd/isolio-results doc --check law build/data/law.jsonl
 	go run ./cmd/isolio-results verify kf-nested nvme
 
 test: test-c test-go test-vm ## run all tests: C, Go and command line, modules on a booted kernel
@@ -114,8 +116,9 @@ test-c: ## unit tests of the kernel code, in userspace under ASan and UBSan
 test-race: ## Go unit tests of what runs on a host, under the race detector; wants gcc
 	CGO_ENABLED=1 go test -race ./internal/host/...
 
-law: ## compare laws of sharing on model disks in user space: ONLY='p4500' for some cases
-	@scripts/law --markdown --only '$(ONLY)'
+law: ## compare laws of sharing on model disks in user space, into docs/results/law.md; ONLY='p4500' prints some cases
+	@mkdir -p build/data
+	$(if $(ONLY),scripts/law --only '$(ONLY)',scripts/law --json >build/data/law.jsonl || [ $$? = 1 ]; go run ./cmd/isolio-results doc law build/data/law.jsonl)
 
 test-go: ## Go unit tests, and scripts that call the programs
 	go vet ./...

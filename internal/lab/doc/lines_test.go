@@ -104,6 +104,26 @@ Measured on kernel 6.1, at version v1.
 | ` + "`text_fuzz`" + ` | 36,095,754 | none |
 | ` + "`kmod.FuzzBTF`" + ` | 999 | one |
 `},
+	{"law", `{"table":"law","disk":"a","case":"a read 4x4","scheduler":"law","shares":"50 / 50","error":0.01,"per_s":4877,"of_none":1.000,"n":7.0,"of_bound":0.997,"p99_ms":"2 / 3","tail":1.6,"disk_tail":1.67,"in_flight":7,"missed":"ok","note":""}
+{"table":"law","disk":"a","case":"a write 4x8","scheduler":"law","shares":"50 / 50","error":2,"per_s":4877,"of_none":1,"n":7,"of_bound":0.9,"p99_ms":"2 / 3","tail":1.6,"disk_tail":1.67,"in_flight":7,"missed":"ET","note":"","why":"it is a test"}
+{"table":"law","disk":"b","case":"b pause","scheduler":"law","shares":"100","error":0,"per_s":10,"of_none":1,"p99_ms":"2","tail":1,"disk_tail":1,"in_flight":7,"missed":"B","note":"back after 3.0 s","why":"it is slow"}
+`, `| law | 2 | 1 | 1 | 1 | 0 | 0 | 1.00 | 0.949 |
+…
+| law | 1 | 0 | 0 | 0 | 0 | 1 | 0.00 | 0.000 |
+…
+| a write 4x8 | ET | it is a test |
+| b pause | B | it is slow |
+…
+### a
+
+| case | scheduler | shares, % | error, % | requests/s | of ` + "`none`" + ` | N* | of X(N*) | p99, ms | p99 x rate / depth | the disk's | in flight | missed |  |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|---|
+| a read 4x4 | law | 50 / 50 | 0.01 | 4877 | 1.000 | 7.0 | 0.997 | 2 / 3 | 1.60 | 1.67 | 7 | ok |  |
+…
+### b
+…
+| b pause | law | 100 | 0.00 | 10 | 1.000 | - | - | 2 | 1.00 | 1.00 | 7 | B | back after 3.0 s |
+`},
 }
 
 // sampled are the files of a page of this tree with data.

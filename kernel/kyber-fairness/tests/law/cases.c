@@ -50,6 +50,7 @@ static struct law_case *law_new(struct law_cases *cases, const char *name,
 	snprintf(cases->name[cases->nr], sizeof(cases->name[0]), "%s", name);
 	*c = (struct law_case){
 		.name = cases->name[cases->nr],
+		.disk = disk->name,
 		.type = disk->type,
 		.preset = disk->preset,
 		.scale = disk->scale,

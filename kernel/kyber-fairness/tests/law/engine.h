@@ -52,6 +52,7 @@ struct law_load {
 /* One case: disk, containers, times. */
 struct law_case {
 	const char *name;
+	const char *disk;	/* of law_disks */
 	const struct md_model_type *type;
 	const char *preset;
 	u64 scale;		/* the disk is slowed down by this factor */

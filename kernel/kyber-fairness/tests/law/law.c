@@ -2,11 +2,12 @@
 /*
  * law: compare laws of sharing on model disks.
  *
- * usage: law [--markdown] [--verbose] [--only TEXT] [--sched NAMES] [--seed N]
+ * usage: law [--json] [--verbose] [--only TEXT] [--sched NAMES] [--seed N]
  *
  * For each case and scheduler: each container's share, the largest error of one
  * against what its weight says, the total, the most that exact shares allow, and the
  * 99th percentile of latency against depth / rate, which by Little's law is the mean.
+ * --json prints a line of data for each, for the tables of docs/results/law.md.
  *
  * The bound is X(N*): what the disk does with no scheduler and N* requests outstanding,
  * N* being the least of depth / share. See docs/results/law.md.
@@ -18,7 +19,7 @@
 #include "cases.h"
 
 static struct {
-	bool markdown, verbose;
+	bool json, verbose;
 	const char *only, *sched;
 	u64 seed;
 } law_options;
@@ -241,16 +242,20 @@ static const char *law_excuse(const char *name, char letter)
 
 static u32 law_nr_failed;
 
+static const char *law_why(const struct law_case *c, char letter)
+{
+	return law_excuse(c->name, letter) ?: "not known why; run it with --verbose --only";
+}
+
 static void law_check(const struct law_case *c, const struct law_row *row)
 {
 	const char *letter;
 
 	for (letter = row->verdict; *letter; letter++) {
-		const char *why = law_excuse(c->name, *letter);
-
-		fprintf(stderr, "law: %s: misses target %c: %s\n", c->name, *letter,
-			why ?: "not known why; run it with --verbose --only");
-		law_nr_failed += !why;
+		law_nr_failed += !law_excuse(c->name, *letter);
+		if (!law_options.json)
+			fprintf(stderr, "law: %s: misses target %c: %s\n", c->name, *letter,
+				law_why(c, *letter));
 	}
 }
 
@@ -270,50 +275,72 @@ static void law_print_list(const struct law_case *c, const struct law_result *re
 		printf(" / ...");
 }
 
+/* The columns: what begins each, in JSON and for a reader. */
+static void law_begin(const char *key, bool is_text)
+{
+	if (law_options.json)
+		printf(is_text ? ",\"%s\":\"" : ",\"%s\":", key);
+	else
+		printf("  ");
+}
+
+static void law_end_text(void)
+{
+	if (law_options.json)
+		printf("\"");
+}
+
+static void law_print_number(const char *key, int decimals, double value)
+{
+	law_begin(key, false);
+	printf("%.*f", decimals, value);
+}
+
 static void law_print(const struct law_case *c, const char *sched, const struct law_row *row,
 		      const struct law_result *result, double none_per_s,
 		      const struct law_alone *bound, double depth)
 {
-	const char *sep = law_options.markdown ? " | " : "  ";
-	u32 unit = c->load[0].bytes;
-
-	if (law_options.markdown)
-		printf("| %s | %s | ", c->name, sched);
+	if (law_options.json)
+		printf("{\"table\":\"law\",\"disk\":\"%s\",\"case\":\"%s\",\"scheduler\":\"%s\"",
+		       c->disk, c->name, sched);
 	else
-		printf("%-42s %-6s ", c->name, sched);
+		printf("%-42s %-6s", c->name, sched);
+	law_begin("shares", true);
 	law_print_list(c, result, true);
-	printf("%s%.2f%s%.0f%s%.3f%s", sep, 100 * row->error, sep, row->per_s / unit, sep,
-	       row->per_s / none_per_s, sep);
-	if (bound)
-		printf("%.1f%s%.3f%s", depth, sep, row->per_s / bound->per_s, sep);
-	else
-		printf("-%s-%s", sep, sep);
+	law_end_text();
+	law_print_number("error", 2, 100 * row->error);
+	law_print_number("per_s", 0, row->per_s / c->load[0].bytes);
+	law_print_number("of_none", 3, row->per_s / none_per_s);
+	if (bound) {
+		law_print_number("n", 1, depth);
+		law_print_number("of_bound", 3, row->per_s / bound->per_s);
+	} else if (!law_options.json) {
+		printf("  -  -");
+	}
+	law_begin("p99_ms", true);
 	law_print_list(c, result, false);
-	printf("%s%.2f%s%.2f%s", sep, row->tail, sep, row->disk_tail, sep);
-	printf("%.0f%s%s%s", result->mean_depth, sep, row->verdict[0] ? row->verdict : "ok", sep);
+	law_end_text();
+	law_print_number("tail", 2, row->tail);
+	law_print_number("disk_tail", 2, row->disk_tail);
+	law_print_number("in_flight", 0, result->mean_depth);
+	law_begin("missed", true);
+	printf("%s", row->verdict[0] ? row->verdict : "ok");
+	law_end_text();
+	law_begin("note", true);
 	if (c->cpu_ns)
 		printf("CPU idle %.1f %%", 100 * result->cpu_free);
 	if (c->change_ns && row->back_s >= 0)
 		printf("back after %.1f s", row->back_s);
-	printf(law_options.markdown ? " |\n" : "\n");
-}
+	law_end_text();
+	if (law_options.json) {
+		const char *letter = strcmp(sched, law_clock.name) ? "" : row->verdict;
 
-static void law_head(void)
-{
-	static const char * const columns[] = {
-		"case", "scheduler", "shares, %", "error, %", "requests/s", "of `none`", "N*",
-		"of X(N*)", "p99, ms", "p99 x rate / depth", "the disk's", "in flight",
-		"missed", "",
-	};
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(columns); i++)
-		printf(law_options.markdown ? "| %s " : "%s; ", columns[i]);
-	printf(law_options.markdown ? "|\n" : "\n");
-	for (i = 0; law_options.markdown && i < ARRAY_SIZE(columns); i++)
-		printf("|---");
-	if (law_options.markdown)
-		printf("|\n");
+		law_begin("why", true);
+		for (; *letter; letter++)
+			printf("%s%s", letter > row->verdict ? "; " : "", law_why(c, *letter));
+		printf("\"}");
+	}
+	printf("\n");
 }
 
 static void law_compare(const struct law_case *c)
@@ -344,7 +371,7 @@ static void law_compare(const struct law_case *c)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "markdown", no_argument, NULL, 'm' },
+		{ "json", no_argument, NULL, 'j' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "only", required_argument, NULL, 'o' },
 		{ "sched", required_argument, NULL, 's' },
@@ -357,8 +384,8 @@ int main(int argc, char **argv)
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		switch (option) {
-		case 'm':
-			law_options.markdown = true;
+		case 'j':
+			law_options.json = true;
 			break;
 		case 'v':
 			law_options.verbose = true;
@@ -376,7 +403,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	law_make_cases(&cases);
-	law_head();
+	if (!law_options.json)
+		printf("case; scheduler; shares, %%; error, %%; requests/s; of none; N*; of X(N*); p99, ms; p99 x rate / depth; the disk's; in flight; missed\n");
 	for (i = 0; law_options.seed && i < cases.nr; i++)
 		cases.of[i].seed = law_options.seed;
 	for (i = 0; i < cases.nr; i++)
