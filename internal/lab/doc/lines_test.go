@@ -124,6 +124,26 @@ Measured on kernel 6.1, at version v1.
 …
 | b pause | law | 100 | 0.00 | 10 | 1.000 | - | - | 2 | 1.00 | 1.00 | 7 | B | back after 3.0 s |
 `},
+	{"scaling", `{"table":"rates","cpus":2,"threads":1,"contexts":64,"cgroups":"one cgroup","state":"queued","rates":{"kyber-fairness":[2,1],"Kyber's structure":[3,2],"one lock":[]},"of":{"of Kyber's":[0.5,0.7],"of one lock's":[]}}
+{"table":"counts","contexts":4,"cgroups":"one cgroup","state":"deep","structure":"kyber-fairness","locked":[12.04,0,0.5],"fetched":13.8}
+{"table":"counts","contexts":4,"cgroups":"one cgroup","state":"deep","structure":"one lock","locked":[0,5,0],"fetched":3}
+{"table":"phases","cgroups":"one cgroup","state":"deep","structure":"kyber-fairness","phase":"dispatch","locked":[1,0,0],"shared_locks":0,"shared_writes":2,"fetched":3,"workers":0.25}
+{"table":"boot","kernel":"6.1","cpus":2,"scheduler":"none","jobs":1,"groups":1,"depth":32,"per_second":[31000,29500,30500]}
+{"table":"boot","kernel":"6.1","cpus":2,"scheduler":"sfq","jobs":1,"groups":1,"depth":32,"per_second":[1000,2000]}
+`, `| hardware contexts | cgroups | state | kyber-fairness | fetched, kyber-fairness | one lock | fetched, one lock |
+…
+| 4 | one cgroup | deep | 12.0 / 0.0 / 0.5 | 13.8 | 0.0 / 5.0 / 0.0 | 3.0 |
+…
+| one cgroup | deep | kyber-fairness | dispatch | 1.0 / 0.0 / 0.0 | 0.0 | 2.0 | 3.0 | 0.250 |
+…
+| 1 | 64 | one cgroup | queued | 1.50 (1.00 to 2.00) | 2.50 (2.00 to 3.00) | not seen | 0.60 |  |
+…
+| CPUs | jobs | cgroups | depth | none | sfq |
+|--:|--:|--:|--:|--:|--:|
+| 2 | 1 | 1 | 32 | 30.5 (29.5 to 31.0) | 1.5 (1.0 to 2.0) |
+
+Measured on kernel 6.1, at version v1.
+`},
 }
 
 // sampled are the files of a page of this tree with data.

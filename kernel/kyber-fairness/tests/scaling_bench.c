@@ -6,6 +6,8 @@
  * scaling_bench rates [MS [REPEATS]]	requests a second, by number of threads
  * scaling_bench counts			locked operations and shared lines a request
  *
+ * Both print lines of data for the tables of docs/results/scaling.md.
+ *
  * The counts take a program that is compiled with -fsanitize=thread and linked with
  * count.c instead of that sanitizer.
  */
@@ -28,50 +30,26 @@
 
 static struct elevator_type *types[NR_TYPES];
 
-static int compare_double(const void *a, const void *b)
+/* Values by a name, without those of 0, where nothing was seen. */
+static void show_values(const char *name, const double *values, unsigned int nr)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	const char *sep = "";
+	unsigned int i;
 
-	return x < y ? -1 : x > y;
-}
-
-static double median(const double *values, unsigned int nr)
-{
-	double sorted[NR_REPEATS_MAX];
-
-	memcpy(sorted, values, nr * sizeof(*values));
-	qsort(sorted, nr, sizeof(*sorted), compare_double);
-	return nr % 2 ? sorted[nr / 2] : (sorted[nr / 2 - 1] + sorted[nr / 2]) / 2;
-}
-
-/* Of values, 0 where nothing was seen; the number of the others. */
-static unsigned int seen(double *values, unsigned int nr)
-{
-	unsigned int i, n = 0;
-
+	printf("\"%s\":[", name);
 	for (i = 0; i < nr; i++)
-		if (values[i] > 0)
-			values[n++] = values[i];
-	return n;
-}
-
-/* Million requests a second: median, and least to most. */
-static void show_spread(double *mps, unsigned int nr)
-{
-	nr = seen(mps, nr);
-	if (!nr) {
-		printf(" not seen |");
-		return;
-	}
-	qsort(mps, nr, sizeof(*mps), compare_double);
-	printf(" %.2f (%.2f to %.2f) |", median(mps, nr), mps[0], mps[nr - 1]);
+		if (values[i] > 0) {
+			printf("%s%.4f", sep, values[i]);
+			sep = ",";
+		}
+	printf("]");
 }
 
 /* One cell: the three structures in turn, there and back, so that each has the same. */
 static void show_rates(const struct smp_setup *cell, unsigned int ms, unsigned int repeats)
 {
 	double mps[NR_TYPES][NR_REPEATS_MAX], part[2][NR_REPEATS_MAX];
-	unsigned int i, type, nr;
+	unsigned int i, type;
 
 	for (i = 0; i < repeats; i++) {
 		for (type = 0; type < NR_TYPES; type++) {
@@ -84,18 +62,18 @@ static void show_rates(const struct smp_setup *cell, unsigned int ms, unsigned i
 		for (type = 0; type < 2; type++)
 			part[type][i] = mps[type + 1][i] > 0 ? mps[0][i] / mps[type + 1][i] : 0;
 	}
-	printf("| %u | %u | %s | %s |", cell->nr_cpus, cell->nr_hctx,
+	printf("{\"table\":\"rates\",\"cpus\":%ld,\"threads\":%u,\"contexts\":%u,\"cgroups\":\"%s\",\"state\":\"%s\",\"rates\":{",
+	       sysconf(_SC_NPROCESSORS_ONLN), cell->nr_cpus, cell->nr_hctx,
 	       smp_spread_names[cell->spread], smp_state_names[cell->state]);
-	for (type = 0; type < NR_TYPES; type++)
-		show_spread(mps[type], repeats);
-	for (type = 0; type < 2; type++) {
-		nr = seen(part[type], repeats);
-		if (nr)
-			printf(" %.2f |", median(part[type], nr));
-		else
-			printf(" |");
+	for (type = 0; type < NR_TYPES; type++) {
+		printf(type ? "," : "");
+		show_values(types[type]->elevator_name, mps[type], repeats);
 	}
-	printf("\n");
+	printf("},\"of\":{");
+	show_values("of Kyber's", part[0], repeats);
+	printf(",");
+	show_values("of one lock's", part[1], repeats);
+	printf("}}\n");
 	fflush(stdout);
 }
 
@@ -103,10 +81,6 @@ static void bench_rates(unsigned int ms, unsigned int repeats)
 {
 	unsigned int all = sysconf(_SC_NPROCESSORS_ONLN), nr_cpus, spread, state, i;
 
-	printf("| threads | hardware contexts | cgroups | state |");
-	for (i = 0; i < NR_TYPES; i++)
-		printf(" %s |", types[i]->elevator_name);
-	printf(" of Kyber's | of one lock's |\n|--:|--:|---|---|--:|--:|--:|--:|--:|\n");
 	for (nr_cpus = 1; nr_cpus <= all; nr_cpus = nr_cpus < all && 2 * nr_cpus > all ?
 						     all : 2 * nr_cpus) {
 		const unsigned int nr_hctx[] = { 1, all, 64 };
@@ -138,9 +112,9 @@ static void show_locked(const struct smp_count *sum, const struct smp_result *re
 	unsigned int owner;
 
 	for (owner = 0; owner < SMP_NR_OWNERS; owner++)
-		printf("%s%.1f", owner ? " / " : " ",
+		printf("%s%.1f", owner ? "," : ",\"locked\":[",
 		       per_request(sum[owner].locks + sum[owner].rmw, result));
-	printf(" |");
+	printf("]");
 }
 
 static void show_counts(const struct smp_setup *cell)
@@ -148,8 +122,6 @@ static void show_counts(const struct smp_setup *cell)
 	struct smp_count sum[SMP_NR_OWNERS];
 	unsigned int type, owner;
 
-	printf("| %u | %s | %s |", cell->nr_hctx, smp_spread_names[cell->spread],
-	       smp_state_names[cell->state]);
 	for (type = 0; type < NR_TYPES; type++) {
 		struct smp_setup setup = *cell;
 		struct smp_result result;
@@ -161,10 +133,12 @@ static void show_counts(const struct smp_setup *cell)
 			sum[owner] = smp_count_sum(&result.counts, owner);
 			nr_fetches += sum[owner].fetches;
 		}
+		printf("{\"table\":\"counts\",\"contexts\":%u,\"cgroups\":\"%s\",\"state\":\"%s\",\"structure\":\"%s\"",
+		       cell->nr_hctx, smp_spread_names[cell->spread],
+		       smp_state_names[cell->state], types[type]->elevator_name);
 		show_locked(sum, &result);
-		printf(" %.1f |", per_request(nr_fetches, &result));
+		printf(",\"fetched\":%.1f}\n", per_request(nr_fetches, &result));
 	}
-	printf("\n");
 	fflush(stdout);
 }
 
@@ -181,19 +155,18 @@ static void show_phases(const struct smp_setup *setup)
 	for (phase = 0; phase < SMP_NR_PHASES; phase++) {
 		const struct smp_count *of = result.counts.of[phase];
 
-		printf("| %s | %s | %s | %s |", smp_spread_names[setup->spread],
-		       smp_state_names[setup->state], setup->type->elevator_name, names[phase]);
+		printf("{\"table\":\"phases\",\"cgroups\":\"%s\",\"state\":\"%s\",\"structure\":\"%s\",\"phase\":\"%s\"",
+		       smp_spread_names[setup->spread], smp_state_names[setup->state],
+		       setup->type->elevator_name, names[phase]);
 		show_locked(of, &result);
-		printf(" %.1f | %.1f | %.1f |",
+		printf(",\"shared_locks\":%.1f,\"shared_writes\":%.1f,\"fetched\":%.1f",
 		       per_request(of[SMP_CGROUP].locks + of[SMP_DEVICE].locks, &result),
 		       per_request(of[SMP_CGROUP].writes + of[SMP_DEVICE].writes, &result),
 		       per_request(of[SMP_OWN].fetches + of[SMP_CGROUP].fetches +
 				   of[SMP_DEVICE].fetches, &result));
 		if (phase == SMP_DISPATCH)
-			printf(" %.3f |", per_request(result.nr_runs, &result));
-		else
-			printf(" |");
-		printf("\n");
+			printf(",\"workers\":%.3f", per_request(result.nr_runs, &result));
+		printf("}\n");
 	}
 	fflush(stdout);
 }
@@ -204,10 +177,6 @@ static void bench_counts(void)
 	struct smp_setup setup = { .nr_cpus = COUNT_NR_CPUS };
 	unsigned int i, spread, state;
 
-	printf("| hardware contexts | cgroups | state |");
-	for (i = 0; i < NR_TYPES; i++)
-		printf(" %s | fetched |", types[i]->elevator_name);
-	printf("\n|--:|---|---|--:|--:|--:|--:|--:|--:|\n");
 	for (i = 0; i < ARRAY_SIZE(nr_hctx); i++) {
 		setup.nr_hctx = nr_hctx[i];
 		for (spread = 0; spread < SMP_NR_SPREADS; spread++)
@@ -218,9 +187,6 @@ static void bench_counts(void)
 			}
 	}
 
-	printf("\n| cgroups | state | structure | phase | locked | shared locks |");
-	printf(" shared writes | fetched | workers |\n");
-	printf("|---|---|---|---|--:|--:|--:|--:|--:|\n");
 	setup.nr_hctx = COUNT_NR_CPUS;
 	setup.type = types[0];
 	for (spread = 0; spread < SMP_NR_SPREADS; spread++)
