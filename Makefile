@@ -118,7 +118,7 @@ test-race: ## Go unit tests of what runs on a host, under the race detector; wan
 
 law: ## compare laws of sharing on model disks in user space, into docs/results/law.md; ONLY='p4500' prints some cases
 	@mkdir -p build/data
-	$(if $(ONLY),scripts/law --only '$(ONLY)',scripts/law --json >build/data/law.jsonl || [ $$? = 1 ]; go run ./cmd/isolio-results doc law build/data/law.jsonl)
+	$(if $(ONLY),scripts/law --only '$(ONLY)',{ scripts/law --json >build/data/law.jsonl || [ $$? = 1 ]; } && go run ./cmd/isolio-results doc law build/data/law.jsonl)
 
 test-go: ## Go unit tests, and scripts that call the programs
 	go vet ./...
