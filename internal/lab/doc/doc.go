@@ -134,33 +134,50 @@ type place struct {
 	line int // from 1 on
 }
 
-// wrong is an error there.
-func (p place) wrong(key, what, allowed string) error {
-	return tomlfile.Problem{Line: p.line, Key: key, What: what, Allowed: allowed}.In(p.file)
+// refusal is an error on its way to Fill, as a panic: no table goes on after one.
+type refusal struct{ error }
+
+// refuse is of what is wrong with a marker, or with what it asks for.
+func (p place) refuse(key, what, allowed string) {
+	panic(refusal{tomlfile.Problem{Line: p.line, Key: key, What: what, Allowed: allowed}.In(p.file)})
+}
+
+// must is the value that there is without an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(refusal{err})
+	}
+	return value
 }
 
 // make is what comes between the markers, "" to keep what is there.
-func (f *Filler) make(p place, asked []byte, filled *Filled) (string, error) {
+func (f *Filler) make(p place, asked []byte, filled *Filled) (text string, err error) {
+	defer func() {
+		switch problem := recover().(type) {
+		case nil:
+		case refusal:
+			err = problem.error
+		default:
+			panic(problem)
+		}
+	}()
 	var kind map[string]any
 	if err := toml.Unmarshal(asked, &kind); err != nil {
-		kind = nil // decode tells it with its line
+		kind = nil // decoded tells it with its line
 	}
 	switch {
 	case kind["data"] != nil:
-		return decoded(p, asked, func(b *lines) (string, error) { return b.fill(p, filled) })
+		return decoded[lines](p, asked).fill(p, filled), nil
 	case kind["step"] != nil:
-		return decoded(p, asked, func(b *step) (string, error) { return b.fill(f, p, filled) })
+		return decoded[step](p, asked).fill(f, p, filled), nil
 	default:
-		return decoded(p, asked, func(b *block) (string, error) { return f.fill(p, b, filled) })
+		return f.fill(p, decoded[block](p, asked), filled), nil
 	}
 }
 
-func decoded[T any](p place, asked []byte, fill func(*T) (string, error)) (string, error) {
+func decoded[T any](p place, asked []byte) *T {
 	var b T
-	if err := tomlfile.Decode(p.file, asked, &b); err != nil {
-		return "", err
-	}
-	return fill(&b)
+	return must(&b, tomlfile.Decode(p.file, asked, &b))
 }
 
 // All are the tree's pages with their plots, and the indexes of its experiments, by their paths in the

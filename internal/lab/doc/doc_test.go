@@ -15,7 +15,7 @@ import (
 	"isolio/internal/lab/result"
 )
 
-func must(t *testing.T, err error) {
+func noError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func newFiller(t *testing.T) *Filler {
 			{Name: "b", Weight: 100, EntitledShare: 0.25, Share: b, IOPS: b * 1000},
 		}
 	}
-	must(t, tree.Write(&result.Document{
+	noError(t, tree.Write(&result.Document{
 		Verdicts: []result.Verdict{
 			{Case: "x", Scheduler: "bfq", Metric: "jain_weighted", Wanted: ">= 0.99", Got: versus(1), Met: true},
 			{Case: "x", Scheduler: "bfq", Metric: "total_vs_none", Wanted: ">= 0.8", Got: versus(0.75)},
@@ -81,8 +81,8 @@ func newFiller(t *testing.T) *Filler {
 
 func put(t *testing.T, file, text string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(t, os.WriteFile(file, []byte(text), 0o644))
+	noError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	noError(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // between makes a document with a block.
@@ -185,7 +185,7 @@ func TestTables(t *testing.T) {
 	} {
 		for _, before := range []string{"", "| old |\n|---|\n", want} {
 			filled, err := newFiller(t).Fill("a.md", []byte(between(asked, before)), nil)
-			must(t, err)
+			noError(t, err)
 			if got := string(filled.Text); got != between(asked, want) {
 				t.Errorf("made\n%s\nwant\n%s", got, between(asked, want))
 			}
@@ -201,7 +201,7 @@ func TestVerdicts(t *testing.T) {
 		"- `bfq: total_vs_none >= 0.8`: measured 0.75\n- `none: cpu_ns_per_io <= 9`: not measured\n"
 	asked := contendersBlock + "\nverdicts = true"
 	filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "")), nil)
-	must(t, err)
+	noError(t, err)
 	if got := string(filled.Text); got != between(asked, want) {
 		t.Errorf("made\n%s\nwant\n%s", got, between(asked, want))
 	}
@@ -210,7 +210,7 @@ func TestVerdicts(t *testing.T) {
 func TestPlot(t *testing.T) {
 	asked := "plot = \"shares\"\nresult = \"one\"\ncase = \"x\"\nfile = \"plots/one.svg\"\nalt = \"Who gets what\""
 	filled, err := newFiller(t).Fill("docs/a.md", []byte(between(asked, "")), nil)
-	must(t, err)
+	noError(t, err)
 	if want := between(asked, "![Who gets what](plots/one.svg)\n"); string(filled.Text) != want {
 		t.Errorf("made\n%s\nwant\n%s", filled.Text, want)
 	}
@@ -235,7 +235,7 @@ func TestRefused(t *testing.T) {
 		{"scheduler", between(contendersBlock+"\ncontenders = [\"sfq\"]", ""), `a.md:3: columns.scheduler: "sfq" is not one of the experiment's schedulers; allowed: none, bfq`},
 		{"scheduler not there", between(strings.Replace(change(`"x"`, `"alone"`), "table", "contenders = [\"bfq\"]\ntable", 1), ""), "a.md:3: columns.scheduler: bfq does not run in case alone; allowed: none"},
 		{"key", between(change("metric", "metrik"), ""), "a.md:8: metrik: unknown key"},
-		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: contenders, cases, promises, verdicts`},
+		{"table", between(change(`"contenders"`, `"rows"`), ""), `a.md:3: table: "rows" is not a kind of table; allowed: cases, contenders, promises, verdicts`},
 		{"in place of two", between(severalBlock+"\nrows = [{ case = \"x\", as = \"one\" }]", ""), `a.md:3: rows.as: "one" is in place of 2 contenders; allowed: one`},
 		{"over nothing", between(strings.Replace(besideBlock, `over = "both"`, `over = "neither"`, 1), ""), `a.md:3: columns.over: beside of row "one" has no case for "neither"; allowed: both, self, lowest`},
 		{"beside no case", between(strings.Replace(besideBlock, `both = "x"`, `both = "y"`, 1), ""), `a.md:3: columns.over: beside of row "one" has no case for "both"`},
@@ -258,7 +258,7 @@ func TestNotMeasured(t *testing.T) {
 		strings.Replace(casesBlock, "rows = [", `rows = [{ name = "b", result = "unmeasured", case = "x" }, `, 1): "Not measured yet: `make results ONLY=unmeasured` measures it.\n",
 	} {
 		filled, err := newFiller(t).Fill("a.md", []byte(between(asked, "| old |\n")), nil)
-		must(t, err)
+		noError(t, err)
 		if got := string(filled.Text); got != between(asked, want) || len(filled.Results) > 0 {
 			t.Errorf("results %v, made\n%s\nwant\n%s", filled.Results, got, between(asked, want))
 		}
@@ -269,7 +269,7 @@ func TestIndexes(t *testing.T) {
 	f := newFiller(t)
 	put(t, filepath.Join(string(f.Tree), "experiments/more/two.toml"), strings.Replace(testExperiment, `"one"`, `"two"`, 1))
 	files, err := Indexes(f.Tree)
-	must(t, err)
+	noError(t, err)
 	got := string(files[filepath.FromSlash("experiments/more/README.md")])
 	if len(files) != 2 || !strings.Contains(got, "| [two](two.toml) | Does it? | none, bfq | 2 | 1 |\n") {
 		t.Errorf("%d indexes, of them\n%s", len(files), got)
@@ -281,7 +281,7 @@ func TestIndexes(t *testing.T) {
 func facts(t *testing.T, tree archive.Tree, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(string(tree), name))
-	must(t, err)
+	noError(t, err)
 	var found []string
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, " #")
@@ -300,7 +300,7 @@ func facts(t *testing.T, tree archive.Tree, name string) []string {
 func TestDocumentsOfThisTree(t *testing.T) {
 	tree := archive.Tree("../../..")
 	files, err := All(tree)
-	must(t, err)
+	noError(t, err)
 	for name, want := range files {
 		if have, err := os.ReadFile(filepath.Join(string(tree), name)); err != nil || !bytes.Equal(have, want) {
 			t.Errorf("%s differs from the results or the experiments that it is made of: `make docs` makes it", name)
@@ -310,12 +310,12 @@ func TestDocumentsOfThisTree(t *testing.T) {
 		t.Errorf("README.ko.md has other commands or figures than README.md:\n%q\n%q", korean, english)
 	}
 	all, err := tree.Experiments()
-	must(t, err)
+	noError(t, err)
 	for _, x := range all {
 		doc, err := tree.Read(x.Name)
-		must(t, err)
+		noError(t, err)
 		why, err := tree.Stale(x, doc)
-		must(t, err)
+		noError(t, err)
 		if len(why) > 0 {
 			t.Logf("stale: results/%s.json: %s", x.Name, strings.Join(why, ", "))
 		}

@@ -70,23 +70,18 @@ func thousands(n int) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// table makes one. err is the first mistake in its expressions; there are no values after it.
-type table struct {
+// expressions are those of one marker, compiled.
+type expressions struct {
 	p        place
 	programs map[string]*vm.Program
-	err      error
 }
 
 // value is that of an expression for lines, of which there are some; key names it in messages.
-func (t *table) value(key, text string, lines []line, head string) any {
-	if t.err != nil {
-		return nil
-	}
+func (t *expressions) value(key, text string, lines []line, head string) any {
 	program, err := t.programs[text], error(nil)
 	if program == nil {
 		if program, err = expr.Compile(text, functions...); err != nil {
-			t.wrong(key, err, "an expression of expr-lang.org")
-			return nil
+			t.p.refuse(key, oneLine(err), "an expression of expr-lang.org")
 		}
 		t.programs[text] = program
 	}
@@ -97,17 +92,15 @@ func (t *table) value(key, text string, lines []line, head string) any {
 		err = fmt.Errorf("%s has no value", text)
 	}
 	if err != nil {
-		t.wrong(key, err, "members that each line has, or a default: NAME ?? 0")
+		t.p.refuse(key, oneLine(err), "members that each line has, or a default: NAME ?? 0")
 	}
 	return value
 }
 
-func (t *table) wrong(key string, err error, allowed string) {
-	t.err = t.p.wrong(key, strings.ReplaceAll(err.Error(), "\n", " "), allowed)
-}
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }
 
 // text is a value as it is in a cell; that of no expression is empty.
-func (t *table) text(key, text string, lines []line, head string) string {
+func (t *expressions) text(key, text string, lines []line, head string) string {
 	if text == "" {
 		return ""
 	}
@@ -119,7 +112,7 @@ func (t *table) text(key, text string, lines []line, head string) string {
 }
 
 // distinct are the values of all lines, in the order in which they come first.
-func (t *table) distinct(key, text string, all []line) (values []string) {
+func (t *expressions) distinct(key, text string, all []line) (values []string) {
 	for _, l := range all {
 		if value := t.text(key, text, []line{l}, ""); !slices.Contains(values, value) {
 			values = append(values, value)
@@ -129,20 +122,20 @@ func (t *table) distinct(key, text string, all []line) (values []string) {
 }
 
 // only are the lines that have a value.
-func (t *table) only(key, text string, all []line, value string) []line {
+func (t *expressions) only(key, text string, all []line, value string) []line {
 	return slices.DeleteFunc(slices.Clone(all), func(l line) bool { return t.text(key, text, []line{l}, "") != value })
 }
 
-func (b *lines) fill(p place, filled *Filled) (string, error) {
+func (b *lines) fill(p place, filled *Filled) string {
 	filled.used[b.Data] = true
 	all := filled.data[b.Data]
 	if all == nil {
-		return "", nil
+		return ""
 	}
 	if i := slices.IndexFunc(b.Columns, func(c lineColumn) bool { return c.Cell == "" }); i >= 0 || b.Columns == nil {
-		return "", p.wrong("columns", "are missing, or one has no cell", "[{ head, cell }] with expressions of expr-lang.org")
+		p.refuse("columns", "are missing, or one has no cell", "[{ head, cell }] with expressions of expr-lang.org")
 	}
-	t := &table{p: p, programs: map[string]*vm.Program{}}
+	t := &expressions{p: p, programs: map[string]*vm.Program{}}
 	all = b.chosen(t, all)
 	var text strings.Builder
 	for i, part := range t.distinct("each", b.Each, all) {
@@ -154,17 +147,17 @@ func (b *lines) fill(p place, filled *Filled) (string, error) {
 		}
 		text.WriteString(markdown(b.rows(t, t.only("each", b.Each, all, part))))
 	}
-	return text.String() + measuredAt(all), t.err
+	return text.String() + measuredAt(all)
 }
 
 // chosen are the lines of the table, in their order.
-func (b *lines) chosen(t *table, all []line) []line {
+func (b *lines) chosen(t *expressions, all []line) []line {
 	some := slices.Clone(all)
 	if b.Where != "" {
 		some = slices.DeleteFunc(some, func(l line) bool { return t.value("where", b.Where, []line{l}, "") != true })
 	}
-	if len(some) == 0 && t.err == nil {
-		t.err = t.p.wrong("where", fmt.Sprintf("none of the %d lines of %s is for this table", len(all), b.Data), "data of all tables of that name on the page")
+	if len(some) == 0 {
+		t.p.refuse("where", fmt.Sprintf("none of the %d lines of %s is for this table", len(all), b.Data), "data of all tables of that name on the page")
 	}
 	if b.Sort != "" {
 		slices.SortStableFunc(some, func(x, y line) int {
@@ -193,7 +186,7 @@ type made struct {
 
 // made are the columns: each with Heads as several, and those across repeated for each value, side by side
 // where they are neighbours.
-func (b *lines) made(t *table, all []line) (columns []made) {
+func (b *lines) made(t *expressions, all []line) (columns []made) {
 	var repeated []lineColumn
 	flush := func() {
 		for _, value := range t.distinct("across", b.Across, all) {
@@ -223,7 +216,7 @@ func (b *lines) made(t *table, all []line) (columns []made) {
 }
 
 // groups are the lines of each row: those of the same names. Rows of the same first name stand together.
-func (t *table) groups(all []line, names []made) (rows [][]line) {
+func (t *expressions) groups(all []line, names []made) (rows [][]line) {
 	if len(names) == 0 {
 		return [][]line{all}
 	}
@@ -234,7 +227,7 @@ func (t *table) groups(all []line, names []made) (rows [][]line) {
 }
 
 // rows are the table's, the first of them its head.
-func (b *lines) rows(t *table, all []line) [][]string {
+func (b *lines) rows(t *expressions, all []line) [][]string {
 	columns := b.made(t, all)
 	heads := make([]string, len(columns))
 	for i, c := range columns {

@@ -164,7 +164,7 @@ func TestPagesOfData(t *testing.T) {
 			continue
 		}
 		file, err := Page(thisTree, s.page)
-		must(t, err)
+		noError(t, err)
 		rest, is := string(files[file]), false
 		for part := range strings.SplitSeq(s.want, "…\n") {
 			if _, rest, is = strings.Cut(rest, "\n"+part); !is {
@@ -178,7 +178,7 @@ func TestPagesOfData(t *testing.T) {
 		put(t, filepath.Join(string(tree), file), string(files[file]))
 		put(t, filepath.Join(string(tree), keptFile(file)), string(files[keptFile(file)]))
 		data, err := keptData(tree, file)
-		must(t, err)
+		noError(t, err)
 		text := regexp.MustCompile(`(?s)<!-- results\n(result|table|plot) = .*?-->\n`).ReplaceAllString(string(files[file]), "")
 		again, err := (&Filler{Tree: tree}).Fill(file, []byte(text), data)
 		if err != nil || string(again.Text) != text {
@@ -255,7 +255,7 @@ func TestSteps(t *testing.T) {
 func TestPagesHaveAllSteps(t *testing.T) {
 	for page, test := range map[string]string{"first-hour": "firsthour_test.go", "promises-podman": "podman_test.go"} {
 		text, err := os.ReadFile("../../../tests/vm/" + test)
-		must(t, err)
+		noError(t, err)
 		var data strings.Builder
 		for _, m := range regexp.MustCompile(`h\.(?:step|refused)\("([a-z ]+)"`).FindAllStringSubmatch(string(text), -1) {
 			data.WriteString(`{"table":"steps","step":"` + m[1] + `","command":"x","output":"y"}` + "\n")
@@ -273,7 +273,7 @@ func TestStepOfReport(t *testing.T) {
 		return newFiller(t).Fill("a.md", []byte(between(asked, "")), nil)
 	}
 	filled, err := fill("bfq")
-	must(t, err)
+	noError(t, err)
 	if got := string(filled.Text); !strings.Contains(got, "    $ isolio report one | sed -n '/^== x/,/^bfq/p'\n    == x\n") || !strings.Contains(got, "\n    bfq ") || strings.Contains(got, "alone") {
 		t.Errorf("made\n%s", got)
 	}

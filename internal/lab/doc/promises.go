@@ -3,7 +3,6 @@
 package doc
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -142,39 +141,33 @@ func (s *Sold) keptOf(i int, r *result.Run, k *experiment.Case) (kept, error) {
 
 // promises makes a table of in how many of the demanded seconds each promise was kept, with a row for each
 // contender of each case.
-func (f *Filler) promises(p place, b *block, filled *Filled) (string, error) {
-	if b.Promises == "" || b.Profile == "" {
-		return "", p.wrong("promises", "is missing, or profile is", "both: the files that `isolio sla plan` reads")
+func (t tables) promises() string {
+	if t.b.Promises == "" || t.b.Profile == "" {
+		t.p.refuse("promises", "is missing, or profile is", "both: the files that `isolio sla plan` reads")
 	}
-	sold, err := ReadSold(filepath.Join(string(f.Tree), filepath.FromSlash(b.Promises)), filepath.Join(string(f.Tree), filepath.FromSlash(b.Profile)))
+	file := func(name string) string { return filepath.Join(string(t.Tree), filepath.FromSlash(name)) }
+	sold, err := ReadSold(file(t.b.Promises), file(t.b.Profile))
 	if err != nil {
-		return "", p.wrong("promises", err.Error(), "promises that fit the profile")
+		t.p.refuse("promises", err.Error(), "promises that fit the profile")
 	}
-	sources, names, err := f.sources(p, b, filled)
-	if err != nil {
-		return "", err
-	}
-	head := []string{"case", cmp.Or(b.Head, "scheduler")}
+	all := t.sources()
+	head := t.heads(all)
 	for i, one := range sold.Promises {
 		head = append(head, fmt.Sprintf("%s: %s", one.For.Name, strings.TrimSuffix(sold.Promises[i].Terms(), " of reads")))
 	}
 	rows := [][]string{head}
-	for i, s := range sources {
-		for _, contender := range contendersOf(b, s) {
-			name := s.k.Name
-			if names != nil {
-				name = names[i]
-			}
-			cells := []string{name, contender}
+	for _, s := range all {
+		for _, contender := range t.contendersOf(s) {
+			cells := s.names(contender, s.name)
 			runs := s.doc.In(s.k.Name)
 			at := slices.IndexFunc(runs, func(r result.Run) bool { return r.Scheduler == contender })
 			if at < 0 {
-				return "", p.wrong("contenders", fmt.Sprintf("%q did not run in case %s", contender, s.k.Name), "those of the case")
+				t.p.refuse("contenders", fmt.Sprintf("%q did not run in case %s", contender, s.k.Name), "those of the case")
 			}
 			for n := range sold.Promises {
 				k, err := sold.keptOf(n, &runs[at], s.k)
 				if err != nil {
-					return "", p.wrong("result", err.Error(), "sample_ms = 1000, and a container for each promise")
+					t.p.refuse("result", err.Error(), "sample_ms = 1000, and a container for each promise")
 				}
 				text := k.String()
 				if k.demanded == 0 {
@@ -185,5 +178,5 @@ func (f *Filler) promises(p place, b *block, filled *Filled) (string, error) {
 			rows = append(rows, cells)
 		}
 	}
-	return markdown(rows) + sources[0].measured(), nil
+	return markdown(rows) + all[0].measured()
 }

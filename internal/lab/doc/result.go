@@ -6,10 +6,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/report"
 	"isolio/internal/lab/result"
 )
 
@@ -73,210 +77,232 @@ type row struct {
 // lowest is Over the lowest of all.
 const lowest = "lowest"
 
-func (f *Filler) fill(p place, b *block, filled *Filled) (string, error) {
-	kinds := []string{"", "contenders", "cases", "promises", "verdicts"}
+// tables makes the tables and plots of a marker.
+type tables struct {
+	*Filler
+	p      place
+	b      *block
+	filled *Filled
+}
+
+func (f *Filler) fill(p place, b *block, filled *Filled) string {
+	t := tables{f, p, b, filled}
+	kinds := map[string]func() string{"contenders": t.contenders, "cases": t.cases, "promises": t.promises, "verdicts": t.verdicts}
 	switch {
 	case b.Table != "" && b.Plot != "":
-		return "", p.wrong("plot", "beside table", "one of the two")
-	case !slices.Contains(kinds, b.Table):
-		return "", p.wrong("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(kinds[1:], ", "))
+		p.refuse("plot", "beside table", "one of the two")
+	case b.Table != "" && kinds[b.Table] == nil:
+		p.refuse("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	case b.Table == "" && b.Plot != "shares":
-		return "", p.wrong("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+		p.refuse("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
 	case b.Table == "cases" && b.Verdicts && slices.ContainsFunc(b.Rows, func(r row) bool { return r.Result != b.Rows[0].Result }):
-		return "", p.wrong("verdicts", "are asked for of rows that have several results", "rows of one, or no verdicts")
+		p.refuse("verdicts", "are asked for of rows that have several results", "rows of one, or no verdicts")
 	}
-	if text, err := f.unmeasured(p, b); text != "" || err != nil {
-		return text, err
+	if text := t.unmeasured(); text != "" {
+		return text
 	}
-	switch b.Table {
-	case "contenders":
-		return f.contenders(p, b, filled)
-	case "cases":
-		return f.cases(p, b, filled)
-	case "promises":
-		return f.promises(p, b, filled)
-	case "verdicts":
-		return f.verdicts(p, b, filled)
-	default:
-		return f.shares(p, b, filled)
+	if b.Plot != "" {
+		return t.shares()
 	}
+	return kinds[b.Table]()
 }
 
 // source is a case of a result, with its experiment.
 type source struct {
-	x   *experiment.Experiment
-	k   *experiment.Case
-	doc *result.Document
-	row row
+	x    *experiment.Experiment
+	k    *experiment.Case
+	doc  *result.Document
+	row  row
+	name string // in the table; "" if there is only this case
 }
 
-// experiment finds one by its name.
-func (f *Filler) experiment(p place, name string) (*experiment.Experiment, error) {
+// document finds a result by its name, nil if the experiment has none.
+func (f *Filler) document(p place, name string) *result.Document {
 	if f.experiments == nil {
-		all, err := f.Tree.Measured()
-		if err != nil {
-			return nil, err
-		}
 		f.experiments, f.results = map[string]*experiment.Experiment{}, map[string]*result.Document{}
-		for _, x := range all {
+		for _, x := range must(f.Tree.Measured()) {
 			f.experiments[x.Name] = x
 		}
 	}
 	if f.experiments[name] == nil {
-		return nil, p.wrong("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
+		p.refuse("result", fmt.Sprintf("no experiment is called %q", name), "a name from experiments/")
 	}
-	return f.experiments[name], nil
-}
-
-// document finds a result by its name.
-func (f *Filler) document(p place, name string) (doc *result.Document, err error) {
-	if _, err := f.experiment(p, name); err != nil {
-		return nil, err
+	if f.results[name] == nil {
+		f.results[name] = must(f.Tree.Read(name))
 	}
-	if doc = f.results[name]; doc == nil {
-		if doc, err = f.Tree.Read(name); err != nil {
-			return nil, err
-		}
-		if doc == nil {
-			return nil, p.wrong("result", fmt.Sprintf("there is no results/%s.json", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
-		}
-		f.results[name] = doc
-	}
-	return doc, nil
+	return f.results[name]
 }
 
 // source finds a case by names.
-func (f *Filler) source(p place, name, ofCase string, filled *Filled) (s source, err error) {
-	if s.doc, err = f.document(p, name); err != nil {
-		return s, err
+func (f *Filler) source(p place, name, ofCase string, filled *Filled) source {
+	doc := f.document(p, name)
+	if doc == nil {
+		p.refuse("result", fmt.Sprintf("there is no results/%s.json", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
 	}
-	s.x = f.experiments[name]
-	if s.k = s.x.CaseNamed(ofCase); s.k == nil || !slices.Contains(s.doc.Cases(), ofCase) {
-		return s, p.wrong("case", fmt.Sprintf("%s has no case %q", name, ofCase), strings.Join(s.doc.Cases(), ", "))
+	s := source{x: f.experiments[name], doc: doc}
+	if s.k = s.x.CaseNamed(ofCase); s.k == nil || !slices.Contains(doc.Cases(), ofCase) {
+		p.refuse("case", fmt.Sprintf("%s has no case %q", name, ofCase), strings.Join(doc.Cases(), ", "))
 	}
 	filled.Results = append(filled.Results, name)
-	return s, nil
+	return s
 }
 
 // unmeasured says how to measure the results that the block lacks, "" if all are there.
-func (f *Filler) unmeasured(p place, b *block) (string, error) {
-	names := []string{}
-	for _, r := range b.Rows {
-		names = append(names, cmp.Or(r.Result, b.Result))
+func (t tables) unmeasured() (text string) {
+	names := map[string]bool{}
+	for _, r := range t.b.Rows {
+		names[cmp.Or(r.Result, t.b.Result)] = true
 	}
-	if len(b.Rows) == 0 {
-		names = append(names, b.Result)
+	if len(t.b.Rows) == 0 {
+		names[t.b.Result] = true
 	}
-	slices.Sort(names)
-	var text strings.Builder
-	for _, name := range slices.Compact(names) {
-		if _, err := f.experiment(p, name); err != nil {
-			return "", err
-		}
-		doc, err := f.Tree.Read(name)
-		if err != nil {
-			return "", err
-		}
-		if doc == nil {
-			fmt.Fprintf(&text, "Not measured yet: `make results ONLY=%s` measures it.\n", name)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if t.document(t.p, name) == nil {
+			text += fmt.Sprintf("Not measured yet: `make results ONLY=%s` measures it.\n", name)
 		}
 	}
-	return text.String(), nil
+	return text
 }
 
-// contenders makes a table with a row for each, of a case or of several.
-func (f *Filler) contenders(p place, b *block, filled *Filled) (string, error) {
-	if len(b.Columns) == 0 {
-		return "", p.wrong("columns", "are missing", "a list of tables with head and metric")
-	}
-	sources, names, err := f.sources(p, b, filled)
-	if err != nil {
-		return "", err
-	}
-	if len(sources) == 0 {
-		return "", p.wrong("rows", "is empty", "a list of tables with name and case, or none for all cases")
-	}
-	head := []string{cmp.Or(b.Head, "scheduler")}
-	if names != nil {
-		head = []string{"case", cmp.Or(b.Head, "scheduler")}
-	}
-	for _, c := range b.Columns {
-		head = append(head, c.Head)
-	}
-	rows := [][]string{head}
-	var verdicts []result.Verdict
-	for i, s := range sources {
-		contenders := contendersOf(b, s)
-		if s.row.As != "" && len(contenders) != 1 {
-			return "", p.wrong("rows.as", fmt.Sprintf("%q is in place of %d contenders", s.row.As, len(contenders)), "one, with contenders = [NAME]")
-		}
-		for _, name := range contenders {
-			var cells []string
-			if names != nil {
-				cells = append(cells, names[i])
-			}
-			cells = append(cells, cmp.Or(s.row.As, name))
-			for _, c := range b.Columns {
-				if !s.has(c.Container) && slices.ContainsFunc(sources, func(o source) bool { return o.has(c.Container) }) {
-					cells = append(cells, "-")
-					continue
-				}
-				text, err := s.cell(p, name, c)
-				if err != nil {
-					return "", err
-				}
-				cells = append(cells, text)
-			}
-			rows = append(rows, cells)
-		}
-		verdicts = append(verdicts, s.verdicts()...)
-	}
-	text := markdown(rows) + sources[0].measured()
-	if b.Verdicts {
-		text += verdictText(verdicts, names != nil)
-	}
-	return text, nil
-}
-
-// sources are the cases of a table of contenders, with their names if it may have several.
-func (f *Filler) sources(p place, b *block, filled *Filled) (all []source, names []string, err error) {
-	rows := b.Rows
+// sources are the cases of the table, which have names if it may have several.
+func (t tables) sources() (all []source) {
+	rows := t.b.Rows
 	switch {
-	case b.Case != "":
-		s, err := f.source(p, b.Result, b.Case, filled)
-		return []source{s}, nil, err
+	case t.b.Case != "":
+		return []source{t.source(t.p, t.b.Result, t.b.Case, t.filled)}
 	case rows == nil:
-		doc, err := f.document(p, b.Result)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, name := range doc.Cases() {
-			rows = append(rows, row{Name: name, Case: name})
+		for _, name := range t.document(t.p, t.b.Result).Cases() {
+			rows = append(rows, row{Case: name})
 		}
 	}
 	for _, r := range rows {
-		s, err := f.source(p, cmp.Or(r.Result, b.Result), r.Case, filled)
-		if err != nil {
-			return nil, nil, err
-		}
-		s.row = r
+		s := t.source(t.p, cmp.Or(r.Result, t.b.Result), r.Case, t.filled)
+		s.row, s.name = r, cmp.Or(r.Name, r.Case)
 		all = append(all, s)
-		names = append(names, cmp.Or(r.Name, r.Case))
 	}
-	return all, names, nil
+	if len(all) == 0 {
+		t.p.refuse("rows", "is empty", "a list of tables with name and case, or none for all cases")
+	}
+	return all
+}
+
+// heads are the first of a row for each case and contender, names its cells.
+func (t tables) heads(all []source) []string {
+	return all[0].names(cmp.Or(t.b.Head, "scheduler"), "case")
+}
+
+func (s source) names(contender, ofCase string) []string {
+	if s.name == "" {
+		return []string{contender}
+	}
+	return []string{ofCase, contender}
 }
 
 // contendersOf are those of the block, or all of the case. Where there are several cases
 // they need not all be in each.
-func contendersOf(b *block, s source) []string {
+func (t tables) contendersOf(s source) []string {
 	all := s.x.SchedulersIn(s.k)
 	switch {
-	case b.Contenders == nil:
+	case t.b.Contenders == nil:
 		return all
-	case b.Case != "":
-		return b.Contenders
+	case t.b.Case != "":
+		return t.b.Contenders
 	}
-	return slices.DeleteFunc(slices.Clone(b.Contenders), func(name string) bool { return !slices.Contains(all, name) })
+	return slices.DeleteFunc(slices.Clone(t.b.Contenders), func(name string) bool { return !slices.Contains(all, name) })
+}
+
+// contenders makes a table with a row for each, of a case or of several.
+func (t tables) contenders() string {
+	if len(t.b.Columns) == 0 {
+		t.p.refuse("columns", "are missing", "a list of tables with head and metric")
+	}
+	all := t.sources()
+	head := t.heads(all)
+	for _, c := range t.b.Columns {
+		head = append(head, c.Head)
+	}
+	rows := [][]string{head}
+	for _, s := range all {
+		contenders := t.contendersOf(s)
+		if s.row.As != "" && len(contenders) != 1 {
+			t.p.refuse("rows.as", fmt.Sprintf("%q is in place of %d contenders", s.row.As, len(contenders)), "one, with contenders = [NAME]")
+		}
+		for _, name := range contenders {
+			cells := s.names(cmp.Or(s.row.As, name), s.name)
+			for _, c := range t.b.Columns {
+				if !s.has(c.Container) && slices.ContainsFunc(all, func(o source) bool { return o.has(c.Container) }) {
+					cells = append(cells, "-")
+				} else {
+					cells = append(cells, s.cell(t.p, name, c))
+				}
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return markdown(rows) + all[0].measured() + t.unmet(all)
+}
+
+// cases makes a table with a row for each case and a column for each contender.
+func (t tables) cases() string {
+	if len(t.b.Rows) == 0 || len(t.b.Columns) == 0 || len(t.b.Contenders) == 0 {
+		t.p.refuse("table", "cases have no rows, no columns or no contenders",
+			"rows = [{ name, result, case }], columns = [{ metric }], contenders = [...]")
+	}
+	all := t.sources()
+	rows := [][]string{append([]string{cmp.Or(t.b.Head, "workload")}, t.b.Contenders...)}
+	for _, s := range all {
+		cells := []string{s.row.Name}
+		for _, name := range t.b.Contenders {
+			var figures []string
+			for _, c := range t.b.Columns {
+				figures = append(figures, s.cell(t.p, name, c))
+			}
+			cells = append(cells, strings.Join(figures, ", "))
+		}
+		rows = append(rows, cells)
+	}
+	if !t.b.Verdicts {
+		return markdown(rows)
+	}
+	return markdown(rows) + all[len(all)-1].measured() + t.unmet(all)
+}
+
+// verdicts makes a table with a row for each expectation: what was wanted, and what was measured.
+func (t tables) verdicts() string {
+	all := t.sources()
+	rows := [][]string{append(t.heads(all), "figure", "wanted", "measured", "met")}
+	met := 0
+	for _, s := range all {
+		for _, v := range s.verdicts() {
+			got, isMet := "-", "no"
+			if v.Got != nil {
+				got = experiment.Figure(*v.Got)
+			}
+			if v.Met {
+				isMet = "yes"
+				met++
+			}
+			rows = append(rows, append(s.names(v.Scheduler, s.name), "`"+v.Metric+"`", v.Wanted, got, isMet))
+		}
+	}
+	if len(rows) == 1 {
+		t.p.refuse("table", fmt.Sprintf("%s expects nothing there", t.b.Result), "an experiment with [[expect]] tables")
+	}
+	return markdown(rows) + all[0].measured() + count(met, len(rows)-1) + "\n"
+}
+
+// shares makes the picture of a case: the total of each contender, and of what shares of
+// containers it is made.
+func (t tables) shares() string {
+	s := t.source(t.p, t.b.Result, t.b.Case, t.filled)
+	if t.b.File == "" || path.Ext(t.b.File) != ".svg" || path.IsAbs(t.b.File) {
+		t.p.refuse("file", "is not an SVG file beside the document", "such as plots/shares.svg")
+	}
+	if t.b.Alt == "" {
+		t.p.refuse("alt", "is missing", "what the picture shows, for those who cannot see it")
+	}
+	t.filled.Plots[filepath.Join(filepath.Dir(t.p.file), filepath.FromSlash(t.b.File))] = must(report.Shares(s.doc, t.b.Case, t.b.Alt))
+	return "![" + t.b.Alt + "](" + t.b.File + ")\n"
 }
 
 // verdicts are those of the case.
@@ -284,34 +310,38 @@ func (s source) verdicts() []result.Verdict {
 	return slices.DeleteFunc(slices.Clone(s.doc.Verdicts), func(v result.Verdict) bool { return v.Case != s.k.Name })
 }
 
-// verdictText says which of the expectations are not met.
-func verdictText(verdicts []result.Verdict, withCase bool) string {
-	var met int
-	var unmet []string
-	for _, v := range verdicts {
-		what := fmt.Sprintf("- `%s: %s %s`: ", v.Scheduler, v.Metric, v.Wanted)
-		if withCase {
-			what = fmt.Sprintf("- `%s: %s: %s %s`: ", v.Case, v.Scheduler, v.Metric, v.Wanted)
-		}
-		switch {
-		case v.Met:
-			met++
-		case v.Got == nil:
-			unmet = append(unmet, what+"not measured\n")
-		default:
-			unmet = append(unmet, what+"measured "+experiment.Figure(*v.Got)+"\n")
+// unmet says which of the expectations are not met, if the block asks for it.
+func (t tables) unmet(all []source) string {
+	if !t.b.Verdicts {
+		return ""
+	}
+	var met, of int
+	var unmet strings.Builder
+	for _, s := range all {
+		for _, v := range s.verdicts() {
+			if of++; v.Met {
+				met++
+				continue
+			}
+			of := ""
+			if s.name != "" {
+				of = v.Case + ": "
+			}
+			got := "not measured"
+			if v.Got != nil {
+				got = "measured " + experiment.Figure(*v.Got)
+			}
+			fmt.Fprintf(&unmet, "- `%s%s: %s %s`: %s\n", of, v.Scheduler, v.Metric, v.Wanted, got)
 		}
 	}
-	text := countText(met, met+len(unmet))
-	if len(unmet) > 0 {
-		text += " Not met:\n\n" + strings.Join(unmet, "")
-		return text
+	if unmet.Len() == 0 {
+		return count(met, of) + "\n"
 	}
-	return text + "\n"
+	return count(met, of) + " Not met:\n\n" + unmet.String()
 }
 
-// countText says how many of the expectations are met.
-func countText(met, of int) string {
+// count says how many of the expectations are met.
+func count(met, of int) string {
 	return fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", of, met)
 }
 
@@ -327,101 +357,60 @@ func (s source) measured() string {
 	return text + ".\n"
 }
 
-// cases makes a table with a row for each case and a column for each contender.
-func (f *Filler) cases(p place, b *block, filled *Filled) (string, error) {
-	if len(b.Rows) == 0 || len(b.Columns) == 0 || len(b.Contenders) == 0 {
-		return "", p.wrong("table", "cases have no rows, no columns or no contenders",
-			"rows = [{ name, result, case }], columns = [{ metric }], contenders = [...]")
-	}
-	rows := [][]string{append([]string{cmp.Or(b.Head, "workload")}, b.Contenders...)}
-	var below string
-	var verdicts []result.Verdict
-	for _, r := range b.Rows {
-		s, err := f.source(p, r.Result, r.Case, filled)
-		if err != nil {
-			return "", err
-		}
-		below = s.measured()
-		verdicts = append(verdicts, s.verdicts()...)
-		cells := []string{r.Name}
-		for _, name := range b.Contenders {
-			var figures []string
-			for _, c := range b.Columns {
-				text, err := s.cell(p, name, c)
-				if err != nil {
-					return "", err
-				}
-				figures = append(figures, text)
-			}
-			cells = append(cells, strings.Join(figures, ", "))
-		}
-		rows = append(rows, cells)
-	}
-	text := markdown(rows)
-	if b.Verdicts {
-		text += below + verdictText(verdicts, true)
-	}
-	return text, nil
-}
-
 // has tells whether the case has a container of that name.
 func (s source) has(container string) bool {
 	return slices.ContainsFunc(s.k.Containers, func(c experiment.Container) bool { return c.Name == container })
 }
 
 // cell is one figure as text, "-" if it was not measured.
-func (s source) cell(p place, contender string, c column) (string, error) {
-	got, ok, err := s.figure(p, s.k, contender, c)
+func (s source) cell(p place, contender string, c column) string {
+	got, ok := s.figure(p, s.k, contender, c)
 	if ok && c.Over != "" {
 		var other float64
-		other, ok, err = s.beside(p, contender, c)
+		other, ok = s.beside(p, contender, c)
 		got /= other
 	}
-	if !ok || err != nil {
-		return "-", err
+	if !ok {
+		return "-"
 	}
 	if c.Times != 0 {
 		got *= c.Times
 	}
 	if c.Decimals != nil {
-		return fmt.Sprintf("%.*f", *c.Decimals, got), nil
+		return fmt.Sprintf("%.*f", *c.Decimals, got)
 	}
-	return significant(got), nil
+	return significant(got)
 }
 
 // figure is a column's in a case of the result; false if it was not measured.
-func (s source) figure(p place, k *experiment.Case, contender string, c column) (float64, bool, error) {
+func (s source) figure(p place, k *experiment.Case, contender string, c column) (float64, bool) {
 	x, problem := s.x.Asked(k, contender, c.Metric, c.Direction, c.Container)
 	if problem != nil {
-		return 0, false, p.wrong("columns."+problem.Key, problem.What, problem.Allowed)
+		p.refuse("columns."+problem.Key, problem.What, problem.Allowed)
 	}
-	got, ok := s.doc.Figure(s.x, x)
-	return got, ok, nil
+	return s.doc.Figure(s.x, x)
 }
 
 // beside is what a column divides by: false if it was not measured, or is 0.
-func (s source) beside(p place, contender string, c column) (float64, bool, error) {
+func (s source) beside(p place, contender string, c column) (float64, bool) {
 	names := []string{c.Over}
 	if c.Over == lowest {
 		names = slices.Sorted(maps.Keys(s.row.Beside))
 	}
-	var figures []float64
+	least := math.Inf(1)
 	for _, name := range names {
 		k := s.x.CaseNamed(s.row.Beside[name])
 		if k == nil {
-			return 0, false, p.wrong("columns.over", fmt.Sprintf("beside of row %q has no case for %q", cmp.Or(s.row.Name, s.row.Case), name),
+			p.refuse("columns.over", fmt.Sprintf("beside of row %q has no case for %q", s.name, name),
 				strings.Join(append(slices.Sorted(maps.Keys(s.row.Beside)), lowest), ", "))
 		}
-		got, ok, err := s.figure(p, k, contender, c)
-		if !ok || err != nil {
-			return 0, false, err
+		got, ok := s.figure(p, k, contender, c)
+		if !ok {
+			return 0, false
 		}
-		figures = append(figures, got)
+		least = min(least, got)
 	}
-	if len(figures) == 0 || slices.Min(figures) <= 0 {
-		return 0, false, nil
-	}
-	return slices.Min(figures), true, nil
+	return least, least > 0 && len(names) > 0
 }
 
 // significant has three digits at least, and all before the point.

@@ -18,39 +18,33 @@ type step struct {
 	UpTo   string `toml:"up_to"`
 }
 
-func (s *step) fill(f *Filler, p place, filled *Filled) (string, error) {
+func (s *step) fill(f *Filler, p place, filled *Filled) string {
 	if s.Report != "" {
 		return s.report(f, p, filled)
 	}
 	filled.used[steps+" "+s.Step] = true
 	all := filled.data[steps]
 	if all == nil {
-		return "", nil
+		return ""
 	}
 	i := slices.IndexFunc(all, func(l line) bool { return l["step"] == s.Step })
 	if i < 0 {
-		return "", p.wrong("step", fmt.Sprintf("the data has no step %q", s.Step), "those of the test that prints it")
+		p.refuse("step", fmt.Sprintf("the data has no step %q", s.Step), "those of the test that prints it")
 	}
-	return terminal(fmt.Sprint(all[i]["command"]), fmt.Sprint(all[i]["output"])), nil
+	return terminal(fmt.Sprint(all[i]["command"]), fmt.Sprint(all[i]["output"]))
 }
 
-func (s *step) report(f *Filler, p place, filled *Filled) (string, error) {
-	from, err := f.source(p, s.Report, s.Case, filled)
-	if err != nil {
-		return "", err
-	}
+func (s *step) report(f *Filler, p place, filled *Filled) string {
 	var table strings.Builder
-	if err := from.doc.WriteTable(&table); err != nil {
-		return "", err
-	}
+	must(true, f.source(p, s.Report, s.Case, filled).doc.WriteTable(&table))
 	_, rest, _ := strings.Cut(table.String(), "\n== "+s.Case)
 	lines := strings.SplitAfter("== "+s.Case+rest, "\n")
 	last := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, s.UpTo) })
 	if s.UpTo == "" || last < 0 {
-		return "", p.wrong("up_to", fmt.Sprintf("no line of the report begins with %q", s.UpTo), "one of the case's schedulers")
+		p.refuse("up_to", fmt.Sprintf("no line of the report begins with %q", s.UpTo), "one of the case's schedulers")
 	}
 	command := fmt.Sprintf("isolio report %s | sed -n '/^== %s/,/^%s/p'", s.Report, s.Case, s.UpTo)
-	return terminal(command, strings.Join(lines[:last+1], "")), nil
+	return terminal(command, strings.Join(lines[:last+1], ""))
 }
 
 func terminal(command, output string) string {

@@ -41,7 +41,7 @@ func typed(text string) (lines []string) {
 // No figure of a page of results is typed in: each table is filled.
 func TestFiguresAreOfResults(t *testing.T) {
 	pages, err := filepath.Glob("../../../docs/results/*.md")
-	must(t, err)
+	noError(t, err)
 	if len(pages) < 8 {
 		t.Fatalf("%d pages: where are the others?", len(pages))
 	}
@@ -50,7 +50,7 @@ func TestFiguresAreOfResults(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(page)
-		must(t, err)
+		noError(t, err)
 		for _, line := range typed(string(text)) {
 			t.Errorf("%s: %q is typed in: a marker must fill it", page, line)
 		}
