@@ -82,6 +82,23 @@ func TestSecureBoot(t *testing.T) {
 	}
 }
 
+// What brings a module that is missing depends on whether DKMS has its source, and the headers.
+func TestModuleRemedy(t *testing.T) {
+	const source, headers = "usr/src/isolio-1.0/dkms.conf", "lib/modules/6.1.0/build/Makefile"
+	for _, tt := range []struct {
+		files  map[string]string
+		remedy string
+	}{
+		{nil, "sudo make install in isolio's source, or install isolio-dkms"},
+		{map[string]string{source: ""}, "as for kernel headers: DKMS builds the module once they are there"},
+		{map[string]string{source: "", headers: ""}, "sudo dkms autoinstall: it builds the module, or names the log that says why not"},
+	} {
+		if _, got := examine(t, "module", tt.files); len(got) != 1 || got[0].State != Fails || got[0].Remedy != tt.remedy {
+			t.Errorf("with %v: %+v, want the remedy %q", tt.files, got, tt.remedy)
+		}
+	}
+}
+
 // The daemon may be a container's or run by hand: its lock tells.
 func TestDaemonRuns(t *testing.T) {
 	root := machineWith(t, map[string]string{"sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n"})

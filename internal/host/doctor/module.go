@@ -5,6 +5,7 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -70,7 +71,7 @@ func (m *machine) fits() []Check {
 	case m.module == "" && m.loaded():
 		return warning(name, moduleName+" is loaded, but not installed for this kernel", "sudo make install in isolio's source, or install isolio-dkms")
 	case m.module == "":
-		return fails(name, moduleName+" is not installed for kernel "+m.release, "sudo make install in isolio's source, or install isolio-dkms")
+		return fails(name, moduleName+" is not installed for kernel "+m.release, m.builds())
 	case !m.exists(kmod.RunningBTF):
 		return fails(name, m.module+": cannot be compared with a kernel without BTF", "as for BTF")
 	}
@@ -82,6 +83,18 @@ func (m *machine) fits() []Check {
 		return fails(name, strings.Join(strings.Fields(err.Error()), " "), "sudo make install in isolio's source, or dpkg-reconfigure isolio-dkms")
 	}
 	return ok(name, "%s fits the running kernel", m.shown(m.module))
+}
+
+// builds is what brings the module.
+func (m *machine) builds() string {
+	source, _ := filepath.Glob(m.sys.Path("usr/src/isolio-*/dkms.conf")) // the pattern is well formed
+	switch {
+	case source == nil:
+		return "sudo make install in isolio's source, or install isolio-dkms"
+	case !m.exists("/lib/modules/" + m.release + "/build/Makefile"):
+		return "as for kernel headers: DKMS builds the module once they are there"
+	}
+	return "sudo dkms autoinstall: it builds the module, or names the log that says why not"
 }
 
 // shown is a path as a user of the machine calls it.
