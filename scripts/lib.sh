@@ -40,52 +40,75 @@ apt_get() {
 # build calls for a module, fio, and the file systems of tests.
 root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs,xfsprogs; }
 
-# suite_of LINE: the Debian release whose kernel is of that line. "debug" and
-# "kcsan" are built here, from Debian's source; "qemu" is that of setup-qemu. A line's
-# programs, and the compiler that some are built with, are of the same release.
+# The kernels, one in a row; the file says what its columns are.
+kernels=$top/internal/kernels/kernels.txt
+
+# lines_that TESTS...: the kernel lines whose row has one of these in the column "tests".
+lines_that() {
+	awk -v tests=" $* " '!/^#/ && index(tests, " " $4 " ") { print $1 }' "$kernels"
+}
+
+# lines_of KERNEL: the lines that a value of KERNEL= names: lines, or all, which are those
+# that every change is tested on.
+lines_of() {
+	for line in ${1:-$(lines_that whole | head -n 1)}; do
+		case $line in
+		all) lines_that whole short ;;
+		*) known "$line" && echo "$line" ;;
+		esac
+	done
+}
+
+# column LINE N: that column of the line's row. LINE-generic has the row of LINE.
+column() {
+	awk -v line="${1%-generic}" -v n="$2" '$1 == line { print $n }' "$kernels"
+}
+
+# known LINE: stop unless the line has a row.
+known() {
+	[ -n "$(column "$1" 1)" ] ||
+		die "KERNEL=$1: unknown kernel line; allowed: all, $(awk '!/^#/ { printf "%s%s", comma, $1; comma = ", " }' "$kernels"), and LINE-generic"
+}
+
+# suite_of LINE: the Debian release whose kernel is of that line. What is built with its
+# compiler, and the programs that run there, are of the same release.
 suite_of() {
-	set -- "$1" "${1%-programs}"
-	case ${2%-build} in
-	6.1 | 6.1-generic) echo bookworm ;;
-	6.12 | 6.12-generic | 6.12-rt | 6.12-arm64 | 7.3 | debug | kcsan | qemu) echo trixie ;;
-	7.2 | 7.2-generic) echo sid ;;
-	*) die "KERNEL=$1: unknown kernel line; allowed: 6.1, 6.12 and 7.2, each also with -generic, 6.12-rt, 6.12-arm64, 7.3, debug, kcsan" ;;
+	known "$1"
+	suite=$(column "$1" 2)
+	echo "${suite%-backports}"
+}
+
+# package_of LINE: which of Debian's builds of the kernel the line is. The cloud flavour
+# lacks most drivers of disks; the generic one has them. Or source-N: it is built here.
+package_of() {
+	case $1 in
+	*-generic) column "$1" 3 | sed 's/cloud-amd64$/amd64/' ;;
+	*) column "$1" 3 ;;
 	esac
 }
 
 # root_of LINE: the tree in build/roots with that line's compiler, headers and
 # programs. The lines that are built here share one.
 root_of() {
-	case $1 in
-	kcsan) echo debug ;;
+	case $(package_of "$1") in
+	source-*) echo debug ;;
 	*) echo "$1" ;;
 	esac
 }
 
 # obj_of LINE: where modules are built in that tree, for those inside of it.
 obj_of() {
-	case $1 in
-	kcsan) echo /isolio/obj-kcsan ;;
+	case $(package_of "$1") in
+	source-*) echo "/isolio/obj-$1" ;;
 	*) echo /isolio/obj ;;
-	esac
-}
-
-# flavour_of LINE: which of Debian's builds of the kernel the line is. The cloud
-# flavour lacks most drivers of disks; the generic one has them.
-flavour_of() {
-	case $1 in
-	*-generic) echo amd64 ;;
-	6.12-rt) echo rt-amd64 ;;
-	6.12-arm64) echo arm64 ;;
-	*) echo cloud-amd64 ;;
 	esac
 }
 
 # cross_of LINE: the prefix of the compiler's name for a line of another
 # architecture, which is compiled for and not booted; "" for others.
 cross_of() {
-	case $1 in
-	*-arm64) echo aarch64-linux-gnu- ;;
+	case $(package_of "$1") in
+	arm64) echo aarch64-linux-gnu- ;;
 	esac
 }
 
@@ -94,25 +117,28 @@ cross_of() {
 # if its suite is named; their kernel takes their linux-base. Of another
 # architecture, what its headers are used with: setup-kernel adds those.
 kernel_packages() {
-	set -- "$1" "$(flavour_of "$1")"
-	case $1 in
-	7.3) echo "linux-image-$2/trixie-backports,linux-headers-$2/trixie-backports,linux-base/trixie-backports" ;;
-	*-arm64) echo "linux-headers-cloud-amd64,gcc-aarch64-linux-gnu" ;;
-	*-generic) echo "linux-image-$2,linux-headers-$2,btrfs-progs,dmsetup,mdadm,util-linux" ;;
-	*) echo "linux-image-$2,linux-headers-$2" ;;
+	set -- "$1" "$(package_of "$1")" "$(column "$1" 2)"
+	case $3 in
+	*-backports) packages=linux-image-$2/$3,linux-headers-$2/$3,linux-base/$3 ;;
+	*) packages=linux-image-$2,linux-headers-$2 ;;
 	esac
+	case $1 in
+	*-generic) packages=$packages,btrfs-progs,dmsetup,mdadm,util-linux ;;
+	esac
+	[ "$2" != arm64 ] || packages=linux-headers-cloud-amd64,gcc-aarch64-linux-gnu
+	echo "$packages"
 }
 
 # need_root LINE: stop unless there is a complete tree in build/roots.
 need_root() {
-	suite_of "$1" >/dev/null
+	known "$1"
 	[ -e "$build/roots/$(root_of "$1")/isolio/recipe" ] ||
 		die "there is no root of kernel $1 in build/: run \`make setup KERNEL=$1\` first"
 }
 
 # need_kernel LINE: stop unless `make setup` has made that kernel's root.
 need_kernel() {
-	suite_of "$1" >/dev/null
+	known "$1"
 	[ -e "$build/kernel/$1/release" ] ||
 		die "there is no kernel $1 in build/: run \`make setup KERNEL=$1\` first"
 }

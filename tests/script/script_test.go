@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	host "isolio/internal/host/command"
+	"isolio/internal/kernels"
 	lab "isolio/internal/lab/command"
 )
 
@@ -48,6 +49,7 @@ func TestScripts(t *testing.T) {
 			"refuses": refuses,
 		},
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("KERNELS", strings.Join(kernels.EveryChange(), ", "))
 			// The shipped experiments, as a reader of the README has them, and results.
 			return errors.Join(
 				os.CopyFS(env.WorkDir+"/experiments", os.DirFS("../../experiments")),

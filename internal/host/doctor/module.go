@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/kernels"
 	"isolio/internal/kmod"
 )
 
@@ -18,14 +19,12 @@ const (
 	scheduler  = "kyber-fairness"
 )
 
-// tested are the kernel lines that every change of isolio is tested on.
-var tested = []string{"6.1", "6.12", "7.2"}
-
 func (m *machine) kernel() []Check {
 	const name = "kernel"
 	if m.release == "" {
 		return warning(name, "its version is not known", "mount /proc")
 	}
+	tested := kernels.EveryChange()
 	if slices.ContainsFunc(tested, func(line string) bool { return m.release == line || strings.HasPrefix(m.release, line+".") }) {
 		return ok(name, "%s: isolio is tested on this line of kernels", m.release)
 	}

@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"isolio/internal/kernels"
 	"isolio/tests/hostile/script"
 )
 
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	var choice script.Choice
 	flags := flag.NewFlagSet("hostile-run", flag.ContinueOnError)
 	flags.StringVar(&o.build, "build", "build", "directory with vm-run, hostile.test, kernel/ and modules/")
-	flags.StringVar(&o.kernel, "kernel", "6.1", "kernel `line` to boot")
+	flags.StringVar(&o.kernel, "kernel", kernels.Default(), "kernel `line` to boot")
 	flags.StringVar(&o.keep, "keep", "", "keep the VM's files in `dir`")
 	flags.StringVar(&o.disks, "disks", "nvme,virtio-blk,virtio-scsi,ahci,megasas,sd-card,usb-uas", "real drivers' disks, `kinds` that vm-run knows; none in virtual time")
 	flags.IntVar(&o.cpus, "cpus", 2, "how many virtual CPUs the VM has, 1 to 8")

@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"isolio/internal/kernels"
 	"isolio/internal/lab/vm"
 )
 
@@ -52,7 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	var (
 		build   = flags.String("build", "build", "directory with kernel/<line>/ and modules/<line>/")
-		line    = flags.String("kernel", "6.1", "kernel `line` to boot")
+		line    = flags.String("kernel", kernels.Default(), "kernel `line` to boot")
 		initial = flags.String("init", "build/isolio-guest", "the guest's init `program`")
 		command = flags.String("isolio", "build/guest/isolio", "the `program` isolio that tests of it run")
 		bench   = flags.String("isolio-lab", "build/guest/isolio-lab", "the `program` isolio-lab that tests of it run, if it is there")
