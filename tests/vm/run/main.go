@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,6 +65,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		keep    = flags.String("keep", "", "keep initramfs, kernel log and events in `dir`")
 		twice   = flags.Bool("twice", false, "boot two VMs side by side; they must tell the same to the last byte")
 		split   = flags.Bool("split", false, "boot two VMs side by side, each with half of the tests")
+		named   = flags.String("tests", "", "run the tests of these `names`, separated by blanks; each must run, and pass")
 		timeout = flags.Duration("timeout", 90*time.Minute, "wall-clock limit: for machines that are slow; one that hangs is found sooner, see --limit")
 		cuts    = flags.Int("cuts", 0, "how many power cuts TestPowerCut makes; 0 is one for each scheduler")
 		seed    = flags.Int("seed", 1, "of the moments of --cuts")
@@ -77,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
 		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
 		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
-		extra   = flags.Bool("from-programs", false, "take the --programs from the tree of `make programs` in place of the kernel's root")
+		extra   = flags.Bool("from-programs", false, "take the --programs from the tree of `make setup WITH=programs` in place of the kernel's root")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb` unless --carry says what comes along")
 	)
 	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
@@ -91,7 +93,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return errors.New("--parallel: two VMs with parallel CPUs differ; not together with --twice")
 	}
 	if *split && (*twice || *match != "") {
-		return errors.New("--split: takes all tests, once; not together with --twice or --run")
+		return errors.New("--split: takes each test once; not together with --twice or --run")
+	}
+	names := strings.Fields(*named)
+	if len(names) > 0 {
+		if *match != "" {
+			return errors.New("--tests: not together with --run")
+		}
+		*match = exactly(names)
 	}
 	if *cuts < 0 {
 		return fmt.Errorf("--cuts: %d is out of range; allowed: 0 and more", *cuts)
@@ -100,7 +109,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("--shuffle: %d is out of range; allowed: 1 and more", *shuffle)
 	}
 	argv := []string{"-test.v"}
-	if *match != "" {
+	if *match != "" && !*split {
 		argv = append(argv, "-test.run="+*match)
 	}
 	if *shuffle > 0 {
@@ -130,7 +139,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *carry != "" {
 		if err := carryFiles(&machine, *carry, guestCarried); err != nil {
-			return fmt.Errorf("--carry: %w; `make test-containers` makes it", err)
+			return fmt.Errorf("--carry: %w; `make vm T=containers` makes it", err)
 		}
 	}
 	if *tree == "" {
@@ -144,7 +153,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			packages = ""
 		}
 		if err := bootTree(&machine, *tree, packages); err != nil {
-			return fmt.Errorf("--tree: %w; `make test-user` and `make test-kubernetes` make theirs", err)
+			return fmt.Errorf("--tree: %w; `make vm T=user` and `make vm T=kubernetes` make theirs", err)
 		}
 		machine.WorkMiB = cmp.Or(*work, machine.WorkMiB)
 	}
@@ -173,11 +182,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case *twice:
 		machines = append(machines, beside(machine))
 	case *split:
-		if machines, err = halves(ctx, machine, *binary); err != nil {
+		if machines, err = halves(ctx, machine, *binary, names); err != nil {
 			return fmt.Errorf("--split: %w", err)
 		}
 	}
-	told, err := together(ctx, machines, out)
+	told, watches, err := together(ctx, machines, out)
 	if log, readErr := os.ReadFile(filepath.Join(machine.Keep, vm.ConsoleFile)); looks.races && readErr == nil {
 		showRaces(out, string(log))
 	}
@@ -201,9 +210,35 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "=== kernel %s: %d tests passed, kernel log clean%s, %.0f s\n",
-		machine.Kernel.Release, passed, alike, time.Since(started).Seconds())
+	skipped := skippedTests(told)
+	for _, name := range names {
+		if !slices.ContainsFunc(told, func(t transcript) bool { return strings.Contains(t.printed, "--- PASS: "+name+" ") }) {
+			return fmt.Errorf("--tests: %s did not run; kernel %s", name, machine.Kernel.Release)
+		}
+	}
+	fmt.Fprintf(out, "=== kernel %s: %d tests passed, %d left out, kernel log clean%s, %.0f s\n",
+		machine.Kernel.Release, passed, len(skipped), alike, time.Since(started).Seconds())
+	fmt.Fprintln(out, "=== slowest:", slowest(watches))
+	if len(skipped) > 0 {
+		fmt.Fprintln(out, "=== left out:", strings.Join(skipped, " "))
+	}
 	return nil
+}
+
+// exactly matches tests of these names.
+func exactly(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
+
+// skippedTests are the tests that left themselves out.
+func skippedTests(told []transcript) (names []string) {
+	for i := range told {
+		for line := range strings.Lines(told[i].printed) {
+			if rest, ok := strings.CutPrefix(line, "--- SKIP: "); ok {
+				name, _, _ := strings.Cut(rest, " ")
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // list is a flag that may be given again.
@@ -218,20 +253,20 @@ func list(flags *flag.FlagSet, name, usage string) *[]string {
 
 // together boots VMs side by side. What the first one's tests print is written to out as
 // it comes.
-func together(ctx context.Context, machines []vm.VM, out io.Writer) ([]transcript, error) {
-	told, errs := make([]transcript, len(machines)), make([]error, len(machines))
+func together(ctx context.Context, machines []vm.VM, out io.Writer) ([]transcript, []stopwatch, error) {
+	told, watches, errs := make([]transcript, len(machines)), make([]stopwatch, len(machines)), make([]error, len(machines))
 	var running sync.WaitGroup
 	for i := range machines {
 		running.Go(func() {
-			out := out
+			watches[i].out = out
 			if i > 0 {
-				out = io.Discard
+				watches[i].out = io.Discard
 			}
-			errs[i] = told[i].boot(ctx, machines[i], out)
+			errs[i] = told[i].boot(ctx, machines[i], &watches[i])
 		})
 	}
 	running.Wait()
-	return told, errors.Join(errs...)
+	return told, watches, errors.Join(errs...)
 }
 
 // count is how many tests passed; an error if one did not, or none did.
@@ -309,7 +344,7 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 		return vm.VM{}, err
 	}
 	if len(modules) == 0 && !builds {
-		return vm.VM{}, fmt.Errorf("%s: no module; `make modules KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
+		return vm.VM{}, fmt.Errorf("%s: no module; `make setup KERNEL=%s` builds them", filepath.Join(build, "modules", line), line)
 	}
 	limit, work := 20*time.Minute, 448 // data integrity tests keep a disk's contents in memory
 	stock := []string{"null_blk nr_devices=0", "mq-deadline", "bfq", "kyber-iosched"}
