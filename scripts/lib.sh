@@ -16,6 +16,28 @@ die() {
 	exit 1
 }
 
+# part NAME CMD...: run a part of the tests, and say how long it took. It reads no input.
+# Not after || or in a condition: there a shell goes on after what fails.
+part() {
+	part=$1 began=$(date +%s)
+	shift
+	say "$part"
+	set +e
+	(set -e && "$@") </dev/null
+	status=$?
+	set -e
+	took=$(($(date +%s) - began))
+	[ $status = 0 ] || die "$part: failed after $took s"
+	say "$part: $took s"
+	parts="${parts:+$parts, }$part $took s"
+}
+
+# left_out WHAT WHY: say that it is left out. Where every test is wanted, that is a failure.
+left_out() {
+	[ -z "${EVERY_TEST:-}" ] || die "$1: left out: $2"
+	say "$1: left out: $2"
+}
+
 # as_root CMD...: run it as root, through sudo where needed.
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
@@ -48,12 +70,14 @@ lines_that() {
 	awk -v tests=" $* " '!/^#/ && index(tests, " " $4 " ") { print $1 }' "$kernels"
 }
 
-# lines_of KERNEL: the lines that a value of KERNEL= names: lines, or all, which are those
-# that every change is tested on.
+# lines_of KERNEL: the lines that a value of KERNEL= names: lines; all, which are those
+# that every change is tested on; stable, those of them that are of a release of Debian.
 lines_of() {
-	for line in ${1:-$(lines_that whole | head -n 1)}; do
+	for line in ${1:-default}; do
 		case $line in
+		default) lines_that whole | head -n 1 ;;
 		all) lines_that whole short ;;
+		stable) awk '!/^#/ && $4 ~ /^(whole|short)$/ && $2 !~ /^sid$|-/ { print $1 }' "$kernels" ;;
 		*) known "$line" && echo "$line" ;;
 		esac
 	done
@@ -67,7 +91,7 @@ column() {
 # known LINE: stop unless the line has a row.
 known() {
 	[ -n "$(column "$1" 1)" ] ||
-		die "KERNEL=$1: unknown kernel line; allowed: all, $(awk '!/^#/ { printf "%s%s", comma, $1; comma = ", " }' "$kernels"), and LINE-generic"
+		die "KERNEL=$1: unknown kernel line; allowed: all, stable, $(awk '!/^#/ { printf "%s%s", comma, $1; comma = ", " }' "$kernels"), and LINE-generic"
 }
 
 # suite_of LINE: the Debian release whose kernel is of that line. What is built with its

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Command isolio-results keeps results/ and the documents made of it up to date. It is for
-// people who change the tree, and is not installed: see `make results` and `make docs`.
+// people who change the tree, and is not installed: see `make results` and `make doc`.
 package main
 
 import (
@@ -74,7 +74,7 @@ func runCommand(tree *string) *cobra.Command {
 	cmd.Flags().StringVar(&r.Only, "only", "", "only experiments whose names match the shell `PATTERN`")
 	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` in place of their own, into results/NAME@LINE.json")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "print what would be measured; measure nothing")
-	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup and make modules filled")
+	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup filled")
 	cmd.Flags().IntVar(&r.Lab.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU")
 	return cmd
 }
@@ -130,7 +130,7 @@ func verifyCommand(tree *string) *cobra.Command {
 			return archive.Tree(*tree).Verify(cmd.Context(), opts, args[0], append(args, "")[1], cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&opts.Build, "build", "build", "the `DIR` that make setup and make modules filled")
+	cmd.Flags().StringVar(&opts.Build, "build", "build", "the `DIR` that make setup filled")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 	"isolio/internal/failure"
 )
 
-const remedy = "the module was built for another kernel: build it for this one with `make modules` or `make install`"
+const remedy = "the module was built for another kernel: build it for this one with `make install`, or `make build KERNEL=LINE` for the lab"
 
 // CheckLayout compares the layout record in the module file ko with a kernel's
 // BTF. The error for a difference names the structure and the member, what the

@@ -194,7 +194,7 @@ struct isolio_layout {
 	fmt.Fprint(w, "}\n")
 }
 
-var errRecord = errors.New("damaged layout record: build the module again with `make modules`")
+var errRecord = errors.New("damaged layout record: build the module again")
 
 // parseRecord reads a record's section.
 func parseRecord(data []byte) ([]record, error) {

@@ -304,7 +304,7 @@ func (o Options) modules(names []string) (files []string, err error) {
 		}
 		file := filepath.Join(dir, name+".ko")
 		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("lab: %w; `make modules KERNEL=%s` builds it", err, o.Line)
+			return nil, fmt.Errorf("lab: %w; `make setup KERNEL=%s` builds it", err, o.Line)
 		}
 		files = append(files, file)
 	}

@@ -313,7 +313,7 @@ func TestModulesOfContenders(t *testing.T) {
 	must(t, err)
 	g := &group{opts: opts, experiment: x, base: base, dir: t.TempDir()}
 	for _, missing := range []string{"modeldisk", "rsd-iosched"} {
-		if err := g.makeImages(); err == nil || !strings.Contains(err.Error(), "modules/6.1/"+missing+".ko") || !strings.Contains(err.Error(), "`make modules KERNEL=6.1` builds it") {
+		if err := g.makeImages(); err == nil || !strings.Contains(err.Error(), "modules/6.1/"+missing+".ko") || !strings.Contains(err.Error(), "`make setup KERNEL=6.1` builds it") {
 			t.Errorf("without %s: %v", missing, err)
 		}
 		vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(opts.Build, "modules/6.1", missing+".ko"))
@@ -356,7 +356,7 @@ func TestEnginesOfLibaps(t *testing.T) {
 	}
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, `"libaio"`, `"aps"`, 1)))
 	must(t, err)
-	if _, err := built(kernel, x); err == nil || !strings.Contains(err.Error(), "`make libaps KERNEL=6.1` makes it") {
+	if _, err := built(kernel, x); err == nil || !strings.Contains(err.Error(), "`make setup WITH=libaps KERNEL=6.1` makes it") {
 		t.Errorf("not built: %v", err)
 	}
 	root, err := filepath.EvalSymlinks(filepath.Join(opts.Build, "kernel/6.1/root"))
@@ -391,7 +391,7 @@ func TestRunNeedsModules(t *testing.T) {
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, `"kyber"`, `"kyber-fairness"`, 1)))
 	must(t, err)
 	must(t, os.RemoveAll(filepath.Join(opts.Build, "modules")))
-	if _, err := Run(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), "make modules KERNEL=6.1") {
+	if _, err := Run(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), "make setup KERNEL=6.1") {
 		t.Errorf("error %v does not say what to do", err)
 	}
 }
@@ -464,7 +464,7 @@ func TestRunWithoutItsPrograms(t *testing.T) {
 			t.Errorf("Run = %v, code %d; want %q and code %d", err, failure.Code(err), want, failure.Failed)
 		}
 	}
-	fails("`make programs KERNEL=6.1` makes it")
+	fails("`make setup WITH=programs KERNEL=6.1` makes it")
 	root := filepath.Join(opts.Build, "roots/6.1-programs")
 	vmtest.ELF{}.Write(t, filepath.Join(root, "usr/bin/initdb"))
 	must(t, os.MkdirAll(filepath.Join(root, "isolio/programs"), 0o755))

@@ -36,7 +36,7 @@ func TestPictureIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Error("docs/plots/layout.svg is not of these imports: `make docs` draws it")
+		t.Error("docs/plots/layout.svg is not of these imports: `make doc` draws it")
 	}
 }
 

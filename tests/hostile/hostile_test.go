@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(hogMain(text))
 	}
 	if os.Getppid() != 1 || !exists(vm.ModuleDir) {
-		println("these tests run in a lab VM only: make test-hostile")
+		println("these tests run in a lab VM only: make vm T=hostile")
 		os.Exit(1)
 	}
 	os.Exit(m.Run())

@@ -181,7 +181,7 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := `# SPDX-License-Identifier: MIT
-# Made of the chart in deploy/helm/isolio with its own values: make manifest.
+# Made of the chart in deploy/helm/isolio with its own values: make doc.
 apiVersion: v1
 kind: Namespace
 metadata:
@@ -250,7 +250,7 @@ func same(t *testing.T, file, want string) {
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
-		t.Errorf("%s is another one than is made now (%v): make manifest", file, err)
+		t.Errorf("%s is another one than is made now (%v): make doc", file, err)
 	}
 }
 

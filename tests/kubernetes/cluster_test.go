@@ -103,7 +103,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	bin := os.Getenv("KUBERNETES")
 	if bin == "" {
-		t.Skip("KUBERNETES names no directory with Kubernetes' programs: make test-kubernetes")
+		t.Skip("KUBERNETES names no directory with Kubernetes' programs: make vm T=kubernetes")
 	}
 	c := &cluster{t: t, bin: bin, dir: t.TempDir(), pids: map[string]int{}}
 	store, peer, api := port(t), port(t), port(t)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Package prometheus_test tests the dashboard and the rules of packaging/ against the
-// metrics of the daemon. `make test-prometheus` has a real Prometheus scrape a real daemon,
+// metrics of the daemon. `make test T=prometheus` has a real Prometheus scrape a real daemon,
 // whose machine is a tree of files, and ask every question of the dashboard. Without that
 // Prometheus only what takes none is tested.
 package prometheus_test
@@ -201,7 +201,7 @@ func program(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("PROMETHEUS")
 	if dir == "" {
-		t.Skip("there is no Prometheus: make test-prometheus gets it")
+		t.Skip("there is no Prometheus: make test T=prometheus gets it")
 	}
 	file := filepath.Join(dir, name)
 	if _, err := os.Stat(file); err != nil {

@@ -90,10 +90,10 @@ func violations() []violated {
 
 // Every violation on a booted kernel, with the daemon as a user runs it, is attributed to its cause in 95 of 100
 // seconds. The disks are models that took no part in choosing the account's thresholds. It takes ten
-// minutes of virtual time: `make test-promises`.
+// minutes of virtual time: `make vm T=promises`.
 func TestViolationsAreAttributed(t *testing.T) {
 	if os.Getenv("ISOLIO_VIOLATIONS") == "" {
-		t.Skip("make test-promises runs it")
+		t.Skip("make vm T=promises runs it")
 	}
 	comparesRates(t)
 	withModelDisk(t)

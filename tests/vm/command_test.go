@@ -147,7 +147,7 @@ func TestEnableFollows(t *testing.T) {
 func TestEnableOnRealDisks(t *testing.T) {
 	wanted := strings.Split(os.Getenv("ISOLIO_DISKS"), ",")
 	if wanted[0] == "" {
-		t.Skip("takes real drivers' disks: make test-drivers")
+		t.Skip("takes real drivers' disks: make vm T=drivers")
 	}
 	watchLog(t)
 	loaded(t)

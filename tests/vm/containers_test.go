@@ -160,7 +160,7 @@ func expectShares(t *testing.T, what string, asked map[string]float64) {
 // the daemon makes of both what was asked for.
 func TestContainers(t *testing.T) {
 	if !exists(filepath.Join(runtimes, "crun")) {
-		t.Skip("no container runtimes here: make test-containers")
+		t.Skip("no container runtimes here: make vm T=containers")
 	}
 	loaded(t)
 	// A runtime starts itself again without an environment, so its libraries

@@ -322,7 +322,7 @@ func needDatabases(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"initdb", "sqlite3"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("no %s: make test-powercut", program)
+			t.Skipf("no %s: make vm T=powercut", program)
 		}
 	}
 	asNobody(t)

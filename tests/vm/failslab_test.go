@@ -27,7 +27,7 @@ const failslab = "/sys/kernel/debug/failslab"
 func withFailslab(t *testing.T) {
 	t.Helper()
 	if !exists(failslab) {
-		t.Skip("this kernel has no failslab: make test-debug")
+		t.Skip("this kernel has no failslab: make vm T=debug")
 	}
 	write(t, filepath.Join(failslab, "verbose"), "0")
 	write(t, filepath.Join(failslab, "ignore-gfp-wait"), "0")

@@ -133,7 +133,7 @@ func until(t *testing.T, command, want string) {
 // another one does not, and uninstalls.
 func TestFirstHour(t *testing.T) {
 	if !exists(packages) {
-		t.Skip("no packages here: make first-hour")
+		t.Skip("no packages here: make vm T=first-hour")
 	}
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
 	h := &hour{t}
@@ -172,7 +172,7 @@ func TestFirstHour(t *testing.T) {
 // boot, and when it appears later, through udev and systemd.
 func TestDiskTables(t *testing.T) {
 	if !exists(packages) {
-		t.Skip("no packages here: make test-user")
+		t.Skip("no packages here: make vm T=user")
 	}
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
 	takesBuiltModules(t)

@@ -25,7 +25,7 @@ import (
 )
 
 // A cluster of one node: a control plane, a kubelet and a containerd as services of systemd,
-// on Debian 13. `make test-kubernetes` brings all of it. The VM has no network: the node has
+// on Debian 13. `make vm T=kubernetes` brings all of it. The VM has no network: the node has
 // its address, and the API server's service has its own, on the loopback, where pods reach them.
 const (
 	nodeName    = "node1"
@@ -128,7 +128,7 @@ mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -O ^has_journal /dev/%
 func newKube(t *testing.T) *kube {
 	t.Helper()
 	if !exists(kubernetes) {
-		t.Skip("no Kubernetes here: make test-kubernetes")
+		t.Skip("no Kubernetes here: make vm T=kubernetes")
 	}
 	k := &kube{t: t, installed: new(bool), client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} //nolint:gosec // on the loopback
 	for _, unit := range kubeUnits {

@@ -18,14 +18,14 @@ import (
 	"testing"
 )
 
-// libapsDir is where the guest finds what `make libaps` built.
+// libapsDir is where the guest finds what `make setup WITH=libaps` built.
 const libapsDir = "/tests/libaps/"
 
 // withLibaps skips a test where libaps was not built.
 func withLibaps(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(libapsDir); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("libaps is not built for this kernel: make test-vm does that")
+		t.Skip("libaps is not built for this kernel: make vm does that")
 	}
 }
 

@@ -51,7 +51,7 @@ var rounds int
 func TestOperations(t *testing.T) {
 	wanted := strings.Split(os.Getenv("ISOLIO_DISKS"), ",")
 	if wanted[0] == "" {
-		t.Skip("takes real drivers' disks: make test-drivers")
+		t.Skip("takes real drivers' disks: make vm T=drivers")
 	}
 	loaded(t)
 	for _, module := range []string{"rsd", "sfq"} {

@@ -68,7 +68,7 @@ func kept(t *testing.T, container string) availability.Promise {
 // kept. Then the user takes away a weight, and reads why one of them is missed.
 func TestPromisesWithPodman(t *testing.T) {
 	if !exists(packages) {
-		t.Skip("no packages and no podman here: make promises-podman")
+		t.Skip("no packages and no podman here: make vm T=podman")
 	}
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
 	takesBuiltModules(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // A node without a kubelet: the containerd of Debian 13, which is asked for pods over CRI,
-// with cgroups as a kubelet makes them that has the cgroup driver cgroupfs. `make test-pods` brings all of it.
+// with cgroups as a kubelet makes them that has the cgroup driver cgroupfs. `make vm T=pods` brings all of it.
 const (
 	podImage   = "isolio.test/pause:1"
 	nodeRoot   = "/node"                           // containerd's, from where pods see the guest's files as /guest
@@ -47,7 +47,7 @@ type pod struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	if !exists(filepath.Join(runtimes, "containerd")) {
-		t.Skip("no containerd here: make test-pods")
+		t.Skip("no containerd here: make vm T=pods")
 	}
 	n := &node{t: t, own: newGroup(t, "containerd")}
 	for _, dir := range []string{"bin", "lib64", "lib/x86_64-linux-gnu", "proc", "sys", "dev", "run", "tmp", "etc", "guest", "opt", "var/lib"} {

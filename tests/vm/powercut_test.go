@@ -24,7 +24,7 @@ import (
 )
 
 // How many cuts there are, over all schedulers and file systems, and the seed that
-// chooses their moments: `make test-powercut CUTS=200 SEED=1` sets them.
+// chooses their moments: `make vm T=powercut CUTS=200 SEED=1` sets them.
 const (
 	cutsVariable = "ISOLIO_CUTS"
 	seedVariable = "ISOLIO_SEED"

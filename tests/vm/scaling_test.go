@@ -52,7 +52,7 @@ const scalingDepth = 32
 func TestScaling(t *testing.T) {
 	seconds, err := strconv.Atoi(os.Getenv(scalingSeconds))
 	if err != nil || seconds < 1 {
-		t.Skip("measures, if " + scalingSeconds + " says for how long: make bench-smp")
+		t.Skip("measures, if " + scalingSeconds + " says for how long: make vm T=scaling")
 	}
 	repeats, err := strconv.Atoi(os.Getenv(scalingRepeats))
 	if err != nil || repeats < 1 {

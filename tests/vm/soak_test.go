@@ -188,7 +188,7 @@ func probeSoak(text string) error {
 func TestSoak(t *testing.T) {
 	seconds := numberOf(t, soakVariable, 0)
 	if seconds == 0 {
-		t.Skip("for a long time: make test-soak")
+		t.Skip("for a long time: make vm T=soak")
 	}
 	withModelDisk(t)
 	for _, name := range []string{"rsd", "sfq"} {

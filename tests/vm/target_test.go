@@ -120,7 +120,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run()) // a distribution, whose systemd sets cgroups up
 	}
 	if os.Getppid() != 1 || !inLab() {
-		println("these tests run in a lab VM only: make test-vm")
+		println("these tests run in a lab VM only: make vm")
 		os.Exit(1)
 	}
 	// A collection takes the machine's one CPU from the loads for some 50 ms, which

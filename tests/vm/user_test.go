@@ -116,7 +116,7 @@ func sharesAsAsked(t *testing.T, when string, asked map[string]float64) {
 // disk, starts containers with --blkio-weight, and looks at the shares.
 func TestNewUser(t *testing.T) {
 	if !exists(packages) {
-		t.Skip("no packages and no podman here: make test-user")
+		t.Skip("no packages and no podman here: make vm T=user")
 	}
 	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
 	shell(t, "cat /etc/os-release | head -1; uname -r; podman --version; crun --version | head -1; runc --version | head -1; isolio --version || true")

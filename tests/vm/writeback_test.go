@@ -522,7 +522,7 @@ func TestNewFilesHoldUpNoJournal(t *testing.T) {
 func TestNewFilesOnRealDisks(t *testing.T) {
 	wanted := strings.Split(os.Getenv("ISOLIO_DISKS"), ",")
 	if wanted[0] == "" {
-		t.Skip("takes real drivers' disks: make test-drivers")
+		t.Skip("takes real drivers' disks: make vm T=drivers")
 	}
 	loaded(t)
 	withWriteback(t, "10", "10")

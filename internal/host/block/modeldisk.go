@@ -44,7 +44,7 @@ const modelDiskTop = "sys/kernel/config/modeldisk"
 func (s System) CreateModelDisk(m ModelDisk) ([]plan.Step, error) {
 	top := s.Path(modelDiskTop)
 	if _, err := os.Stat(top); errors.Is(err, fs.ErrNotExist) {
-		return nil, failure.Unsupportedf("%s is not there: load modeldisk.ko (`make modules` builds it, `isolio kmod load` loads it), and mount configfs", top)
+		return nil, failure.Unsupportedf("%s is not there: load modeldisk.ko (`make setup` builds it, `isolio kmod load` loads it), and mount configfs", top)
 	} else if err != nil {
 		return nil, err
 	}

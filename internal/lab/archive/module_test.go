@@ -28,7 +28,7 @@ func TestModulesAreKnown(t *testing.T) {
 	}
 }
 
-// What a module is built from is what its sum is of. Where `make modules` has built it from
+// What a module is built from is what its sum is of. Where it was built from
 // these sources, gcc wrote down what it read.
 func TestModuleFilesAreWhatIsCompiled(t *testing.T) {
 	tree := Tree("../../..")

@@ -44,7 +44,7 @@ After Ctrl-C or a failure the results of finished contenders are kept: the same 
 with --resume measures only the others.
 
 An experiment is a file, or the name of one in experiments/ (--list has them).
-Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1'.`,
+Kernels and modules come from 'make setup KERNEL=6.1'.`,
 		Example: `  isolio lab report-rand-read
   isolio lab report-rand-read --schedulers none,bfq --json
   isolio lab validate-hdd --cases depth-1,depth-31 --check
@@ -68,7 +68,7 @@ Kernels come from 'make setup KERNEL=6.1', modules from 'make modules KERNEL=6.1
 	flags := cmd.Flags()
 	flags.BoolVar(&f.list, "list", false, "list the experiments: their names, about how long each takes, and their questions")
 	flags.StringVar(&f.options.Line, "kernel", "", "the kernel `LINE` to boot, as given to make setup; by default the experiment's, which is "+experiment.DefaultKernel+" unless it says another")
-	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup and make modules filled")
+	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup filled")
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU; it does not change the result")
 	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
 	flags.BoolVar(&f.options.Resume, "resume", false, "take the results of contenders that an interrupted run of the same experiment had finished")

@@ -303,7 +303,7 @@ func TestDocumentsOfThisTree(t *testing.T) {
 	noError(t, err)
 	for name, want := range files {
 		if have, err := os.ReadFile(filepath.Join(string(tree), name)); err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s differs from the results or the experiments that it is made of: `make docs` makes it", name)
+			t.Errorf("%s differs from the results or the experiments that it is made of: `make doc` makes it", name)
 		}
 	}
 	if english, korean := facts(t, tree, "README.md"), facts(t, tree, "README.ko.md"); !slices.Equal(english, korean) {

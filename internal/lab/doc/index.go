@@ -41,7 +41,7 @@ func Indexes(t archive.Tree) (map[string][]byte, error) {
 				strings.Join(x.Schedulers, ", "), fmt.Sprint(len(x.Cases)), fmt.Sprint(int64(minutes)),
 			})
 		}
-		text := "<!-- written by `make docs` -->\n# Experiments: " + filepath.Base(dir) + "\n\n" +
+		text := "<!-- written by `make doc` -->\n# Experiments: " + filepath.Base(dir) + "\n\n" +
 			"`isolio lab NAME` runs one; minutes are on two CPUs. [docs/experiments.md](../../docs/experiments.md) explains the files.\n\n" +
 			markdown(rows)
 		files[filepath.Join(dir, "README.md")] = []byte(text)

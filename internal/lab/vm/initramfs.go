@@ -73,14 +73,14 @@ func (k *Kernel) Modules(names ...string) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !index.has(name) }), nil
 }
 
-// Libaps returns the host paths of files that `make libaps` built in the kernel
+// Libaps returns the host paths of files of libaps that `make setup WITH=libaps` built in the kernel
 // root, such as "fio-aps.so".
 func (k *Kernel) Libaps(names ...string) ([]string, error) {
 	var files []string
 	for _, name := range names {
 		file, err := k.root.resolve("/isolio/libaps/out/" + name)
 		if err != nil {
-			return nil, fmt.Errorf("libaps: %w; `make libaps KERNEL=%s` makes it", err, k.Line)
+			return nil, fmt.Errorf("libaps: %w; `make setup WITH=libaps KERNEL=%s` makes it", err, k.Line)
 		}
 		files = append(files, file)
 	}

@@ -99,7 +99,7 @@ func moduleDepends(ko string) ([]string, error) {
 	f, err := elf.Open(ko)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w; `make modules` builds it", err)
+			return nil, fmt.Errorf("%w; `make setup` builds it", err)
 		}
 		return nil, fmt.Errorf("%s: %w", ko, err)
 	}

@@ -31,7 +31,7 @@ func (k *Kernel) OpenPrograms(build string) error {
 		_, err = os.Stat(filepath.Join(root, listsDir))
 	}
 	if err != nil {
-		return fmt.Errorf("programs: %w; `make programs KERNEL=%s` makes it", err, k.Line)
+		return fmt.Errorf("programs: %w; `make setup WITH=programs KERNEL=%s` makes it", err, k.Line)
 	}
 	k.programs = rootFS(root)
 	return nil

@@ -72,7 +72,7 @@ func TestProgramsOfAWrongList(t *testing.T) {
 
 func TestOpenProgramsMissing(t *testing.T) {
 	k := &Kernel{Line: "6.12"}
-	if err := k.OpenPrograms(t.TempDir()); err == nil || !strings.Contains(err.Error(), "`make programs KERNEL=6.12` makes it") {
+	if err := k.OpenPrograms(t.TempDir()); err == nil || !strings.Contains(err.Error(), "`make setup WITH=programs KERNEL=6.12` makes it") {
 		t.Errorf("OpenPrograms = %v", err)
 	}
 }

@@ -60,7 +60,7 @@ var fairVersion = [2]int{8, 1}
 
 var versionPattern = regexp.MustCompile(`version (\d+)\.(\d+)`)
 
-// newerQEMU is what `make qemu` makes, below the build directory.
+// newerQEMU is what `make setup WITH=qemu` makes, below the build directory.
 const newerQEMU = "qemu-system-x86_64"
 
 // qemuFor is the QEMU for a machine with so many CPUs: newer, a file that need
@@ -78,7 +78,7 @@ func qemuFor(ctx context.Context, cpus int, newer string) (string, error) {
 		return newer, nil
 	}
 	return "", failure.Unsupportedf("lab: cpus = %d: %s is version %d.%d, whose CPUs starve each other in virtual time; "+
-		"QEMU %d.%d or newer is needed: `make qemu` gets one, or set ISOLIO_QEMU",
+		"QEMU %d.%d or newer is needed: `make setup WITH=qemu` gets one, or set ISOLIO_QEMU",
 		cpus, program, version[0], version[1], fairVersion[0], fairVersion[1])
 }
 

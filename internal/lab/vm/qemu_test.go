@@ -60,7 +60,7 @@ func TestQemuFor(t *testing.T) {
 		{says: "QEMU emulator version 7.2.22 (Debian 1:7.2)", cpus: 1, newer: true, want: qemu},
 		{says: "QEMU emulator version 7.2.22 (Debian 1:7.2)", cpus: 2, newer: true, want: newer},
 		{says: "QEMU emulator version 7.2.22 (Debian 1:7.2)", cpus: 2, refuse: "cpus = 2: " + qemu + " is version 7.2,"},
-		{says: "QEMU emulator version 8.0.5", cpus: 8, asked: true, newer: true, refuse: "QEMU 8.1 or newer is needed: `make qemu` gets one"},
+		{says: "QEMU emulator version 8.0.5", cpus: 8, asked: true, newer: true, refuse: "QEMU 8.1 or newer is needed: `make setup WITH=qemu` gets one"},
 		{says: "QEMU emulator version 8.1.0", cpus: 2, newer: true, want: qemu},
 		{says: "QEMU emulator version 10.0.2", cpus: 8, asked: true, want: qemu},
 	} {

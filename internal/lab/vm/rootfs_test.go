@@ -116,7 +116,7 @@ func TestInitramfsModules(t *testing.T) {
 		t.Error("the module that is only carried is not there")
 	}
 	c.extra = []string{filepath.Join(dir, "gone.ko")}
-	if _, err := c.addModules(newArchive()); err == nil || !strings.Contains(err.Error(), "make modules") {
+	if _, err := c.addModules(newArchive()); err == nil || !strings.Contains(err.Error(), "make setup") {
 		t.Errorf("a module that is not built: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How far the scheduler scales with CPUs, beside the structures of Kyber and of
- * mq-deadline: `make bench-smp`.
+ * mq-deadline: `make vm T=scaling`.
  *
  * scaling_bench rates [MS [REPEATS]]	requests a second, by number of threads
  * scaling_bench counts			locked operations and shared lines a request

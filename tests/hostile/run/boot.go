@@ -86,7 +86,7 @@ func (o options) boot(ctx context.Context, c script.Choice, show io.Writer) (out
 	}
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Start(); err != nil {
-		return outcome{}, fmt.Errorf("%w; `make test-hostile` builds it", err)
+		return outcome{}, fmt.Errorf("%w; `make vm T=hostile` builds it", err)
 	}
 	result := read(io.TeeReader(output, show))
 	err = cmd.Wait()
