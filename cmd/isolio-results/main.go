@@ -164,7 +164,7 @@ what the page has of the same tables. Short tables are kept in results/data/PAGE
 				fmt.Fprintln(cmd.OutOrStdout(), file)
 			}
 			if err == nil && check && len(changed) > 0 {
-				return errors.New("these differ from what was measured; `make docs` fills them, or `isolio-results doc PAGE DATA...`")
+				return errors.New("these differ from what was measured; `make doc` fills them, or `isolio-results doc PAGE DATA...`")
 			}
 			return err
 		},

@@ -13,7 +13,7 @@ import (
 // otherwise are the pages of results with tables that no program fills.
 var otherwise = map[string]string{
 	"law.md":         "other laws that were tried",
-	"reliability.md": "make test-hostile",
+	"reliability.md": "make vm T=hostile",
 	"scaling.md":     "rates of 16 CPUs",
 	"libaps.md":      "the APS paper's figures and settings, beside markers",
 }
