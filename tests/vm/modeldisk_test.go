@@ -294,7 +294,7 @@ func TestModelDiskTraces(t *testing.T) {
 
 // readsByWeight has groups of four weights read from a P4500 made slower by a
 // factor: how many requests a second they get together, and their weighted Jain index.
-func readsByWeight(t *testing.T, scheduler, scale string, ramp time.Duration) (perSecond, jain float64) {
+func readsByWeight(t *testing.T, scheduler, scale string) (perSecond, jain float64) {
 	t.Helper()
 	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=" + scale, "tags=1023"})
 	d.use(t, scheduler)
@@ -305,8 +305,9 @@ func readsByWeight(t *testing.T, scheduler, scale string, ramp time.Duration) (p
 		write(t, filepath.Join(g, weightFile), fmt.Sprint(w))
 		groups = append(groups, g)
 	}
+	startReaders(t, d, groups)
 	var sum, squares float64
-	for i, rate := range readRatesAfter(t, ramp, d, groups) {
+	for i, rate := range ratesIn(t, 500*time.Millisecond, time.Second, d, groups) {
 		perSecond += rate / 4096
 		sum += rate / groupWeights[i]
 		squares += rate / groupWeights[i] * rate / groupWeights[i]
@@ -318,12 +319,12 @@ func readsByWeight(t *testing.T, scheduler, scale string, ramp time.Duration) (p
 
 // expectSharesByWeight has four groups read under both schedulers: kyber-fairness keeps
 // shares, and has this part of the other's total.
-func expectSharesByWeight(t *testing.T, other, scale string, ramp time.Duration, least, part float64) {
+func expectSharesByWeight(t *testing.T, other, scale string, least, part float64) {
 	t.Helper()
 	total := map[string]float64{}
 	for _, scheduler := range []string{other, elevator} {
 		t.Run(scheduler, func(t *testing.T) {
-			perSecond, jain := readsByWeight(t, scheduler, scale, ramp)
+			perSecond, jain := readsByWeight(t, scheduler, scale)
 			total[scheduler] = perSecond
 			if scheduler == elevator && jain < least {
 				t.Errorf("weighted Jain index %.4f, want %.2f", jain, least)
@@ -341,7 +342,7 @@ func expectSharesByWeight(t *testing.T, other, scale string, ramp time.Duration,
 func TestSharesWithManyTags(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
-	expectSharesByWeight(t, "none", "16", time.Second, 0.999, 0.80)
+	expectSharesByWeight(t, "none", "16", 0.999, 0.80)
 }
 
 // A disk that is faster than the CPU is never full, and requests hardly wait for it: the
@@ -354,5 +355,5 @@ func TestSharesWithManyTags(t *testing.T) {
 func TestSharesWhereCPULimits(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
-	expectSharesByWeight(t, "kyber", "8", time.Second, 0.98, 0.50)
+	expectSharesByWeight(t, "kyber", "8", 0.98, 0.50)
 }

@@ -94,7 +94,7 @@ read = "12 MiB/s"
 	for _, g := range groups {
 		before = append(before, moved(g))
 	}
-	const lasts = 10
+	const lasts = 5
 	time.Sleep(lasts * time.Second)
 	if p99 := keyed(t, groups[0], statFile, d)["rlat_p99_usec"]; p99 == 0 || float64(p99) > plan.Tenants[0].P99MS*1000 {
 		t.Errorf("%s: p99 %d us, promised %g ms", plan.Tenants[0].For, p99, plan.Tenants[0].P99MS)

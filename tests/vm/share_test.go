@@ -163,8 +163,8 @@ func TestUnitSwitchedUnderLoad(t *testing.T) {
 	d.use(t, elevator)
 	a, b := newGroup(t, "a"), newGroup(t, "b")
 	loads := []*load{
-		startFio(t, d, a, "--time_based", "--runtime=4", "--bsrange=4k-128k"),
-		startFio(t, d, b, "--time_based", "--runtime=4", "--bs=4k"),
+		startFio(t, d, a, "--time_based", "--runtime=2", "--bsrange=4k-128k"),
+		startFio(t, d, b, "--time_based", "--runtime=2", "--bs=4k"),
 	}
 	untilBusy(t, d)
 	for i := range 200 {
@@ -177,7 +177,9 @@ func TestUnitSwitchedUnderLoad(t *testing.T) {
 	}
 	comparesRates(t)
 	write(t, d.tunable("share_by"), "bytes")
-	rates := readRates(t, d, []string{a, b})
+	groups := []string{a, b}
+	startReaders(t, d, groups)
+	rates := ratesIn(t, 500*time.Millisecond, time.Second, d, groups)
 	if ratio := rates[0] / rates[1]; math.Abs(ratio-1) > 0.05 {
 		t.Errorf("the same weight and the same load gave %.0f and %.0f KiB in a second", rates[0]/1024, rates[1]/1024)
 	}
@@ -195,8 +197,8 @@ func TestCostModelIsLearnt(t *testing.T) {
 	for range 2 {
 		for _, bs := range []string{"4k", "128k"} {
 			l := []*load{
-				startFio(t, d, a, "--time_based", "--runtime=2", "--rw=randread", "--iodepth=64", "--bs="+bs),
-				startFio(t, d, b, "--time_based", "--runtime=2", "--rw=randread", "--iodepth=64", "--bs="+bs),
+				startFio(t, d, a, "--time_based", "--runtime=1", "--rw=randread", "--iodepth=64", "--bs="+bs),
+				startFio(t, d, b, "--time_based", "--runtime=1", "--rw=randread", "--iodepth=64", "--bs="+bs),
 			}
 			l[0].wait(t)
 			l[1].wait(t)
@@ -331,8 +333,8 @@ func TestThinkerHoldsNoOther(t *testing.T) {
 		second.untilBusy(t)
 		time.Sleep(time.Second)
 		before := readBytes(t, reader, d)
-		time.Sleep(2 * time.Second)
-		nr = (readBytes(t, reader, d) - before) / 4096 / 2
+		time.Sleep(time.Second)
+		nr = (readBytes(t, reader, d) - before) / 4096
 		second.stop(t)
 		first.stop(t)
 		took, _ = second.meanLatency(t)
@@ -497,7 +499,7 @@ func newCgroups(t *testing.T, variable string, leastPct int) {
 	var workers sync.WaitGroup
 	for worker := range 8 {
 		workers.Go(func() {
-			for n := 0; time.Since(start) < 8*time.Second; n++ {
+			for n := 0; time.Since(start) < 5*time.Second; n++ {
 				child := filepath.Join(tenant, fmt.Sprintf("child%d-%d", worker, n))
 				err := os.Mkdir(child, 0o755)
 				var dir *os.File

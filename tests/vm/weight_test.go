@@ -166,10 +166,12 @@ func TestShareFollowsWeight(t *testing.T) {
 // in which all of them are reading, half a second after they began.
 func readRates(t *testing.T, d *disk, groups []string, options ...string) []float64 {
 	t.Helper()
-	return readRatesAfter(t, 500*time.Millisecond, d, groups, options...)
+	startReaders(t, d, groups, options...)
+	return ratesNow(t, 500*time.Millisecond, d, groups)
 }
 
-func readRatesAfter(t *testing.T, settled time.Duration, d *disk, groups []string, options ...string) []float64 {
+// startReaders has the groups read at random, and returns once all of them do.
+func startReaders(t *testing.T, d *disk, groups []string, options ...string) {
 	t.Helper()
 	for _, group := range groups {
 		startFio(t, d, group, append([]string{"--time_based", "--runtime=60", "--rw=randread", "--iodepth=32"}, options...)...)
@@ -179,7 +181,6 @@ func readRatesAfter(t *testing.T, settled time.Duration, d *disk, groups []strin
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	return ratesNow(t, settled, d, groups)
 }
 
 // ratesNow is what groups that are reading read in a second, of two that begin when what was
@@ -265,7 +266,7 @@ func TestRareRequestsCostNothing(t *testing.T) {
 			}
 			time.Sleep(time.Duration(test.settleMS) * time.Millisecond)
 			all := append(busy, rare)
-			seconds := readBytesASecond(t, d, all)
+			seconds := readBytesIn(t, time.Second, d, all)
 			beside := float64(median(seconds))
 			// The median, as a probe may take much of one second. It must not take much of all.
 			var mean float64
@@ -282,22 +283,22 @@ func TestRareRequestsCostNothing(t *testing.T) {
 	}
 }
 
-// medianReadBytes is what the groups read in a second, of five seconds the third: a probe has
-// the device empty for a moment now and then, and in one second it may be most of it.
-func medianReadBytes(t *testing.T, d *disk, groups []string) int {
+// medianReadBytes is what the groups read in a while, of five the third: a probe has the
+// device empty for a moment now and then, half a second at most, and then it may be most of it.
+func medianReadBytes(t *testing.T, while time.Duration, d *disk, groups []string) int {
 	t.Helper()
-	return median(readBytesASecond(t, d, groups))
+	return median(readBytesIn(t, while, d, groups))
 }
 
-// readBytesASecond is what the groups read in each of five seconds.
-func readBytesASecond(t *testing.T, d *disk, groups []string) (seconds []int) {
+// readBytesIn is what the groups read in each of five such whiles.
+func readBytesIn(t *testing.T, while time.Duration, d *disk, groups []string) (read []int) {
 	t.Helper()
 	for range 5 {
 		before := totalReadBytes(t, d, groups)
-		time.Sleep(time.Second)
-		seconds = append(seconds, totalReadBytes(t, d, groups)-before)
+		time.Sleep(while)
+		read = append(read, totalReadBytes(t, d, groups)-before)
 	}
-	return seconds
+	return read
 }
 
 func median(all []int) int {
