@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func runCommand(tree *string) *cobra.Command {
 	r := archive.Renewal{}
 	cmd := &cobra.Command{
-		Use: "run", Short: "Measure anew what is older than its sources or programs", Args: cobra.NoArgs,
+		Use: "run", Short: "Measure anew what is older than the code", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.Tree, r.Out = archive.Tree(*tree), cmd.OutOrStdout()
 			var err error
@@ -73,6 +73,7 @@ func runCommand(tree *string) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&r.Only, "only", "", "only experiments whose names match the shell `PATTERN`")
 	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` in place of their own, into results/NAME@LINE.json")
+	cmd.Flags().BoolVar(&r.All, "all", false, "measure those that are not older as well")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "print what would be measured; measure nothing")
 	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup filled")
 	cmd.Flags().IntVar(&r.Lab.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU")
@@ -97,7 +98,7 @@ func version(ctx context.Context, tree string) (string, error) {
 
 func listCommand(tree *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List results that are older than their sources", Args: cobra.NoArgs,
+		Use: "list", Short: "List results that are older than the code, and why", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t := archive.Tree(*tree)
 			all, err := t.Measured()
@@ -109,7 +110,7 @@ func listCommand(tree *string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				why, err := t.Stale(x, doc)
+				why, err := t.Old(x, doc)
 				if err != nil {
 					return err
 				}
@@ -125,7 +126,7 @@ func listCommand(tree *string) *cobra.Command {
 func verifyCommand(tree *string) *cobra.Command {
 	var opts lab.Options
 	cmd := &cobra.Command{
-		Use: "verify EXPERIMENT [CASE]", Short: "Measure a case again, and compare it with its result", Args: cobra.RangeArgs(1, 2),
+		Use: "verify EXPERIMENT [CASE]", Short: "Measure a case again, and compare it with its result figure by figure", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return archive.Tree(*tree).Verify(cmd.Context(), opts, args[0], append(args, "")[1], cmd.OutOrStdout())
 		},
@@ -177,7 +178,7 @@ what the page has of the same tables. Short tables are kept in results/data/PAGE
 func put(tree string, files map[string][]byte, write bool) (changed []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path, want := filepath.Join(tree, name), files[name]
-		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) || errors.Is(err, fs.ErrNotExist) && len(want) == 0 {
+		if have, err := os.ReadFile(path); err == nil && (bytes.Equal(have, want) || !write && doc.Same(have, want)) || errors.Is(err, fs.ErrNotExist) && len(want) == 0 {
 			continue
 		}
 		changed = append(changed, name)

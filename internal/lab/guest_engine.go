@@ -17,50 +17,35 @@ import (
 
 // Guest paths that host and guest agree on.
 const (
-	guestExperiment = "/isolio/experiment.toml"
-	guestEngines    = "/isolio/fio" // libaps' engines
+	guestPlan    = "/isolio/plan.json"
+	guestEngines = "/isolio/fio" // libaps' engines
 )
 
-// Engine is the payload of a contender's VM: the experiment in the
-// initramfs, under the scheduler named by the first argument, in the case named
-// by the second ("" where the experiment lists none).
-func Engine(args []string) int {
-	if len(args) != 3 {
-		fmt.Fprintf(os.Stderr, "isolio: engine: got %d arguments, want the scheduler and the case\n", len(args)-1)
-		return failure.Usage
-	}
-	return engine(args[1], args[2], json.NewEncoder(os.NewFile(3, "report")), os.Stderr)
+// Engine is the payload of a contender's VM: it runs the plan in the initramfs, which has
+// one contender in one case.
+func Engine() int {
+	return engine(guestPlan, json.NewEncoder(os.NewFile(3, "report")), os.Stderr)
 }
 
-// engine runs one contender, reports progress and result or error, and returns
-// the exit code.
-func engine(scheduler, name string, to *json.Encoder, stderr io.Writer) int {
+// engine runs the plan in a file, reports progress and result or error, and returns the
+// exit code.
+func engine(file string, to *json.Encoder, stderr io.Writer) int {
 	tell := func(r report) {
 		if err := to.Encode(r); err != nil {
 			fmt.Fprintln(stderr, "isolio: engine:", err)
 		}
 	}
-	text, err := os.ReadFile(guestExperiment)
+	x, err := readPlan(file)
 	if err != nil {
 		tell(report{Error: err.Error()})
 		return failure.Failed
-	}
-	x, err := experiment.Parse(guestExperiment, text)
-	if err != nil {
-		tell(report{Error: err.Error()})
-		return failure.Code(err)
-	}
-	k := x.CaseNamed(name)
-	if k == nil {
-		tell(report{Error: fmt.Sprintf("%s: no case %q", guestExperiment, name)})
-		return failure.Usage
 	}
 	// The timekeeper sleeps in the kernel; others go on meanwhile though there
 	// is one CPU.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	env := bench.NewEnv("")
 	env.Engines, env.Outrank = guestEngines, true
-	run, err := bench.Run(context.Background(), env, x, k, scheduler,
+	run, err := bench.Run(context.Background(), env, x, &x.Cases[0], x.Schedulers[0],
 		func(p bench.Progress) { tell(report{Progress: &p}) })
 	if err != nil {
 		tell(report{Error: err.Error()})
@@ -68,4 +53,17 @@ func engine(scheduler, name string, to *json.Encoder, stderr io.Writer) int {
 	}
 	tell(report{Run: &run})
 	return failure.OK
+}
+
+// readPlan reads a plan of one contender in one case.
+func readPlan(file string) (*experiment.Experiment, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	x, err := experiment.FromPlan(file, text)
+	if err == nil && (len(x.Cases) != 1 || len(x.Schedulers) != 1) {
+		err = fmt.Errorf("%s: has %d cases and %d contenders, want one of each", file, len(x.Cases), len(x.Schedulers))
+	}
+	return x, err
 }

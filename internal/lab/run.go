@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -175,7 +176,8 @@ func (o Options) machine(x *experiment.Experiment) (vm.VM, error) {
 		Stock:    stock(x, helpers),
 		Payload: vm.Payload{
 			Env:  []string{"PATH=/bin", "TMPDIR=/tmp", vm.EngineEnv + "=1"},
-			Data: map[string][]byte{guestExperiment: x.Source},
+			Argv: []string{vm.Command},
+			Data: map[string][]byte{},
 		},
 		Stall: o.Stall,
 	}
@@ -477,7 +479,11 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	if err = ctx.Err(); err != nil {
 		return run, err
 	}
-	m, finished := g.contenderVM(c), g.imageOf(c).finished
+	m, err := g.contenderVM(c)
+	if err != nil {
+		return run, err
+	}
+	finished := g.imageOf(c).finished
 	if finished == nil {
 		return g.measure(ctx, c, m)
 	}
@@ -506,10 +512,13 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 }
 
 // contenderVM is the VM of a contender, without what differs from run to run.
-func (g *group) contenderVM(c contender) vm.VM {
-	m := g.base
+func (g *group) contenderVM(c contender) (m vm.VM, err error) {
+	m = g.base
 	m.Extra = g.imageOf(c).extra
-	m.Payload.Argv = []string{vm.Command, c.scheduler, c.of.Name}
+	m.Payload.Data = maps.Clone(m.Payload.Data)
+	if m.Payload.Data[guestPlan], err = g.experiment.ForVM(c.of, c.scheduler); err != nil {
+		return m, err
+	}
 	m.WorkMiB = workMiB(c.of)
 	m.CPUs = c.of.CPUs
 	m.Limit = time.Duration((c.of.RampS+c.of.DurationS)*float64(time.Second)) + slack
@@ -518,7 +527,7 @@ func (g *group) contenderVM(c contender) vm.VM {
 			m.Limit += time.Duration(len(t.Program.Setup)) * bench.SetupLimit
 		}
 	}
-	return m
+	return m, nil
 }
 
 // measure runs a contender in its VM.

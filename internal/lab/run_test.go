@@ -158,8 +158,10 @@ func TestRunMerges(t *testing.T) {
 		}
 		image, err := os.ReadFile(filepath.Join(opts.Keep, s, "initramfs.cpio"))
 		must(t, err)
-		if !strings.Contains(string(image), `"/init",`+"\n    \""+s+`"`) || !strings.Contains(string(image), string(x.Source)) {
-			t.Errorf("%s: the initramfs lacks its name or the experiment", s)
+		plan, err := x.ForVM(&x.Cases[0], s)
+		must(t, err)
+		if !strings.Contains(string(image), string(plan)) || strings.Contains(string(image), "question") {
+			t.Errorf("%s: the initramfs lacks its plan, or has the experiment", s)
 		}
 	}
 	most, err := os.ReadFile(filepath.Join(opts.Keep, "../most"))
@@ -280,7 +282,7 @@ func TestRunCases(t *testing.T) {
 	}
 	image, err := os.ReadFile(filepath.Join(opts.Keep, "stored", "bfq", "initramfs.cpio"))
 	must(t, err)
-	for _, want := range []string{`"/init",` + "\n    \"bfq\",\n    \"stored\"", `"limit_ms": 680000`, "modules/modeldisk.ko"} {
+	for _, want := range []string{`"schedulers":["bfq"],"cases":[{"name":"stored"`, `"limit_ms": 680000`, "modules/modeldisk.ko"} {
 		if !strings.Contains(string(image), want) {
 			t.Errorf("the initramfs lacks %q", want)
 		}
@@ -399,10 +401,11 @@ func TestRunNeedsModules(t *testing.T) {
 // The engine refuses what it cannot do with a line on file 3, not in silence.
 func TestEngineReports(t *testing.T) {
 	var line strings.Builder
-	code := engine("none", "", json.NewEncoder(&line), os.Stderr) // no experiment here
+	missing := filepath.Join(t.TempDir(), "plan.json")
+	code := engine(missing, json.NewEncoder(&line), os.Stderr)
 	var got report
 	must(t, json.Unmarshal([]byte(line.String()), &got))
-	if code != failure.Failed || !strings.Contains(got.Error, guestExperiment) {
+	if code != failure.Failed || !strings.Contains(got.Error, missing) {
 		t.Errorf("code %d, report %q", code, line.String())
 	}
 }

@@ -7,31 +7,31 @@ import (
 	"context"
 	"debug/elf"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"isolio/internal/lab/experiment"
-	"isolio/internal/lab/result"
 	"isolio/internal/lab/vm"
 )
 
-// Versions are those of the programs that a result of the experiment would depend on: the
-// release of the kernel that is booted, and QEMU's and the compiler's own words.
-func Versions(ctx context.Context, opts Options, x *experiment.Experiment) (release string, p result.Provenance, err error) {
+// Versions are QEMU's and the compiler's own words, of those that a result of the experiment
+// depends on.
+func Versions(ctx context.Context, opts Options, x *experiment.Experiment) (qemu, compiler string, err error) {
 	kernel, err := vm.OpenKernel(opts.Build, opts.Line)
 	if err != nil {
-		return "", p, err
+		return "", "", err
 	}
 	modules, err := opts.modules(x.Modules())
 	if err != nil {
-		return "", p, err
+		return "", "", err
 	}
 	var qemus []string
 	for i := range x.Cases {
 		line, err := kernel.QEMUVersion(ctx, x.Cases[i].CPUs)
 		if err != nil {
-			return "", p, err
+			return "", "", err
 		}
 		if !slices.Contains(qemus, line) {
 			qemus = append(qemus, line)
@@ -40,15 +40,10 @@ func Versions(ctx context.Context, opts Options, x *experiment.Experiment) (rele
 	compilers := map[string]bool{}
 	for _, file := range modules {
 		if err := compilersOf(file, compilers); err != nil {
-			return "", p, err
+			return "", "", err
 		}
 	}
-	var all []string
-	for name := range compilers {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return kernel.Release, result.Provenance{QEMU: strings.Join(qemus, "; "), Compiler: strings.Join(all, "; ")}, nil
+	return strings.Join(qemus, "; "), strings.Join(slices.Sorted(maps.Keys(compilers)), "; "), nil
 }
 
 // compilersOf adds those that left their names in a module.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
 // Package archive keeps what experiments measured in a source tree: results/NAME.json for
-// experiments/.../NAME.toml, and results/NAME@LINE.json for the same on another kernel line,
-// with the sums of the sources that were measured. It tells which results are older than
-// their sources.
+// experiments/.../NAME.toml, and results/NAME@LINE.json for the same on another kernel line.
+// A result says at which version of the tree it was measured, and has the sums of what it
+// depends on. So the archive tells which are older than the tree; nothing fails by it.
 package archive
 
 import (
@@ -143,36 +143,4 @@ func (t Tree) Names() ([]string, error) {
 		names = append(names, strings.TrimSuffix(path.Base(filepath.ToSlash(file)), ".json"))
 	}
 	return names, nil
-}
-
-// Stale says why a result of the experiment is none of the tree's sources any more, a
-// few words for each reason; nothing if it is. A nil document was never measured.
-func (t Tree) Stale(x *experiment.Experiment, doc *result.Document) ([]string, error) {
-	if doc == nil {
-		return []string{"not measured"}, nil
-	}
-	if doc.Provenance == nil {
-		return []string{"of unknown sources"}, nil
-	}
-	why, err := t.changed(x, doc.Provenance.Sources)
-	for i := range why {
-		why[i] += " changed"
-	}
-	return why, err
-}
-
-// Outdated says which of the programs that a result depends on are others by now.
-func Outdated(doc *result.Document, kernel string, now *result.Provenance) []string {
-	if doc == nil || doc.Provenance == nil {
-		return nil
-	}
-	var why []string
-	for _, c := range []struct{ what, was, is string }{
-		{"kernel", doc.Kernel, kernel}, {"QEMU", doc.Provenance.QEMU, now.QEMU}, {"compiler", doc.Provenance.Compiler, now.Compiler},
-	} {
-		if c.was != c.is {
-			why = append(why, fmt.Sprintf("%s: %s, now %s", c.what, c.was, c.is))
-		}
-	}
-	return why
 }

@@ -3,6 +3,7 @@
 package archive
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
 )
@@ -41,24 +43,12 @@ name = "a"
 weight = 100
 `
 
-const (
-	rsdSource = "#include \"guard.h\"\n#include \"trace.h\"\n"
-	runSource = "package lab\n\nimport _ \"example.org/used/part\"\n"
-	modules   = "example.org/used v1.0.0 h1:x\n"
-)
+const rsdSource = "#include \"guard.h\"\n#include \"trace.h\"\nint x = 1; /* one */\nvoid f(void) { say(\"hello\" \" you\"); }\n"
 
-// newTree is a source tree with one experiment, and a file for each part.
+// newTree is a source tree with one experiment, and the modules that it knows.
 func newTree(t *testing.T) Tree {
 	t.Helper()
 	dir := t.TempDir()
-	for _, p := range parts {
-		for _, name := range p.dirs {
-			if filepath.Ext(name) == "" { // a directory
-				name += "/source.c"
-			}
-			put(t, filepath.Join(dir, name), p.name)
-		}
-	}
 	for name, text := range map[string]string{
 		"Kbuild": "obj-m :=", "LICENSE": "", "compat/private-types.txt": "", "compat/features.txt": "", "compat/compat.h": "#include <linux/bio.h>\n#include \"isolio_private.h\"\n",
 		"common/guard.c": "#include \"guard.h\"\n", "common/guard.h": "# include <age.h>\n#include \"compat.h\"\n", "common/age.h": "", "common/text.h": "",
@@ -67,8 +57,6 @@ func newTree(t *testing.T) Tree {
 	} {
 		put(t, filepath.Join(dir, "kernel", name), text)
 	}
-	put(t, filepath.Join(dir, "internal/lab/run.go"), runSource)
-	put(t, filepath.Join(dir, "go.sum"), modules)
 	put(t, filepath.Join(dir, "experiments/sub/one.toml"), testExperiment)
 	return Tree(dir)
 }
@@ -89,17 +77,21 @@ func (t Tree) one(tb *testing.T) *experiment.Experiment {
 	return all[0]
 }
 
-// measure writes a result of that name, of the tree's only experiment and its sources.
+// measure writes a result of that name, of the tree's only experiment and its code.
 func (t Tree) measure(tb *testing.T, name string) {
 	tb.Helper()
-	sources, err := t.Sources(t.one(tb))
+	x := t.one(tb)
+	if _, line, is := strings.Cut(name, kernelMark); is {
+		x = onKernel(x, line)
+	}
+	p, err := t.Provenance(x)
 	must(tb, err)
-	must(tb, t.Write(&result.Document{Schema: result.Schema, Experiment: name, Provenance: &result.Provenance{Sources: sources}}))
+	must(tb, t.Write(&result.Document{Schema: result.Schema, Experiment: name, Provenance: p}))
 }
 
-// A result is stale when a source that was measured changes, and not for a comment, a
-// test, or a part that the experiment has nothing to do with.
-func TestStale(t *testing.T) {
+// A result is old when the experiment or the code of a module that it loads changes, and not
+// for a comment, a message, a test, or what the experiment has nothing to do with.
+func TestOld(t *testing.T) {
 	for _, c := range []struct {
 		file, text string
 		want       []string
@@ -123,16 +115,13 @@ func TestStale(t *testing.T) {
 		{"kernel/sfq/main.c", "other", nil},
 		{"kernel/sfq/trace.h", "other", nil},
 		{"kernel/rsd/main.c", rsdSource + "/* A comment,\n * of two lines. */ // another\n", nil},
-		{"kernel/rsd/main.c", rsdSource + "int x = '/*';\n", []string{"rsd changed"}},
+		{"kernel/rsd/main.c", rsdSource + "int y = '/*';\n", []string{"rsd changed"}},
 		{"kernel/rsd/Kbuild", "# a comment\n", nil},
-		{"internal/lab/run.go", runSource + "var x int\n", []string{"engine changed"}},
-		{"internal/lab/run.go", "// A comment.\n" + runSource + "/* another */\n", nil},
-		{"go.sum", modules + "example.org/other v1.0.0 h1:y\n", nil},
-		{"go.sum", strings.Replace(modules, "v1.0.0", "v1.0.1", 1), []string{"engine changed"}},
-		{"internal/lab/bench/source_test.go", "", nil},
-		{"internal/lab/report/source.go", "", nil},
-		{"internal/lab/vm/source.go", "package vm", []string{"engine changed"}},
-		{"internal/lab/vm/vmtest/source.go", "", nil},
+		{"kernel/rsd/main.c", strings.Replace(rsdSource, `"hello" " you"`, `"good morning"`, 1), nil},
+		{"kernel/rsd/main.c", strings.Replace(rsdSource, `"guard.h"`, `"guard.c"`, 1), []string{"rsd changed"}},
+		{"kernel/rsd/main.c", strings.Replace(rsdSource, "x = 1", "x = 2", 1), []string{"rsd changed"}},
+		{"internal/lab/result/table.go", "package result", nil},
+		{"internal/lab/bench/run.go", "package bench", nil},
 		{"libaps/source.c", "other", nil},
 		{"README.md", "other", nil},
 	} {
@@ -141,61 +130,32 @@ func TestStale(t *testing.T) {
 		put(t, filepath.Join(string(tree), c.file), c.text)
 		doc, err := tree.Read("one")
 		must(t, err)
-		why, err := tree.Stale(tree.one(t), doc)
+		why, err := tree.Old(tree.one(t), doc)
 		must(t, err)
 		if !slices.Equal(why, c.want) {
-			t.Errorf("%s: stale for %q, want %q", c.file, why, c.want)
-		}
-	}
-}
-
-// A result with one sum of all modules is of this tree's while all of them are as they
-// were.
-func TestStaleOfAllModules(t *testing.T) {
-	for _, c := range []struct {
-		file string
-		want []string
-	}{
-		{"README.md", nil}, {"kernel/rsd/tests/rsd_kunit.c", nil}, {"kernel/sfq/main.c", []string{"modules changed"}}, {"kernel/rsd/main.c", []string{"modules changed"}},
-		{"experiments/sub/one.toml", []string{"experiment changed"}},
-	} {
-		tree := newTree(t)
-		sources, err := tree.Sources(tree.one(t))
-		must(t, err)
-		delete(sources, "rsd")
-		sources["modules"], err = tree.sum(allModules)
-		must(t, err)
-		text := "other"
-		if strings.HasSuffix(c.file, ".toml") {
-			text = strings.Replace(testExperiment, "weight = 100", "weight = 200", 1)
-		}
-		put(t, filepath.Join(string(tree), c.file), text)
-		why, err := tree.Stale(tree.one(t), &result.Document{Provenance: &result.Provenance{Sources: sources}})
-		must(t, err)
-		if !slices.Equal(why, c.want) {
-			t.Errorf("%s: stale for %q, want %q", c.file, why, c.want)
+			t.Errorf("%s: old for %q, want %q", c.file, why, c.want)
 		}
 	}
 }
 
 // A module that an experiment loads has sources.
-func TestSourcesNeedTheModule(t *testing.T) {
+func TestProvenanceNeedsTheModule(t *testing.T) {
 	tree := newTree(t)
 	must(t, os.RemoveAll(filepath.Join(string(tree), "kernel/rsd")))
-	if _, err := tree.Sources(tree.one(t)); err == nil || !strings.Contains(err.Error(), "sources of rsd: ") || !strings.Contains(err.Error(), "kernel/rsd has no C file") {
+	if _, err := tree.Provenance(tree.one(t)); err == nil || !strings.Contains(err.Error(), "code of rsd: ") || !strings.Contains(err.Error(), "kernel/rsd has no C file") {
 		t.Error(err)
 	}
 }
 
-func TestStaleWithoutResult(t *testing.T) {
+func TestOldWithoutResult(t *testing.T) {
 	tree := newTree(t)
 	doc, err := tree.Read("one")
 	must(t, err)
 	if doc != nil {
 		t.Errorf("read %+v", doc)
 	}
-	for want, doc := range map[string]*result.Document{"not measured": nil, "of unknown sources": {}} {
-		if why, err := tree.Stale(tree.one(t), doc); err != nil || len(why) != 1 || why[0] != want {
+	for want, doc := range map[string]*result.Document{"not measured": nil, "measured at an unknown version": {}} {
+		if why, err := tree.Old(tree.one(t), doc); err != nil || len(why) != 1 || why[0] != want {
 			t.Errorf("%v, %v, want %q", why, err, want)
 		}
 	}
@@ -235,7 +195,7 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 	}
 	read, err := tree.Read("one@6.12")
 	must(t, err)
-	if why, err := tree.Stale(all[1], read); err != nil || why != nil {
+	if why, err := tree.Old(all[1], read); err != nil || why != nil {
 		t.Error(why, err)
 	}
 
@@ -274,28 +234,30 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 	}
 }
 
-func TestOutdated(t *testing.T) {
-	doc := &result.Document{Kernel: "6.1.0", Provenance: &result.Provenance{QEMU: "7.2", Compiler: "12"}}
-	if why := Outdated(doc, "6.1.0", doc.Provenance); why != nil {
-		t.Error(why)
-	}
-	why := Outdated(doc, "6.1.1", &result.Provenance{QEMU: "7.2", Compiler: "14"})
-	if want := []string{"kernel: 6.1.0, now 6.1.1", "compiler: 12, now 14"}; !slices.Equal(why, want) {
-		t.Errorf("%q, want %q", why, want)
+// Another engine is told by its version.
+func TestOldEngine(t *testing.T) {
+	tree := newTree(t)
+	p, err := tree.Provenance(tree.one(t))
+	must(t, err)
+	p.Engine--
+	want := []string{fmt.Sprintf("engine %d, now %d", bench.EngineVersion-1, bench.EngineVersion)}
+	if why, err := tree.Old(tree.one(t), &result.Document{Provenance: p}); err != nil || !slices.Equal(why, want) {
+		t.Errorf("old for %q, %v, want %q", why, err, want)
 	}
 }
 
-// The sources of this tree are there to be summed up.
-func TestSourcesOfThisTree(t *testing.T) {
+// The code of this tree is there to be summed up.
+func TestProvenanceOfThisTree(t *testing.T) {
 	tree := Tree("../../..")
 	all, err := tree.Experiments()
 	must(t, err)
 	withLibaps := 0
 	for _, x := range all {
-		sums, err := tree.Sources(x)
+		p, err := tree.Provenance(x)
 		must(t, err)
-		if sums["engine"] == "" || sums["experiment"] == "" {
-			t.Errorf("%s: %v", x.Name, sums)
+		sums := p.Code
+		if p.Plan == "" || p.Engine == 0 {
+			t.Errorf("%s: %+v", x.Name, p)
 		}
 		if n := len(x.Modules()); n == 0 && x.Cases[0].Device.Kind == experiment.ModelDisk {
 			t.Errorf("%s: no module", x.Name)

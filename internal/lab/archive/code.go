@@ -4,69 +4,38 @@ package archive
 
 import (
 	"bytes"
-	"go/parser"
-	goscanner "go/scanner"
-	"go/token"
 	"path"
-	"strconv"
 	"text/scanner"
 )
 
-// withoutComments is what of a source file a result depends on: its words, without
-// comments and the space between them, so that a comment can be rewritten without
-// measuring for hours. What a Go file imports is added to imports.
-func withoutComments(name string, source []byte, imports map[string]bool) ([]byte, error) {
+// code is what of a source file a result depends on: without comments, messages, and the
+// space between words. So a comment and a message can be rewritten and no result is older.
+func code(name string, source []byte) []byte {
 	switch path.Ext(name) {
-	case ".c", ".h", ".map":
-		return cWords(source), nil
-	case ".go":
-		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ImportsOnly)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range file.Imports {
-			imported, err := strconv.Unquote(i.Path.Value)
-			if err != nil {
-				return nil, err
-			}
-			imports[imported] = true
-		}
-		return goWords(source), nil
+	case ".c", ".h", ".cc", ".map":
+		return cWords(source)
 	default:
-		return hashlessLines(source), nil
+		return hashlessLines(source)
 	}
 }
 
-// cWords are the words of C, a line each. A comment there is one in Go.
+// cWords are the words of C, a line each, without its strings but for what is included. C's
+// comments are those of Go.
 func cWords(source []byte) []byte {
 	var words []byte
 	var s scanner.Scanner
 	s.Init(bytes.NewReader(source))
-	s.Mode = scanner.GoTokens
+	s.Mode = scanner.GoTokens &^ scanner.ScanRawStrings
 	s.Error = func(*scanner.Scanner, string) {} // 'ab' is a word as well
-	for s.Scan() != scanner.EOF {
-		words = append(words, s.TokenText()...)
-		words = append(words, '\n')
+	before := ""
+	for kind := s.Scan(); kind != scanner.EOF; kind = s.Scan() {
+		if kind != scanner.String || before == "include" {
+			words = append(words, s.TokenText()...)
+			words = append(words, '\n')
+		}
+		before = s.TokenText()
 	}
 	return words
-}
-
-func goWords(source []byte) []byte {
-	var words []byte
-	var s goscanner.Scanner
-	files := token.NewFileSet()
-	s.Init(files.AddFile("", -1, len(source)), source, func(token.Position, string) {}, 0)
-	for {
-		_, kind, literal := s.Scan()
-		if kind == token.EOF {
-			return words
-		}
-		if literal == "" {
-			literal = kind.String()
-		}
-		words = append(words, literal...)
-		words = append(words, '\n')
-	}
 }
 
 // hashlessLines leaves out lines that are empty, or a comment of a shell or make.

@@ -15,12 +15,10 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab"
-	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
-	"isolio/internal/lab/result"
 )
 
-// Renewal is what measures stale results anew.
+// Renewal measures old results anew.
 type Renewal struct {
 	Tree Tree
 	// Lab says how; its kernel line is the experiment's.
@@ -30,58 +28,53 @@ type Renewal struct {
 	// Kernel is a line to measure them on in place of their own, "" for none. From then on there
 	// are such results as well, which are renewed as the others are.
 	Kernel string
+	// All measures what is not old as well.
+	All bool
 	// Version is the tree's, for the results.
 	Version string
 	// DryRun says only what would be measured.
 	DryRun bool
-	// Out gets a line for each experiment. Show is called with what is measured when
-	// that begins, and returns what is called with its progress and its end; it may be nil.
-	Out  io.Writer
-	Show func(x *experiment.Experiment) (progress func(bench.Progress), end func())
+	// Out gets a line for each experiment.
+	Out io.Writer
 }
 
 // work is an experiment to measure, and why.
 type work struct {
-	x *experiment.Experiment
-	// part is what of x is measured, x for all, and was the result that has the rest.
-	part    *experiment.Experiment
-	was     *result.Document
-	why     []string
-	machine result.Provenance
+	*experiment.Experiment
+	why []string
 }
 
-// Run measures what is stale, the quickest experiment first. One that is interrupted goes
-// on with the next Run where it was.
+// Run measures what is old, the quickest experiment first. A VM that would be the same as
+// one that an earlier Run booted is not booted again.
 func (r *Renewal) Run(ctx context.Context) error {
-	all, err := r.work(ctx)
+	all, err := r.work()
 	if err != nil {
 		return err
 	}
 	var left time.Duration
 	for _, w := range all {
-		left += r.Lab.Estimate(w.part)
+		left += r.Lab.Estimate(w.Experiment)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(r.Out, "results: all are up to date")
+		fmt.Fprintln(r.Out, "results: none is older than the code")
 		return nil
 	}
 	// The estimate is corrected by how long it has taken so far.
 	var took, estimated time.Duration
-	for i := range all {
-		w := &all[i]
-		estimate := r.Lab.Estimate(w.part)
+	for i, w := range all {
+		estimate := r.Lab.Estimate(w.Experiment)
 		pace := 1.0
 		if estimated > 0 {
 			pace = float64(took) / float64(estimated)
 		}
-		fmt.Fprintf(r.Out, "[%d/%d] %s: %s; %d VMs, about %s; %s left for all\n", i+1, len(all), w.x.Name, strings.Join(w.why, ", "),
-			w.part.Runs(), short(scale(estimate, pace)), short(scale(left, pace)))
+		fmt.Fprintf(r.Out, "[%d/%d] %s: %s; %d VMs, at most about %s; %s left for all\n", i+1, len(all), w.Name, strings.Join(w.why, ", "),
+			w.Runs(), short(scale(estimate, pace)), short(scale(left, pace)))
 		if r.DryRun {
 			continue
 		}
 		began := time.Now()
-		if err := r.one(ctx, w); err != nil {
-			return fmt.Errorf("results: %s: %w", w.x.Name, err)
+		if err := r.one(ctx, w.Experiment); err != nil {
+			return fmt.Errorf("results: %s: %w", w.Name, err)
 		}
 		took, estimated, left = took+time.Since(began), estimated+estimate, left-estimate
 	}
@@ -89,26 +82,22 @@ func (r *Renewal) Run(ctx context.Context) error {
 }
 
 // one measures one experiment and writes its result.
-func (r *Renewal) one(ctx context.Context, w *work) error {
-	sources, err := r.Tree.Sources(w.x)
+func (r *Renewal) one(ctx context.Context, x *experiment.Experiment) error {
+	p, err := r.Tree.Provenance(x)
 	if err != nil {
 		return err
 	}
 	opts := r.Lab
-	opts.Line, opts.Resume = w.x.Kernel, true
-	progress, end := func(bench.Progress) {}, func() {}
-	if r.Show != nil {
-		progress, end = r.Show(w.x)
+	opts.Line, opts.Resume, opts.Finished = x.Kernel, true, filepath.Join(opts.Build, "lab")
+	p.Version = r.Version
+	if p.QEMU, p.Compiler, err = lab.Versions(ctx, opts, x); err != nil {
+		return err
 	}
-	opts.Finished = filepath.Join(opts.Build, "lab")
-	doc, err := w.measure(ctx, opts, r.Out, progress)
-	end()
+	doc, err := lab.Run(ctx, opts, x, nil)
 	if err != nil {
 		return err
 	}
-	doc.Provenance = &result.Provenance{
-		Version: r.Version, QEMU: w.machine.QEMU, Compiler: w.machine.Compiler, Sources: sources,
-	}
+	doc.Provenance = p
 	for _, line := range doc.Unmet {
 		fmt.Fprintf(r.Out, "  not met: %s\n", line)
 	}
@@ -140,8 +129,8 @@ func (r *Renewal) isAsked(x *experiment.Experiment) bool {
 	return r.Only == "" || ofAny || ofThis
 }
 
-// work is what is stale and asked for.
-func (r *Renewal) work(ctx context.Context) ([]work, error) {
+// work is what is asked for and old.
+func (r *Renewal) work() (old []work, err error) {
 	if _, err := path.Match(r.Only, ""); err != nil {
 		return nil, failure.Usagef("only: %q is not a shell pattern; allowed: such as 'kf-*'", r.Only)
 	}
@@ -150,7 +139,6 @@ func (r *Renewal) work(ctx context.Context) ([]work, error) {
 		return nil, err
 	}
 	var others []string
-	var stale []work
 	for _, x := range all {
 		if !r.isAsked(x) {
 			others = append(others, x.Name)
@@ -161,31 +149,22 @@ func (r *Renewal) work(ctx context.Context) ([]work, error) {
 			fmt.Fprintf(r.Out, "%v\n", err) // it is measured anew
 			doc = nil
 		}
-		w := work{x: x, part: x, was: doc}
-		if w.why, err = r.Tree.Stale(x, doc); err != nil {
+		why, err := r.Tree.Old(x, doc)
+		if err != nil {
 			return nil, err
 		}
-		opts := r.Lab
-		opts.Line = x.Kernel
-		var release string
-		if release, w.machine, err = lab.Versions(ctx, opts, x); err != nil {
-			return nil, fmt.Errorf("results: %s: %w", x.Name, err)
+		if why == nil && r.All {
+			why = []string{"asked for"}
 		}
-		outdated := Outdated(doc, release, &w.machine)
-		if len(outdated) == 0 {
-			if w.part, err = r.Tree.part(x, doc); err != nil {
-				return nil, err
-			}
-		}
-		if w.why = append(w.why, outdated...); len(w.why) > 0 {
-			stale = append(stale, w)
+		if why != nil {
+			old = append(old, work{x, why})
 		}
 	}
 	if len(others) == len(all) {
 		return nil, failure.Usagef("only: no experiment is called %q; allowed: %s", r.Only, strings.Join(others, ", "))
 	}
-	slices.SortStableFunc(stale, func(a, b work) int { return cmp.Compare(r.Lab.Estimate(a.part), r.Lab.Estimate(b.part)) })
-	return stale, nil
+	slices.SortStableFunc(old, func(a, b work) int { return cmp.Compare(r.Lab.Estimate(a.Experiment), r.Lab.Estimate(b.Experiment)) })
+	return old, nil
 }
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }

@@ -3,43 +3,100 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"isolio/internal/failure"
 	"isolio/internal/lab"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/table"
 )
 
-// movedPct is by how much a figure may differ where sources or programs are others than
-// those that were measured.
-const movedPct = 2
+// tolerance is by how much a kind of figure may differ where a case is measured again. The
+// modules, the compiler and QEMU may be others than those of the result, and the least change
+// of timing moves all figures a little. Where one VM is run twice the figures are the same.
+type tolerance struct {
+	figure string
+	// pct is of what the figure was; a difference of least is small whatever the figure.
+	pct, least float64
+	// of are the figures of a run by what they are of, such as a container.
+	of func(r *result.Run) []figure
+}
 
-// Verify measures one case of an experiment again. Where sources and programs are those of
-// the result, it must be the same to the last byte. Elsewhere totals and shares may differ
-// by 2 % of each contender that an expectation is about, and of none. What it compared, and
-// how far the other contenders moved, is written to out.
+type figure struct {
+	of    string
+	value float64
+}
+
+var tolerances = []tolerance{
+	{"total bytes/s", 2, 0, func(r *result.Run) []figure { return []figure{{"", r.TotalBytesPS}} }},
+	{"total requests/s", 2, 0, func(r *result.Run) []figure { return []figure{{"", r.TotalIOPS}} }},
+	{"Jain index", 0, 0.02, func(r *result.Run) []figure { return []figure{{"", r.JainWeighted}} }},
+	{"share", 2, 0.002, func(r *result.Run) (all []figure) {
+		for _, c := range r.Containers {
+			all = append(all, figure{c.Name, c.Share})
+		}
+		return all
+	}},
+	{"mean latency, us", 5, 10, latencies(func(l result.Latency) float64 { return l.Mean })},
+	{"p99 latency, us", 20, 50, latencies(func(l result.Latency) float64 { return l.P99 })},
+}
+
+// latencies are those of each container in each direction that has some.
+func latencies(of func(result.Latency) float64) func(*result.Run) []figure {
+	return func(r *result.Run) (all []figure) {
+		for _, c := range r.Containers {
+			for _, d := range []struct {
+				name string
+				*result.Direction
+			}{{"read", c.Read}, {"write", c.Write}, {"sync", c.Sync}, {"operations", c.Operations}} {
+				if d.Direction != nil {
+					all = append(all, figure{c.Name + " " + d.name, of(d.Lat)})
+				}
+			}
+		}
+		return all
+	}
+}
+
+// allows reports whether a figure may become another.
+func (t tolerance) allows(was, is float64) bool {
+	return math.Abs(is-was) <= max(t.least, t.pct/100*math.Abs(was))
+}
+
+func (t tolerance) String() string {
+	var parts []string
+	if t.pct > 0 {
+		parts = append(parts, experiment.Figure(t.pct)+" %")
+	}
+	if t.least > 0 {
+		parts = append(parts, experiment.Figure(t.least))
+	}
+	return strings.Join(parts, " or ")
+}
+
+// Verify measures one case of an experiment again, and compares it with its result figure by
+// figure. It fails where a figure is out of its tolerance of a contender that an expectation
+// is about, and of none. What it compared is written to out.
 func (t Tree) Verify(ctx context.Context, opts lab.Options, name, ofCase string, out io.Writer) error {
 	x, doc, err := t.caseOf(name, ofCase)
 	if err != nil {
 		return err
 	}
+	why, err := t.Old(x, doc)
+	if err != nil {
+		return err
+	}
+	if len(why) > 0 {
+		fmt.Fprintf(out, "%s: the result is older than the code: %s\n", name, strings.Join(why, ", "))
+	}
 	opts.Line = x.Kernel
-	why, err := t.Stale(x, doc)
-	if err != nil {
-		return err
-	}
-	release, versions, err := lab.Versions(ctx, opts, x)
-	if err != nil {
-		return err
-	}
-	why = append(why, Outdated(doc, release, &versions)...)
 	if x, err = x.Select(nil, casesOf(ofCase)); err != nil {
 		return err
 	}
@@ -47,17 +104,7 @@ func (t Tree) Verify(ctx context.Context, opts lab.Options, name, ofCase string,
 	if err != nil {
 		return err
 	}
-	// A case that runs only programs does not tell fio's version.
-	if len(why) == 0 && now.Fio != "" && now.Fio != doc.Fio {
-		why = append(why, fmt.Sprintf("fio: %s, now %s", doc.Fio, now.Fio))
-	}
-	was := doc.In(ofCase)
-	if len(why) > 0 {
-		fmt.Fprintf(out, "%s: not as it was measured: %s; totals and shares are compared to %d %%\n", name, strings.Join(why, ", "), movedPct)
-		return near(name, was, now.In(ofCase), judged(x), out)
-	}
-	fmt.Fprintf(out, "%s: sources and programs are those that were measured; %d runs are compared to the last byte\n", name, len(was))
-	return same(name, was, now.In(ofCase))
+	return compare(name, doc.In(ofCase), now.In(ofCase), judged(x), out)
 }
 
 // casesOf is what Select takes for a case: nil for the only one of an experiment that
@@ -94,33 +141,6 @@ func (t Tree) caseOf(name, ofCase string) (*experiment.Experiment, *result.Docum
 	return nil, nil, failure.Usagef("verify: no experiment is called %q; allowed: a name from experiments/", name)
 }
 
-// same compares runs to the last byte of what is written of them.
-func same(name string, was, is []result.Run) error {
-	text := func(runs []result.Run) (string, error) {
-		var b bytes.Buffer
-		err := (&result.Document{Runs: runs}).WriteJSON(&b)
-		return b.String(), err
-	}
-	a, err := text(was)
-	if err != nil {
-		return err
-	}
-	b, err := text(is)
-	if err != nil {
-		return err
-	}
-	if a == b {
-		return nil
-	}
-	old, now := strings.Split(a, "\n"), strings.Split(b, "\n")
-	for i := range min(len(old), len(now)) {
-		if old[i] != now[i] {
-			return fmt.Errorf("verify: %s differs from its result: was %s, is %s", name, trim(old[i]), trim(now[i]))
-		}
-	}
-	return fmt.Errorf("verify: %s differs from its result: %d lines, were %d", name, len(now), len(old))
-}
-
 // judged is which contenders must not have moved: those that an expectation is about, and
 // none, with which totals are compared. The experiment claims nothing of the others, and
 // the least change of timing moves some by more than movedPct: a message of the engine in
@@ -133,37 +153,49 @@ func judged(x *experiment.Experiment) map[string]bool {
 	return names
 }
 
-// near compares totals and shares. It fails for what moved of the contenders in judged, and
-// tells out of the others.
-func near(name string, was, is []result.Run, judged map[string]bool, out io.Writer) error {
-	var wrong []error
-	compare := func(scheduler, what string, a, b float64) {
-		if math.Abs(b-a) <= movedPct/100.0*a {
-			return
-		}
-		moved := fmt.Errorf("verify: %s: %s: %s: was %s, is %s", name, scheduler, what, experiment.Figure(a), experiment.Figure(b))
-		if judged[scheduler] {
-			wrong = append(wrong, moved)
-		} else {
-			fmt.Fprintf(out, "%v; no expectation is about it\n", moved)
-		}
-	}
+// compare fails for what is out of tolerance of the contenders in judged, and tells out of
+// the others.
+func compare(name string, was, is []result.Run, judged map[string]bool, out io.Writer) error {
 	if len(was) != len(is) {
-		return fmt.Errorf("verify: %s: had %d runs, has %d", name, len(was), len(is))
+		return fmt.Errorf("verify: %s: has %d runs, had %d; measure it anew with `make results ONLY=%[1]s`", name, len(is), len(was))
 	}
-	for i := range was {
-		a, b := &was[i], &is[i]
-		if a.Scheduler != b.Scheduler || len(a.Containers) != len(b.Containers) {
-			return fmt.Errorf("verify: %s: run %d was of %s with %d containers, is of %s with %d", name, i+1,
-				a.Scheduler, len(a.Containers), b.Scheduler, len(b.Containers))
+	var wrong, moved []error
+	rows := make([][]string, len(tolerances))
+	for i, t := range tolerances {
+		n, outside, furthest := 0, 0, 0.0
+		for j := range was {
+			a, b := &was[j], &is[j]
+			before, after := t.of(a), t.of(b)
+			if a.Scheduler != b.Scheduler || !slices.EqualFunc(before, after, func(a, b figure) bool { return a.of == b.of }) {
+				return fmt.Errorf("verify: %s: run %d was of %s with other containers, is of %s; measure it anew with `make results ONLY=%[1]s`",
+					name, j+1, a.Scheduler, b.Scheduler)
+			}
+			for k := range before {
+				n++
+				if before[k].value != 0 {
+					furthest = max(furthest, 100*math.Abs(after[k].value/before[k].value-1))
+				}
+				if t.allows(before[k].value, after[k].value) {
+					continue
+				}
+				outside++
+				what := fmt.Errorf("verify: %s: %s: %s: was %s, is %s", name, a.Scheduler, strings.TrimSpace(t.figure+" "+before[k].of),
+					experiment.Figure(before[k].value), experiment.Figure(after[k].value))
+				if judged[a.Scheduler] {
+					wrong = append(wrong, what)
+				} else {
+					moved = append(moved, fmt.Errorf("%w; no expectation is about %s", what, a.Scheduler))
+				}
+			}
 		}
-		compare(a.Scheduler, "bytes a second", a.TotalBytesPS, b.TotalBytesPS)
-		for j := range a.Containers {
-			compare(a.Scheduler, "share of "+a.Containers[j].Name, a.Containers[j].Share, b.Containers[j].Share)
-		}
+		rows[i] = []string{t.figure, t.String(), fmt.Sprint(n), fmt.Sprint(outside), fmt.Sprintf("%.2f %%", furthest)}
+	}
+	columns := []table.Column{{Head: "figure"}, {Head: "may differ by"}, {Head: "compared", Right: true}, {Head: "outside", Right: true}, {Head: "furthest", Right: true}}
+	if err := table.Write(out, columns, rows); err != nil {
+		return err
+	}
+	for _, what := range moved {
+		fmt.Fprintln(out, what)
 	}
 	return errors.Join(wrong...)
 }
-
-// trim leaves of a line of JSON what a message needs.
-func trim(line string) string { return strings.TrimSuffix(strings.TrimSpace(line), ",") }

@@ -16,36 +16,52 @@ func runs(total, share float64) []result.Run {
 	return []result.Run{{Scheduler: "bfq", TotalBytesPS: total, Containers: []result.Container{{Name: "a", Share: share}}}}
 }
 
-func TestSame(t *testing.T) {
-	if err := same("x", runs(100, 0.5), runs(100, 0.5)); err != nil {
+func TestCompare(t *testing.T) {
+	all := map[string]bool{"bfq": true}
+	var out strings.Builder
+	if err := compare("x", runs(100, 0.5), runs(101.9, 0.491), all, &out); err != nil {
 		t.Error(err)
 	}
-	if err := same("x", runs(100, 0.5), runs(100, 0.50001)); err == nil || !strings.Contains(err.Error(), `was "share": 0.5, is "share": 0.50001`) {
+	// The tolerances stand beside what was compared.
+	for _, want := range []string{"total bytes/s     2 %", "share             2 % or 0.002          1        0    1.80 %"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+	err := compare("x", runs(100, 0.5), runs(97.9, 0.511), all, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "bfq: total bytes/s: was 100, is 97.9") || !strings.Contains(err.Error(), "bfq: share a: was 0.5, is 0.511") {
 		t.Error(err)
 	}
-	if err := same("x", runs(100, 0.5), append(runs(100, 0.5), runs(1, 1)...)); err == nil {
-		t.Error("a run more is the same")
+	for _, is := range [][]result.Run{nil, {{Scheduler: "bfq"}}, {{Scheduler: "kyber", Containers: []result.Container{{Name: "a"}}}}} {
+		if err := compare("x", runs(100, 0.5), is, nil, io.Discard); err == nil || !strings.Contains(err.Error(), "make results ONLY=x") {
+			t.Errorf("%+v: %v", is, err)
+		}
+	}
+	out.Reset()
+	if err := compare("x", runs(100, 0.5), runs(97.9, 0.5), map[string]bool{"none": true}, &out); err != nil {
+		t.Errorf("a contender that no expectation is about: %v", err)
+	}
+	if want := "verify: x: bfq: total bytes/s: was 100, is 97.9; no expectation is about bfq\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("said %q, want %q", out.String(), want)
 	}
 }
 
-func TestNear(t *testing.T) {
-	all := map[string]bool{"bfq": true}
-	if err := near("x", runs(100, 0.5), runs(101.9, 0.491), all, io.Discard); err != nil {
-		t.Error(err)
+// Each kind of figure is looked at, and what is small differs by its least.
+func TestTolerances(t *testing.T) {
+	whole := func(by float64) []result.Run {
+		r := runs(100*by, 0.5*by)
+		r[0].TotalIOPS, r[0].JainWeighted = 10*by, 0.9*by
+		r[0].Containers[0].Read = &result.Direction{Lat: result.Latency{Mean: 1000 * by, P99: 4000 * by}}
+		return r
 	}
-	err := near("x", runs(100, 0.5), runs(97.9, 0.511), all, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "bfq: bytes a second: was 100, is 97.9") || !strings.Contains(err.Error(), "bfq: share of a: was 0.5, is 0.511") {
-		t.Error(err)
+	err := compare("x", whole(1), whole(1.25), map[string]bool{"bfq": true}, io.Discard)
+	for _, tol := range tolerances {
+		if err == nil || !strings.Contains(err.Error(), "bfq: "+tol.figure) {
+			t.Errorf("%s may grow by a quarter: %v", tol.figure, err)
+		}
 	}
-	if err := near("x", runs(100, 0.5), nil, nil, io.Discard); err == nil {
-		t.Error("no runs are near")
-	}
-	var out strings.Builder
-	if err := near("x", runs(100, 0.5), runs(97.9, 0.5), map[string]bool{"none": true}, &out); err != nil {
-		t.Errorf("a contender that no expectation is about: %v", err)
-	}
-	if want := "verify: x: bfq: bytes a second: was 100, is 97.9; no expectation is about it\n"; out.String() != want {
-		t.Errorf("said %q, want %q", out.String(), want)
+	if tol := (tolerance{pct: 5, least: 10}); !tol.allows(1, 11) || tol.allows(1, 11.1) || !tol.allows(1000, 1050) || tol.allows(1000, 1051) || tol.String() != "5 % or 10" {
+		t.Errorf("%s", tol)
 	}
 }
 

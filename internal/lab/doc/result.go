@@ -3,6 +3,7 @@
 package doc
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -114,6 +115,7 @@ type source struct {
 	doc  *result.Document
 	row  row
 	name string // in the table; "" if there is only this case
+	old  bool   // the result is older than the code
 }
 
 // document finds a result by its name, nil if the experiment has none.
@@ -144,6 +146,7 @@ func (f *Filler) source(p place, name, ofCase string, filled *Filled) source {
 		p.refuse("case", fmt.Sprintf("%s has no case %q", name, ofCase), strings.Join(doc.Cases(), ", "))
 	}
 	filled.Results = append(filled.Results, name)
+	s.old = len(must(f.Tree.Old(s.x, doc))) > 0
 	return s
 }
 
@@ -345,6 +348,15 @@ func count(met, of int) string {
 	return fmt.Sprintf("\nOf %d expectations of the experiment, %d are met.", of, met)
 }
 
+// older is added where the result is older than the code.
+const older = ", older than the code"
+
+// Same reports whether two texts of a page differ in nothing but the age of results: a change
+// of the code makes results older, and no page wrong.
+func Same(a, b []byte) bool {
+	return bytes.Equal(bytes.ReplaceAll(a, []byte(older), nil), bytes.ReplaceAll(b, []byte(older), nil))
+}
+
 // measured says what was measured with what, below a table.
 func (s source) measured() string {
 	text := "\nMeasured on kernel " + s.doc.Kernel
@@ -353,6 +365,9 @@ func (s source) measured() string {
 	}
 	if p := s.doc.Provenance; p != nil {
 		text += ", at version " + p.Version
+	}
+	if s.old {
+		text += older
 	}
 	return text + ".\n"
 }

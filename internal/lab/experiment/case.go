@@ -15,56 +15,58 @@ import (
 // machine that runs the load.
 type Case struct {
 	// Name is "" for the only case of an experiment that lists none.
-	Name string
+	Name string `json:"name,omitzero"`
 	// Schedulers are the contenders that run in it, nil for all of the
 	// experiment's. See Experiment.SchedulersIn.
-	Schedulers []string
+	Schedulers []string `json:"schedulers,omitzero"`
 	// ReferenceCase is the case with whose total, with the scheduler none, this one's
 	// totals are compared, "" for none in the same case.
-	ReferenceCase string
+	ReferenceCase string `json:"reference_case,omitzero"`
 	// RampS is how long load runs before anything is counted, 0..3600.
-	RampS float64
+	RampS float64 `json:"ramp_s,omitzero"`
 	// DurationS is how long is counted after the ramp, above 0..86400.
-	DurationS float64
+	DurationS float64 `json:"duration_s,omitzero"`
 	// CPUs is how many virtual CPUs the lab's machine has, 1..8.
-	CPUs int
+	CPUs int `json:"cpus,omitzero"`
 	// Seeds is how many times it is measured, each with random numbers of its own,
 	// 1..32. Seed is which of those times this is, from 0 on.
-	Seeds, Seed int
+	Seeds int `json:"seeds,omitzero"`
+	Seed  int `json:"seed,omitzero"`
 	// SampleMS is every how many milliseconds of the counted time each
 	// container's counters are read as well, 1..1000; 0 is never.
-	SampleMS   int
-	Device     Device
-	Containers []Container
+	SampleMS   int         `json:"sample_ms,omitzero"`
+	Device     Device      `json:"device,omitzero"`
+	Containers []Container `json:"containers,omitzero"`
 	// Parents are the cgroups with a weight of their own that hold containers'.
-	Parents []Parent
+	Parents []Parent `json:"parents,omitzero"`
 	// Changes are what happens to the disk while it is under load.
-	Changes []Change
+	Changes []Change `json:"changes,omitzero"`
 }
 
 // Container is one tenant: a cgroup with a weight and a fio job, or a command, in it.
 type Container struct {
-	Name   string
-	Weight int // 1..10000, as in io.weight
+	Name   string `json:"name,omitzero"`
+	Weight int    `json:"weight,omitzero"` // 1..10000, as in io.weight
 	// Count is how many containers of the same weight and job this one stands
 	// for, 1..4096; 0 for one that is just itself.
-	Count int
+	Count int `json:"count,omitzero"`
 	// MemoryMiB is how much memory it may have, 0 for no limit. Beyond that the kernel
 	// takes pages from it: those of files, and others if it can swap.
-	MemoryMiB int
+	MemoryMiB int `json:"memory_mib,omitzero"`
 	// Cgroup is the path below the experiment's own cgroup.
-	Cgroup string
+	Cgroup string `json:"cgroup,omitzero"`
 	// StartS and EndS bound the load, in seconds after the load's start;
 	// 0 <= StartS < EndS <= RampS + DurationS.
-	StartS, EndS float64
+	StartS float64 `json:"start_s,omitzero"`
+	EndS   float64 `json:"end_s,omitzero"`
 	// Pauses are when its processes are frozen, in order, in seconds after the
 	// load's start.
-	Pauses []Pause
+	Pauses []Pause `json:"pauses,omitzero"`
 	// Job is the file's [job], overlaid with the case's and with the
 	// container's own; nil for one that has a Program.
-	Job Job
+	Job Job `json:"job,omitzero"`
 	// Program is what it runs in place of fio, nil for one with a Job.
-	Program *Program
+	Program *Program `json:"program,omitzero"`
 }
 
 // CountedS returns for how many seconds t's load runs before it is counted,

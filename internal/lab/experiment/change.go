@@ -10,10 +10,10 @@ import (
 
 // Change is something that happens to the disk while it is under load.
 type Change struct {
-	AtS float64 // seconds after the load's start
+	AtS float64 `json:"at_s,omitzero"` // seconds after the load's start
 	// Device are files of the model disk's directory and what is written to them, such
 	// as scale. Which can change while the disk is on, and their ranges, the module knows.
-	Device map[string]int64
+	Device map[string]int64 `json:"device,omitzero"`
 }
 
 type fileChange struct {

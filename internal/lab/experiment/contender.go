@@ -18,21 +18,21 @@ import (
 // Contender is a scheduler as an experiment sets it up: one of Known as it is,
 // or a variant of it that the file declares in a [[contender]].
 type Contender struct {
-	Name string
+	Name string `json:"name,omitzero"`
 	// Scheduler is the one of Known that it is a variant of.
-	Scheduler string
+	Scheduler string `json:"scheduler,omitzero"`
 	// Label says in a plot what is special about it; "" for its name.
-	Label string
+	Label string `json:"-"`
 	// Tunables are files in queue/iosched and what is written to them, after
 	// what the engine writes by itself and in place of it. A length of time is
 	// that of a disk at its real speed, as the engine's own are: on a modeldisk
 	// it is multiplied by the disk's scale. See IsTime.
-	Tunables map[string]string
+	Tunables map[string]string `json:"tunables,omitzero"`
 	// Jobs are fio options of its own for containers, by their names.
-	Jobs map[string]Job
+	Jobs map[string]Job `json:"jobs,omitzero"`
 
-	// costs are what io.cost is told instead of what [device.iocost] says.
-	costs fileIocost
+	// Told is what io.cost is told instead of what [device.iocost] says.
+	Told fileIocost `json:"told,omitzero"`
 }
 
 // Contender is the one of that name: what the file declares, or else the
@@ -45,14 +45,14 @@ func (e *Experiment) Contender(name string) Contender {
 }
 
 // Tells reports whether the contender changes what io.cost is told.
-func (d *Contender) Tells() bool { return d.costs != fileIocost{} }
+func (d *Contender) Tells() bool { return d.Told != fileIocost{} }
 
 // Costs is what io.cost is told about a disk of which m is true.
 func (d *Contender) Costs(m Iocost) Iocost {
 	return Iocost{
-		RBPS: value(d.costs.RBPS, m.RBPS), RSeqIOPS: value(d.costs.RSeqIOPS, m.RSeqIOPS), RRandIOPS: value(d.costs.RRandIOPS, m.RRandIOPS),
-		WBPS: value(d.costs.WBPS, m.WBPS), WSeqIOPS: value(d.costs.WSeqIOPS, m.WSeqIOPS), WRandIOPS: value(d.costs.WRandIOPS, m.WRandIOPS),
-		RLatUS: value(d.costs.RLatUS, m.RLatUS), WLatUS: value(d.costs.WLatUS, m.WLatUS),
+		RBPS: value(d.Told.RBPS, m.RBPS), RSeqIOPS: value(d.Told.RSeqIOPS, m.RSeqIOPS), RRandIOPS: value(d.Told.RRandIOPS, m.RRandIOPS),
+		WBPS: value(d.Told.WBPS, m.WBPS), WSeqIOPS: value(d.Told.WSeqIOPS, m.WSeqIOPS), WRandIOPS: value(d.Told.WRandIOPS, m.WRandIOPS),
+		RLatUS: value(d.Told.RLatUS, m.RLatUS), WLatUS: value(d.Told.WLatUS, m.WLatUS),
 	}
 }
 
@@ -66,7 +66,7 @@ func (d *Contender) Changes() map[string]string {
 		}
 		all[name] = text
 	}
-	for name, n := range d.costs.members() {
+	for name, n := range d.Told.members() {
 		if n != nil {
 			set("iocost."+name, strconv.FormatInt(*n, 10))
 		}
@@ -172,7 +172,7 @@ func (c *checker) contender(key string, f *fileContender) Contender {
 		d.Jobs[container] = c.job(key+".job."+container, f.Job[container])
 	}
 	if f.Iocost != nil {
-		d.costs = *f.Iocost
+		d.Told = *f.Iocost
 		c.costs(key+".iocost", &d)
 	}
 	return d
@@ -245,7 +245,7 @@ func (c *checker) costs(key string, d *Contender) {
 	if !d.Tells() {
 		c.fail(key, "says nothing", strings.Join(tomlfile.Keys(reflect.TypeFor[fileIocost]()), ", "))
 	}
-	members := d.costs.members()
+	members := d.Told.members()
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		n := members[name]
 		switch latency := strings.HasSuffix(name, "_us"); {

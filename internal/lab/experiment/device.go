@@ -22,51 +22,59 @@ const (
 
 // Device is the disk that the lab makes for the load.
 type Device struct {
-	Kind   string // NullBlk or ModelDisk
-	Tags   int    // requests a hardware queue holds at once
-	Queues int    // hardware queues, without those that are polled
+	Kind   string `json:"kind,omitzero"`   // NullBlk or ModelDisk
+	Tags   int    `json:"tags,omitzero"`   // requests a hardware queue holds at once
+	Queues int    `json:"queues,omitzero"` // hardware queues, without those that are polled
 	// SizeMiB is the disk's size; 0 leaves a modeldisk its preset's.
-	SizeMiB int
+	SizeMiB int `json:"size_mib,omitzero"`
 	// CompletionUS is the microseconds a null_blk takes for a request of any
 	// size; 0 completes it at once, where it is sent.
-	CompletionUS int
+	CompletionUS int `json:"completion_us,omitzero"`
 	// Filesystem is what is made on the disk, for files in place of the disk
 	// itself: one of Filesystems, "" for none.
-	Filesystem string
+	Filesystem string `json:"filesystem,omitzero"`
 	// SwapMiB is how large a file of it the kernel swaps to; 0 is none.
-	SwapMiB int
+	SwapMiB int `json:"swap_mib,omitzero"`
 	// Model is what a modeldisk is; the zero Model for a null_blk.
-	Model Model
+	Model Model `json:"model,omitzero"`
 }
 
 // Model is what a modeldisk behaves like.
 type Model struct {
-	Name string // one of Models
+	Name string `json:"name,omitzero"` // one of Models
 	// Preset is the disk whose figures the model has; "" is the model's first.
-	Preset string
+	Preset string `json:"preset,omitzero"`
 	// Scale is the factor by which the real disk is slowed down, 1..1000.
-	Scale int
+	Scale int `json:"scale,omitzero"`
 	// Seed is where the model's own random numbers begin.
-	Seed       int64
-	PollQueues int // hardware queues that are polled
+	Seed       int64 `json:"seed,omitzero"`
+	PollQueues int   `json:"poll_queues,omitzero"` // hardware queues that are polled
 	// MemoryBacked disks keep what is written; others read as they like.
-	MemoryBacked, WriteCache, Discard bool
+	MemoryBacked bool `json:"memory_backed,omitzero"`
+	WriteCache   bool `json:"write_cache,omitzero"`
+	Discard      bool `json:"discard,omitzero"`
 	// Params are parameters of the model that differ from the preset's. Which
 	// there are, and their ranges, the module knows.
-	Params map[string]int64
+	Params map[string]int64 `json:"params,omitzero"`
 	// Iocost is what io.cost is told about the disk, nil for nothing: always so where no
 	// contender is iocost.
-	Iocost *Iocost
+	Iocost *Iocost `json:"iocost,omitzero"`
 }
 
 // Iocost is a linear model for io.cost: bytes and requests per second that the
 // disk can do, unscaled.
 type Iocost struct {
-	RBPS, RSeqIOPS, RRandIOPS, WBPS, WSeqIOPS, WRandIOPS int64
+	RBPS      int64 `json:"rbps,omitzero"`
+	RSeqIOPS  int64 `json:"rseqiops,omitzero"`
+	RRandIOPS int64 `json:"rrandiops,omitzero"`
+	WBPS      int64 `json:"wbps,omitzero"`
+	WSeqIOPS  int64 `json:"wseqiops,omitzero"`
+	WRandIOPS int64 `json:"wrandiops,omitzero"`
 	// RLatUS and WLatUS are latencies in microseconds: when more than 5 % of the
 	// reads or writes take longer, the disk counts as overloaded, and io.cost
 	// may go down to half of the model's rate. 0 is none.
-	RLatUS, WLatUS int64
+	RLatUS int64 `json:"rlat_us,omitzero"`
+	WLatUS int64 `json:"wlat_us,omitzero"`
 }
 
 // Models lists what a modeldisk can be.
@@ -142,14 +150,14 @@ type fileDevice struct {
 }
 
 type fileIocost struct {
-	RBPS      *int64 `toml:"rbps"`
-	RSeqIOPS  *int64 `toml:"rseqiops"`
-	RRandIOPS *int64 `toml:"rrandiops"`
-	WBPS      *int64 `toml:"wbps"`
-	WSeqIOPS  *int64 `toml:"wseqiops"`
-	WRandIOPS *int64 `toml:"wrandiops"`
-	RLatUS    *int64 `toml:"rlat_us"`
-	WLatUS    *int64 `toml:"wlat_us"`
+	RBPS      *int64 `toml:"rbps" json:"rbps,omitzero"`
+	RSeqIOPS  *int64 `toml:"rseqiops" json:"rseqiops,omitzero"`
+	RRandIOPS *int64 `toml:"rrandiops" json:"rrandiops,omitzero"`
+	WBPS      *int64 `toml:"wbps" json:"wbps,omitzero"`
+	WSeqIOPS  *int64 `toml:"wseqiops" json:"wseqiops,omitzero"`
+	WRandIOPS *int64 `toml:"wrandiops" json:"wrandiops,omitzero"`
+	RLatUS    *int64 `toml:"rlat_us" json:"rlat_us,omitzero"`
+	WLatUS    *int64 `toml:"wlat_us" json:"wlat_us,omitzero"`
 }
 
 // forCase is the part of the file's [device] that a case with its own one

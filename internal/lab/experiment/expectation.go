@@ -15,27 +15,29 @@ import (
 // Expectation is a bound that one contender's result should keep.
 type Expectation struct {
 	// Case is the case that it is about, "" if the experiment lists none.
-	Case      string
-	Scheduler string
-	Metric    Metric
+	Case      string `json:"case,omitzero"`
+	Scheduler string `json:"scheduler,omitzero"`
+	Metric    Metric `json:"metric,omitzero"`
 	// Direction is "read", "write", "both", "sync" or "operations"; "" for a metric that has none, for
 	// rates of reads and writes together, and for the worse of the two where latencies are
 	// compared.
-	Direction string
+	Direction string `json:"direction,omitzero"`
 	// Container narrows the metric to one container. "" is the sum of all for
 	// rates, and the container with the highest figure for the others.
-	Container string
+	Container string `json:"container,omitzero"`
 	// ReferenceCase is that of the case, "" for none.
-	ReferenceCase string
+	ReferenceCase string `json:"reference_case,omitzero"`
 	// Either a range, of which at least one end is set and both are inclusive,
-	Min, Max *float64
+	Min *float64 `json:"min,omitzero"`
+	Max *float64 `json:"max,omitzero"`
 	// where the figure may be above Max if it is at most so many times that of none in
 	// the reference case; 0 if it may not,
-	OrTimesReference float64
+	OrTimesReference float64 `json:"or_times_reference,omitzero"`
 	// or a value above 0 and by how many percent of it the result may differ.
-	Want, WithinPct *float64
+	Want      *float64 `json:"want,omitzero"`
+	WithinPct *float64 `json:"within_pct,omitzero"`
 	// Settle says what SettleMS is measured over; nil for the other metrics.
-	Settle *Settle
+	Settle *Settle `json:"settle,omitzero"`
 }
 
 // Met reports whether a figure keeps the bound.

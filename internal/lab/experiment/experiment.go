@@ -15,39 +15,37 @@ import (
 
 // Experiment is one question, asked of several schedulers with the same load.
 type Experiment struct {
-	// File is where the experiment was read, for messages; Source its text without
-	// comments: what a VM gets, and what a result depends on.
-	File   string
-	Source []byte
+	// File is where the experiment was read, for messages.
+	File string `json:"-"`
 
-	Name     string // lower case letters, digits, '.', '_', '-'
-	Question string
-	Answers  string // seed document and figure, "" if there is none
+	Name     string `json:"name,omitzero"` // lower case letters, digits, '.', '_', '-'
+	Question string `json:"-"`
+	Answers  string `json:"-"` // seed document and figure, "" if there is none
 	// Kernel is the line of the kernel that the lab boots, DefaultKernel where the
 	// file names none.
-	Kernel string
+	Kernel string `json:"kernel,omitzero"`
 	// Schedulers are the contenders' names, in the order of the result: those of
 	// Known, or of Contenders.
-	Schedulers []string
+	Schedulers []string `json:"schedulers,omitzero"`
 	// Programs are those that the containers' commands call by themselves, such as a shell's
 	// commands: the lab's machine has these as well.
-	Programs []string
+	Programs []string `json:"programs,omitzero"`
 	// Contenders are the variants that the file declares.
-	Contenders []Contender
+	Contenders []Contender `json:"contenders,omitzero"`
 	// NrRequests is how many requests each scheduler may hold for a hardware
 	// queue (queue/nr_requests), 4..2048; 0 leaves the kernel's default, which
 	// is twice the device's tags. Without a scheduler the tags are the limit.
-	NrRequests int
+	NrRequests int `json:"nr_requests,omitzero"`
 	// ShareUnit is what containers share, and are entitled to parts of: one of
 	// ShareUnits.
-	ShareUnit string
+	ShareUnit string `json:"share_unit,omitzero"`
 	// Critical is the container whose latency a plot shows against the total, ""
 	// for no such plot.
-	Critical string
+	Critical string `json:"-"`
 	// Cases are what contenders are measured in, all of them unless a case lists
 	// some: one case or more.
-	Cases  []Case
-	Expect []Expectation
+	Cases  []Case        `json:"cases,omitzero"`
+	Expect []Expectation `json:"expect,omitzero"`
 }
 
 // DefaultKernel is the line of kernels that experiments are run on.

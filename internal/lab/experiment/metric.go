@@ -12,8 +12,8 @@ import (
 // Metric names one figure of a run. Kind is one of the constants below; Arg
 // is what follows a colon or a dot in the file.
 type Metric struct {
-	Kind string
-	Arg  string
+	Kind string `json:"kind,omitzero"`
+	Arg  string `json:"arg,omitzero"`
 }
 
 // The figures that an expectation may bound.

@@ -13,8 +13,8 @@ import (
 // process: what its containers get together is by its weight among its siblings.
 type Parent struct {
 	// Cgroup is the path below the experiment's own cgroup.
-	Cgroup string
-	Weight int // 1..10000, as in io.weight
+	Cgroup string `json:"cgroup,omitzero"`
+	Weight int    `json:"weight,omitzero"` // 1..10000, as in io.weight
 }
 
 // defaultWeight is that of a cgroup that was not given one.

@@ -53,10 +53,6 @@ func Parse(name string, text []byte) (*Experiment, error) {
 		return nil, p.In(name)
 	}
 	e.File = name
-	var err error
-	if e.Source, err = tomlfile.WithoutComments(text); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	return e, nil
 }
 

@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 	}
 	low := 0.99
 	want := &Experiment{
-		File: "two.toml", Source: []byte(strings.ReplaceAll(valid, "\n\n", "\n")),
+		File: "two.toml",
 		Name: "two", Kernel: DefaultKernel, Question: "Do two containers share by weight?", ShareUnit: UnitBytes,
 		Schedulers: []string{"none", "bfq", "kyber-fairness"},
 		Cases: []Case{{

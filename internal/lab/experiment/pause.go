@@ -7,7 +7,10 @@ import "fmt"
 // Pause is a time in which a container's processes are frozen: what they have
 // sent completes, and they send nothing. Both ends are seconds after the load's
 // start.
-type Pause struct{ FromS, ToS float64 }
+type Pause struct {
+	FromS float64 `json:"from_s,omitzero"`
+	ToS   float64 `json:"to_s,omitzero"`
+}
 
 // pauses checks a container's pauses against its time and one another.
 func (c *checker) pauses(key string, pairs [][]float64, t *Container) []Pause {

@@ -15,30 +15,30 @@ import (
 // directory of its own on the case's file system, and not as root.
 type Program struct {
 	// Command is the program and its arguments.
-	Command []string
+	Command []string `json:"command,omitzero"`
 	// Setup are commands that run before any load begins, one after another, in the same
 	// directory and cgroup. What they leave running, as a server, is part of the container.
-	Setup [][]string
+	Setup [][]string `json:"setup,omitzero"`
 	// Ends is whether the command comes to its own end. Others run until they are stopped.
-	Ends bool
+	Ends bool `json:"ends,omitzero"`
 	// Output says what to read from what the command prints.
-	Output Output
+	Output Output `json:"output,omitzero"`
 }
 
 // Output is where the figures of a program are in what it prints: regular expressions by
 // what they find. Each has one group, which is a number.
 type Output struct {
 	// PerS finds its operations a second, "" for nothing; the last match counts.
-	PerS string
+	PerS string `json:"per_s,omitzero"`
 	// Latency finds how long one operation took, "" for nothing; each match is one
 	// operation. Where it has a group "at", that is when the operation ended, in seconds
 	// of the Unix epoch, and only those of the counted time count.
-	Latency string
+	Latency string `json:"latency,omitzero"`
 	// Statistics find statistics of latencies by their names, such as "p99"; the last match
 	// counts.
-	Statistics map[string]string
+	Statistics map[string]string `json:"statistics,omitzero"`
 	// Unit is that of all these times: one of TimeUnits.
-	Unit string
+	Unit string `json:"unit,omitzero"`
 }
 
 // atGroup is the name of the group that says when an operation ended.

@@ -9,12 +9,13 @@ import "fmt"
 // counts as settled when every window of WindowMS from then on has at least
 // Fraction of its mean rate in the second half of that time.
 type Settle struct {
-	AfterS, UntilS float64
-	Fraction       float64
-	WindowMS       int
+	AfterS   float64 `json:"after_s,omitzero"`
+	UntilS   float64 `json:"until_s,omitzero"`
+	Fraction float64 `json:"fraction,omitzero"`
+	WindowMS int     `json:"window_ms,omitzero"`
 	// OfTotal is a share of what all containers get in that half, to take in
 	// place of the container's own rate there; 0 is the own rate.
-	OfTotal float64
+	OfTotal float64 `json:"of_total,omitzero"`
 }
 
 // String is a part of an expectation's subject.

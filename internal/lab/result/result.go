@@ -55,14 +55,16 @@ type Document struct {
 type Provenance struct {
 	// Version is the tree's, as git describe has it.
 	Version string `json:"version"`
+	// Engine is the version of what measured, Plan the sum of the experiment's canonical plan.
+	Engine int    `json:"engine"`
+	Plan   string `json:"plan"`
+	// Code are the sums of the code, without comments and messages, of each of the
+	// project's modules that a contender loads, and of libaps where a container uses it.
+	Code map[string]string `json:"code,omitempty"`
 	// QEMU and Compiler are what the programs say of themselves: the one that booted the
 	// VMs, and the one that the modules were built with.
 	QEMU     string `json:"qemu"`
 	Compiler string `json:"compiler"`
-	// Sources are the sums of what was measured, by its part: engine, experiment, each
-	// of the project's modules that a contender loads, and libaps where a container
-	// uses it. Older results have one sum of all modules, "modules".
-	Sources map[string]string `json:"sources"`
 }
 
 // Verdict is one expectation and what was measured.

@@ -45,11 +45,11 @@ func inGuest(root string, pid int, name, engine string) bool {
 // runs the payload, reports to the host, and turns the machine off. The
 // payload is another process, so that init can reap whatever it is left with
 // and survives whatever goes wrong there. Where the payload is this program too, with
-// EngineEnv, it is engine that runs there, with the program's arguments.
-func GuestMain(engine func(args []string) int) int {
+// EngineEnv, it is engine that runs there.
+func GuestMain(engine func() int) int {
 	asInit := os.Getpid() == 1
 	if !asInit && os.Getenv(EngineEnv) != engineTree {
-		return engine(os.Args)
+		return engine()
 	}
 	ch, err := openChannel("/dev/ttyS1", asInit)
 	if err != nil {
