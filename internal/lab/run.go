@@ -50,17 +50,16 @@ type Options struct {
 	// events stay, in a folder of its name, in one of the case's name where
 	// there are cases; "" keeps nothing.
 	Keep string
-	// Finished is a directory where the results of finished contenders stay until the
-	// experiment is complete; "" keeps none. Resume takes those that an earlier,
-	// interrupted run left there, if their VMs would be the same.
-	Finished string
-	Resume   bool
+	// Cache is a directory where the results of VMs stay, "" for none. With Reuse a VM that
+	// would be the same as one that is there is not booted again.
+	Cache string
+	Reuse bool
 }
 
 // Interrupted is an experiment that ended before all contenders had.
 type Interrupted struct {
 	Err         error // why
-	Kept, Total int   // contenders whose results are kept in Options.Finished, and all
+	Kept, Total int   // contenders whose results are in Options.Cache, and all
 }
 
 func (i *Interrupted) Error() string {
@@ -147,11 +146,7 @@ func Run(ctx context.Context, opts Options, x *experiment.Experiment, progress f
 	if err != nil {
 		return nil, err
 	}
-	doc, err := result.Merge(x, runs)
-	if err != nil || opts.Finished == "" {
-		return doc, err
-	}
-	return doc, clearFinished(g.finishedDir())
+	return result.Merge(x, runs)
 }
 
 // machine is the VM for any of the experiment's contenders, without the project's
@@ -354,8 +349,8 @@ type group struct {
 // modulesImage is an image with some of the project's modules.
 type modulesImage struct {
 	*vm.Image
-	extra    []string  // the modules' files
-	finished *finished // nil: nothing is kept
+	extra []string // the modules' files
+	cache *cache   // nil: nothing is kept
 }
 
 func modulesKey(names []string) string { return strings.Join(names, " ") }
@@ -385,10 +380,10 @@ func (g *group) makeImages() (err error) {
 			return err
 		}
 		g.images[key] = img
-		if g.opts.Finished == "" {
+		if g.opts.Cache == "" {
 			continue
 		}
-		if img.finished, err = newFinished(g.finishedDir(), img.Image, g.base.Kernel); err != nil {
+		if img.cache, err = newCache(g.opts.Cache, img.Image, g.base.Kernel); err != nil {
 			return err
 		}
 	}
@@ -400,9 +395,6 @@ func (g *group) removeImages() {
 		os.Remove(img.File)
 	}
 }
-
-// finishedDir is where results of finished contenders stay.
-func (g *group) finishedDir() string { return filepath.Join(g.opts.Finished, g.experiment.Name) }
 
 func (g *group) report(p bench.Progress) {
 	g.mu.Lock()
@@ -473,8 +465,8 @@ func (img *modulesImage) bootTwice(ctx context.Context, m vm.VM, dir string, on 
 	return out, err
 }
 
-// one is the result of one contender: an earlier run's, if that was asked for and is of
-// the same VM, or measured.
+// one is the result of one contender: that of the same VM, if it is kept and asked for, or
+// measured.
 func (g *group) one(ctx context.Context, c contender) (run result.Run, err error) {
 	if err = ctx.Err(); err != nil {
 		return run, err
@@ -483,20 +475,20 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	if err != nil {
 		return run, err
 	}
-	finished := g.imageOf(c).finished
-	if finished == nil {
+	kept := g.imageOf(c).cache
+	if kept == nil {
 		return g.measure(ctx, c, m)
 	}
 	version, err := m.Kernel.QEMUVersion(ctx, m.CPUs)
 	if err != nil {
 		return run, err
 	}
-	file, err := finished.file(c, &m, version)
+	file, err := kept.file(&m, version)
 	if err != nil {
 		return run, err
 	}
-	if g.opts.Resume {
-		if run, ok, err := loadRun(file); ok || err != nil {
+	if g.opts.Reuse {
+		if run, ok, err := kept.load(file); ok || err != nil {
 			g.report(bench.Progress{Case: c.of.Name, Scheduler: c.scheduler, Phase: bench.PhaseDone, Fraction: 1})
 			g.kept.Add(1)
 			return run, err
@@ -505,7 +497,7 @@ func (g *group) one(ctx context.Context, c contender) (run result.Run, err error
 	if run, err = g.measure(ctx, c, m); err != nil {
 		return run, err
 	}
-	if err = finished.save(file, &run); err == nil {
+	if err = kept.save(file, &run); err == nil {
 		g.kept.Add(1)
 	}
 	return run, err

@@ -88,7 +88,7 @@ func (r *Renewal) one(ctx context.Context, x *experiment.Experiment) error {
 		return err
 	}
 	opts := r.Lab
-	opts.Line, opts.Resume, opts.Finished = x.Kernel, true, filepath.Join(opts.Build, "lab")
+	opts.Line, opts.Reuse, opts.Cache = x.Kernel, true, filepath.Join(opts.Build, "lab")
 	p.Version = r.Version
 	if p.QEMU, p.Compiler, err = lab.Versions(ctx, opts, x); err != nil {
 		return err

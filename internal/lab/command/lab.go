@@ -40,8 +40,8 @@ and print what each container got. A VM boots a stock kernel, and its clock is t
 number of instructions it executed. So two runs print the same bytes, on any computer
 and under any load. The lab needs neither root nor KVM.
 
-After Ctrl-C or a failure the results of finished contenders are kept: the same command
-with --resume measures only the others.
+The results of finished VMs are kept in build/lab, after Ctrl-C and a failure too: the same
+command with --resume boots only the others.
 
 An experiment is a file, or the name of one in experiments/ (--list has them).
 Kernels and modules come from 'make setup KERNEL=6.1'.`,
@@ -71,7 +71,7 @@ Kernels and modules come from 'make setup KERNEL=6.1'.`,
 	flags.StringVar(&f.options.Build, "build", "build", "the `DIR` that make setup filled")
 	flags.IntVar(&f.options.Jobs, "jobs", 0, "how many VMs run at a time, 0 for one a CPU; it does not change the result")
 	flags.DurationVar(&f.options.Timeout, "timeout", time.Hour, "give up after this long on the wall clock, 0 for never")
-	flags.BoolVar(&f.options.Resume, "resume", false, "take the results of contenders that an interrupted run of the same experiment had finished")
+	flags.BoolVar(&f.options.Reuse, "resume", false, "take the results of VMs that an earlier run finished, where a VM would be the same")
 	flags.StringVar(&f.options.Keep, "keep", "", "keep initramfs, kernel log and events of each VM in `DIR`")
 	offer(cmd, map[string]cobra.CompletionFunc{
 		"kernel": completeKernels(&f.options.Build), "jobs": cobra.NoFileCompletions, "timeout": cobra.NoFileCompletions,
@@ -94,7 +94,7 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	if err := checkKernel(f.options.Build, f.options.Line); err != nil {
 		return err
 	}
-	f.options.Finished = filepath.Join(f.options.Build, "lab")
+	f.options.Cache = filepath.Join(f.options.Build, "lab")
 	line := newProgressLine(cmd.ErrOrStderr(), x)
 	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
 	line.clear()

@@ -16,7 +16,7 @@ import (
 )
 
 // What finished before an interruption is not measured again, unless its VM would be
-// another. When all have finished nothing is kept.
+// another: in whatever experiment it stands. When all have finished nothing is booted.
 func TestResume(t *testing.T) {
 	state := t.TempDir()
 	opts, x := fakeLab(t, `
@@ -26,7 +26,7 @@ func TestResume(t *testing.T) {
 			event '{"event":"exit","code":3}'
 			exit
 		fi`+goodRun)
-	opts.Jobs, opts.Finished = 1, filepath.Join(state, "finished")
+	opts.Jobs, opts.Cache = 1, filepath.Join(state, "cache")
 	run := func(x *experiment.Experiment) (boots string, done []string, err error) {
 		_, err = Run(context.Background(), opts, x, func(p bench.Progress) {
 			if p.Phase == bench.PhaseDone {
@@ -55,7 +55,7 @@ func TestResume(t *testing.T) {
 
 	other, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, "iodepth = 1", "iodepth = 2", 1)))
 	must(t, err)
-	opts.Resume = true
+	opts.Reuse = true
 	if boots, done, err := run(other); boots != "none kyber" || len(done) != 0 || err == nil {
 		t.Errorf("another experiment: booted %s, took %v; error %v", boots, done, err)
 	}
@@ -66,26 +66,34 @@ func TestResume(t *testing.T) {
 	if boots != "kyber bfq" || len(done) != 1 || done[0] != "none" {
 		t.Errorf("resumed: booted %s, took %v", boots, done)
 	}
-	if left, err := os.ReadDir(filepath.Join(opts.Finished, x.Name)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("left over: %v, %v", left, err)
+	renamed, err := experiment.Parse("u.toml", []byte(strings.Replace(testExperiment, `name = "t"`, "# the same\nname = \"u\"", 1)))
+	must(t, err)
+	for _, x := range []*experiment.Experiment{x, renamed} {
+		if boots, done, err := run(x); boots != "" || len(done) != 3 || err != nil {
+			t.Errorf("%s again: booted %q, took %v; error %v", x.Name, boots, done, err)
+		}
+	}
+	opts.Reuse = false
+	if boots, _, err := run(x); boots != "none kyber bfq" || err != nil {
+		t.Errorf("without --resume: booted %q; error %v", boots, err)
 	}
 }
 
 // A kept file that is no result stops the run, and is named.
 func TestResumeFromBrokenFile(t *testing.T) {
 	opts, x := fakeLab(t, `[ $scheduler = none ] || exit 1`+goodRun)
-	opts.Jobs, opts.Finished = 1, filepath.Join(t.TempDir(), "finished")
+	opts.Jobs, opts.Cache = 1, filepath.Join(t.TempDir(), "cache")
 	_, err := Run(context.Background(), opts, x, nil)
 	if _, ok := errors.AsType[*Interrupted](err); !ok {
 		t.Fatal(err)
 	}
-	kept, err := filepath.Glob(filepath.Join(opts.Finished, x.Name, "*.json"))
+	kept, err := filepath.Glob(filepath.Join(opts.Cache, "*.json"))
 	must(t, err)
 	if len(kept) != 1 {
 		t.Fatalf("kept: %v", kept)
 	}
 	must(t, os.WriteFile(kept[0], []byte("{"), 0o644))
-	opts.Resume = true
+	opts.Reuse = true
 	if _, err = Run(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), kept[0]) {
 		t.Errorf("error %v, want one that names %s", err, kept[0])
 	}
