@@ -68,11 +68,14 @@ func runCommand(tree *string) *cobra.Command {
 			if r.Version, err = version(cmd.Context(), *tree); err != nil {
 				return err
 			}
+			if r.Series, err = doc.Sampled(r.Tree); err != nil {
+				return err
+			}
 			return r.Run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&r.Only, "only", "", "only experiments whose names match the shell `PATTERN`")
-	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` in place of their own, into results/NAME@LINE.json")
+	cmd.Flags().StringVar(&r.Kernel, "kernel", "", "measure those on kernel `LINE` in place of their own, into results/NAME@LINE.jsonl")
 	cmd.Flags().BoolVar(&r.All, "all", false, "measure those that are not older as well")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "print what would be measured; measure nothing")
 	cmd.Flags().StringVar(&r.Lab.Build, "build", "build", "the `DIR` that make setup filled")

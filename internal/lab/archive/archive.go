@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 
-// Package archive keeps what experiments measured in a source tree: results/NAME.json for
-// experiments/.../NAME.toml, and results/NAME@LINE.json for the same on another kernel line.
-// A result says at which version of the tree it was measured, and has the sums of what it
+// Package archive keeps what experiments measured in a source tree: results/NAME.jsonl for
+// experiments/.../NAME.toml, and results/NAME@LINE.jsonl for the same on another kernel line.
+// A file has a line for the experiment and one for each run, with samples of rates only where
+// a document reads them. A result says at which version of the tree it was measured, and has the sums of what it
 // depends on. So the archive tells which are older than the tree; nothing fails by it.
 package archive
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/renameio/v2"
 
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
@@ -69,14 +71,17 @@ func (t Tree) Measured() ([]*experiment.Experiment, error) {
 		delete(lines, x.Name)
 	}
 	for _, of := range slices.Sorted(maps.Keys(lines)) {
-		return nil, failure.Usagef("results/%s%s%s.json: no experiment is called %q", of, kernelMark, lines[of][0], of)
+		return nil, failure.Usagef("results/%s%s%s.jsonl: no experiment is called %q", of, kernelMark, lines[of][0], of)
 	}
 	return measured, nil
 }
 
+// suffix is that of a result's file: JSON Lines.
+const suffix = ".jsonl"
+
 // file is where an experiment's result is.
 func (t Tree) file(name string) string {
-	return filepath.Join(string(t), "results", name+".json")
+	return filepath.Join(string(t), "results", name+suffix)
 }
 
 // Read returns the result of an experiment, and nil if there is none. One of another
@@ -100,33 +105,29 @@ func (t Tree) Read(name string) (*result.Document, error) {
 	return doc, nil
 }
 
-// Decode reads a document as `isolio lab --json` writes it; file is its name for errors.
+// Decode reads a document of the archive, or one that `isolio lab --json` wrote; file is its
+// name for errors.
 func Decode(file string, text []byte) (*result.Document, error) {
-	var doc result.Document
-	if err := json.Unmarshal(text, &doc); err != nil {
+	doc, err := result.Read(bytes.NewReader(text))
+	if err != nil {
 		return nil, failure.Usagef("result %s: %w", file, err)
 	}
-	if doc.Schema != result.Schema {
-		return nil, failure.Usagef("result %s: has schema %d, this program reads schema %d", file, doc.Schema, result.Schema)
-	}
-	return &doc, nil
+	return doc, nil
 }
 
 // Write makes the document the result of its experiment. A reader sees the old one or
 // the new one.
 func (t Tree) Write(doc *result.Document) error {
 	var text bytes.Buffer
-	if err := doc.WriteJSON(&text); err != nil {
-		return fmt.Errorf("result: %w", err)
-	}
+	err := doc.WriteLines(&text)
 	file := t.file(doc.Experiment)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("result: %w", err)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o755)
 	}
-	if err := os.WriteFile(file+".new", text.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("result: %w", err)
+	if err == nil {
+		err = renameio.WriteFile(file, text.Bytes(), 0o644)
 	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err != nil {
 		return fmt.Errorf("result: %w", err)
 	}
 	return nil
@@ -140,7 +141,7 @@ func (t Tree) Names() ([]string, error) {
 	}
 	names := make([]string, 0, len(files))
 	for _, file := range files {
-		names = append(names, strings.TrimSuffix(path.Base(filepath.ToSlash(file)), ".json"))
+		names = append(names, strings.TrimSuffix(path.Base(filepath.ToSlash(file)), suffix))
 	}
 	return names, nil
 }

@@ -163,9 +163,9 @@ func TestOldWithoutResult(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"schema":9,"experiment":"one"}`: "has schema 9, this program reads schema 1",
-		`{"schema":1,"experiment":"two"}`: `is of experiment "two", not "one"`,
-		`{"schema":1,`:                    "make results ONLY=one",
+		`{"schema":9,"experiment":"one"}`:          "has schema 9, this program reads schema 1",
+		`{"schema":1,"experiment":"two","runs":0}`: `is of experiment "two", not "one"`,
+		`{"schema":1,`: "make results ONLY=one",
 	} {
 		tree := newTree(t)
 		put(t, tree.file("one"), text)
@@ -229,7 +229,7 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 	}
 
 	tree.measure(t, "two@6.12")
-	if _, err := tree.Measured(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), `results/two@6.12.json: no experiment is called "two"`) {
+	if _, err := tree.Measured(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), `results/two@6.12.jsonl: no experiment is called "two"`) {
 		t.Error(err)
 	}
 }

@@ -32,6 +32,8 @@ type Renewal struct {
 	All bool
 	// Version is the tree's, for the results.
 	Version string
+	// Series are the names of the results whose samples of rates are kept.
+	Series []string
 	// DryRun says only what would be measured.
 	DryRun bool
 	// Out gets a line for each experiment.
@@ -100,6 +102,9 @@ func (r *Renewal) one(ctx context.Context, x *experiment.Experiment) error {
 	doc.Provenance = p
 	for _, line := range doc.Unmet {
 		fmt.Fprintf(r.Out, "  not met: %s\n", line)
+	}
+	if !slices.Contains(r.Series, x.Name) {
+		doc = doc.WithoutSeries()
 	}
 	return r.Tree.Write(doc)
 }

@@ -131,7 +131,7 @@ func (t Tree) caseOf(name, ofCase string) (*experiment.Experiment, *result.Docum
 			return nil, nil, err
 		}
 		if doc == nil {
-			return nil, nil, failure.Usagef("verify: there is no results/%s.json; `make results ONLY=%s` makes it", name, name)
+			return nil, nil, failure.Usagef("verify: there is no results/%s.jsonl; `make results ONLY=%s` makes it", name, name)
 		}
 		if len(doc.In(ofCase)) == 0 {
 			return nil, nil, failure.Usagef("verify: %s has no case %q; allowed: %s", name, ofCase, strings.Join(doc.Cases(), ", "))

@@ -139,7 +139,7 @@ func (f *Filler) document(p place, name string) *result.Document {
 func (f *Filler) source(p place, name, ofCase string, filled *Filled) source {
 	doc := f.document(p, name)
 	if doc == nil {
-		p.refuse("result", fmt.Sprintf("there is no results/%s.json", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
+		p.refuse("result", fmt.Sprintf("there is no results/%s.jsonl", name), fmt.Sprintf("`make results ONLY=%s` makes it", name))
 	}
 	s := source{x: f.experiments[name], doc: doc}
 	if s.k = s.x.CaseNamed(ofCase); s.k == nil || !slices.Contains(doc.Cases(), ofCase) {

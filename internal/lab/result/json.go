@@ -4,6 +4,8 @@ package result
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -18,6 +20,84 @@ func (d *Document) WriteJSON(w io.Writer) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(d.rounded())
+}
+
+// WriteLines writes the document as it is archived, with the same figures: a line that has all
+// but the runs, and how many they are, and a line for each run.
+func (d *Document) WriteLines(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	c := d.rounded()
+	if err := enc.Encode(header{c, len(c.Runs)}); err != nil {
+		return err
+	}
+	for i := range c.Runs {
+		if err := enc.Encode(&c.Runs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// header is the first line of an archived document.
+type header struct {
+	*Document
+	Runs int `json:"runs"`
+}
+
+// Read reads what WriteJSON or WriteLines wrote.
+func Read(r io.Reader) (*Document, error) {
+	var d Document
+	var first struct {
+		*Document
+		Runs json.RawMessage `json:"runs"`
+	}
+	first.Document = &d
+	dec := json.NewDecoder(r)
+	if err := dec.Decode(&first); err != nil {
+		return nil, ended(err)
+	}
+	if d.Schema != Schema {
+		return nil, fmt.Errorf("has schema %d, this program reads schema %d", d.Schema, Schema)
+	}
+	var lines int
+	if json.Unmarshal(first.Runs, &lines) != nil {
+		if err := json.Unmarshal(first.Runs, &d.Runs); err != nil {
+			return nil, fmt.Errorf("runs: %w", err)
+		}
+	}
+	for range lines {
+		var run Run
+		if err := dec.Decode(&run); err != nil {
+			return nil, fmt.Errorf("%w after %d of %d runs", ended(err), len(d.Runs), lines)
+		}
+		d.Runs = append(d.Runs, run)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("has more after its last run")
+	}
+	return &d, nil
+}
+
+// ended has the end of a file where there should be more in words.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file ends")
+	}
+	return err
+}
+
+// WithoutSeries is the document without the samples of its containers' rates.
+func (d *Document) WithoutSeries() *Document {
+	c := *d
+	c.Runs = slices.Clone(d.Runs)
+	for i := range c.Runs {
+		c.Runs[i].Containers = slices.Clone(c.Runs[i].Containers)
+		for j := range c.Runs[i].Containers {
+			c.Runs[i].Containers[j].Series = nil
+		}
+	}
+	return &c
 }
 
 // rounded is a copy of d that shares nothing that rounding changes.
