@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"isolio/internal/failure"
-	"isolio/internal/lab"
+	"isolio/internal/lab/guest"
 	"isolio/internal/lab/vm"
 )
 
@@ -19,5 +19,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, "isolio-guest: runs in the lab's VMs only: see `isolio lab --help`")
 		os.Exit(failure.Usage)
 	}
-	os.Exit(vm.GuestMain(lab.Engine))
+	os.Exit(vm.GuestMain(guest.Engine))
 }

@@ -23,19 +23,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/failure"
-	"isolio/internal/lab"
 	"isolio/internal/lab/archive"
 	"isolio/internal/lab/doc"
+	"isolio/internal/lab/run"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := runMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func runMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var tree string
 	root := &cobra.Command{
 		Use: "isolio-results", Short: "Keep results/ and the documents made of it up to date",
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func runCommand(tree *string) *cobra.Command {
-	r := archive.Renewal{}
+	r := run.Renewal{}
 	cmd := &cobra.Command{
 		Use: "run", Short: "Measure anew what is older than the code", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -127,11 +127,11 @@ func listCommand(tree *string) *cobra.Command {
 }
 
 func verifyCommand(tree *string) *cobra.Command {
-	var opts lab.Options
+	var opts run.Options
 	cmd := &cobra.Command{
 		Use: "verify EXPERIMENT [CASE]", Short: "Measure a case again, and compare it with its result figure by figure", Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return archive.Tree(*tree).Verify(cmd.Context(), opts, args[0], append(args, "")[1], cmd.OutOrStdout())
+			return run.Verify(cmd.Context(), archive.Tree(*tree), opts, args[0], append(args, "")[1], cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&opts.Build, "build", "build", "the `DIR` that make setup filled")

@@ -54,7 +54,7 @@ func TestDoc(t *testing.T) {
 		{"doc other " + long, 2, "", "| 2 |", ""},
 	} {
 		var out, errs strings.Builder
-		code := run(t.Context(), append([]string{"--tree", tree}, strings.Fields(c.args)...), &out, &errs)
+		code := runMain(t.Context(), append([]string{"--tree", tree}, strings.Fields(c.args)...), &out, &errs)
 		if code != c.code || out.String() != c.out {
 			t.Errorf("%s: exit status %d, want %d: %q, %s", c.args, code, c.code, out.String(), errs.String())
 		}

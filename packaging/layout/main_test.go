@@ -26,7 +26,7 @@ func TestPictureIsCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{">isolio<", ">daemon<", ">bench<", ">plan/shell<", "var(--host)", "prefers-color-scheme: dark"} {
+	for _, name := range []string{">isolio<", ">daemon<", ">guest<", ">plan/shell<", "var(--host)", "prefers-color-scheme: dark"} {
 		if !strings.Contains(string(want), name) {
 			t.Errorf("the picture has no %s", name)
 		}

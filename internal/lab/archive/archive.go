@@ -35,13 +35,16 @@ func (t Tree) Experiments() ([]*experiment.Experiment, error) {
 	return experiment.All(filepath.Join(string(t), "experiments"))
 }
 
-// kernelMark is between an experiment's name and a kernel line in the name of a result.
-const kernelMark = "@"
+// KernelMark is between an experiment's name and a kernel line in the name of a result.
+const KernelMark = "@"
 
-// onKernel is an experiment on another kernel line than its own.
-func onKernel(x *experiment.Experiment, line string) *experiment.Experiment {
+// OnKernel is an experiment on a kernel line: itself on its own.
+func OnKernel(x *experiment.Experiment, line string) *experiment.Experiment {
+	if x.Kernel == line {
+		return x
+	}
 	other := *x
-	other.Name, other.Kernel = x.Name+kernelMark+line, line
+	other.Name, other.Kernel = x.Name+KernelMark+line, line
 	return &other
 }
 
@@ -58,7 +61,7 @@ func (t Tree) Measured() ([]*experiment.Experiment, error) {
 	}
 	lines := map[string][]string{}
 	for _, name := range names {
-		if of, line, is := strings.Cut(name, kernelMark); is {
+		if of, line, is := strings.Cut(name, KernelMark); is {
 			lines[of] = append(lines[of], line)
 		}
 	}
@@ -66,12 +69,12 @@ func (t Tree) Measured() ([]*experiment.Experiment, error) {
 	for _, x := range all {
 		measured = append(measured, x)
 		for _, line := range lines[x.Name] {
-			measured = append(measured, onKernel(x, line))
+			measured = append(measured, OnKernel(x, line))
 		}
 		delete(lines, x.Name)
 	}
 	for _, of := range slices.Sorted(maps.Keys(lines)) {
-		return nil, failure.Usagef("results/%s%s%s.jsonl: no experiment is called %q", of, kernelMark, lines[of][0], of)
+		return nil, failure.Usagef("results/%s%s%s.jsonl: no experiment is called %q", of, KernelMark, lines[of][0], of)
 	}
 	return measured, nil
 }

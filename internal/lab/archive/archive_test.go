@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
-	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/guest"
 	"isolio/internal/lab/result"
 )
 
@@ -81,8 +81,8 @@ func (t Tree) one(tb *testing.T) *experiment.Experiment {
 func (t Tree) measure(tb *testing.T, name string) {
 	tb.Helper()
 	x := t.one(tb)
-	if _, line, is := strings.Cut(name, kernelMark); is {
-		x = onKernel(x, line)
+	if _, line, is := strings.Cut(name, KernelMark); is {
+		x = OnKernel(x, line)
 	}
 	p, err := t.Provenance(x)
 	must(tb, err)
@@ -199,35 +199,6 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 		t.Error(why, err)
 	}
 
-	for _, c := range []struct {
-		only, kernel string
-		want         []string
-	}{
-		{"", "", []string{"one", "one@6.12"}},
-		{"o*", "", []string{"one", "one@6.12"}},
-		{"one@*", "", []string{"one@6.12"}},
-		{"two", "", nil},
-		{"one", "7.2", []string{"one@7.2"}},
-		{"one", x.Kernel, []string{"one"}},
-	} {
-		r := Renewal{Tree: tree, Only: c.only, Kernel: c.kernel}
-		all, err := r.experiments()
-		must(t, err)
-		var names []string
-		for _, x := range all {
-			if r.isAsked(x) {
-				names = append(names, x.Name)
-			}
-		}
-		if !slices.Equal(names, c.want) {
-			t.Errorf("only %q, kernel %q: %q, want %q", c.only, c.kernel, names, c.want)
-		}
-	}
-	r := Renewal{Tree: tree, Kernel: "6.12"}
-	if _, err := r.experiments(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "no experiment is named to measure on 6.12") {
-		t.Error(err)
-	}
-
 	tree.measure(t, "two@6.12")
 	if _, err := tree.Measured(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), `results/two@6.12.jsonl: no experiment is called "two"`) {
 		t.Error(err)
@@ -240,7 +211,7 @@ func TestOldEngine(t *testing.T) {
 	p, err := tree.Provenance(tree.one(t))
 	must(t, err)
 	p.Engine--
-	want := []string{fmt.Sprintf("engine %d, now %d", bench.EngineVersion-1, bench.EngineVersion)}
+	want := []string{fmt.Sprintf("engine %d, now %d", guest.EngineVersion-1, guest.EngineVersion)}
 	if why, err := tree.Old(tree.one(t), &result.Document{Provenance: p}); err != nil || !slices.Equal(why, want) {
 		t.Errorf("old for %q, %v, want %q", why, err, want)
 	}

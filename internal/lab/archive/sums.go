@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/guest"
 	"isolio/internal/lab/result"
 )
 
@@ -28,7 +28,7 @@ func (t Tree) Provenance(x *experiment.Experiment) (*result.Provenance, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &result.Provenance{Engine: bench.EngineVersion, Plan: sumOf(plan), Code: map[string]string{}}
+	p := &result.Provenance{Engine: guest.EngineVersion, Plan: sumOf(plan), Code: map[string]string{}}
 	for _, module := range x.Modules() {
 		files, err := t.moduleFiles(module)
 		if err == nil {

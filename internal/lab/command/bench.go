@@ -16,9 +16,9 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/lab/bench"
-	"isolio/internal/lab/command/leftover"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/guest"
+	"isolio/internal/lab/recovery"
 	"isolio/internal/lab/result"
 	"isolio/internal/plan"
 )
@@ -104,7 +104,7 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	env := bench.NewEnv(root)
+	env := guest.NewEnv(root)
 	env.Device = f.device
 	if f.engines != "" {
 		if env.Engines, err = filepath.Abs(f.engines); err != nil {
@@ -152,10 +152,10 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 
 // decideAll plans all runs before the first one: what is wrong with the fifth
 // scheduler's shows before an hour of the first four.
-func decideAll(env bench.Env, x *experiment.Experiment) (plans []*bench.Plan, err error) {
+func decideAll(env guest.Env, x *experiment.Experiment) (plans []*guest.Plan, err error) {
 	for i := range x.Cases {
 		for _, scheduler := range x.SchedulersIn(&x.Cases[i]) {
-			p, err := bench.Decide(env, x, &x.Cases[i], scheduler)
+			p, err := guest.Decide(env, x, &x.Cases[i], scheduler)
 			if err != nil {
 				return nil, err
 			}
@@ -167,15 +167,15 @@ func decideAll(env bench.Env, x *experiment.Experiment) (plans []*bench.Plan, er
 
 // write reports whether any job of the plans may write to the disk. A contender's own
 // options are in them: the experiment's [job] may only read where a contender's writes.
-func write(plans []*bench.Plan) bool {
-	return slices.ContainsFunc(plans, func(p *bench.Plan) bool {
-		return slices.ContainsFunc(p.Jobs, func(j bench.Job) bool { return j.Files || j.Container.Program != nil || j.Options.Writes() })
+func write(plans []*guest.Plan) bool {
+	return slices.ContainsFunc(plans, func(p *guest.Plan) bool {
+		return slices.ContainsFunc(p.Jobs, func(j guest.Job) bool { return j.Files || j.Container.Program != nil || j.Options.Writes() })
 	})
 }
 
 // kept measures with all that is changed written down before, so that it can be taken
 // back even if this process is killed.
-func (f *benchFlags) kept(cmd *cobra.Command, env bench.Env, d *block.Device, x *experiment.Experiment) (doc *result.Document, err error) {
+func (f *benchFlags) kept(cmd *cobra.Command, env guest.Env, d *block.Device, x *experiment.Experiment) (doc *result.Document, err error) {
 	dir, err := os.MkdirTemp("", "isolio-bench-")
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (f *benchFlags) kept(cmd *cobra.Command, env bench.Env, d *block.Device, x 
 	for _, p := range plans {
 		steps = append(steps, p.Setup...)
 	}
-	kept, err := leftover.Keep(env.System.Root, d, x.Name, steps, dir)
+	kept, err := recovery.Keep(env.System.Root, d, x.Name, steps, dir)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(dir))
 	}
@@ -206,7 +206,7 @@ func (f *benchFlags) kept(cmd *cobra.Command, env bench.Env, d *block.Device, x 
 	return f.measure(cmd, env, d, x)
 }
 
-func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, d *block.Device, x *experiment.Experiment) (*result.Document, error) {
+func (f *benchFlags) measure(cmd *cobra.Command, env guest.Env, d *block.Device, x *experiment.Experiment) (*result.Document, error) {
 	line := newProgressLine(cmd.ErrOrStderr(), x)
 	defer line.clear()
 	held := hold{node: d.Node}
@@ -217,7 +217,7 @@ func (f *benchFlags) measure(cmd *cobra.Command, env bench.Env, d *block.Device,
 	for i := range x.Cases {
 		k := &x.Cases[i]
 		for _, scheduler := range x.SchedulersIn(k) {
-			run, err := bench.Run(ctx, env, x, k, scheduler, func(p bench.Progress) {
+			run, err := guest.Run(ctx, env, x, k, scheduler, func(p guest.Progress) {
 				held.during(p, k.Device.Filesystem != "", end)
 				line.show(p)
 			})

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"isolio/internal/failure"
-	"isolio/internal/lab/bench"
+	"isolio/internal/lab/guest"
 )
 
 // hold keeps a disk from being mounted, formatted or made part of another device while
@@ -42,11 +42,11 @@ func (h *hold) release() {
 // during holds the disk from the end of a run's setup to the next one's: at its start
 // a run itself looks whether the disk is free, and with a file system mkfs and mount take it. end is
 // called if it cannot be held.
-func (h *hold) during(p bench.Progress, filesystem bool, end context.CancelCauseFunc) {
+func (h *hold) during(p guest.Progress, filesystem bool, end context.CancelCauseFunc) {
 	switch p.Phase {
-	case bench.PhaseSetup:
+	case guest.PhaseSetup:
 		h.release()
-	case bench.PhaseStart:
+	case guest.PhaseStart:
 		if filesystem {
 			return // which holds it
 		}

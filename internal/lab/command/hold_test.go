@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"isolio/internal/lab/bench"
+	"isolio/internal/lab/guest"
 )
 
 // The disk is held while load runs, and let go where a run looks whether it is free, or
@@ -29,11 +29,11 @@ func TestHold(t *testing.T) {
 		filesystem bool
 		held       bool
 	}{
-		{bench.PhaseSetup, false, false}, {bench.PhaseStart, false, true}, {bench.PhaseRamp, false, true}, {bench.PhaseMeasure, false, true},
-		{bench.PhaseDone, false, true}, // until the next one
-		{bench.PhaseSetup, true, false}, {bench.PhaseStart, true, false}, {bench.PhaseMeasure, true, false},
+		{guest.PhaseSetup, false, false}, {guest.PhaseStart, false, true}, {guest.PhaseRamp, false, true}, {guest.PhaseMeasure, false, true},
+		{guest.PhaseDone, false, true}, // until the next one
+		{guest.PhaseSetup, true, false}, {guest.PhaseStart, true, false}, {guest.PhaseMeasure, true, false},
 	} {
-		if h.during(bench.Progress{Phase: tt.phase}, tt.filesystem, end); (h.file != nil) != tt.held {
+		if h.during(guest.Progress{Phase: tt.phase}, tt.filesystem, end); (h.file != nil) != tt.held {
 			t.Errorf("in %s, with a file system %t: held %t", tt.phase, tt.filesystem, h.file != nil)
 		}
 	}
@@ -41,7 +41,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("ended: %v", context.Cause(ctx))
 	}
 	h.node = node + "-gone"
-	h.during(bench.Progress{Phase: bench.PhaseStart}, false, end)
+	h.during(guest.Progress{Phase: guest.PhaseStart}, false, end)
 	if !errors.Is(context.Cause(ctx), fs.ErrNotExist) {
 		t.Errorf("a disk that cannot be held: %v", context.Cause(ctx))
 	}

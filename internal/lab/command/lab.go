@@ -17,8 +17,8 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/lab"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/run"
 	"isolio/internal/lab/vm"
 	"isolio/internal/table"
 )
@@ -26,7 +26,7 @@ import (
 // labFlags are the flags of `isolio lab` besides a measurement's.
 type labFlags struct {
 	measurement
-	options lab.Options
+	options run.Options
 	list    bool
 }
 
@@ -96,7 +96,7 @@ func (f *labFlags) run(cmd *cobra.Command, file string) error {
 	}
 	f.options.Cache = filepath.Join(f.options.Build, "lab")
 	line := newProgressLine(cmd.ErrOrStderr(), x)
-	doc, err := lab.Run(cmd.Context(), f.options, x, line.show)
+	doc, err := run.Experiment(cmd.Context(), f.options, x, line.show)
 	line.clear()
 	// A VM's failure has the end of its kernel's log and how to boot it again.
 	if _, failed := errors.AsType[*vm.Failure](err); failed {
@@ -126,7 +126,7 @@ func checkKernel(build, line string) error {
 }
 
 // listExperiments prints those of the shelf.
-func listExperiments(to io.Writer, opts lab.Options) error {
+func listExperiments(to io.Writer, opts run.Options) error {
 	shelf := experiment.Shelf()
 	if shelf == "" {
 		return failure.Usagef("--list: there are no experiments in %s", strings.Join(experiment.Shelves, " or "))

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/guest"
 	"isolio/internal/lab/result"
 	"isolio/internal/printable"
 )
@@ -23,7 +23,7 @@ type progressLine struct {
 	out     io.Writer // nil: not a terminal
 	columns int
 	runs    []string // labels, in the order of the result
-	latest  map[string]bench.Progress
+	latest  map[string]guest.Progress
 	began   time.Time
 	now     func() time.Time
 }
@@ -36,7 +36,7 @@ func newProgressLine(stderr io.Writer, x *experiment.Experiment) *progressLine {
 			runs = append(runs, result.Label(k.Name, scheduler))
 		}
 	}
-	l := &progressLine{runs: runs, latest: map[string]bench.Progress{}, began: time.Now(), now: time.Now}
+	l := &progressLine{runs: runs, latest: map[string]guest.Progress{}, began: time.Now(), now: time.Now}
 	// The line is written with escapes of its own. It has labels of the experiment, which
 	// are none.
 	if f, ok := printable.Under(stderr).(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -52,7 +52,7 @@ func newProgressLine(stderr io.Writer, x *experiment.Experiment) *progressLine {
 const eraseLine = "\r\x1b[K"
 
 // show is called with every progress, from one goroutine at a time.
-func (l *progressLine) show(p bench.Progress) {
+func (l *progressLine) show(p guest.Progress) {
 	if l.out == nil {
 		return
 	}
@@ -74,7 +74,7 @@ func (l *progressLine) text() string {
 	for _, s := range l.runs {
 		p, begun := l.latest[s]
 		done += p.Fraction
-		if begun && p.Phase != bench.PhaseDone {
+		if begun && p.Phase != guest.PhaseDone {
 			running = append(running, fmt.Sprintf("%s: %s %.0f %%", s, p.Phase, 100*p.Fraction))
 		}
 	}

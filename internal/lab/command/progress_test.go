@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/lab/bench"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/guest"
 )
 
 // schedulers is an experiment without cases.
@@ -23,9 +23,9 @@ func TestProgressLine(t *testing.T) {
 	l := newProgressLine(&b, schedulers("none", "bfq", "kyber"))
 	l.out, l.columns = &b, 60
 	l.now = func() time.Time { return l.began.Add(83 * time.Second) }
-	l.show(bench.Progress{Scheduler: "none", Phase: bench.PhaseDone, Fraction: 1})
-	l.show(bench.Progress{Scheduler: "bfq", Phase: bench.PhaseMeasure, Fraction: 0.5})
-	l.show(bench.Progress{Scheduler: "kyber", Phase: bench.PhaseSetup})
+	l.show(guest.Progress{Scheduler: "none", Phase: guest.PhaseDone, Fraction: 1})
+	l.show(guest.Progress{Scheduler: "bfq", Phase: guest.PhaseMeasure, Fraction: 0.5})
+	l.show(guest.Progress{Scheduler: "kyber", Phase: guest.PhaseSetup})
 	if got, want := l.text(), " 50 %  1:23  bfq: measure 50 %, kyber: setup 0 %"; got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
@@ -44,8 +44,8 @@ func TestProgressOfCases(t *testing.T) {
 	x.Cases = []experiment.Case{{Name: "deep"}, {Name: "flat"}}
 	l := newProgressLine(&bytes.Buffer{}, x)
 	l.out, l.columns = &bytes.Buffer{}, 80
-	l.show(bench.Progress{Case: "deep", Scheduler: "bfq", Phase: bench.PhaseDone, Fraction: 1})
-	l.show(bench.Progress{Case: "flat", Scheduler: "bfq", Phase: bench.PhaseRamp, Fraction: 0.2})
+	l.show(guest.Progress{Case: "deep", Scheduler: "bfq", Phase: guest.PhaseDone, Fraction: 1})
+	l.show(guest.Progress{Case: "flat", Scheduler: "bfq", Phase: guest.PhaseRamp, Fraction: 0.2})
 	if got, want := l.text(), " 30 %  0:00  flat: bfq: ramp 20 %"; got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
@@ -55,7 +55,7 @@ func TestNoProgressWithoutATerminal(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 {
 		l := newProgressLine(&b, schedulers("none"))
-		l.show(bench.Progress{Scheduler: "none", Phase: bench.PhaseSetup})
+		l.show(guest.Progress{Scheduler: "none", Phase: guest.PhaseSetup})
 		l.clear()
 	}
 	if b.Len() != 0 {
@@ -67,7 +67,7 @@ func TestNoProgressWithoutATerminal(t *testing.T) {
 	}
 	defer file.Close()
 	l := newProgressLine(file, schedulers("none"))
-	l.show(bench.Progress{Scheduler: "none"})
+	l.show(guest.Progress{Scheduler: "none"})
 	if info, err := file.Stat(); err != nil || info.Size() != 0 {
 		t.Errorf("written to a file: %v bytes, %v", info.Size(), err)
 	}

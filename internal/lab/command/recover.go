@@ -18,7 +18,7 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/host/block"
-	"isolio/internal/lab/command/leftover"
+	"isolio/internal/lab/recovery"
 )
 
 // attendFlag makes `bench --recover` wait for the end of its input, which is that of the
@@ -75,7 +75,7 @@ func (f *benchFlags) awaitEnd(in io.Reader, root string) error {
 		return err
 	}
 	for until := time.Now().Add(recordGone); time.Now().Before(until); time.Sleep(recordLookup) {
-		killed, running, err := leftover.Find(root)
+		killed, running, err := recovery.Find(root)
 		for _, k := range killed {
 			k.Release()
 		}
@@ -100,7 +100,7 @@ func (f *benchFlags) takeBack(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	killed, running, err := leftover.Find(root)
+	killed, running, err := recovery.Find(root)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (f *benchFlags) takeBack(cmd *cobra.Command) error {
 }
 
 // takeBackOne prints what there is to take back, and does it.
-func (f *benchFlags) takeBackOne(out io.Writer, root string, k *leftover.Kept) error {
+func (f *benchFlags) takeBackOne(out io.Writer, root string, k *recovery.Kept) error {
 	var errs []error
 	for _, action := range k.Decide(root) {
 		if f.dryRun {

@@ -4,11 +4,13 @@ package command
 
 import (
 	"context"
+	"errors"
+	"os/exec"
+	"slices"
 	"strings"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/lab/command/signature"
 )
 
 // mayWrite returns nil if the jobs of an experiment may overwrite the disk. A disk on which
@@ -30,7 +32,7 @@ func mayWrite(ctx context.Context, sys block.System, d *block.Device, file, allo
 		}
 		return nil
 	}
-	found, err := signature.On(ctx, d)
+	found, err := signatures(ctx, d)
 	if err != nil {
 		return failure.Usagef("device %s: what is on it is not known: %w; if that may be lost, say so with --allow-writes=%s", d.Name, err, id)
 	}
@@ -49,4 +51,27 @@ func identity(d *block.Device) string {
 		return "wwn:" + all[0]
 	}
 	return d.Name
+}
+
+// prober is util-linux' program that finds them with libblkid. With --no-act it only reads.
+const prober = "wipefs"
+
+// signatures are the kinds of what is found on a disk: file systems, partition tables, LVM,
+// RAID, LUKS, swap, ZFS.
+func signatures(ctx context.Context, d *block.Device) (kinds []string, err error) {
+	out, err := exec.CommandContext(ctx, prober, "--no-act", "--parsable", d.Node).Output()
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
+		return nil, errors.New(prober + " says: " + strings.Join(strings.Fields(string(exit.Stderr)), " "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(out)) {
+		// # offset,uuid,label,type
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		if kind := fields[len(fields)-1]; !strings.HasPrefix(line, "#") && kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
 }

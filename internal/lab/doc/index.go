@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/lab"
 	"isolio/internal/lab/archive"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/lab/run"
 )
 
 // indexVMs is how many VMs at a time the indexes' minutes are of.
@@ -35,7 +35,7 @@ func Indexes(t archive.Tree) (map[string][]byte, error) {
 	for dir, inside := range folders {
 		rows := [][]string{{"experiment", "question", "contenders", "cases", "minutes"}}
 		for _, x := range inside {
-			minutes := max(1, lab.Options{Jobs: indexVMs}.Estimate(x).Round(time.Minute)/time.Minute)
+			minutes := max(1, run.Options{Jobs: indexVMs}.Estimate(x).Round(time.Minute)/time.Minute)
 			rows = append(rows, []string{
 				fmt.Sprintf("[%s](%s)", x.Name, filepath.Base(x.File)), x.Question,
 				strings.Join(x.Schedulers, ", "), fmt.Sprint(len(x.Cases)), fmt.Sprint(int64(minutes)),

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+
+package guest
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"isolio/internal/failure"
+	"isolio/internal/lab/experiment"
+	"isolio/internal/plan"
+)
+
+// Change is what is written at a time after the load's start.
+type Change struct {
+	At    time.Duration
+	Steps []plan.Step
+}
+
+// modelDisks is where modeldisk's disks have their directories.
+const modelDisks = "sys/kernel/config/modeldisk"
+
+// changes are a case's. They are to the disk that is made for the run, and end with it:
+// nothing is to be taken back.
+func (e Env) changes(x *experiment.Experiment, k *experiment.Case) ([]Change, error) {
+	if len(k.Changes) > 0 && e.Device != "" {
+		return nil, failure.Usagef("%s: case %q changes its model disk under load, and %s is none; allowed: `isolio lab`, or other cases with --cases",
+			x.File, k.Name, e.Device)
+	}
+	var all []Change
+	for _, c := range k.Changes {
+		change := Change{At: seconds(c.AtS)}
+		for _, name := range slices.Sorted(maps.Keys(c.Device)) {
+			change.Steps = append(change.Steps, plan.Step{
+				Path: filepath.Join(e.System.Path(modelDisks), ownDevice, name), Value: strconv.FormatInt(c.Device[name], 10),
+				Name: "modeldisk/" + name,
+			})
+		}
+		all = append(all, change)
+	}
+	return all, nil
+}
+
+// apply makes the change.
+func (c Change) apply(e Env) error {
+	if err := plan.On(e.machine).Apply(c.Steps); err != nil {
+		return failure.WithCode(fmt.Errorf("the change at %s: %w", c.At, err), failure.Usage)
+	}
+	return nil
+}
+
+// settings lists what the plan writes for its contender and during the load, for the
+// result.
+func (p *Plan) settings() []string {
+	lines := settings(p.Setup)
+	for _, c := range p.Changes {
+		for _, line := range settings(c.Steps) {
+			lines = append(lines, "after "+c.At.String()+": "+line)
+		}
+	}
+	return lines
+}
