@@ -302,40 +302,6 @@ func TestMajMin(t *testing.T) {
 	}
 }
 
-func TestCreateNullBlk(t *testing.T) {
-	s := machine(t, map[string]string{"sys/kernel/config/nullb/features": "x\n"})
-	steps, err := s.CreateNullBlk(NullBlk{Name: "isolio0", CompletionUS: 1000, Tags: 32, Queues: 2, SizeMiB: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err = plan.Print(&b, steps); err != nil {
-		t.Fatal(err)
-	}
-	want := `mkdir X
-echo '2' > X/queue_mode
-echo '2' > X/irqmode
-echo '1000000' > X/completion_nsec
-echo '32' > X/hw_queue_depth
-echo '2' > X/submit_queues
-echo '4096' > X/size
-echo '1' > X/power
-`
-	if got := strings.ReplaceAll(b.String(), s.Path("sys/kernel/config/nullb/isolio0"), "X"); got != want {
-		t.Errorf("steps:\n%swant\n%s", got, want)
-	}
-	if last := steps[len(steps)-1]; last.Undo != "0" {
-		t.Errorf("undo of power is %q, want 0", last.Undo)
-	}
-}
-
-func TestCreateNullBlkWithoutTheModule(t *testing.T) {
-	_, err := machine(t, nil).CreateNullBlk(NullBlk{Name: "x"})
-	if failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "modprobe null_blk nr_devices=0") {
-		t.Errorf("CreateNullBlk = %v", err)
-	}
-}
-
 func TestListIsSorted(t *testing.T) {
 	names, err := machine(t, nil).List()
 	if err != nil || !slices.Equal(names, []string{"nullb0", "nvme0n1"}) {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"isolio/internal/failure"
 )
 
@@ -212,4 +214,9 @@ func (d *Device) CheckNode() error {
 		return fmt.Errorf("device %s: %s is the node of %s, want %s", d.Name, filepath.Clean(d.Node), got, d.MajMin)
 	}
 	return nil
+}
+
+// majMin writes a device number as sysfs does.
+func majMin(rdev uint64) string {
+	return fmt.Sprintf("%d:%d", unix.Major(rdev), unix.Minor(rdev))
 }

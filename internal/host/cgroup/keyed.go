@@ -46,54 +46,6 @@ func (t Tree) Keyed(group, file string) (Keyed, error) {
 	return all, nil
 }
 
-// Writeback is how many bytes of a group's part of the page cache, and of those below it,
-// are on their way to disks: submitted, or about to be, and not completed. 0 without
-// the memory controller, which counts them.
-func (t Tree) Writeback(group string) (uint64, error) {
-	text, err := os.ReadFile(t.Path(group, "memory.stat"))
-	if failure.IsGone(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == "file_writeback" {
-			n, err := strconv.ParseUint(value, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%s: file_writeback: %q is not a number", t.Path(group, "memory.stat"), value)
-			}
-			return n, nil
-		}
-	}
-	return 0, nil
-}
-
-// CPUTime is how long a group's processes, and those below it, have computed, in user and
-// in kernel space. Every group has it, whatever controllers it has; 0 where there is no group.
-func (t Tree) CPUTime(group string) (user, system time.Duration, err error) {
-	text, err := os.ReadFile(t.Path(group, "cpu.stat"))
-	if failure.IsGone(err) {
-		return 0, 0, nil
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		to, known := map[string]*time.Duration{"user_usec": &user, "system_usec": &system}[name]
-		if !known {
-			continue
-		}
-		us, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %s: %q is not a number", t.Path(group, "cpu.stat"), name, value)
-		}
-		*to = time.Duration(us) * time.Microsecond
-	}
-	return user, system, nil
-}
-
 // IOStats reads a group's io.stat for all disks, by "MAJ:MIN".
 func (t Tree) IOStats(group string) (map[string]IOStat, error) {
 	keyed, err := t.Keyed(group, "io.stat")

@@ -6,9 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"isolio/internal/host/weight"
 )
@@ -104,38 +102,6 @@ func TestIOCost(t *testing.T) {
 	}
 	if got, err := tree.IOCost(); err != nil || len(got) != 0 {
 		t.Errorf("without io.cost: %v, %v", got, err)
-	}
-}
-
-func TestCPUTime(t *testing.T) {
-	tree := fakeTree(t, map[string]string{
-		"a/cpu.stat": "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_periods 0\n",
-		"b/cpu.stat": "user_usec soon\n",
-	})
-	if user, system, err := tree.CPUTime("a"); err != nil || user != 20*time.Microsecond || system != 10*time.Microsecond {
-		t.Errorf("CPUTime(a) = %s, %s, %v", user, system, err)
-	}
-	if user, system, err := tree.CPUTime("without"); err != nil || user != 0 || system != 0 {
-		t.Errorf("CPUTime(without) = %s, %s, %v", user, system, err)
-	}
-	if _, _, err := tree.CPUTime("b"); err == nil || !strings.Contains(err.Error(), `user_usec: "soon" is not a number`) {
-		t.Errorf("CPUTime(b) = %v", err)
-	}
-}
-
-func TestWriteback(t *testing.T) {
-	tree := fakeTree(t, map[string]string{
-		"a/memory.stat": "file 9\nfile_dirty 7\nfile_writeback 4096\n",
-		"b/memory.stat": "file_writeback none\n",
-		"c/memory.stat": "file 9\n",
-	})
-	for group, want := range map[string]uint64{"a": 4096, "c": 0, "without": 0} {
-		if got, err := tree.Writeback(group); err != nil || got != want {
-			t.Errorf("Writeback(%s) = %d, %v; want %d", group, got, err, want)
-		}
-	}
-	if _, err := tree.Writeback("b"); err == nil || !strings.Contains(err.Error(), "b/memory.stat") {
-		t.Errorf("Writeback of no number: %v; want an error with the file", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/cgroup"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/guest"
 	"isolio/internal/lab/recovery"
@@ -105,7 +106,8 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 		return err
 	}
 	env := guest.NewEnv(root)
-	env.Device = f.device
+	sys := block.System{Root: root}
+	env.Find = func() (*guest.Disk, error) { return freeDisk(sys, f.device) }
 	if f.engines != "" {
 		if env.Engines, err = filepath.Abs(f.engines); err != nil {
 			return err
@@ -126,12 +128,12 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 		}
 		return nil
 	}
-	d, err := env.System.Find(f.device)
+	d, err := sys.Find(f.device)
 	if err != nil {
 		return err
 	}
 	if write(plans) {
-		if err := mayWrite(cmd.Context(), env.System, d, x.File, f.allowWrites); err != nil {
+		if err := mayWrite(cmd.Context(), sys, d, x.File, f.allowWrites); err != nil {
 			return err
 		}
 	}
@@ -148,6 +150,21 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 		words = append(words, "--allow-writes="+f.allowWrites)
 	}
 	return f.finish(cmd.OutOrStdout(), doc, f.command(words...))
+}
+
+// freeDisk finds a disk that nothing uses, on a machine that can share it.
+func freeDisk(sys block.System, name string) (*guest.Disk, error) {
+	d, err := sys.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.CheckFree(); err != nil {
+		return nil, err
+	}
+	if err := (cgroup.Tree{Root: sys.Path("sys/fs/cgroup")}).Check(); err != nil {
+		return nil, err
+	}
+	return &guest.Disk{Name: d.Name, Node: d.Node, MajMin: d.MajMin, SizeBytes: d.SizeBytes, About: d.String(), Check: d.CheckNode}, nil
 }
 
 // decideAll plans all runs before the first one: what is wrong with the fifth

@@ -21,15 +21,12 @@ type Change struct {
 	Steps []plan.Step
 }
 
-// modelDisks is where modeldisk's disks have their directories.
-const modelDisks = "sys/kernel/config/modeldisk"
-
 // changes are a case's. They are to the disk that is made for the run, and end with it:
 // nothing is to be taken back.
-func (e Env) changes(x *experiment.Experiment, k *experiment.Case) ([]Change, error) {
-	if len(k.Changes) > 0 && e.Device != "" {
+func (e Env) changes(x *experiment.Experiment, k *experiment.Case, disk string) ([]Change, error) {
+	if len(k.Changes) > 0 && e.Find != nil {
 		return nil, failure.Usagef("%s: case %q changes its model disk under load, and %s is none; allowed: `isolio lab`, or other cases with --cases",
-			x.File, k.Name, e.Device)
+			x.File, k.Name, disk)
 	}
 	var all []Change
 	for _, c := range k.Changes {

@@ -28,7 +28,9 @@ func changingRun(t *testing.T, text, device string) (*fakeMachine, error) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, "barrier; sleep 0.1; count 4096 0; stat 110 15 47 9; load; report; exit 128")
-	e.Device = device
+	if device == "" {
+		e.Find = nil
+	}
 	x, err := experiment.Parse("x.toml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -88,8 +90,8 @@ func TestPlanPrintsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, e := newMachine(t, "")
-	e.Device = ""
-	changes, err := e.changes(x, &x.Cases[0])
+	e.Find = nil
+	changes, err := e.changes(x, &x.Cases[0], ownDevice)
 	if err != nil {
 		t.Fatal(err)
 	}

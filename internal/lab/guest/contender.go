@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
 )
@@ -142,7 +141,7 @@ const (
 // iocostSteps enable the kernel's io.cost for its own contender, and make
 // sure that it is off for the others. Parameters that are set on the machine
 // already are kept.
-func (e Env) iocostSteps(c contender, d *block.Device, k *experiment.Case) ([]plan.Step, error) {
+func (e Env) iocostSteps(c contender, d *Disk, k *experiment.Case) ([]plan.Step, error) {
 	if !e.Cgroups.Has(costQoS) {
 		if c.iocost {
 			return nil, failure.Unsupportedf("%s is not there: the kernel lacks CONFIG_BLK_CGROUP_IOCOST", e.Cgroups.Path(costQoS))
@@ -169,11 +168,11 @@ func (e Env) iocostSteps(c contender, d *block.Device, k *experiment.Case) ([]pl
 		return nil, nil
 	case enabled:
 		return []plan.Step{set(costQoS, "enable=0", "enable=1")}, nil
-	case e.Device != "":
+	case e.Find != nil:
 		// A disk of the machine: the kernel's own parameters for its kind.
 		if c.Tells() {
 			return nil, failure.Usagef("contender %s: its iocost needs a model of the disk; [device.iocost] is the one of the lab's disk, not of %s; "+
-				"allowed: leave it out with --schedulers", c.Name, e.Device)
+				"allowed: leave it out with --schedulers", c.Name, d.Name)
 		}
 		return []plan.Step{set(costQoS, "enable=1 ctrl=auto", "enable=0")}, nil
 	}

@@ -5,6 +5,7 @@ package guest
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,5 +24,23 @@ func TestEngineReports(t *testing.T) {
 	}
 	if code != failure.Failed || !strings.Contains(got.Error, missing) {
 		t.Errorf("code %d, report %q", code, line.String())
+	}
+}
+
+// What measures in a VM has nothing of what an operator's machine runs: a change there
+// changes no result.
+func TestGuestHasNoHostCode(t *testing.T) {
+	text, err := exec.Command("go", "list", "-deps", "isolio/cmd/isolio-guest").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(text))
+	for _, name := range packages {
+		if strings.HasPrefix(name, "isolio/internal/host") || strings.HasSuffix(name, "/run") && strings.HasPrefix(name, "isolio/") {
+			t.Errorf("isolio-guest has %s", name)
+		}
+	}
+	if len(packages) < 20 {
+		t.Errorf("go list knows %d packages", len(packages))
 	}
 }

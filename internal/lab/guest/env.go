@@ -17,19 +17,17 @@ import (
 	"time"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
-	"isolio/internal/host/cgroup"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
 )
 
 // Env is the machine that an experiment runs on. NewEnv makes one.
 type Env struct {
-	System  block.System
-	Cgroups cgroup.Tree
-	// Device is the disk to use, such as "/dev/nvme0n1"; "" has the
+	System  System
+	Cgroups Cgroups
+	// Find finds the disk to use, and makes sure that nothing else uses it; nil has the
 	// experiment's own device made for the run.
-	Device string
+	Find func() (*Disk, error)
 	// Fio is the load generator's file; "" looks for fio in $PATH.
 	Fio string
 	// Engines is the directory with libaps' engines for fio, "" for none.
@@ -44,10 +42,8 @@ type Env struct {
 	// start starts a process in a cgroup of Cgroups.
 	start func(cmd *exec.Cmd, group string) error
 	// procs are the processes that are in a cgroup of Cgroups.
-	procs func(group string) ([]int, error)
-	// checkNode makes sure that a disk's node is that disk.
-	checkNode func(*block.Device) error
-	limits    limits
+	procs  func(group string) ([]int, error)
+	limits limits
 }
 
 // limits bound the waiting for fio.
@@ -68,14 +64,13 @@ const SetupLimit = 5 * time.Minute
 
 // NewEnv is the machine below root, "" for /.
 func NewEnv(root string) Env {
-	sys := block.System{Root: root}
+	sys := System{Root: root}
 	e := Env{
-		System:    sys,
-		Cgroups:   cgroup.Tree{Root: sys.Path("sys/fs/cgroup")},
-		machine:   plan.OS{},
-		checkNode: (*block.Device).CheckNode,
-		limits:    limits{ready: time.Minute, slack: time.Minute, setup: SetupLimit, killed: 10 * time.Second},
-		user:      &syscall.Credential{Uid: nobody, Gid: nobody},
+		System:  sys,
+		Cgroups: Cgroups{Root: sys.Path("sys/fs/cgroup")},
+		machine: plan.OS{},
+		limits:  limits{ready: time.Minute, slack: time.Minute, setup: SetupLimit, killed: 10 * time.Second},
+		user:    &syscall.Credential{Uid: nobody, Gid: nobody},
 	}
 	e.start = e.startInCgroup
 	e.procs = e.Cgroups.Procs
@@ -102,9 +97,6 @@ func (e Env) startInCgroup(cmd *exec.Cmd, group string) error {
 
 // check says what the machine lacks, before anything is changed.
 func (e Env) check() (Env, error) {
-	if err := e.Cgroups.Check(); err != nil {
-		return e, err
-	}
 	if e.Fio == "" {
 		e.Fio = "fio"
 	}
@@ -122,46 +114,45 @@ func (e Env) check() (Env, error) {
 // ownDevice is the name of the disk that is made for a run.
 const ownDevice = "isolio0"
 
-// device finds the disk, or makes the case's own, and describes it.
-func (e Env) device(a *plan.Applied, k *experiment.Case) (*block.Device, string, error) {
-	name := e.Device
-	if name == "" {
-		steps, err := e.ownDevice(k.Device)
-		if err != nil {
-			return nil, "", err
+// device finds the disk, or makes the case's own.
+func (e Env) device(a *plan.Applied, k *experiment.Case) (*Disk, error) {
+	if e.Find != nil {
+		d, err := e.found()
+		if err == nil && d.Check != nil {
+			err = d.Check()
 		}
-		if err = a.Apply(steps); err != nil {
-			return nil, "", fmt.Errorf("make %s: %w", k.Device.Kind, err)
-		}
-		name = ownDevice
+		return d, err
 	}
-	d, err := e.System.Find(name)
+	create := e.System.createModelDisk
+	if k.Device.Kind == experiment.NullBlk {
+		create = e.System.createNullBlk
+	}
+	steps, err := create(ownDevice, k.Device)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if e.Device != "" {
-		return d, d.String(), nil
+	if err = a.Apply(steps); err != nil {
+		return nil, fmt.Errorf("make %s: %w", k.Device.Kind, err)
+	}
+	d, err := e.System.disk(ownDevice)
+	if err != nil {
+		return nil, err
 	}
 	about := k.Device
 	if about.Kind == experiment.ModelDisk {
-		about.Model.Preset, err = e.System.ModelDiskPreset(name)
+		about.Model.Preset, err = e.System.preset(ownDevice)
 	}
-	return d, about.String(), err
+	d.About = about.String()
+	return d, err
 }
 
-// ownDevice returns the steps that make the disk of a case.
-func (e Env) ownDevice(d experiment.Device) ([]plan.Step, error) {
-	if d.Kind == experiment.NullBlk {
-		return e.System.CreateNullBlk(block.NullBlk{
-			Name: ownDevice, CompletionUS: d.CompletionUS, Tags: d.Tags, Queues: d.Queues, SizeMiB: d.SizeMiB,
-		})
+// found is the disk that is there already.
+func (e Env) found() (*Disk, error) {
+	d, err := e.Find()
+	if err == nil {
+		d.sys = e.System
 	}
-	return e.System.CreateModelDisk(block.ModelDisk{
-		Name: ownDevice, Model: d.Model.Name, Preset: d.Model.Preset, Params: d.Model.Params,
-		SizeMiB: d.SizeMiB, Scale: d.Model.Scale, Seed: d.Model.Seed,
-		Queues: d.Queues, PollQueues: d.Model.PollQueues, Tags: d.Tags,
-		MemoryBacked: d.Model.MemoryBacked, WriteCache: d.Model.WriteCache, Discard: d.Model.Discard,
-	})
+	return d, err
 }
 
 // kernel is the running kernel's release.

@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
 )
 
 // filesystem is where a case's file system is mounted, and the steps that make
 // and mount it; "" if it has none.
-func (e Env) filesystem(x *experiment.Experiment, k *experiment.Case, d *block.Device) (at string, steps []plan.Step, err error) {
+func (e Env) filesystem(x *experiment.Experiment, k *experiment.Case, d *Disk) (at string, steps []plan.Step, err error) {
 	if k.Device.Filesystem == "" {
 		return "", nil, nil
 	}

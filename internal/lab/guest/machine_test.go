@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/block"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
 	"isolio/internal/plan"
@@ -165,8 +164,14 @@ trace() { echo "$1 $name" >> `+m.root+`/trace; }
 		t.Fatal(err)
 	}
 	e := NewEnv(m.root)
-	e.Device, e.Fio, e.machine = "nullb0", script, m
-	e.checkNode = func(*block.Device) error { return nil }
+	e.Fio, e.machine = script, m
+	e.Find = func() (*Disk, error) {
+		d, err := System{Root: m.root}.disk("nullb0")
+		if err == nil {
+			d.About = "nullb0, 4096 MiB, nr_requests 64"
+		}
+		return d, err
+	}
 	e.limits = limits{ready: 20 * time.Second, slack: 20 * time.Second, setup: 20 * time.Second, killed: 20 * time.Second}
 	e.user = nil // who runs the tests may not become another
 	// A process group stands for the cgroup: what fio starts is in it too.

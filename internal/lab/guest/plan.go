@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/guest/fio"
 	"isolio/internal/plan"
@@ -40,7 +39,7 @@ type Plan struct {
 	// never.
 	Sample time.Duration
 
-	disk *block.Device
+	disk *Disk
 	// mounted is where its file system is, "" for none.
 	mounted string
 }
@@ -64,14 +63,14 @@ type Job struct {
 // Decide plans a run of one of the experiment's schedulers, in one of its
 // cases, on a disk that is there. It changes nothing.
 func Decide(e Env, x *experiment.Experiment, k *experiment.Case, scheduler string) (*Plan, error) {
-	d, err := e.System.Find(e.Device)
+	d, err := e.found()
 	if err != nil {
 		return nil, err
 	}
-	return e.decide(x, k, scheduler, d, d.String())
+	return e.decide(x, k, scheduler, d)
 }
 
-func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler string, d *block.Device, about string) (*Plan, error) {
+func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler string, d *Disk) (*Plan, error) {
 	if all := x.SchedulersIn(k); !slices.Contains(all, scheduler) {
 		of := "the experiment's"
 		if k.Schedulers != nil {
@@ -79,43 +78,37 @@ func (e Env) decide(x *experiment.Experiment, k *experiment.Case, scheduler stri
 		}
 		return nil, failure.Usagef("%s: scheduler %q is not among %s; allowed: %s", x.File, scheduler, of, strings.Join(all, ", "))
 	}
-	if err := d.CheckFree(); err != nil {
-		return nil, err
-	}
-	if err := e.Cgroups.Check(); err != nil {
-		return nil, err
-	}
 	c := contenderOf(x, scheduler)
 	p := &Plan{
-		Case: k.Name, Scheduler: scheduler, Device: about,
+		Case: k.Name, Scheduler: scheduler, Device: d.About,
 		Ramp: seconds(k.RampS), Load: seconds(k.RampS + k.DurationS),
 		Sample: time.Duration(k.SampleMS) * time.Millisecond, Entitled: k.Entitled(), disk: d,
 	}
 	var err error
-	if p.Changes, err = e.changes(x, k); err != nil {
+	if p.Changes, err = e.changes(x, k, d.Name); err != nil {
 		return nil, err
 	}
 	group := "isolio-" + x.Name
-	setScheduler, err := d.SetScheduler(c.scheduler)
+	setScheduler, err := d.setScheduler(c.scheduler)
 	if err != nil {
 		return nil, err
 	}
 	if x.NrRequests > 0 && c.scheduler != "none" {
-		setScheduler = append(setScheduler, d.SetNrRequests(x.NrRequests))
+		setScheduler = append(setScheduler, d.setNrRequests(x.NrRequests))
 	}
 	if len(setScheduler) > 0 {
-		keep, err := d.KeepNrRequests()
+		keep, err := d.keepNrRequests()
 		if err != nil {
 			return nil, err
 		}
 		setScheduler = append([]plan.Step{keep}, setScheduler...)
 	}
 	scale := 1
-	if e.Device == "" {
+	if e.Find == nil {
 		scale = k.Device.Model.Scale
 	}
 	for _, t := range c.tunables(scale) {
-		set, err := d.SetTunable(c.scheduler, t.name, t.value)
+		set, err := d.setTunable(c.scheduler, t.name, t.value)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +166,7 @@ const partAlign = 1 << 20
 
 // jobs gives each container an equal part of the disk, unless its job names
 // an offset.
-func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, group string, d *block.Device, mounted string) ([]Job, error) {
+func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, group string, d *Disk, mounted string) ([]Job, error) {
 	part := (d.SizeBytes - int64(k.Device.SwapMiB)<<20) / int64(len(k.Containers)) / partAlign * partAlign
 	var jobs []Job
 	for i, t := range k.Containers {

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -58,10 +59,9 @@ func TestDecideRefuses(t *testing.T) {
 		want      string
 		code      int
 	}{
-		{"no such disk", nil, "bfq", func(e *Env, _ *experiment.Experiment) { e.Device = "/dev/none" },
-			"device /dev/none: there is no such disk; allowed: nullb0", failure.Usage},
-		{"mounted", map[string]string{"proc/self/mountinfo": "1 1 252:0 / /data rw - ext4 x rw\n"}, "bfq", nil,
-			"nullb0 is mounted at /data", failure.Usage},
+		{"no disk", nil, "bfq", func(e *Env, _ *experiment.Experiment) {
+			e.Find = func() (*Disk, error) { return nil, failure.Usagef("device nullb0: in use") }
+		}, "device nullb0: in use", failure.Usage},
 		{"another scheduler", nil, "cfq", nil, `scheduler "cfq" is not among the experiment's`, failure.Usage},
 		{"job outside its part", nil, "bfq", func(_ *Env, x *experiment.Experiment) { x.Cases[0].Containers[0].Job["size"] = "3g" },
 			"container a: job.size 3221225472 is more than its part of nullb0", failure.Usage},
@@ -183,12 +183,12 @@ func TestIocostOfTheExperiment(t *testing.T) {
 	if _, err := decide(t, e, x, "strict-iocost"); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "not of nullb0") {
 		t.Errorf("on a disk of the machine: %v", err)
 	}
-	d, err := e.System.Find(e.Device)
+	d, err := e.found()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Device = ""
-	p, err := e.decide(x, &x.Cases[0], "strict-iocost", d, "")
+	e.Find = nil
+	p, err := e.decide(x, &x.Cases[0], "strict-iocost", d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,13 +206,14 @@ func TestOnlyOwnDisksAreSlow(t *testing.T) {
 		_, e := newMachine(t, honest)
 		x := parse(t, "")
 		x.Cases[0].Device.Model.Scale = 16
-		e.Device = "nullb0"
-		d, err := e.System.Find(e.Device)
+		d, err := e.found()
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Device = device
-		p, err := e.decide(x, &x.Cases[0], "kyber", d, "")
+		if device == "" {
+			e.Find = nil
+		}
+		p, err := e.decide(x, &x.Cases[0], "kyber", d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,9 +315,13 @@ func TestRunNeeds(t *testing.T) {
 		t.Errorf("without fio: %v", err)
 	}
 	m, e := newMachine(t, honest)
-	m.file(e.Cgroups.Path("cgroup.controllers"), "cpu\n")
-	if _, err := runOn(t.Context(), e, parse(t, ""), "none", nil); failure.Code(err) != failure.Unsupported {
-		t.Errorf("without the io controller: %v", err)
+	e.Find = func() (*Disk, error) {
+		d, err := System{Root: m.root}.disk("nullb0")
+		d.Check = func() error { return errors.New("its node is another disk") }
+		return d, err
+	}
+	if _, err := runOn(t.Context(), e, parse(t, ""), "none", nil); err == nil || err.Error() != "its node is another disk" {
+		t.Errorf("with a node of another disk: %v", err)
 	}
 	if len(m.log) != 0 {
 		t.Errorf("the machine was changed: %q", m.log)

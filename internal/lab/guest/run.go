@@ -79,14 +79,11 @@ func runOnce(ctx context.Context, e Env, x *experiment.Experiment, k *experiment
 			err = errors.Join(err, undoErr)
 		}
 	}()
-	d, about, err := e.device(changes, k)
+	d, err := e.device(changes, k)
 	if err != nil {
 		return run, err
 	}
-	if err = e.checkNode(d); err != nil {
-		return run, err
-	}
-	p, err := e.decide(x, k, scheduler, d, about)
+	p, err := e.decide(x, k, scheduler, d)
 	if err != nil {
 		return run, err
 	}

@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 func TestRunMakesItsOwnDevice(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, honest)
-	e.Device = ""
+	e.Find = nil
 	run, err := runOn(context.Background(), e, parse(t, ""), "iocost", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func modelDiskRun(t *testing.T, script, scheduler string) (*fakeMachine, result.
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, script)
-	e.Device = ""
+	e.Find = nil
 	x, err := experiment.Parse("x.toml", []byte(modelDisk))
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestAModelDiskThatSaysNonsense(t *testing.T) {
 func TestAParameterThatIsNotThere(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	m, e := newMachine(t, honest)
-	e.Device = ""
+	e.Find = nil
 	x, err := experiment.Parse("x.toml", []byte(strings.Replace(modelDisk, "dies = 48", "heads = 48", 1)))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"isolio/internal/host/cgroup"
 	"isolio/internal/lab/result"
 )
 
@@ -30,8 +29,8 @@ type timekeeper struct {
 
 // sampled is a series that is being read.
 type sampled struct {
-	counters   []*cgroup.IOStatReader // of each container of the job
-	bytes, ios uint64                 // at the last reading, together
+	counters   []*counterReader // of each container of the job
+	bytes, ios uint64           // at the last reading, together
 	result.Series
 }
 
@@ -70,7 +69,7 @@ func (e Env) openSeries(k *timekeeper, p *Plan) error {
 			Bytes: make([]uint64, 0, steps), IOs: make([]uint64, 0, steps),
 		}})
 		for _, group := range j.Groups {
-			counters, err := e.Cgroups.OpenIOStat(group, p.disk.MajMin)
+			counters, err := e.Cgroups.OpenCounters(group, p.disk.MajMin)
 			if err != nil {
 				return fmt.Errorf("container %s: %w", j.Name, err)
 			}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/block"
-	"isolio/internal/host/cgroup"
 	"isolio/internal/lab/result"
 )
 
@@ -30,7 +28,7 @@ import (
 // sample is a container's counters at a time.
 type sample struct {
 	at time.Time
-	io cgroup.IOStat
+	io counters
 	// user and system are CPU time of a command, with what its setup left running; fio
 	// tells its own.
 	user, system time.Duration
@@ -53,7 +51,7 @@ type told struct {
 }
 
 // ask reads all that is told of a disk.
-func ask(d *block.Device) (t told, err error) {
+func ask(d *Disk) (t told, err error) {
 	if t.disk, err = d.Stat(); err != nil {
 		return t, err
 	}
@@ -72,8 +70,8 @@ type spent struct {
 	movedBytes uint64
 }
 
-func (e Env) spent(d *block.Device) (s spent, err error) {
-	if s.movedBytes, err = d.MovedBytes(); err == nil {
+func (e Env) spent(d *Disk) (s spent, err error) {
+	if s.movedBytes, err = d.movedBytes(); err == nil {
 		s.cpu, err = e.cpuTime()
 	}
 	return s, err
@@ -94,7 +92,7 @@ func (e Env) take(p *Plan) ([][]sample, error) {
 	samples := make([][]sample, len(p.Jobs))
 	for i, j := range p.Jobs {
 		for _, group := range j.Groups {
-			io, err := e.Cgroups.IOStat(group, p.disk.MajMin)
+			io, err := e.Cgroups.Counters(group, p.disk.MajMin)
 			if err != nil {
 				return nil, fmt.Errorf("container %s: %w", j.Name, err)
 			}

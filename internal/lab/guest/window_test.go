@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/cgroup"
 	"isolio/internal/lab/guest/fio"
 )
 
@@ -31,7 +30,7 @@ func TestWindowAgreesWithFio(t *testing.T) {
 	}
 	// The fixture: 159080448 bytes in 38832 reads and 158593024 in 38717 writes,
 	// and 32 more (16 each) that are in flight at its end, in 701 ms.
-	open := cgroup.IOStat{ReadBytes: 1 << 40, WriteBytes: 1 << 30, ReadIOs: 1 << 28, WriteIOs: 1 << 18}
+	open := counters{ReadBytes: 1 << 40, WriteBytes: 1 << 30, ReadIOs: 1 << 28, WriteIOs: 1 << 18}
 	closed := open
 	closed.ReadBytes += 159080448 + 16*4096
 	closed.ReadIOs += 38832 + 16
@@ -55,7 +54,7 @@ func TestWindowAgreesWithFio(t *testing.T) {
 
 // A direction without requests in the window is none, whatever was before.
 func TestWindowWithoutRequests(t *testing.T) {
-	io := cgroup.IOStat{ReadBytes: 4096, ReadIOs: 1, WriteBytes: 8192, WriteIOs: 2}
+	io := counters{ReadBytes: 4096, ReadIOs: 1, WriteBytes: 8192, WriteIOs: 2}
 	more := io
 	more.WriteBytes += 4096
 	more.WriteIOs++

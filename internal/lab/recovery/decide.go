@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/cgroup"
+	"isolio/internal/lab/guest"
 	"isolio/internal/plan"
 	"isolio/internal/plan/shell"
 )
@@ -115,10 +115,10 @@ const (
 )
 
 // nameOf is a cgroup's path below the tree's root.
-func nameOf(tree cgroup.Tree, group string) string { return strings.TrimPrefix(group, tree.Root+"/") }
+func nameOf(tree guest.Cgroups, group string) string { return strings.TrimPrefix(group, tree.Root+"/") }
 
 // kill ends what is in a cgroup.
-func kill(tree cgroup.Tree, group string) Action {
+func kill(tree guest.Cgroups, group string) Action {
 	name := nameOf(tree, group)
 	return Action{"ended the processes in " + group, shell.Echo("1", filepath.Join(group, "cgroup.kill")), func() error {
 		for end := time.Now().Add(killTime); ; time.Sleep(killLook) {

@@ -19,8 +19,8 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/cgroup"
 	"isolio/internal/host/tunable"
+	"isolio/internal/lab/guest"
 	"isolio/internal/plan"
 )
 
@@ -258,6 +258,6 @@ func valueOf(sys block.System, disk, file string) string {
 }
 
 // groupsOf is the cgroup tree of the machine below root.
-func groupsOf(root string) cgroup.Tree {
-	return cgroup.Tree{Root: block.System{Root: root}.Path("sys/fs/cgroup")}
+func groupsOf(root string) guest.Cgroups {
+	return guest.Cgroups{Root: block.System{Root: root}.Path("sys/fs/cgroup")}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package block
+package guest
 
 import (
 	"errors"
@@ -11,14 +11,15 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
 )
 
-// modelDisks is a machine with the module, and with a disk nullb0 that is one
+// modelDiskTree is a machine with the module, and with a disk nullb0 that is one
 // of its.
-func modelDisks(t *testing.T) System {
+func modelDiskTree(t *testing.T) System {
 	t.Helper()
-	return machine(t, map[string]string{
+	return diskTree(t, map[string]string{
 		"sys/kernel/config/modeldisk/models":               "fixed: ideal\nhdd: desktop laptop\n",
 		"sys/kernel/config/modeldisk/nullb0/preset":        "desktop (changed)\n",
 		"sys/kernel/config/modeldisk/nullb0/hdd/ncq_depth": "31\n",
@@ -27,18 +28,38 @@ func modelDisks(t *testing.T) System {
 	})
 }
 
+// diskTree is a machine with two disks, nvme0n1 and nullb0.
+func diskTree(t *testing.T, more map[string]string) System {
+	t.Helper()
+	files := map[string]string{
+		"sys/block/nvme0n1/dev": "259:0\n", "sys/block/nvme0n1/size": "500118192\n", "sys/block/nvme0n1/queue/scheduler": "[none] mq-deadline kyber\n",
+		"sys/block/nullb0/dev": "252:0\n", "sys/block/nullb0/size": "8388608\n", "sys/block/nullb0/queue/scheduler": "none mq-deadline [bfq]\n",
+		"sys/block/nullb0/queue/nr_requests": "64\n", "sys/block/nullb0/stat": "1 0 8 0 1 0 8 0 0 0 0\n",
+	}
+	maps.Copy(files, more)
+	return System{Root: fakeFiles(t, files)}
+}
+
+func findDisk(t *testing.T, s System, name string) *Disk {
+	t.Helper()
+	d, err := s.disk(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func TestCreateModelDisk(t *testing.T) {
-	s := modelDisks(t)
+	s := modelDiskTree(t)
 	tests := []struct {
 		name string
-		disk ModelDisk
+		disk experiment.Device
 		want string
 	}{
-		{"all", ModelDisk{
-			Name: "isolio0", Model: "hdd", Preset: "laptop", Params: map[string]int64{"rpm": 5400, "ncq_depth": 4},
-			SizeMiB: 1024, Scale: 16, Seed: 7, Queues: 2, PollQueues: 1, Tags: 64,
-			MemoryBacked: true, WriteCache: true, Discard: true,
-		}, `mkdir X
+		{"all", experiment.Device{SizeMiB: 1024, Queues: 2, Tags: 64, Model: experiment.Model{
+			Name: "hdd", Preset: "laptop", Params: map[string]int64{"rpm": 5400, "ncq_depth": 4},
+			Scale: 16, Seed: 7, PollQueues: 1, MemoryBacked: true, WriteCache: true, Discard: true,
+		}}, `mkdir X
 echo 'hdd' > X/model
 echo 'laptop' > X/preset
 echo '4' > X/hdd/ncq_depth
@@ -54,7 +75,7 @@ echo '1' > X/write_cache
 echo '1' > X/discard
 echo '1' > X/power
 `},
-		{"the preset's own", ModelDisk{Name: "isolio0", Model: "fixed", Scale: 1, Seed: 1, Queues: 1, Tags: 32}, `mkdir X
+		{"the preset's own", experiment.Device{Queues: 1, Tags: 32, Model: experiment.Model{Name: "fixed", Scale: 1, Seed: 1}}, `mkdir X
 echo 'fixed' > X/model
 echo '1' > X/scale
 echo '1' > X/seed
@@ -68,7 +89,7 @@ echo '1' > X/power
 `},
 	}
 	for _, tt := range tests {
-		steps, err := s.CreateModelDisk(tt.disk)
+		steps, err := s.createModelDisk("isolio0", tt.disk)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,15 +107,15 @@ echo '1' > X/power
 }
 
 func TestCreateModelDiskWithoutTheModule(t *testing.T) {
-	_, err := machine(t, nil).CreateModelDisk(ModelDisk{Name: "x"})
+	_, err := diskTree(t, nil).createModelDisk("x", experiment.Device{})
 	if failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "load modeldisk.ko") {
-		t.Errorf("CreateModelDisk = %v", err)
+		t.Errorf("createModelDisk = %v", err)
 	}
 }
 
 // What the kernel refuses is named, with what is allowed as far as it is known.
 func TestModelDiskExplains(t *testing.T) {
-	s := modelDisks(t)
+	s := modelDiskTree(t)
 	top := s.Path("sys/kernel/config/modeldisk")
 	tests := []struct {
 		attribute string
@@ -124,35 +145,69 @@ func TestModelDiskExplains(t *testing.T) {
 }
 
 func TestModelDiskSays(t *testing.T) {
-	s := modelDisks(t)
-	if preset, err := s.ModelDiskPreset("nullb0"); preset != "desktop" || err != nil {
+	s := modelDiskTree(t)
+	if preset, err := s.preset("nullb0"); preset != "desktop" || err != nil {
 		t.Errorf("preset %q, %v", preset, err)
 	}
-	stat, err := find(t, s, "nullb0").Stat()
+	stat, err := findDisk(t, s, "nullb0").Stat()
 	if want := map[string]uint64{"reads": 12, "depth_mean_milli": 31000}; err != nil || !maps.Equal(stat, want) {
 		t.Errorf("stat %v, %v; want %v", stat, err, want)
 	}
-	if stat, err = find(t, s, "nvme0n1").Stat(); stat != nil || err != nil {
+	if stat, err = findDisk(t, s, "nvme0n1").Stat(); stat != nil || err != nil {
 		t.Errorf("another kind of disk: stat %v, %v", stat, err)
 	}
-	told := machine(t, map[string]string{
+	told := diskTree(t, map[string]string{
 		"sys/kernel/config/modeldisk/nullb0/overtaken": "0 900\n16 7\n", "sys/block/nullb0/queue/iosched/guard_stat": "closings 3\ndelay 0 900\ndelay 16 7\n",
 	})
 	for _, file := range []struct {
 		read func() (map[string]uint64, error)
 		want map[string]uint64
 	}{
-		{find(t, told, "nullb0").Overtaken, map[string]uint64{"0": 900, "16": 7}},
-		{find(t, told, "nullb0").GuardStat, map[string]uint64{"closings": 3}},
-		{find(t, s, "nvme0n1").Overtaken, nil},
-		{find(t, s, "nvme0n1").GuardStat, nil},
+		{findDisk(t, told, "nullb0").Overtaken, map[string]uint64{"0": 900, "16": 7}},
+		{findDisk(t, told, "nullb0").GuardStat, map[string]uint64{"closings": 3}},
+		{findDisk(t, s, "nvme0n1").Overtaken, nil},
+		{findDisk(t, s, "nvme0n1").GuardStat, nil},
 	} {
 		if got, err := file.read(); err != nil || !maps.Equal(got, file.want) || (got == nil) != (file.want == nil) {
 			t.Errorf("%v, %v; want %v", got, err, file.want)
 		}
 	}
-	bad := machine(t, map[string]string{"sys/kernel/config/modeldisk/nullb0/stat": "reads 12\nnews\n"})
-	if _, err = find(t, bad, "nullb0").Stat(); err == nil || !strings.Contains(err.Error(), `"news" is not a name and a number`) {
+	bad := diskTree(t, map[string]string{"sys/kernel/config/modeldisk/nullb0/stat": "reads 12\nnews\n"})
+	if _, err = findDisk(t, bad, "nullb0").Stat(); err == nil || !strings.Contains(err.Error(), `"news" is not a name and a number`) {
 		t.Errorf("bad stat: %v", err)
+	}
+}
+
+func TestCreateNullBlk(t *testing.T) {
+	s := diskTree(t, map[string]string{"sys/kernel/config/nullb/features": "x\n"})
+	steps, err := s.createNullBlk("isolio0", experiment.Device{CompletionUS: 1000, Tags: 32, Queues: 2, SizeMiB: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err = plan.Print(&b, steps); err != nil {
+		t.Fatal(err)
+	}
+	want := `mkdir X
+echo '2' > X/queue_mode
+echo '2' > X/irqmode
+echo '1000000' > X/completion_nsec
+echo '32' > X/hw_queue_depth
+echo '2' > X/submit_queues
+echo '4096' > X/size
+echo '1' > X/power
+`
+	if got := strings.ReplaceAll(b.String(), s.Path("sys/kernel/config/nullb/isolio0"), "X"); got != want {
+		t.Errorf("steps:\n%swant\n%s", got, want)
+	}
+	if last := steps[len(steps)-1]; last.Undo != "0" {
+		t.Errorf("undo of power is %q, want 0", last.Undo)
+	}
+}
+
+func TestCreateNullBlkWithoutTheModule(t *testing.T) {
+	_, err := diskTree(t, nil).createNullBlk("x", experiment.Device{})
+	if failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "modprobe null_blk nr_devices=0") {
+		t.Errorf("createNullBlk = %v", err)
 	}
 }

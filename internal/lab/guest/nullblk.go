@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: MIT
 
-package block
+package guest
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"isolio/internal/failure"
+	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
 )
-
-// NullBlk describes a null_blk disk: it has no contents, and takes the same
-// time for every request.
-type NullBlk struct {
-	Name         string // of the disk, not yet in use
-	CompletionUS int    // microseconds until a request completes, by a timer; 0 for none
-	Tags         int    // requests a hardware queue holds
-	Queues       int    // hardware queues
-	SizeMiB      int
-}
 
 // Values of null_blk's own attributes.
 const (
@@ -33,16 +21,16 @@ const (
 	inlineComplete = "0" // irqmode: none, requests complete as they are sent
 )
 
-// CreateNullBlk returns the steps that make the disk, through configfs; their
-// undoing removes it.
-func (s System) CreateNullBlk(n NullBlk) ([]plan.Step, error) {
+// createNullBlk returns the steps that make a null_blk disk, through configfs; their undoing
+// removes it. It has no contents, and takes the same time for every request.
+func (s System) createNullBlk(name string, n experiment.Device) ([]plan.Step, error) {
 	top := s.Path("sys/kernel/config/nullb")
 	if _, err := os.Stat(top); errors.Is(err, fs.ErrNotExist) {
 		return nil, failure.Unsupportedf("%s is not there: load null_blk with `modprobe null_blk nr_devices=0`, and mount configfs", top)
 	} else if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(top, n.Name)
+	dir := filepath.Join(top, name)
 	complete := timerComplete
 	if n.CompletionUS == 0 {
 		complete = inlineComplete
@@ -59,9 +47,4 @@ func (s System) CreateNullBlk(n NullBlk) ([]plan.Step, error) {
 		steps = append(steps, plan.Step{Path: filepath.Join(dir, attribute.name), Value: attribute.value, Name: "null_blk/" + attribute.name})
 	}
 	return append(steps, plan.Step{Path: filepath.Join(dir, "power"), Value: "1", Undo: "0", Name: "null_blk/power"}), nil
-}
-
-// majMin writes a device number as sysfs does.
-func majMin(rdev uint64) string {
-	return fmt.Sprintf("%d:%d", unix.Major(rdev), unix.Minor(rdev))
 }
