@@ -29,7 +29,7 @@ func (s System) createModelDisk(name string, d experiment.Device) ([]plan.Step, 
 	m := d.Model
 	top := s.Path(modelDisks)
 	if _, err := os.Stat(top); errors.Is(err, fs.ErrNotExist) {
-		return nil, failure.Unsupportedf("%s is not there: load modeldisk.ko (`make modules` builds it, `isolio kmod load` loads it), and mount configfs", top)
+		return nil, failure.Unsupportedf("%s is not there: load modeldisk.ko (`make setup` builds it, `isolio kmod load` loads it), and mount configfs", top)
 	} else if err != nil {
 		return nil, err
 	}
