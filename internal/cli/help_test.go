@@ -57,7 +57,7 @@ var code = regexp.MustCompile("(?m)`([^`\n]+)`|^(?: {4}|\t)(.+)$")
 
 // printed is what a program printed to a transcript: a sentence there that begins with
 // isolio is no call.
-var printed = regexp.MustCompile(`(?s)(<!-- step: [a-z ]+ -->\n\n    \$ [^\n]*\n).*?<!-- end of step -->`)
+var printed = regexp.MustCompile(`(?s)(<!-- results step = "[a-z ]+" -->\n\n    \$ [^\n]*\n).*?<!-- end of results -->`)
 
 // call is a call of this command in it, up to what a shell takes for its end.
 var call = regexp.MustCompile(`(?:^|[ /])isolio ([a-z]+[^#|;&>]*)`)
