@@ -66,7 +66,7 @@ lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go,
 
 ##@ Results and documents
 
-results: programs-here ## measure anew what is older than its sources: ONLY='kf-*' for some; after an interruption it goes on
+results: programs-here ## measure anew what is older than the code: ONLY='kf-*' for some; after an interruption it goes on
 	@scripts/setup "default $$({ sed -n 's/^kernel = "\(.*\)".*/\1/p' experiments/*/*.toml; ls results | sed -n 's/.*@\(.*\)\.jsonl/\1/p'; } | sort -u | xargs)" libaps programs qemu
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
