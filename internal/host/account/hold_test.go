@@ -11,6 +11,7 @@ import (
 	"isolio/internal/host/hold"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/state"
 )
 
 // loop is the account and the law around a simulated disk.
@@ -70,7 +71,7 @@ func (l *loop) seconds(n int) (demanded, kept int) {
 		if l.law.Next(s) == hold.Raised {
 			l.raises++
 		}
-		l.one.weight = float64(hold.Weight(l.base, l.law.Factor(), 6, 10000))
+		l.one.weight = float64(state.Boosted(l.base, l.law.Factor(), 6, 10000))
 	}
 	return demanded, kept
 }

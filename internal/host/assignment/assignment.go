@@ -12,12 +12,10 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/hold"
-	"isolio/internal/host/lock"
-	"isolio/internal/host/mark"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/share"
+	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/unit"
 	"isolio/internal/host/weight"
@@ -217,11 +215,11 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 		n = weight.Default
 	}
 	world := p.world
-	held, err := hold.Load(r.Root)
+	held, err := state.LoadBoosts(r.Root)
 	if err != nil {
 		return err
 	}
-	last, err := mark.Open(r.Root, world.Tree).Get(r.Target.Group)
+	last, err := state.OpenApplied(r.Root, world.Tree).Get(r.Target.Group)
 	if err != nil {
 		return err
 	}
@@ -230,7 +228,7 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
 		return err
 	}
-	daemon, known := lock.Held(r.Root, lock.Daemon)
+	daemon, known := state.Locked(r.Root, state.DaemonLock)
 	says := fmt.Sprintf("%s says %s", want.Source(), want.Weight)
 	switch {
 	case back && r.N != 0 && daemon:

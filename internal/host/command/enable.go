@@ -19,9 +19,8 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
-	"isolio/internal/host/lock"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/shortfall"
+	"isolio/internal/host/state"
 	"isolio/internal/plan"
 )
 
@@ -35,7 +34,7 @@ type enableFlags struct {
 	failuresTo     string
 	disables       bool
 	// failed are the disks for which each got an error.
-	failed []shortfall.Disk
+	failed []state.EnableError
 }
 
 func newEnableCommand() *cobra.Command {
@@ -150,12 +149,12 @@ func (f *enableFlags) goOn(cmd *cobra.Command, args []string) error {
 	case failed == nil:
 		f.failed = nil
 	case f.failed == nil:
-		f.failed = []shortfall.Disk{{Device: strings.Join(args, " "), Why: failed.Error()}}
+		f.failed = []state.EnableError{{Device: strings.Join(args, " "), Why: failed.Error()}}
 	}
 	if failed != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", failed)
 	}
-	if err := shortfall.Write(f.failuresTo, f.failed); err != nil {
+	if err := state.WriteEnableErrors(f.failuresTo, f.failed); err != nil {
 		return fmt.Errorf("--failures-to: %w", err)
 	}
 	return nil
@@ -250,7 +249,7 @@ func (f *enableFlags) lock(cmd *cobra.Command) (release func(), err error) {
 	if f.dryRun {
 		return func() {}, nil
 	}
-	release, err = lock.Take(cmd.Context(), f.request.Root, lock.Disks, lockWait)
+	release, err = state.Lock(cmd.Context(), f.request.Root, state.DisksLock, lockWait)
 	switch {
 	case errors.Is(err, fs.ErrPermission): // the first step says what is needed
 		return func() {}, nil
@@ -372,7 +371,7 @@ func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activ
 	for i, name := range names {
 		if err := cmd.Context().Err(); err != nil {
 			for _, name := range names[i:] {
-				f.failed = append(f.failed, shortfall.Disk{Device: name, Why: "interrupted before its turn"})
+				f.failed = append(f.failed, state.EnableError{Device: name, Why: "interrupted before its turn"})
 			}
 			return both(failed, fmt.Errorf("%w before %s: run the command again", err, strings.Join(names[i:], ", ")))
 		}
@@ -382,7 +381,7 @@ func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activ
 			err = fmt.Errorf("device %s: %w", name, err)
 		}
 		if err != nil {
-			f.failed = append(f.failed, shortfall.Disk{Device: name, Why: err.Error()})
+			f.failed = append(f.failed, state.EnableError{Device: name, Why: err.Error()})
 		}
 		failed = both(failed, err)
 	}

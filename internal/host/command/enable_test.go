@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/host/activation"
-	"isolio/internal/host/shortfall"
+	"isolio/internal/host/state"
 )
 
 // twoDisks is a root with sda and sdb, which have these schedulers.
@@ -59,7 +59,7 @@ func TestEachIsInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !strings.HasSuffix(err.Error(), " before sdb: run the command again") {
 		t.Errorf("%v", err)
 	}
-	if want := []shortfall.Disk{{Device: "sdb", Why: "interrupted before its turn"}}; !slices.Equal(f.failed, want) {
+	if want := []state.EnableError{{Device: "sdb", Why: "interrupted before its turn"}}; !slices.Equal(f.failed, want) {
 		t.Errorf("failed %v, want %v", f.failed, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/shortfall"
+	"isolio/internal/host/state"
 )
 
 const (
@@ -35,7 +35,7 @@ type follower struct {
 	// is chosen for one of them after that stays until the disk goes.
 	had map[string]string
 	// failed are those of them that got no scheduler.
-	failed map[string]shortfall.Disk
+	failed map[string]state.EnableError
 	// wrote tells that the file of --failures-to has what failed. At first it may be that of
 	// another process.
 	wrote bool
@@ -46,7 +46,7 @@ type follower struct {
 }
 
 func newFollower(f *enableFlags, cmd *cobra.Command) *follower {
-	return &follower{f: f, cmd: cmd, had: map[string]string{}, failed: map[string]shortfall.Disk{}}
+	return &follower{f: f, cmd: cmd, had: map[string]string{}, failed: map[string]state.EnableError{}}
 }
 
 // follow looks for disks until it is interrupted.
@@ -109,7 +109,7 @@ func (w *follower) enable() error {
 	}
 	maps.DeleteFunc(w.had, func(name, was string) bool { return now[name] != was })
 	before := maps.Clone(w.failed)
-	maps.DeleteFunc(w.failed, func(name string, _ shortfall.Disk) bool { return now[name] == "" })
+	maps.DeleteFunc(w.failed, func(name string, _ state.EnableError) bool { return now[name] == "" })
 	for _, name := range names {
 		if _, ok := w.had[name]; ok {
 			continue
@@ -133,8 +133,8 @@ func (w *follower) enable() error {
 	if w.f.failuresTo == "" || w.wrote {
 		return nil
 	}
-	disks := slices.SortedFunc(maps.Values(w.failed), func(a, b shortfall.Disk) int { return cmp.Compare(a.Device, b.Device) })
-	if err := shortfall.Write(w.f.failuresTo, disks); err != nil {
+	disks := slices.SortedFunc(maps.Values(w.failed), func(a, b state.EnableError) int { return cmp.Compare(a.Device, b.Device) })
+	if err := state.WriteEnableErrors(w.f.failuresTo, disks); err != nil {
 		return fmt.Errorf("--failures-to: %w", err)
 	}
 	w.wrote = true

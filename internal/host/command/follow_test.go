@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/host/activation"
-	"isolio/internal/host/shortfall"
+	"isolio/internal/host/state"
 )
 
 // --follow gives each disk its scheduler once: one that comes later as well, and another that has
@@ -55,7 +55,7 @@ func TestFollow(t *testing.T) {
 	}
 	failing := func(what string, want ...string) {
 		t.Helper()
-		disks, err := shortfall.Read(f.failuresTo)
+		disks, err := state.ReadEnableErrors(f.failuresTo)
 		if err != nil {
 			t.Error(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/capacity"
-	"isolio/internal/host/lock"
+	"isolio/internal/host/state"
 	"isolio/internal/host/survey"
 	"isolio/internal/plan"
 )
@@ -101,7 +101,7 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 	}
 	ctx := cmd.Context()
 	if len(s.Steps) > 0 {
-		release, err := lock.Take(ctx, f.options.Root, lock.Disks, lockWait)
+		release, err := state.Lock(ctx, f.options.Root, state.DisksLock, lockWait)
 		if err != nil {
 			return fmt.Errorf("device %s: %w: another isolio changes a disk's scheduler", f.options.Device, err)
 		}

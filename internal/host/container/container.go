@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"isolio/internal/host/claim"
+	"isolio/internal/host/state"
 )
 
 // Container is a container that runs: it has a cgroup.
@@ -33,7 +33,7 @@ type Container struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	// Given is what the cluster gave its pod, nil for nothing.
-	Given *claim.Pod
+	Given *state.PodClaims
 	// Cgroup is where its weight competes with its siblings', as a path below
 	// the tree's root.
 	Cgroup string

@@ -2,15 +2,15 @@
 
 package container
 
-import "isolio/internal/host/claim"
+import "isolio/internal/host/state"
 
 // given is what the cluster gave pods. It is read whenever it was written: a pod's claim
 // is there before its cgroup. It is not sure if the file is there, and never told all of that.
-func (d *disk) given() (b *claim.Book, sure bool) {
+func (d *disk) given() (b *state.Claims, sure bool) {
 	now := *d
 	now.trust = false
-	file := now.path(claim.File)
-	book, sure := of(&now, file, claim.ParseWhole)
+	file := now.path(state.ClaimsFile)
+	book, sure := of(&now, file, state.ParseWholeClaims)
 	if _, told := d.told[file]; !told && d.faults[file] != "" {
 		sure = false // too large, which a file of an engine may be
 	}

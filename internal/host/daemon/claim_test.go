@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/state"
 )
 
 // What a cluster gives a pod is its weight from its beginning on, and others share what is
@@ -19,8 +19,8 @@ func TestClaims(t *testing.T) {
 	h.runtime(web, batch)
 	give := func(shares int) {
 		t.Helper()
-		b := claim.Book{}
-		b.Set(claim.Pod{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []claim.Share{{Claimed: shares, Share: shares}}})
+		b := state.Claims{}
+		b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: shares, Share: shares}}})
 		if err := b.Write(h.Root); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestClaims(t *testing.T) {
 	give(600)
 	t.Logf("another share is there after %v", h.becomes(webGroup, "600"))
 	h.becomes(batchGroup, "400")
-	if err := (claim.Book{}).Write(h.Root); err != nil {
+	if err := (state.Claims{}).Write(h.Root); err != nil {
 		t.Fatal(err)
 	}
 	h.becomes(batchGroup, "1000")
@@ -52,8 +52,8 @@ func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
 			web, webGroup := h.podOf(1, nil)
 			batch, batchGroup := h.podOf(2, map[string]string{"isolio.dev/weight": "1000"})
 			h.runtime(web, batch)
-			b := claim.Book{}
-			b.Set(claim.Pod{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []claim.Share{{Claimed: 300, Share: 300}}})
+			b := state.Claims{}
+			b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: 300, Share: 300}}})
 			if err := b.Write(h.Root); err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
 			h.becomes(webGroup, "300")
 			h.becomes(batchGroup, "700")
 			stop()
-			h.put(claim.File, text)
+			h.put(state.ClaimsFile, text)
 			again := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every}}
 			log := again.logged()
 			if err := again.Open(); err != nil {
@@ -75,7 +75,7 @@ func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
 			if got := strings.Count(log.String(), "claims.json"); got != 1 || again.problems() != 1 {
 				t.Errorf("%d problems, of which the log tells %d times:\n%s", again.problems(), got, log)
 			}
-			b.Set(claim.Pod{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []claim.Share{{Claimed: 400, Share: 400}}})
+			b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: 400, Share: 400}}})
 			if err := b.Write(h.Root); err != nil {
 				t.Fatal(err)
 			}

@@ -33,9 +33,9 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
-	"isolio/internal/host/mark"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 )
@@ -58,7 +58,7 @@ type Daemon struct {
 	config rule.Config
 	// inForce is config, for scrapes.
 	inForce atomic.Pointer[rule.Config]
-	marks   *mark.Store
+	marks   *state.AppliedStore
 	watcher *fsnotify.Watcher // nil for a daemon that looks once, or cannot have one
 	groups  []string          // of the last look
 	finder  *container.Finder
@@ -116,7 +116,7 @@ type decision struct {
 	group   string
 	changes []Change
 	// last is its mark, and next the one to leave before the changes are made.
-	last, next mark.Mark
+	last, next state.Applied
 }
 
 // Open finds the cgroup tree and reads the rules.
@@ -130,7 +130,7 @@ func (d *Daemon) Open() error {
 	}
 	d.tree = tree
 	d.finder = &container.Finder{Root: d.Root}
-	d.marks = mark.Open(d.Root, tree)
+	d.marks = state.OpenApplied(d.Root, tree)
 	d.told = map[fault]string{}
 	d.kernel = plan.OS{}
 	config, err := rule.Load(d.Root, d.RuleFile)

@@ -10,22 +10,22 @@ import (
 
 	"isolio/internal/host/account"
 	"isolio/internal/host/hold"
-	"isolio/internal/host/mark"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
 // holder is what a ledger knows of raised weights. Its lock is the ledger's.
 type holder struct {
 	// found are those of a daemon before this one, until the promises are known.
-	found []hold.Held
+	found []state.Boost
 	// changed are the cgroups with another factor than the loop was told of.
 	changed map[string]bool
 	// news is sent to when there are any.
 	news chan struct{}
 }
 
-func newHolder(found []hold.Held) holder {
+func newHolder(found []state.Boost) holder {
 	return holder{found: found, changed: map[string]bool{}, news: make(chan struct{}, 1)}
 }
 
@@ -39,7 +39,7 @@ func (h *holder) tellOf(group string) {
 }
 
 // held are the weights that are raised now. The caller has the lock.
-func (l *ledger) heldNow() []hold.Held {
+func (l *ledger) heldNow() []state.Boost {
 	all := slices.Clone(l.holder.found)
 	for _, s := range l.sold {
 		for _, m := range s.members {
@@ -53,7 +53,7 @@ func (l *ledger) heldNow() []hold.Held {
 }
 
 // held is heldNow for others.
-func (l *ledger) held() []hold.Held {
+func (l *ledger) held() []state.Boost {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.heldNow()
@@ -70,7 +70,7 @@ func (l *ledger) takeChanged() []string {
 
 // holdAgain gives members of promises in force their laws, and has weights lowered that no promise
 // holds any more. was is what was raised before.
-func (l *ledger) holdAgain(was []hold.Held) {
+func (l *ledger) holdAgain(was []state.Boost) {
 	for _, s := range l.sold {
 		for _, m := range s.members {
 			if s.Hold == 0 || s.isGone(l.plans) {
@@ -81,7 +81,7 @@ func (l *ledger) holdAgain(was []hold.Held) {
 			if m.law != nil && m.held.Most == s.Hold && m.held.Disk == s.disk.MajMin {
 				continue
 			}
-			m.held = hold.Held{Cgroup: m.group, Disk: s.disk.MajMin, Promise: s.meta.Promise, Most: s.Hold}
+			m.held = state.Boost{Cgroup: m.group, Disk: s.disk.MajMin, Promise: s.meta.Promise, Most: s.Hold}
 			factor := 1.0
 			for _, h := range was {
 				if h.Cgroup == m.held.Cgroup && h.Disk == m.held.Disk && h.Promise == m.held.Promise {
@@ -96,7 +96,7 @@ func (l *ledger) holdAgain(was []hold.Held) {
 	if slices.Equal(was, now) {
 		return
 	}
-	for _, all := range [][]hold.Held{was, now} {
+	for _, all := range [][]state.Boost{was, now} {
 		for _, h := range all {
 			l.holder.tellOf(h.Cgroup)
 		}
@@ -141,7 +141,9 @@ func (l *ledger) hold(s *sold, m *member, v account.Verdict) {
 func digits(n float64) float64 { return math.Round(n*1000) / 1000 }
 
 // saveHeld keeps what is raised. It is in memory, so it may be done under the lock.
-func (l *ledger) saveHeld() { l.tell(fault{badHeld, "file"}, hold.Save(l.sys.Root, l.heldNow())) }
+func (l *ledger) saveHeld() {
+	l.tell(fault{badHeld, "file"}, state.SaveBoosts(l.sys.Root, l.heldNow()))
+}
 
 // letGo lowers all weights: no daemon will.
 func (l *ledger) letGo() {
@@ -160,7 +162,7 @@ func (l *ledger) letGo() {
 }
 
 // sees tells the ledger which weights of a cgroup an operator wrote: those are not raised.
-func (l *ledger) sees(group string, wants map[string]ruling.Want, have weight.Values, last mark.Mark) {
+func (l *ledger) sees(group string, wants map[string]ruling.Want, have weight.Values, last state.Applied) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.sold {
@@ -201,15 +203,15 @@ func (d *Daemon) heldChanged() <-chan struct{} {
 
 // raised are the weights that are raised: the ledger's, or for a daemon that looks once those that
 // another one raised.
-func (d *Daemon) raised() []hold.Held {
+func (d *Daemon) raised() []state.Boost {
 	if d.ledger != nil {
 		return d.ledger.held()
 	}
 	return d.loadHeld()
 }
 
-func (d *Daemon) loadHeld() []hold.Held {
-	all, err := hold.Load(d.Root)
+func (d *Daemon) loadHeld() []state.Boost {
+	all, err := state.LoadBoosts(d.Root)
 	if err != nil {
 		d.settle(badHeld, map[string]string{"file": err.Error()})
 		return nil

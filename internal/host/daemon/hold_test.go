@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/hold"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 )
 
 // held is promised with a weight for shop.service, which is held.
@@ -132,7 +132,7 @@ func TestHold(t *testing.T) {
 	if w := h.weight(); w < 200 || w > 225 {
 		t.Errorf("weight %d, want about 210", w)
 	}
-	all, err := hold.Load(h.Root)
+	all, err := state.LoadBoosts(h.Root)
 	if err != nil || len(all) != 1 || all[0].Cgroup != shop || all[0].Promise != "unit shop.service" || all[0].Cause != "disk" {
 		t.Errorf("kept: %+v, %v", all, err)
 	}
@@ -161,7 +161,7 @@ func TestHold(t *testing.T) {
 	if w := h.weight(); w != 120 {
 		t.Errorf("weight %d after the disk has recovered", w)
 	}
-	if all, err := hold.Load(h.Root); all != nil || err != nil {
+	if all, err := state.LoadBoosts(h.Root); all != nil || err != nil {
 		t.Errorf("kept: %+v, %v", all, err)
 	}
 	for _, want := range []string{"msg=hold promise=\"unit shop.service\"", "code=hold-raised cause=disk", "code=hold-lowered", "msg=weight cgroup=" + shop} {
@@ -186,7 +186,7 @@ func TestHoldOfADiskThatComesAgain(t *testing.T) {
 			t.Errorf("held: %+v", one)
 		}
 	}
-	if all, err := hold.Load(h.Root); all != nil || err != nil {
+	if all, err := state.LoadBoosts(h.Root); all != nil || err != nil {
 		t.Errorf("kept: %+v, %v", all, err)
 	}
 }
@@ -215,7 +215,7 @@ func TestHoldOutlives(t *testing.T) {
 	raised := h.weight()
 	again := func() {
 		t.Helper()
-		found, err := hold.Load(h.Root)
+		found, err := state.LoadBoosts(h.Root)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestHoldIsOverridden(t *testing.T) {
 	if w := h.weight(); w != 50 {
 		t.Errorf("weight %d, written by hand: 50", w)
 	}
-	if all, err := hold.Load(h.Root); all != nil || err != nil {
+	if all, err := state.LoadBoosts(h.Root); all != nil || err != nil {
 		t.Errorf("kept: %+v, %v", all, err)
 	}
 	// The operator gives it back.
@@ -299,7 +299,7 @@ func TestRaisedWeightsThatCannotBeRead(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	end()
 	h.account(ctx)()
-	if all, err := hold.Load(h.Root); err != nil || len(all) > 0 {
+	if all, err := state.LoadBoosts(h.Root); err != nil || len(all) > 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if text, err := os.ReadFile(filepath.Join(h.Root, file+".damaged")); err != nil || string(text) != damaged {

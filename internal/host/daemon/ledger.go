@@ -30,6 +30,7 @@ import (
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 	"isolio/internal/printable"
 )
 
@@ -95,12 +96,12 @@ type member struct {
 	judge  *account.Judge
 	// law raises its weight, nil where the promise is not held; held is what it did.
 	law  *hold.Law
-	held hold.Held
+	held state.Boost
 	// byHand is true if an operator wrote its weight, which stays.
 	byHand bool
 }
 
-func newLedger(root string, tree cgroup.Tree, log *slog.Logger, found []hold.Held) *ledger {
+func newLedger(root string, tree cgroup.Tree, log *slog.Logger, found []state.Boost) *ledger {
 	return &ledger{
 		holder: newHolder(found),
 		sys:    block.System{Root: root}, tree: tree, store: history.At(root), log: log,
@@ -587,10 +588,10 @@ func (l *ledger) planAgain(config rule.Config) map[string]string {
 
 // account starts the ledger. It ends with ctx; the function waits for that.
 func (d *Daemon) account(ctx context.Context) (wait func()) {
-	found, err := hold.Load(d.Root)
+	found, err := state.LoadBoosts(d.Root)
 	if err != nil {
 		// Its weights are lowered, and raised again where the promises are missed.
-		kept, errKeep := hold.SetAside(d.Root)
+		kept, errKeep := state.SetAsideBoosts(d.Root)
 		d.Log.Warn(badHeld, "of", kept, "warning", errors.Join(err, errKeep).Error())
 	}
 	d.ledger = newLedger(d.Root, d.tree, d.Log, found)

@@ -21,10 +21,9 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
-	"isolio/internal/host/lock"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -227,7 +226,7 @@ func (d *Daemon) otherDisks() bool {
 
 // givenNow is the file of what a cluster gave pods, nil if it is not there.
 func (d *Daemon) givenNow() os.FileInfo {
-	info, err := os.Stat(filepath.Join("/", d.Root, claim.File))
+	info, err := os.Stat(filepath.Join("/", d.Root, state.ClaimsFile))
 	if err != nil {
 		return nil
 	}
@@ -316,7 +315,7 @@ const lockWait = 500 * time.Millisecond
 
 // lock keeps a second daemon away: two with other rules would write in turns.
 func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
-	unlock, err = lock.Take(ctx, d.Root, lock.Daemon, lockWait)
+	unlock, err = state.Lock(ctx, d.Root, state.DaemonLock, lockWait)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%w: another isolio daemon runs; stop it first", err)
 	}

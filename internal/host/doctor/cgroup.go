@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"isolio/internal/host/lock"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/share"
+	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/unit"
 	"isolio/internal/plan/shell"
@@ -230,7 +230,7 @@ func (m *machine) daemon() []Check {
 		return nil
 	}
 	// It may run in a container or by hand; its lock is root's to ask for.
-	if held, _ := lock.Held(m.sys.Root, lock.Daemon); held || slices.Contains(m.world.Groups, daemonGroup) {
+	if held, _ := state.Locked(m.sys.Root, state.DaemonLock); held || slices.Contains(m.world.Groups, daemonGroup) {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
 	remedy := "run `isolio daemon`"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/lock"
+	"isolio/internal/host/state"
 )
 
 const installed = "lib/modules/6.1.0/updates/" + moduleName + ".ko"
@@ -102,19 +102,19 @@ func TestModuleRemedy(t *testing.T) {
 // The daemon may be a container's or run by hand: its lock tells.
 func TestDaemonRuns(t *testing.T) {
 	root := machineWith(t, map[string]string{"sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n"})
-	state := func(want State) {
+	stands := func(want State) {
 		t.Helper()
 		if _, got := examineAt(t, root, "daemon"); len(got) != 1 || got[0].State != want {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}
-	state(Warning)
-	release, err := lock.Take(t.Context(), root, lock.Daemon, 0)
+	stands(Warning)
+	release, err := state.Lock(t.Context(), root, state.DaemonLock, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	state(OK)
+	stands(OK)
 }
 
 // A disk that too many cgroups use has too few requests.

@@ -47,13 +47,6 @@ package hold
 import "math"
 
 const (
-	// DefaultMost is the most that a weight is multiplied by where a promise does not say. Then no other
-	// cgroup is entitled to less than a quarter of its share. A tenant with 20 % of the disk is
-	// held down to 0.4 of the disk's speed, one with a third down to half.
-	DefaultMost = 4
-	// MostMost is the most that a promise may say: kyber-fairness' weights are 1 to 10000.
-	MostMost = 100
-
 	// margin is what a raise aims at beyond the need. Two runs of `isolio measure` may be as
 	// far apart, and the account allows a tenant to be behind by as much of a second.
 	margin = 0.05
@@ -213,11 +206,4 @@ func (l *Law) to(factor float64, by *patience) Change {
 	l.evidence.is, l.probe.is, l.peak = 0, 0, 1
 	l.trial, l.tried = by, 0
 	return Lowered
-}
-
-// Weight is what comes of a weight: a whole number, not below it, and not above most times it
-// or what the scheduler takes.
-func Weight(base int, factor, most float64, limit int) int {
-	w := int(math.Ceil(float64(base)*factor - 1e-9))
-	return max(base, min(w, int(float64(base)*most+1e-9), limit))
 }

@@ -4,6 +4,7 @@ package hold
 
 import (
 	"fmt"
+	"isolio/internal/host/state"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -22,7 +23,7 @@ type holder struct {
 }
 
 func (h *holder) weight() float64 {
-	return float64(Weight(int(h.base), h.law.factor, h.law.most, 10000))
+	return float64(state.Boosted(int(h.base), h.law.factor, h.law.most, 10000))
 }
 
 // world is a disk that is shared by weight: each tenant gets what it sends, or its share of
@@ -350,18 +351,6 @@ func TestSteadyUnderPauses(t *testing.T) {
 			if h.changesLater > 22 {
 				t.Errorf("seed %d, tenant %d: %d changes in 50 minutes, one pause of %d s each %d s", seed, i, h.changesLater, lasts, period)
 			}
-		}
-	}
-}
-
-func TestWeight(t *testing.T) {
-	for _, c := range []struct {
-		base         int
-		factor, most float64
-		want         int
-	}{{100, 1, 4, 100}, {100, 1.001, 4, 101}, {383, 2, 4, 766}, {3, 1.5, 1.5, 4}, {5000, 3, 4, 10000}, {1, 1.2, 4, 2}, {100, 4, 4, 400}} {
-		if got := Weight(c.base, c.factor, c.most, 10000); got != c.want {
-			t.Errorf("%+v: %d", c, got)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/hold"
+	"isolio/internal/host/state"
 )
 
 // Promise is what a container, pod or unit was sold of a disk: it gets this much at
@@ -211,7 +211,7 @@ func (c *checker) mode(table string, f *filePromise, p *Promise) {
 	switch mode {
 	case "account":
 	case "hold":
-		p.Hold = hold.DefaultMost
+		p.Hold = state.DefaultBoost
 	default:
 		c.fail(table, "mode", fmt.Sprintf("%q is none", mode), "account, hold")
 		return
@@ -228,10 +228,10 @@ func (c *checker) mode(table string, f *filePromise, p *Promise) {
 	default:
 		ok = false
 	}
-	switch allowed := fmt.Sprintf("1.1 to %d", hold.MostMost); {
+	switch allowed := fmt.Sprintf("1.1 to %d", state.MaxBoost); {
 	case !ok:
 		c.fail(table, "hold_max_factor", "has the wrong type", "a number, "+allowed)
-	case !(most >= 1.1 && most <= hold.MostMost):
+	case !(most >= 1.1 && most <= state.MaxBoost):
 		c.fail(table, "hold_max_factor", fmt.Sprintf("%g is out of range", most), allowed)
 	case p.Hold == 0:
 		c.fail(table, "hold_max_factor", "does nothing without a mode", `mode = "hold" beside it`)

@@ -5,8 +5,8 @@ package ruling
 import (
 	"fmt"
 
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -20,7 +20,7 @@ const (
 
 // givenTo is what the cluster gave the pod whose cgroup it is, nil for nothing. A
 // container has no part of its own in that.
-func (m *Machine) givenTo(group string) *claim.Pod {
+func (m *Machine) givenTo(group string) *state.PodClaims {
 	if _, isContainer := m.containers[group]; isContainer {
 		return nil
 	}
@@ -69,7 +69,7 @@ type rest struct {
 }
 
 // left are the shares for the other pods.
-func (r rest) left() int { return max(claim.Whole-r.given, claim.Reserve) }
+func (r rest) left() int { return max(state.WholeDisk-r.given, state.ReservedShares) }
 
 // leave has a pod without a claim on a disk, and without a rule, share what those of other pods
 // leave. A claim on 300 shares is a promise of 30 %, so all weights together may not exceed 1000.
@@ -85,8 +85,8 @@ func (m *Machine) leave(wants map[string]Want, group string, read Reader) {
 	}
 	for disk, r := range m.restsOf(read) {
 		own := ownOn(wants, disk)
-		if own.By == ByClaim && r.given > claim.Whole {
-			own.Why += fmt.Sprintf("; claims and rules give %d of %d shares: each has less in proportion", r.given, claim.Whole)
+		if own.By == ByClaim && r.given > state.WholeDisk {
+			own.Why += fmt.Sprintf("; claims and rules give %d of %d shares: each has less in proportion", r.given, state.WholeDisk)
 			wants[disk] = own
 		}
 		if own.given || own.Weight == weight.Sum || r.asked <= r.left() {
@@ -95,7 +95,7 @@ func (m *Machine) leave(wants map[string]Want, group string, read Reader) {
 		n := max(int(own.Weight)*r.left()/r.asked, weight.Min)
 		want := own
 		want.Weight = weight.Value(n)
-		want.Why = fmt.Sprintf("%s; claims and rules of other pods leave %d of %d shares to weights of %d", own.Why, r.left(), claim.Whole, r.asked)
+		want.Why = fmt.Sprintf("%s; claims and rules of other pods leave %d of %d shares to weights of %d", own.Why, r.left(), state.WholeDisk, r.asked)
 		want.Limit = n
 		wants[disk] = want
 	}

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
-	"isolio/internal/host/hold"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
 // aPod is a sandbox in a cgroup of its own.
-func aPod(nr int, annotation string, given *claim.Pod) (c container.Container, group string) {
+func aPod(nr int, annotation string, given *state.PodClaims) (c container.Container, group string) {
 	group = fmt.Sprintf("kubepods.slice/kubepods-pod%08d_1111_1111_1111_111111111111.slice", nr)
 	c = container.Container{ID: fmt.Sprint(nr), Namespace: "shop", Pod: fmt.Sprintf("p%d", nr), Sandbox: true, Cgroup: group + "/pause", Given: given}
 	if annotation != "" {
@@ -25,10 +24,10 @@ func aPod(nr int, annotation string, given *claim.Pod) (c container.Container, g
 	return c, group
 }
 
-func shares(of ...claim.Share) *claim.Pod { return &claim.Pod{UID: "u", Shares: of} }
+func shares(of ...state.ClaimedShare) *state.PodClaims { return &state.PodClaims{UID: "u", Shares: of} }
 
-func on(disk string, n int) claim.Share {
-	return claim.Share{Claim: "c", ClaimUID: "1", Device: "d", Disk: "sd" + disk[2:], MajMin: disk, Share: n}
+func on(disk string, n int) state.ClaimedShare {
+	return state.ClaimedShare{Claim: "c", ClaimUID: "1", Device: "d", Disk: "sd" + disk[2:], MajMin: disk, Share: n}
 }
 
 // show is what a pod is to have, by disk.
@@ -49,12 +48,12 @@ func show(t *testing.T, m *Machine, group string) string {
 
 // The order of precedence, with what a cluster says in it.
 func TestWhatDecidesInACluster(t *testing.T) {
-	gold := &claim.Pod{UID: "u", Default: 500, Why: "PriorityClass gold: 500"}
+	gold := &state.PodClaims{UID: "u", Default: 500, Why: "PriorityClass gold: 500"}
 	both := shares(on("8:0", 300))
 	both.Default = 500
 	for _, tt := range []struct {
 		name, annotation, rules string
-		given                   *claim.Pod
+		given                   *state.PodClaims
 		want                    string
 	}{
 		{"nothing", "", "", nil, ""},
@@ -68,8 +67,8 @@ func TestWhatDecidesInACluster(t *testing.T) {
 		{"a claim and a default of the cluster", "", "", both, "default=500 by cluster-default, 8:0=300 by claim"},
 		{"claims on two disks", "", "", shares(on("8:0", 300), on("8:16", 20)), "8:0=300 by claim, 8:16=20 by claim"},
 		{"two claims on a disk", "", "", shares(on("8:0", 300), on("8:0", 20)), "8:0=320 by claim"},
-		{"a share of every disk", "200", "", shares(claim.Share{Share: 70}), "default=70 by claim"},
-		{"a claim on a disk that is gone", "200", "", shares(claim.Share{Claim: "c", ClaimUID: "1", Device: "d", Disk: "sda", Share: 300}), "default=200 by pod-annotation"},
+		{"a share of every disk", "200", "", shares(state.ClaimedShare{Share: 70}), "default=70 by claim"},
+		{"a claim on a disk that is gone", "200", "", shares(state.ClaimedShare{Claim: "c", ClaimUID: "1", Device: "d", Disk: "sda", Share: 300}), "default=200 by pod-annotation"},
 		{"a claim is not cut by most", "", "pod = 'shop/*'\nmost = 100\n", shares(on("8:0", 300)), "8:0=300 by claim"},
 		{"a rule's weight over a claim", "", "pod = 'shop/*'\nweight = 7\n", shares(on("8:0", 300)), "default=7 by rule"},
 	} {
@@ -109,7 +108,7 @@ func TestAContainerHasNoClaim(t *testing.T) {
 func TestWhatIsLeft(t *testing.T) {
 	var all []container.Container
 	groups := map[string]string{}
-	add := func(name, annotation string, given *claim.Pod) {
+	add := func(name, annotation string, given *state.PodClaims) {
 		c, group := aPod(len(all), annotation, given)
 		all, groups[name] = append(all, c), group
 	}
@@ -143,7 +142,7 @@ func TestAClaimDoesNotCutARule(t *testing.T) {
 	} {
 		var all []container.Container
 		var groups []string
-		for i, given := range []*claim.Pod{shares(on("8:0", tt.claimed)), nil, nil, nil} {
+		for i, given := range []*state.PodClaims{shares(on("8:0", tt.claimed)), nil, nil, nil} {
 			c, group := aPod(i, "", given)
 			if i == 1 {
 				c.Namespace = "kube-system"
@@ -176,7 +175,7 @@ func TestARaisedClaimIsNotCut(t *testing.T) {
 	db, group := aPod(0, "", shares(on("8:0", 300)))
 	heavy, _ := aPod(1, "10000", nil)
 	m := New(rule.Config{}, nil, []container.Container{db, heavy})
-	m.Hold([]hold.Held{{Cgroup: group, Disk: "8:0", Promise: "pod p0", Factor: 1.5, Most: 2, Cause: "disk"}})
+	m.Hold([]state.Boost{{Cgroup: group, Disk: "8:0", Promise: "pod p0", Factor: 1.5, Most: 2, Cause: "disk"}})
 	wants, _, err := m.Wants(group, files(map[string]int{group + "/io.kyber.weight": 100}))
 	if got := wants["8:0"]; err != nil || got.Weight != 450 || got.By != ByHold {
 		t.Errorf("%+v, %v; want 450", got, err)
@@ -201,19 +200,19 @@ func TestClaimsAreKept(t *testing.T) {
 	for round := range 200 {
 		own := 1 + random.IntN(200)
 		config := rules(t, fmt.Sprintf("pod = 'kube-system/*'\nweight = %d\n", own))
-		var book claim.Book
+		var book state.Claims
 		var all []container.Container
 		var groups []string
 		sold, byRule, asked := 0, 0, 0
 		for i := range 1 + random.IntN(60) {
 			annotation := ""
 			switch n := 1 + random.IntN(400); {
-			case random.IntN(3) == 0 && sold+n <= claim.ForSale:
+			case random.IntN(3) == 0 && sold+n <= state.SharesForSale:
 				sold += n
 				for pod := range 1 + random.IntN(2)*random.IntN(min(2*n, 30)) { // some claims are on less than a share for each pod
 					s := on("8:0", 0)
 					s.ClaimUID, s.Claimed = fmt.Sprint(i), n
-					book.Set(claim.Pod{UID: fmt.Sprint(i, "-", pod), Shares: []claim.Share{s}, Ended: random.IntN(5) == 0})
+					book.Set(state.PodClaims{UID: fmt.Sprint(i, "-", pod), Shares: []state.ClaimedShare{s}, Ended: random.IntN(5) == 0})
 				}
 				continue
 			case random.IntN(2) == 0:
@@ -256,7 +255,7 @@ func TestClaimsAreKept(t *testing.T) {
 		if fromClaims > sold || fromRules != byRule {
 			t.Fatalf("round %d: %d by claims on %d, %d by rules that say %d", round, fromClaims, sold, fromRules, byRule)
 		}
-		left := max(claim.Whole-fromClaims-fromRules, claim.Reserve)
+		left := max(state.WholeDisk-fromClaims-fromRules, state.ReservedShares)
 		if fromClaims > 0 && (fromRest > left+least || fromRest < min(asked, left)-rest) {
 			t.Fatalf("round %d: %d by claims, %d by rules, %d of %d for the rest, of which %d have the least", round, fromClaims, fromRules, fromRest, asked, least)
 		}

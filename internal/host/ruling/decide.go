@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"isolio/internal/host/mark"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -43,7 +43,7 @@ type Change struct {
 // is what a weight is after the module was loaded again.
 //
 // A raised weight is asked for by no other than the weight that it was raised from.
-func StateOf(disk string, want Want, have weight.Values, last mark.Mark) State {
+func StateOf(disk string, want Want, have weight.Values, last state.Applied) State {
 	target := want.Weight
 	asked := target != 0
 	now, there := number(have, disk)
@@ -69,9 +69,9 @@ func StateOf(disk string, want Want, have weight.Values, last mark.Mark) State {
 
 // Decide compares what a cgroup is to have with what its io.kyber.weight holds,
 // and returns what to write, and the mark to leave before that.
-func Decide(wants map[string]Want, have weight.Values, last mark.Mark) ([]Change, mark.Mark) {
+func Decide(wants map[string]Want, have weight.Values, last state.Applied) ([]Change, state.Applied) {
 	var changes []Change
-	next := mark.Mark{}
+	next := state.Applied{}
 	for _, disk := range slices.Sorted(maps.Keys(union(wants, last))) {
 		want := wants[disk]
 		target := want.Weight
@@ -93,15 +93,15 @@ func Decide(wants map[string]Want, have weight.Values, last mark.Mark) ([]Change
 }
 
 // written is the mark of a want.
-func written(want Want, before weight.Value) mark.Written {
-	w := mark.Written{Weight: want.Weight, Before: before}
+func written(want Want, before weight.Value) state.Written {
+	w := state.Written{Weight: want.Weight, Before: before}
 	if asked := want.AskedFor(); asked != want.Weight {
 		w.Asked = asked
 	}
 	return w
 }
 
-func union(wants map[string]Want, last mark.Mark) map[string]bool {
+func union(wants map[string]Want, last state.Applied) map[string]bool {
 	all := map[string]bool{}
 	for disk := range wants {
 		all[disk] = true

@@ -6,15 +6,15 @@ import (
 	"reflect"
 	"testing"
 
-	"isolio/internal/host/mark"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
 func TestDecide(t *testing.T) {
 	dflt := func(n weight.Value) weight.Values { return weight.Values{Default: n} }
 	all := func(n weight.Value) map[string]weight.Value { return map[string]weight.Value{EveryDisk: n} }
-	marked := func(to, before weight.Value) mark.Mark {
-		return mark.Mark{EveryDisk: {Weight: to, Before: before}}
+	marked := func(to, before weight.Value) state.Applied {
+		return state.Applied{EveryDisk: {Weight: to, Before: before}}
 	}
 	one := func(n weight.Value) []Change { return []Change{{EveryDisk, n}} }
 	const disk = "259:0"
@@ -22,12 +22,12 @@ func TestDecide(t *testing.T) {
 		name    string
 		want    map[string]weight.Value
 		have    weight.Values
-		last    mark.Mark
+		last    state.Applied
 		changes []Change
-		next    mark.Mark
+		next    state.Applied
 	}{
-		{"no weight is asked for", nil, dflt(100), nil, nil, mark.Mark{}},
-		{"no weight is asked for, set by hand", nil, dflt(300), nil, nil, mark.Mark{}},
+		{"no weight is asked for", nil, dflt(100), nil, nil, state.Applied{}},
+		{"no weight is asked for, set by hand", nil, dflt(300), nil, nil, state.Applied{}},
 		{"asked", all(500), dflt(100), nil, one(500), marked(500, 100)},
 		{"asked and there", all(500), dflt(500), marked(500, 100), nil, marked(500, 500)},
 		{"asked for the default", all(100), dflt(100), nil, nil, marked(100, 100)},
@@ -41,18 +41,18 @@ func TestDecide(t *testing.T) {
 		{"overridden", all(500), dflt(42), marked(500, 100), nil, marked(500, 100)},
 		{"no weight is asked for any more", nil, dflt(500), marked(500, 100), one(0), marked(0, 500)},
 		{"killed there too", nil, dflt(500), marked(0, 500), one(0), marked(0, 500)},
-		{"taken back", nil, dflt(100), marked(0, 500), nil, mark.Mark{}},
-		{"no weight is asked for any more, overridden", nil, dflt(42), marked(500, 500), nil, mark.Mark{}},
+		{"taken back", nil, dflt(100), marked(0, 500), nil, state.Applied{}},
+		{"no weight is asked for any more, overridden", nil, dflt(42), marked(500, 500), nil, state.Applied{}},
 		{"asked for the sum", all(weight.Sum), dflt(100), nil, one(weight.Sum), marked(weight.Sum, 100)},
 		{"the sum is there", all(weight.Sum), dflt(weight.Sum), marked(weight.Sum, 100), nil, marked(weight.Sum, weight.Sum)},
 		{"the sum, overridden", all(weight.Sum), dflt(300), marked(weight.Sum, weight.Sum), nil, marked(weight.Sum, weight.Sum)},
 		{"overridden with the sum", all(500), dflt(weight.Sum), marked(500, 500), nil, marked(500, 500)},
 		{"no weight is asked for for the sum any more", nil, dflt(weight.Sum), marked(weight.Sum, 100), one(0), marked(0, weight.Sum)},
-		{"one disk", map[string]weight.Value{disk: 900}, dflt(100), nil, []Change{{disk, 900}}, mark.Mark{disk: {Weight: 900}}},
-		{"one disk, no more", nil, weight.Values{Default: 100, Devices: map[string]weight.Value{disk: 900}}, mark.Mark{disk: {Weight: 900}},
-			[]Change{{disk, 0}}, mark.Mark{disk: {Before: 900}}},
-		{"one disk, by hand", nil, weight.Values{Default: 100, Devices: map[string]weight.Value{disk: 7}}, mark.Mark{disk: {Weight: 900}}, nil, mark.Mark{}},
-		{"one disk, asked for the default", map[string]weight.Value{disk: 100}, dflt(100), nil, []Change{{disk, 100}}, mark.Mark{disk: {Weight: 100}}},
+		{"one disk", map[string]weight.Value{disk: 900}, dflt(100), nil, []Change{{disk, 900}}, state.Applied{disk: {Weight: 900}}},
+		{"one disk, no more", nil, weight.Values{Default: 100, Devices: map[string]weight.Value{disk: 900}}, state.Applied{disk: {Weight: 900}},
+			[]Change{{disk, 0}}, state.Applied{disk: {Before: 900}}},
+		{"one disk, by hand", nil, weight.Values{Default: 100, Devices: map[string]weight.Value{disk: 7}}, state.Applied{disk: {Weight: 900}}, nil, state.Applied{}},
+		{"one disk, asked for the default", map[string]weight.Value{disk: 100}, dflt(100), nil, []Change{{disk, 100}}, state.Applied{disk: {Weight: 100}}},
 	} {
 		wants := map[string]Want{}
 		for disk, n := range tt.want {

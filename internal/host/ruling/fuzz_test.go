@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
-	"isolio/internal/host/mark"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -20,7 +20,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte(`{"default":{"weight":"sum","before":100}}`), "default sum\n8:0 sum\n", uint16(10000), true)
 	f.Fuzz(func(t *testing.T, attribute []byte, file string, target uint16, asked bool) {
 		fuzzlimit.Run(t, uint64(64<<20+1000*(len(attribute)+len(file))), func() {
-			var last mark.Mark
+			var last state.Applied
 			if json.Unmarshal(attribute, &last) != nil {
 				last = nil
 			}

@@ -9,9 +9,8 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
-	"isolio/internal/host/hold"
-	"isolio/internal/host/mark"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -27,7 +26,7 @@ type Grounds struct {
 	// State is what the one is to the other.
 	State State `json:"state"`
 	// Mark is what the daemon wrote last, nil for nothing.
-	Mark *mark.Written `json:"daemon_wrote,omitempty"`
+	Mark *state.Written `json:"daemon_wrote,omitempty"`
 }
 
 // Short is what decided, in few words.
@@ -55,7 +54,7 @@ func (g *Grounds) Short() string {
 type Witness struct {
 	root   string
 	tree   cgroup.Tree
-	marks  *mark.Store
+	marks  *state.AppliedStore
 	finder *container.Finder
 	// config are the rules when containers were listed last, and bad what is wrong with them.
 	config rule.Config
@@ -64,7 +63,7 @@ type Witness struct {
 
 // NewWitness is one of the machine below root, "" for /, and its cgroups.
 func NewWitness(root string, tree cgroup.Tree) *Witness {
-	return &Witness{root: root, tree: tree, marks: mark.Open(root, tree), finder: &container.Finder{Root: root}}
+	return &Witness{root: root, tree: tree, marks: state.OpenApplied(root, tree), finder: &container.Finder{Root: root}}
 }
 
 // Containers lists those that run, with the labels and annotations that the rules name.
@@ -85,7 +84,7 @@ func (w *Witness) Among(all []container.Container) (func(group, majMin string) *
 	if err != nil {
 		return nil, err
 	}
-	held, err := hold.Load(w.root)
+	held, err := state.LoadBoosts(w.root)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func (w *Witness) Among(all []container.Container) (func(group, majMin string) *
 
 // Grounds tells of all disks and of each that has a weight of its own, or is to
 // have one. There are none for a cgroup without the file.
-func (m *Machine) Grounds(group string, read Reader, last mark.Mark) ([]Grounds, weight.Asked, error) {
+func (m *Machine) Grounds(group string, read Reader, last state.Applied) ([]Grounds, weight.Asked, error) {
 	wants, asked, err := m.Wants(group, read)
 	if err != nil {
 		return nil, asked, err
@@ -151,7 +150,7 @@ func (m *Machine) Grounds(group string, read Reader, last mark.Mark) ([]Grounds,
 
 // PutsBack reports whether the daemon would replace a weight that an operator
 // writes now, and what it is to be in its view; nil if none is asked for.
-func (m *Machine) PutsBack(group, disk string, n weight.Value, read Reader, last mark.Mark) (want *Want, back bool, err error) {
+func (m *Machine) PutsBack(group, disk string, n weight.Value, read Reader, last state.Applied) (want *Want, back bool, err error) {
 	wants, _, err := m.Wants(group, read)
 	if err != nil {
 		return nil, false, err

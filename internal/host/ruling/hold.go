@@ -5,7 +5,7 @@ package ruling
 import (
 	"fmt"
 
-	"isolio/internal/host/hold"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -13,8 +13,8 @@ import (
 const ByHold weight.By = "hold"
 
 // Hold tells which weights are raised.
-func (m *Machine) Hold(all []hold.Held) *Machine {
-	m.held = map[string][]hold.Held{}
+func (m *Machine) Hold(all []state.Boost) *Machine {
+	m.held = map[string][]state.Boost{}
 	for _, h := range all {
 		m.held[h.Cgroup] = append(m.held[h.Cgroup], h)
 	}
@@ -43,7 +43,7 @@ func (m *Machine) raise(group string, wants map[string]Want, read Reader) error 
 		if want.By == ByHold {
 			base = want.Base // a second promise for the same
 		}
-		n := weight.Value(hold.Weight(int(base), h.Factor, h.Most, weight.Max))
+		n := weight.Value(state.Boosted(int(base), h.Factor, h.Most, weight.Max))
 		if base < 1 || n <= want.Weight { // of a sum, and where nothing is raised
 			continue
 		}
@@ -51,7 +51,7 @@ func (m *Machine) raise(group string, wants map[string]Want, read Reader) error 
 		if want.By == ByHold {
 			source = want.of
 		}
-		want.Why = fmt.Sprintf("%s by %s, raised for the promise to %s: %s; at most %s", base, source, h.Promise, meaning(h.Cause), weight.Value(hold.Weight(int(base), h.Most, h.Most, weight.Max)))
+		want.Why = fmt.Sprintf("%s by %s, raised for the promise to %s: %s; at most %s", base, source, h.Promise, meaning(h.Cause), weight.Value(state.Boosted(int(base), h.Most, h.Most, weight.Max)))
 		want.Weight, want.Base, want.By, want.Promise, want.of = n, base, ByHold, h.Promise, source
 		wants[h.Disk] = want
 	}

@@ -15,10 +15,10 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/container"
-	"isolio/internal/host/hold"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/share"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -89,7 +89,7 @@ type Machine struct {
 	// containers are by the cgroup that competes for them; pods by theirs.
 	containers, pods map[string]container.Container
 	// held are weights that are raised, by cgroup.
-	held map[string][]hold.Held
+	held map[string][]state.Boost
 
 	once sync.Once
 	// rests are what is left of disks of which pods have claimed shares.

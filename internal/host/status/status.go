@@ -18,13 +18,11 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/hold"
-	"isolio/internal/host/lock"
-	"isolio/internal/host/mark"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/share"
+	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
@@ -154,13 +152,13 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	case err != nil:
 		return nil, err
 	}
-	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: mark.Open(o.Root, world.Tree)}
+	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: state.OpenApplied(o.Root, world.Tree)}
 	d.machine = m
 	schedulers, err := ruling.Disks(sys, config.Rules)
 	if err != nil {
 		return nil, err
 	}
-	held, err := hold.Load(o.Root)
+	held, err := state.LoadBoosts(o.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +235,7 @@ func (d *Document) WriteJSON(w io.Writer) error {
 
 // daemonState tells whether a daemon keeps the weights.
 func daemonState(root string) string {
-	switch held, known := lock.Held(root, lock.Daemon); {
+	switch held, known := state.Locked(root, state.DaemonLock); {
 	case held:
 		return DaemonRuns
 	case known:
@@ -257,7 +255,7 @@ const (
 type machine struct {
 	rulings *ruling.Machine
 	rules   []rule.Rule
-	marks   *mark.Store
+	marks   *state.AppliedStore
 	daemon  string
 	sys     block.System
 	world   target.World

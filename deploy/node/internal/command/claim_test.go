@@ -28,8 +28,8 @@ import (
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"isolio/internal/cli"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/state"
 )
 
 func TestAClaim(t *testing.T) {
@@ -141,9 +141,9 @@ func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
 	other, waiting := "2"+webUID[1:], "3"+webUID[1:]
 	c := claimOf("c1", nvme, 300, webUID, other, waiting)
 	n := newNode(t, c, podOf("shop", "pod-1", webUID, c.Name), podOf("shop", "pod-3", waiting, c.Name))
-	b := claim.Book{}
+	b := state.Claims{}
 	for uid, name := range map[string]string{webUID: "pod-1", other: "pod-2", waiting: "pod-3"} {
-		b.Set(claim.Pod{UID: uid, Namespace: "shop", Name: name, Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+		b.Set(state.PodClaims{UID: uid, Namespace: "shop", Name: name, Shares: []state.ClaimedShare{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
 	}
 	if err := b.Write(n.root); err != nil {
 		t.Fatal(err)
@@ -239,9 +239,9 @@ func TestTheFileIsLost(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	stop()
-	n.put(claim.File, "{half")
+	n.put(state.ClaimsFile, "{half")
 	n.start()
-	n.until("the file", func() bool { b, err := claim.Read(n.root); return err == nil && len(b.Pods) == 1 })
+	n.until("the file", func() bool { b, err := state.ReadClaims(n.root); return err == nil && len(b.Pods) == 1 })
 	n.given(webUID, 300)
 	// The pod's sandbox is made anew.
 	n.report()
@@ -268,12 +268,12 @@ func TestTheFileIsDamaged(t *testing.T) {
 	}
 	away.Store(true)
 	const damaged = `{"schema": 1, "pods": [{"uid"`
-	n.put(claim.File, damaged)
-	n.until("it is made anew", func() bool { b, err := claim.Read(n.root); return err == nil && b.Find(webUID) != nil })
+	n.put(state.ClaimsFile, damaged)
+	n.until("it is made anew", func() bool { b, err := state.ReadClaims(n.root); return err == nil && b.Find(webUID) != nil })
 	if b := n.book(); !b.Incomplete || b.Find(other) != nil {
 		t.Errorf("without an answer about a pod: %+v", b)
 	}
-	if text, err := os.ReadFile(filepath.Join(n.root, claim.File+".damaged")); err != nil || strings.TrimSpace(string(text)) != damaged {
+	if text, err := os.ReadFile(filepath.Join(n.root, state.ClaimsFile+".damaged")); err != nil || strings.TrimSpace(string(text)) != damaged {
 		t.Errorf("what was damaged: %q, %v", text, err)
 	}
 	away.Store(false)
@@ -286,13 +286,13 @@ func TestTheFileIsOfANewerVersion(t *testing.T) {
 	c := claimOf("c1", nvme, 300, webUID)
 	n := newNode(t, c)
 	const newer = `{"schema": 2, "pods": []}`
-	n.put(claim.File, newer)
+	n.put(state.ClaimsFile, newer)
 	n.report()
 	n.start()
 	if r, err := prepare(t, dra.NewDRAPluginClient(n.dial(n.register())), c); err != nil || !strings.Contains(r.Error, "claims.json: schema 2 is not known; known: 1; update isolio") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if text, err := os.ReadFile(filepath.Join(n.root, claim.File)); err != nil || strings.TrimSpace(string(text)) != newer {
+	if text, err := os.ReadFile(filepath.Join(n.root, state.ClaimsFile)); err != nil || strings.TrimSpace(string(text)) != newer {
 		t.Errorf("%q, %v", text, err)
 	}
 	if code := n.get("/healthz"); code != http.StatusServiceUnavailable {
@@ -305,8 +305,8 @@ func TestTheFileIsOfANewerVersion(t *testing.T) {
 func TestBeforeTheRuntimeKnows(t *testing.T) {
 	c := claimOf("c1", nvme, 300, webUID)
 	n := newNode(t, c)
-	b := claim.Book{}
-	b.Set(claim.Pod{UID: "old", Namespace: "shop", Name: "old", Default: 50, Why: "namespace shop: 50"})
+	b := state.Claims{}
+	b.Set(state.PodClaims{UID: "old", Namespace: "shop", Name: "old", Default: 50, Why: "namespace shop: 50"})
 	if err := b.Write(n.root); err != nil {
 		t.Fatal(err)
 	}
@@ -376,10 +376,10 @@ func TestBeforeClaims(t *testing.T) {
 	n.start("--extended-resource")
 	n.until("the share", func() bool {
 		b := n.book()
-		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == claim.Share{Share: 250, Claimed: 250}
+		return b.Find(webUID) != nil && len(b.Find(webUID).Shares) == 1 && b.Find(webUID).Shares[0] == state.ClaimedShare{Share: 250, Claimed: 250}
 	})
 	node, err := n.cluster.CoreV1().Nodes().Get(context.Background(), "n1", meta.GetOptions{})
-	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != claim.ForSale {
+	if q := node.Status.Allocatable["isolio.dev/disk-share"]; err != nil || q.Value() != state.SharesForSale {
 		t.Errorf("%v, %v", q, err)
 	}
 }

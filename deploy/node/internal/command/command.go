@@ -42,8 +42,8 @@ import (
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/state"
 	"isolio/internal/host/web"
 	"isolio/internal/printable"
 )
@@ -69,7 +69,7 @@ func New(client kubernetes.Interface, objects dynamic.Interface) *cobra.Command 
 		Short: "Offer a node's disks to Kubernetes, and give pods the shares that they claim",
 		Long: `Offer each disk of a node that has the scheduler kyber-fairness as a device with 900 of its 1000 shares,
 by Kubernetes' dynamic resource allocation. What a pod's claim was given is kept in
-/` + claim.File + `, where the daemon isolio reads it: the share is the pod's weight on that
+/` + state.ClaimsFile + `, where the daemon isolio reads it: the share is the pod's weight on that
 disk, and pods without a claim share what is left. The authors of pods are told by Events of
 annotations that are no weight, of claims on a disk that none of their volumes lies on, and of
 volumes on a disk that is not shared by weight, if they ask for a part of one.
@@ -342,7 +342,7 @@ func (e extended) PublishResources(ctx context.Context, _ resourceslice.DriverRe
 func nodePatch(disks []disk.Disk) string {
 	n := 0
 	if len(disk.Resources(disks)) > 0 {
-		n = claim.ForSale
+		n = state.SharesForSale
 	}
 	return fmt.Sprintf(`{"status":{"capacity":{%q:"%d"},"allocatable":{%q:"%d"}}}`, driver.ExtendedResource, n, driver.ExtendedResource, n)
 }

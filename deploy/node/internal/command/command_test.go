@@ -25,8 +25,8 @@ import (
 
 	"isolio/deploy/node/internal/disk"
 	"isolio/internal/cli"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/state"
 )
 
 // Kubelet waits before it tries a path again that failed, so none is used twice, and those of
@@ -491,7 +491,7 @@ func TestDryRun(t *testing.T) {
 	if err := json.Unmarshal([]byte(line[len(line)-1]), &patch); err != nil {
 		t.Errorf("%q: %v", line, err)
 	}
-	if _, err := os.Stat(filepath.Join(n.root, claim.File)); err == nil {
+	if _, err := os.Stat(filepath.Join(n.root, state.ClaimsFile)); err == nil {
 		t.Error("it wrote what pods were given")
 	}
 }

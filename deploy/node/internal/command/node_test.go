@@ -38,8 +38,8 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
+	"isolio/internal/host/state"
 )
 
 const (
@@ -195,9 +195,9 @@ func (n *node) until(what string, is func() bool) {
 	}
 }
 
-func (n *node) book() claim.Book {
+func (n *node) book() state.Claims {
 	n.t.Helper()
-	b, err := claim.Read(n.root)
+	b, err := state.ReadClaims(n.root)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -30,9 +30,8 @@ import (
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"isolio/deploy/node/internal/driver"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
-	"isolio/internal/host/shortfall"
+	"isolio/internal/host/state"
 	"isolio/internal/host/web"
 )
 
@@ -143,8 +142,8 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	n.cluster.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
-	b := claim.Book{}
-	b.Set(claim.Pod{UID: webUID, Namespace: "shop", Name: "web", Shares: []claim.Share{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
+	b := state.Claims{}
+	b.Set(state.PodClaims{UID: webUID, Namespace: "shop", Name: "web", Shares: []state.ClaimedShare{{Claim: c.Name, ClaimUID: "c1", Device: nvme, Disk: "nvme0n1", MajMin: "259:0", Claimed: 300}}})
 	if err := b.Write(n.root); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +165,7 @@ func TestTheFileCannotBeWritten(t *testing.T) {
 	c := claimOf("c1", nvme, 300, webUID)
 	n := newNode(t, c, podOf("shop", "web", webUID, c.Name))
 	n.report(container.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
-	if err := os.MkdirAll(filepath.Join(n.root, claim.File+".new"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(n.root, state.ClaimsFile+".new"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	n.start()
@@ -315,11 +314,11 @@ func TestADiskThatCannotBeEnabled(t *testing.T) {
 			return strings.Contains(n.metrics(), fmt.Sprintf("\nisolio_node_disks_not_enabled %d\n", count))
 		}
 	}
-	for file, disks := range map[string][]shortfall.Disk{
+	for file, disks := range map[string][]state.EnableError{
 		"sda":    {{Device: "sda", Why: "there is no module for kernel 6.1.0"}, {Device: "serial:S4", Why: "it is enabled now"}},
 		"nosuch": {{Device: "nosuch", Why: "device nosuch: there is none"}},
 	} {
-		if err := shortfall.Write(filepath.Join(n.root, "run/isolio/enable", file), disks); err != nil {
+		if err := state.WriteEnableErrors(filepath.Join(n.root, "run/isolio/enable", file), disks); err != nil {
 			t.Fatal(err)
 		}
 	}

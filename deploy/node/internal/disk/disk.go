@@ -18,9 +18,9 @@ import (
 
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/identity"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -148,10 +148,10 @@ func (d Disk) Resource() resourceapi.Device {
 	return resourceapi.Device{
 		Name: d.Device, AllowMultipleAllocations: &many, Attributes: attributes,
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{Share: {
-			Value: *quantity(claim.ForSale),
+			Value: *quantity(state.SharesForSale),
 			RequestPolicy: &resourceapi.CapacityRequestPolicy{
 				Default:    quantity(weight.Default),
-				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(claim.ForSale), Step: quantity(1)},
+				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(state.SharesForSale), Step: quantity(1)},
 			},
 		}},
 	}

@@ -17,7 +17,7 @@ import (
 
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
-	"isolio/internal/host/claim"
+	"isolio/internal/host/state"
 )
 
 // put makes files below root.
@@ -67,7 +67,7 @@ func TestDisks(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	share := all[0].Capacity[Share]
-	if share.Value.Value() != claim.ForSale || share.RequestPolicy.ValidRange.Max.Value() != claim.ForSale || share.RequestPolicy.Default.Value() != 100 || !*all[0].AllowMultipleAllocations {
+	if share.Value.Value() != state.SharesForSale || share.RequestPolicy.ValidRange.Max.Value() != state.SharesForSale || share.RequestPolicy.Default.Value() != 100 || !*all[0].AllowMultipleAllocations {
 		t.Errorf("%+v", share)
 	}
 	if _, ok := Find(disks, "sda"); !ok {

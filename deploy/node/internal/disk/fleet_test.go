@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/claim"
+	"isolio/internal/host/state"
 )
 
 // classes are those of the manifest.
@@ -157,7 +157,7 @@ func TestTheRestIsGiven(t *testing.T) {
 			t.Errorf("claim %d on %q: %q", nr, tt.share, got)
 		}
 	}
-	if f.given["node-000/nvme0n1"] != claim.ForSale {
+	if f.given["node-000/nvme0n1"] != state.SharesForSale {
 		t.Errorf("%v", f.given)
 	}
 	f = newFleet(t, 1, enabled("nvme0n1", true))

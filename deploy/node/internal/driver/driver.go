@@ -33,8 +33,7 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
-	"isolio/internal/host/claim"
-	"isolio/internal/host/lock"
+	"isolio/internal/host/state"
 	"isolio/internal/plan"
 )
 
@@ -184,24 +183,24 @@ func (d *Driver) mounts() (volume.Table, error) {
 }
 
 // change changes what pods were given, if it changes anything.
-func (d *Driver) change(ctx context.Context, how func(b *claim.Book) error) error {
-	release, err := lock.Take(ctx, d.Root, locked, lockWait)
+func (d *Driver) change(ctx context.Context, how func(b *state.Claims) error) error {
+	release, err := state.Lock(ctx, d.Root, locked, lockWait)
 	if err != nil {
 		return fmt.Errorf("what pods were given: %w", err)
 	}
 	defer release()
-	b, err := claim.Read(d.Root)
+	b, err := state.ReadClaims(d.Root)
 	switch {
-	case errors.Is(err, claim.ErrDamaged):
+	case errors.Is(err, state.ErrClaimsDamaged):
 		// Nothing but this program writes it: what it had is read from the API server again.
 		// The file itself is there until the new one is: without one the daemon would take away
 		// what pods have.
-		kept, errKeep := plan.KeepAside(filepath.Join("/", d.Root, claim.File))
+		kept, errKeep := plan.KeepAside(filepath.Join("/", d.Root, state.ClaimsFile))
 		if errKeep != nil {
 			return fmt.Errorf("what pods were given: %w; %w", err, errKeep)
 		}
 		d.Log.WarnContext(ctx, "claims", "warning", err.Error()+"; it is made anew, and kept as "+kept)
-		b = claim.Book{Incomplete: true}
+		b = state.Claims{Incomplete: true}
 		d.forget()
 	case err != nil:
 		return fmt.Errorf("what pods were given: %w", err)
@@ -230,10 +229,10 @@ func (d *Driver) change(ctx context.Context, how func(b *claim.Book) error) erro
 
 // Lost reports whether the node has no file of what pods were given, or none that can be read.
 func (d *Driver) Lost() bool {
-	if _, err := os.Stat(filepath.Join("/", d.Root, claim.File)); err != nil {
+	if _, err := os.Stat(filepath.Join("/", d.Root, state.ClaimsFile)); err != nil {
 		return true
 	}
-	_, err := claim.Read(d.Root)
+	_, err := state.ReadClaims(d.Root)
 	return err != nil
 }
 
@@ -270,7 +269,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		return nil, err
 	}
 	results := map[types.UID]kubeletplugin.PrepareResult{}
-	err = d.change(ctx, func(b *claim.Book) error {
+	err = d.change(ctx, func(b *state.Claims) error {
 		for _, c := range claims {
 			shares, devices, err := d.sharesOf(c, disks)
 			if err != nil {
@@ -279,7 +278,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 			}
 			for _, user := range c.Status.ReservedFor {
 				if user.APIGroup == "" && user.Resource == "pods" {
-					give(b, claim.Pod{UID: string(user.UID), Namespace: c.Namespace, Name: user.Name}, c, shares)
+					give(b, state.PodClaims{UID: string(user.UID), Namespace: c.Namespace, Name: user.Name}, c, shares)
 				}
 			}
 			results[c.UID] = kubeletplugin.PrepareResult{Devices: devices}
@@ -301,19 +300,19 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 }
 
 // give adds shares to what a pod has, in place of those of the same claim.
-func give(b *claim.Book, pod claim.Pod, c *resourceapi.ResourceClaim, shares []claim.Share) {
+func give(b *state.Claims, pod state.PodClaims, c *resourceapi.ResourceClaim, shares []state.ClaimedShare) {
 	if old := b.Find(pod.UID); old != nil {
 		pod = *old
 	}
-	pod.Shares = slices.DeleteFunc(slices.Clone(pod.Shares), func(s claim.Share) bool { return s.ClaimUID == string(c.UID) })
+	pod.Shares = slices.DeleteFunc(slices.Clone(pod.Shares), func(s state.ClaimedShare) bool { return s.ClaimUID == string(c.UID) })
 	pod.Shares = append(pod.Shares, shares...)
 	b.Set(pod)
 }
 
 // sharesOf are what a claim was given of this node's disks, one of each. Administrative access, as
 // for monitoring, is to a disk and to no share of it: the scheduler gives that share to others.
-func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]claim.Share, []kubeletplugin.Device, error) {
-	var shares []claim.Share
+func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]state.ClaimedShare, []kubeletplugin.Device, error) {
+	var shares []state.ClaimedShare
 	devices := []kubeletplugin.Device{}
 	if c.Status.Allocation == nil {
 		return nil, devices, nil
@@ -339,10 +338,10 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]cl
 			return nil, nil, fmt.Errorf("claim %s/%s: it was given disk %s without a number of shares; needed: the feature DRAConsumableCapacity in the scheduler, on by default since Kubernetes 1.36", c.Namespace, c.Name, on.Name)
 		}
 		// Requests of a claim may have the same disk.
-		at := slices.IndexFunc(shares, func(s claim.Share) bool { return s.Device == r.Device })
+		at := slices.IndexFunc(shares, func(s state.ClaimedShare) bool { return s.Device == r.Device })
 		if at < 0 {
 			at = len(shares)
-			shares = append(shares, claim.Share{Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin})
+			shares = append(shares, state.ClaimedShare{Claim: c.Name, ClaimUID: string(c.UID), Device: r.Device, Disk: on.Name, MajMin: on.MajMin})
 		}
 		shares[at].Claimed += int(n.Value())
 		devices = append(devices, device)
@@ -353,7 +352,7 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]cl
 // UnprepareResourceClaims takes shares back. A claim that has none is none the worse.
 func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := map[types.UID]error{}
-	err := d.change(ctx, func(b *claim.Book) error {
+	err := d.change(ctx, func(b *state.Claims) error {
 		for _, c := range claims {
 			b.Drop(string(c.UID))
 			results[c.UID] = nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"isolio/deploy/node/internal/disk"
-	"isolio/internal/host/shortfall"
+	"isolio/internal/host/state"
 )
 
 // toldEvery is how often the node's events are written again. The API server keeps an event for
@@ -23,11 +23,11 @@ func Lacking(device string) string { return "disk " + device + " is not shared b
 // lacks tells of disks that enable could not enable, before this program or beside it. A disk
 // that was enabled later is none of them.
 func (d *Driver) lacks(ctx context.Context, disks []disk.Disk) {
-	var all []shortfall.Disk
+	var all []state.EnableError
 	for _, file := range d.Failures {
-		some, err := shortfall.Read(filepath.Join("/", d.Root, file))
+		some, err := state.ReadEnableErrors(filepath.Join("/", d.Root, file))
 		if err != nil {
-			some = []shortfall.Disk{{Why: err.Error()}}
+			some = []state.EnableError{{Why: err.Error()}}
 		}
 		all = append(all, some...)
 	}
@@ -36,7 +36,7 @@ func (d *Driver) lacks(ctx context.Context, disks []disk.Disk) {
 			all[i].Device = on.Name // where the chart has a serial number, such as serial:S4EMNX0
 		}
 	}
-	all = slices.DeleteFunc(all, func(s shortfall.Disk) bool {
+	all = slices.DeleteFunc(all, func(s state.EnableError) bool {
 		return slices.ContainsFunc(disks, func(one disk.Disk) bool { return one.Name == s.Device && one.Enabled() })
 	})
 	d.Metrics.lacks(len(all))

@@ -27,10 +27,10 @@ import (
 
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/volume"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -194,9 +194,9 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	d.lacks(asking, disks)
 	pods, gone := d.learn(asking, report, disks, changed)
 	gone = append(gone, d.left(asking, report)...)
-	err = d.change(ctx, func(b *claim.Book) error {
+	err = d.change(ctx, func(b *state.Claims) error {
 		for _, uid := range gone {
-			b.Set(claim.Pod{UID: uid})
+			b.Set(state.PodClaims{UID: uid})
 		}
 		for _, p := range pods {
 			p.update(b)
@@ -234,7 +234,7 @@ func (d *Driver) report() (*container.Report, error) {
 //
 // A pod that ended keeps its claims, as its sandbox may be made anew. Kubelet does not take a
 // claim back from one of several pods.
-func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
+func tidy(b *state.Claims, report *container.Report, disks []disk.Disk) {
 	for _, p := range slices.Clone(b.Pods) {
 		shares := slices.Clone(p.Shares)
 		for i := range shares {
@@ -250,7 +250,7 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 		}
 		if report != nil && !there {
 			p.Default, p.Why = 0, ""
-			shares = slices.DeleteFunc(shares, func(s claim.Share) bool { return s.ClaimUID == "" })
+			shares = slices.DeleteFunc(shares, func(s state.ClaimedShare) bool { return s.ClaimUID == "" })
 		}
 		p.Shares = shares
 		b.Set(p)
@@ -260,16 +260,16 @@ func tidy(b *claim.Book, report *container.Report, disks []disk.Disk) {
 // found is what is used of what the API server told of a pod. The pod itself may have more than a
 // megabyte, and a node 110 of them.
 type found struct {
-	claim.Pod
+	state.PodClaims
 	// claimed are the shares of each claim, by its UID.
-	claimed map[string][]claim.Share
+	claimed map[string][]state.ClaimedShare
 	// isAnnotated is true if it has an annotation of isolio.
 	isAnnotated bool
 	volumes     []volume.Declared
 }
 
-func (f *found) update(b *claim.Book) {
-	pod := f.Pod
+func (f *found) update(b *state.Claims) {
+	pod := f.PodClaims
 	if old := b.Find(f.UID); old != nil {
 		for _, s := range old.Shares {
 			if _, now := f.claimed[s.ClaimUID]; s.ClaimUID != "" && !now {
@@ -373,7 +373,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 // while this program was away, or before they had a sandbox. Kubelet takes a claim back from
 // its last pod alone, so the API server is asked.
 func (d *Driver) left(ctx context.Context, report *container.Report) (gone []string) {
-	book, err := claim.Read(d.Root)
+	book, err := state.ReadClaims(d.Root)
 	if err != nil {
 		return nil // it is made anew
 	}
@@ -386,7 +386,7 @@ func (d *Driver) left(ctx context.Context, report *container.Report) (gone []str
 	}
 	now, next := time.Now(), map[string]try{}
 	for _, p := range book.Pods {
-		isShared := slices.ContainsFunc(p.Shares, func(s claim.Share) bool { return s.ClaimUID != "" && pods[part{s.ClaimUID, s.Device}] > 1 })
+		isShared := slices.ContainsFunc(p.Shares, func(s state.ClaimedShare) bool { return s.ClaimUID != "" && pods[part{s.ClaimUID, s.Device}] > 1 })
 		if !isShared || report != nil && knows(report, p.UID) {
 			continue
 		}
@@ -435,7 +435,7 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	if err != nil {
 		return nil, err
 	}
-	f := &found{Pod: claim.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]claim.Share{}, volumes: volume.In(pod)}
+	f := &found{PodClaims: state.PodClaims{UID: p.UID, Namespace: p.Namespace, Name: p.Name}, claimed: map[string][]state.ClaimedShare{}, volumes: volume.In(pod)}
 	for key := range pod.Annotations {
 		f.isAnnotated = f.isAnnotated || strings.HasPrefix(key, ownAnnotation)
 	}
@@ -449,7 +449,7 @@ func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.
 	switch n := requested(pod); {
 	case n == 0:
 	case d.Extended:
-		f.Shares = append(f.Shares, claim.Share{Claimed: n})
+		f.Shares = append(f.Shares, state.ClaimedShare{Claimed: n})
 	default:
 		// The node's status has the number of earlier, which the scheduler counts still.
 		d.tell(ctx, f.subject(), ShareNotOffered, fmt.Sprintf("the pod requests %s: %d, and node %s gives shares by claims: it has none by the request; to do: a claim in its place", ExtendedResource, n, d.Node))
@@ -634,7 +634,7 @@ func (d *Driver) refuse(ctx context.Context, report *container.Report) {
 
 // tooSmall tells of claims on fewer shares than they have pods, of which some have none.
 func (d *Driver) tooSmall(ctx context.Context, report *container.Report) {
-	book, err := claim.Read(d.Root)
+	book, err := state.ReadClaims(d.Root)
 	if err != nil || report == nil {
 		return
 	}

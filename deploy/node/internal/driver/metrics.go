@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"isolio/deploy/node/internal/disk"
-	"isolio/internal/host/claim"
+	"isolio/internal/host/state"
 )
 
 // Metrics are what Prometheus is told. The methods do nothing on nil.
@@ -40,7 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) promised(b claim.Book, disks []disk.Disk) {
+func (m *Metrics) promised(b state.Claims, disks []disk.Disk) {
 	if m == nil {
 		return
 	}
@@ -50,7 +50,7 @@ func (m *Metrics) promised(b claim.Book, disks []disk.Disk) {
 	for _, d := range disks {
 		offered := 0
 		if d.Enabled() {
-			offered = claim.ForSale
+			offered = state.SharesForSale
 		}
 		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(offered))
 		m.given.WithLabelValues(d.Device, d.Name).Set(float64(b.Promised(d.Device)))

@@ -9,7 +9,7 @@ import (
 
 	"isolio/deploy/node/internal/disk"
 	"isolio/internal/host/block"
-	"isolio/internal/host/claim"
+	"isolio/internal/host/state"
 )
 
 // A disk has its series at each moment while looks go on, and none once it is gone.
@@ -30,7 +30,7 @@ func TestSeries(t *testing.T) {
 		}
 		return n
 	}
-	m.promised(claim.Book{}, []disk.Disk{one, two})
+	m.promised(state.Claims{}, []disk.Disk{one, two})
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -39,7 +39,7 @@ func TestSeries(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				m.promised(claim.Book{}, []disk.Disk{one, two})
+				m.promised(state.Claims{}, []disk.Disk{one, two})
 			}
 		}
 	}()
@@ -54,7 +54,7 @@ func TestSeries(t *testing.T) {
 	if missing > 0 {
 		t.Errorf("a series was missing in %d of 2000 scrapes", missing)
 	}
-	m.promised(claim.Book{}, []disk.Disk{two})
+	m.promised(state.Claims{}, []disk.Disk{two})
 	if n := series(); n != 2 {
 		t.Errorf("%d series of one disk", n)
 	}

@@ -19,10 +19,10 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
-	"isolio/internal/host/claim"
 	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 	"isolio/internal/table"
 )
@@ -65,7 +65,7 @@ func (p *plugin) chain(ctx context.Context, pod *core.Pod) ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	given := &claim.Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
+	given := &state.PodClaims{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
 	rows, err := p.claims(ctx, pod, disks, given)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (p *plugin) chain(ctx context.Context, pod *core.Pod) ([][]string, error) {
 }
 
 // claims tells what the pod's claims have, and why those that wait have nothing.
-func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given *claim.Pod) ([][]string, error) {
+func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given *state.PodClaims) ([][]string, error) {
 	var rows [][]string
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -134,7 +134,7 @@ func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given 
 				continue
 			}
 			n := part.Share / max(len(part.Pods), 1)
-			text := fmt.Sprintf("%s: %d of %d shares of %s on %s", c.Name, part.Share, claim.Whole, d.Name, d.Node)
+			text := fmt.Sprintf("%s: %d of %d shares of %s on %s", c.Name, part.Share, state.WholeDisk, d.Name, d.Node)
 			switch {
 			case n == 0:
 				text += fmt.Sprintf(", which %d pods have together: 1 for the first %d of them", len(part.Pods), part.Share)
@@ -143,7 +143,7 @@ func (p *plugin) claims(ctx context.Context, pod *core.Pod, disks []Disk, given 
 			}
 			rows = append(rows, []string{"claim", text})
 			// Here disks have no numbers: their names stand for those.
-			given.Shares = append(given.Shares, claim.Share{Claim: c.Name, ClaimUID: string(c.UID), Device: d.Device, Disk: d.Name, MajMin: d.Name, Claimed: part.Share, Share: n})
+			given.Shares = append(given.Shares, state.ClaimedShare{Claim: c.Name, ClaimUID: string(c.UID), Device: d.Device, Disk: d.Name, MajMin: d.Name, Claimed: part.Share, Share: n})
 		}
 	}
 	if rows == nil {
@@ -248,7 +248,7 @@ func (p *plugin) rules(ctx context.Context) (rule.Config, bool, error) {
 
 // defaultOf finds the weight that the cluster gives a pod that asks for none, and tells what
 // of that is wrong.
-func (p *plugin) defaultOf(ctx context.Context, pod *core.Pod, given *claim.Pod, config rule.Config) (rows [][]string, err error) {
+func (p *plugin) defaultOf(ctx context.Context, pod *core.Pod, given *state.PodClaims, config rule.Config) (rows [][]string, err error) {
 	from := driver.Defaults{Client: p.client, Objects: p.objects, Knows: config.Knows}
 	refuse := func(reason, text string) {
 		about := "default"
@@ -267,7 +267,7 @@ func (p *plugin) defaultOf(ctx context.Context, pod *core.Pod, given *claim.Pod,
 }
 
 // decided is what the rules of the cluster make of it, as the daemon decides.
-func (p *plugin) decided(pod *core.Pod, given *claim.Pod, config rule.Config) ([][]string, error) {
+func (p *plugin) decided(pod *core.Pod, given *state.PodClaims, config rule.Config) ([][]string, error) {
 	// The names of the groups are only for this decision.
 	group := "kubepods/pod" + string(pod.UID)
 	c := container.Container{ID: "pod", Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Sandbox: true, Labels: pod.Labels, Annotations: pod.Annotations, Cgroup: group + "/pod", Given: given}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package shortfall
+package state
 
 import (
 	"os"
@@ -12,20 +12,20 @@ import (
 
 func TestFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "enable", "all.json")
-	if disks, err := Read(file); err != nil || disks != nil {
+	if disks, err := ReadEnableErrors(file); err != nil || disks != nil {
 		t.Fatalf("without a file: %v, %v", disks, err)
 	}
-	if err := Write(file, nil); err != nil {
+	if err := WriteEnableErrors(file, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := []Disk{{"sda", "device sda: no module"}, {"", "no disk"}}
-	if err := Write(file, want); err != nil {
+	want := []EnableError{{"sda", "device sda: no module"}, {"", "no disk"}}
+	if err := WriteEnableErrors(file, want); err != nil {
 		t.Fatal(err)
 	}
-	if disks, err := Read(file); err != nil || !slices.Equal(disks, want) {
+	if disks, err := ReadEnableErrors(file); err != nil || !slices.Equal(disks, want) {
 		t.Errorf("%v, %v; want %v", disks, err, want)
 	}
-	if err := Write(file, nil); err != nil {
+	if err := WriteEnableErrors(file, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file); err == nil {
@@ -35,7 +35,7 @@ func TestFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+		if _, err := ReadEnableErrors(file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package mark
+package state
 
 import (
 	"os"
@@ -28,8 +28,8 @@ func machine(t *testing.T, groups ...string) (root string, tree cgroup.Tree) {
 func TestStore(t *testing.T) {
 	root, tree := machine(t, "a", "b")
 	defer syscall.Umask(syscall.Umask(0o077))
-	s := Open(root, tree)
-	want := Mark{"default": {Weight: 700, Before: 100}}
+	s := OpenApplied(root, tree)
+	want := Applied{"default": {Weight: 700, Before: 100}}
 	for _, group := range []string{"a", "b"} {
 		if err := s.Set(group, want); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestStore(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("%v, %v: not everybody may read marks", info, err)
 	}
-	again := Open(root, tree)
+	again := OpenApplied(root, tree)
 	if got, err := again.Get("a"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Get = %v, %v, want %v", got, err, want)
 	}
@@ -67,8 +67,8 @@ func TestStoreWithoutAPlace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "run"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := Open(root, tree)
-	want := Mark{"default": {Weight: 700, Before: 100}}
+	s := OpenApplied(root, tree)
+	want := Applied{"default": {Weight: 700, Before: 100}}
 	if err := s.Set("a", want); err == nil {
 		t.Error("no error")
 	}

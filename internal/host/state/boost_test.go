@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package hold
+package state
 
 import (
 	"os"
@@ -13,17 +13,17 @@ import (
 // What is raised outlives the process, and leaves no file when nothing is.
 func TestHeld(t *testing.T) {
 	root := t.TempDir()
-	if all, err := Load(root); all != nil || err != nil {
+	if all, err := LoadBoosts(root); all != nil || err != nil {
 		t.Errorf("%v, %v of a machine without any", all, err)
 	}
-	want := []Held{{Cgroup: "a", Disk: "8:0", Promise: "unit a", Factor: 1.5, Most: 4, Cause: "disk", Since: time.Unix(1e9, 0).UTC()}}
-	if err := Save(root, want); err != nil {
+	want := []Boost{{Cgroup: "a", Disk: "8:0", Promise: "unit a", Factor: 1.5, Most: 4, Cause: "disk", Since: time.Unix(1e9, 0).UTC()}}
+	if err := SaveBoosts(root, want); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := Load(root); err != nil || !reflect.DeepEqual(all, want) {
+	if all, err := LoadBoosts(root); err != nil || !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if err := Save(root, nil); err != nil {
+	if err := SaveBoosts(root, nil); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "run/isolio/*")); left != nil {
@@ -38,11 +38,23 @@ func TestHeldDamaged(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, "run/isolio"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file(root), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(boostsFile(root), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if all, err := Load(root); err == nil || all != nil {
+		if all, err := LoadBoosts(root); err == nil || all != nil {
 			t.Errorf("%q: %+v, %v", text, all, err)
+		}
+	}
+}
+
+func TestWeight(t *testing.T) {
+	for _, c := range []struct {
+		base         int
+		factor, most float64
+		want         int
+	}{{100, 1, 4, 100}, {100, 1.001, 4, 101}, {383, 2, 4, 766}, {3, 1.5, 1.5, 4}, {5000, 3, 4, 10000}, {1, 1.2, 4, 2}, {100, 4, 4, 400}} {
+		if got := Boosted(c.base, c.factor, c.most, 10000); got != c.want {
+			t.Errorf("%+v: %d", c, got)
 		}
 	}
 }

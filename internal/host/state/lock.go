@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package lock keeps two isolio processes from changing the same thing at a time.
-package lock
+package state
 
 import (
 	"context"
@@ -15,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Daemon is held by the daemon as long as it runs, Disks by any program of isolio that changes a
+// DaemonLock is held by the daemon as long as it runs, Disks by any program of isolio that changes a
 // disk's scheduler.
 const (
-	Daemon = "daemon"
-	Disks  = "disks"
+	DaemonLock = "daemon"
+	DisksLock  = "disks"
 )
 
-// File is where a lock of the machine below root is, "" for /. A boot removes it.
-func File(root, name string) string {
+// LockFile is where a lock of the machine below root is, "" for /. A boot removes it.
+func LockFile(root, name string) string {
 	return filepath.Join("/", root, "run/isolio", name+".lock")
 }
 
-// pause is the time between two tries.
-const pause = 20 * time.Millisecond
+// lockPause is the time between two tries.
+const lockPause = 20 * time.Millisecond
 
-// Take takes a lock, and waits so long for another process to give it back.
-func Take(ctx context.Context, root, name string, wait time.Duration) (release func(), err error) {
-	file := File(root, name)
+// Lock takes a lock, and waits so long for another process to give it back.
+func Lock(ctx context.Context, root, name string, wait time.Duration) (release func(), err error) {
+	file := LockFile(root, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
@@ -54,15 +53,15 @@ func Take(ctx context.Context, root, name string, wait time.Duration) (release f
 		case <-ctx.Done():
 			f.Close()
 			return nil, ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(lockPause):
 		}
 	}
 }
 
-// Held reports whether a process holds a lock. Root alone can tell; for others
+// Locked reports whether a process holds a lock. Root alone can tell; for others
 // held is false, and known as well.
-func Held(root, name string) (held, known bool) {
-	f, err := os.Open(File(root, name))
+func Locked(root, name string) (held, known bool) {
+	f, err := os.Open(LockFile(root, name))
 	if err != nil {
 		return false, errors.Is(err, fs.ErrNotExist)
 	}

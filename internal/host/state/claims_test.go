@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package claim
+package state
 
 import (
 	"fmt"
@@ -13,19 +13,19 @@ import (
 	"testing"
 )
 
-func TestFile(t *testing.T) {
+func TestClaimFile(t *testing.T) {
 	root := t.TempDir()
-	b, err := Read(root)
+	b, err := ReadClaims(root)
 	if err != nil || len(b.Pods) != 0 {
 		t.Fatalf("without a file: %+v, %v", b, err)
 	}
-	web := Pod{UID: "b", Namespace: "shop", Name: "web", Shares: []Share{{Claim: "disk", ClaimUID: "1", Device: "wwid-1", Disk: "sda", MajMin: "8:0", Share: 300}}}
+	web := PodClaims{UID: "b", Namespace: "shop", Name: "web", Shares: []ClaimedShare{{Claim: "disk", ClaimUID: "1", Device: "wwid-1", Disk: "sda", MajMin: "8:0", Share: 300}}}
 	b.Set(web)
-	b.Set(Pod{UID: "a", Namespace: "shop", Name: "db", Default: 500, Why: "PriorityClass gold: 500"})
+	b.Set(PodClaims{UID: "a", Namespace: "shop", Name: "db", Default: 500, Why: "PriorityClass gold: 500"})
 	if err := b.Write(root); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Read(root)
+	again, err := ReadClaims(root)
 	if err != nil || !reflect.DeepEqual(again.Pods, b.Pods) || again.Pods[0].Name != "db" {
 		t.Errorf("%+v, %v; want %+v", again, err, b)
 	}
@@ -35,10 +35,10 @@ func TestFile(t *testing.T) {
 	if again.Find("") != nil || again.Find("c") != nil {
 		t.Error("pods that were given nothing are found")
 	}
-	if info, err := os.Stat(filepath.Join(root, File)); err != nil || info.Mode().Perm() != 0o644 {
+	if info, err := os.Stat(filepath.Join(root, ClaimsFile)); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	again.Set(Pod{UID: "b"})
+	again.Set(PodClaims{UID: "b"})
 	if again.Find("b") != nil {
 		t.Error("a pod that has nothing is kept")
 	}
@@ -46,13 +46,13 @@ func TestFile(t *testing.T) {
 
 // Pods that have a claim together have it once.
 func TestSplit(t *testing.T) {
-	b := Book{Pods: []Pod{
-		{UID: "a", Shares: []Share{{ClaimUID: "1", Device: "d1", Claimed: 300}, {ClaimUID: "2", Device: "d2", Claimed: 50}}},
-		{UID: "b", Shares: []Share{{ClaimUID: "1", Device: "d1", Claimed: 300}}}, // the same claim
-		{UID: "c", Shares: []Share{{Claimed: 100}}},                              // of each disk
-		{UID: "d", Shares: []Share{{Claimed: 7}}},
-		{UID: "e", Shares: []Share{{ClaimUID: "3", Device: "d3", Claimed: 1}}},
-		{UID: "f", Shares: []Share{{ClaimUID: "3", Device: "d3", Claimed: 1}}}, // 1 is not split
+	b := Claims{Pods: []PodClaims{
+		{UID: "a", Shares: []ClaimedShare{{ClaimUID: "1", Device: "d1", Claimed: 300}, {ClaimUID: "2", Device: "d2", Claimed: 50}}},
+		{UID: "b", Shares: []ClaimedShare{{ClaimUID: "1", Device: "d1", Claimed: 300}}}, // the same claim
+		{UID: "c", Shares: []ClaimedShare{{Claimed: 100}}},                              // of each disk
+		{UID: "d", Shares: []ClaimedShare{{Claimed: 7}}},
+		{UID: "e", Shares: []ClaimedShare{{ClaimUID: "3", Device: "d3", Claimed: 1}}},
+		{UID: "f", Shares: []ClaimedShare{{ClaimUID: "3", Device: "d3", Claimed: 1}}}, // 1 is not split
 	}}
 	b.Split()
 	if got := b.Find("b").Shares[0].Share; got != 150 {
@@ -70,7 +70,7 @@ func TestSplit(t *testing.T) {
 
 // A pod that ended while others have its claim leaves them its part.
 func TestSplitOfEnded(t *testing.T) {
-	part := []Share{{ClaimUID: "1", Device: "d1", Claimed: 300}}
+	part := []ClaimedShare{{ClaimUID: "1", Device: "d1", Claimed: 300}}
 	for _, tt := range []struct {
 		ended [3]bool
 		want  [3]int
@@ -80,9 +80,9 @@ func TestSplitOfEnded(t *testing.T) {
 		{[3]bool{true, true, false}, [3]int{0, 0, 300}},
 		{[3]bool{true, true, true}, [3]int{100, 100, 100}},
 	} {
-		var b Book
+		var b Claims
 		for i, ended := range tt.ended {
-			b.Set(Pod{UID: string(rune('a' + i)), Shares: slices.Clone(part), Ended: ended})
+			b.Set(PodClaims{UID: string(rune('a' + i)), Shares: slices.Clone(part), Ended: ended})
 		}
 		b.Split()
 		for i, want := range tt.want {
@@ -96,21 +96,21 @@ func TestSplitOfEnded(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	for text, want := range map[string]string{"": "is damaged: unexpected end", "{}": "is damaged: its schema", `{"schema":2}`: "schema 2 is not known; known: 1; update isolio"} {
 		root := t.TempDir()
-		name := filepath.Join(root, File)
+		name := filepath.Join(root, ClaimsFile)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(root); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), File) {
+		if _, err := ReadClaims(root); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ClaimsFile) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }
 
 func TestString(t *testing.T) {
-	for want, s := range map[string]Share{
+	for want, s := range map[string]ClaimedShare{
 		"claim disk: 300 of 1000 shares of sda":             {Claim: "disk", Disk: "sda", Share: 300},
 		"extended resource: 20 of 1000 shares of each disk": {Share: 20},
 	} {
@@ -125,7 +125,7 @@ func TestString(t *testing.T) {
 func TestSplitSellsNothingTwice(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 1))
 	for round := range 300 {
-		var b Book
+		var b Claims
 		claimed := map[string]int{}
 		for i := range 1 + random.IntN(4) {
 			uid := fmt.Sprint(i)
@@ -135,7 +135,7 @@ func TestSplitSellsNothingTwice(t *testing.T) {
 		for range 40 {
 			uid := fmt.Sprint(random.IntN(len(claimed)))
 			pod := fmt.Sprint(random.IntN(60))
-			p := Pod{UID: pod, Shares: []Share{{ClaimUID: uid, Device: "d", Claimed: claimed[uid]}}}
+			p := PodClaims{UID: pod, Shares: []ClaimedShare{{ClaimUID: uid, Device: "d", Claimed: claimed[uid]}}}
 			if old := b.Find(pod); old != nil {
 				p = *old
 				p.Ended = !p.Ended

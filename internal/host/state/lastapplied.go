@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package mark remembers which weights the daemon wrote. It tells them from
-// those that an operator wrote, also after the daemon was killed.
-package mark
+package state
 
 import (
 	"bytes"
@@ -22,9 +20,9 @@ import (
 	"isolio/internal/host/weight"
 )
 
-// Mark is what the daemon last wrote to a cgroup's io.kyber.weight, and what
+// Applied is what the daemon last wrote to a cgroup's io.kyber.weight, and what
 // stood there before, by disk. A value that is neither was written by another program.
-type Mark map[string]Written
+type Applied map[string]Written
 
 // Written is one weight.
 type Written struct {
@@ -42,47 +40,47 @@ func (w Written) AskedFor() weight.Value {
 	return w.Weight
 }
 
-// Store is where marks are: a file for each cgroup, in a directory that only root
+// AppliedStore is where marks are: a file for each cgroup, in a directory that only root
 // can write. The owner of a cgroup can write its extended attributes, so a mark is
 // not kept there. The kernel gives a cgroup's number to no other one until the
 // next boot, and that empties the directory.
-type Store struct {
+type AppliedStore struct {
 	dir  string
 	tree cgroup.Tree
 
 	mu sync.Mutex
 	// memory has the marks that could not be written.
-	memory map[string]Mark
+	memory map[string]Applied
 	// read has those that were read, as long as their files are the same. Each is
 	// replaced by another file, so its number changes.
-	read map[string]known
+	read map[string]knownApplied
 }
 
-// known is a mark that was read from a file.
-type known struct {
+// knownApplied is a mark that was read from a file.
+type knownApplied struct {
 	inode    uint64
 	modified syscall.Timespec
-	mark     Mark
+	mark     Applied
 }
 
-// Open is the store of the machine below root, "" for /.
-func Open(root string, tree cgroup.Tree) *Store {
-	return &Store{dir: filepath.Join("/", root, "run/isolio/marks"), tree: tree, memory: map[string]Mark{}, read: map[string]known{}}
+// OpenApplied is the store of the machine below root, "" for /.
+func OpenApplied(root string, tree cgroup.Tree) *AppliedStore {
+	return &AppliedStore{dir: filepath.Join("/", root, "run/isolio/marks"), tree: tree, memory: map[string]Applied{}, read: map[string]knownApplied{}}
 }
 
-// file is what is kept of a cgroup.
-type file struct {
-	Cgroup  string `json:"cgroup"`
-	Weights Mark   `json:"weights"`
+// appliedFile is what is kept of a cgroup.
+type appliedFile struct {
+	Cgroup  string  `json:"cgroup"`
+	Weights Applied `json:"weights"`
 }
 
 // path is the file of a cgroup.
-func (s *Store) path(group string) (string, error) {
+func (s *AppliedStore) path(group string) (string, error) {
 	number, err := s.number(group)
 	return filepath.Join(s.dir, number+".json"), err
 }
 
-func (s *Store) number(group string) (string, error) {
+func (s *AppliedStore) number(group string) (string, error) {
 	var stat syscall.Stat_t
 	if err := syscall.Stat(s.tree.Path(group), &stat); err != nil {
 		return "", &fs.PathError{Op: "stat", Path: s.tree.Path(group), Err: err}
@@ -91,7 +89,7 @@ func (s *Store) number(group string) (string, error) {
 }
 
 // Get is a cgroup's mark, nil for none. The error is of a mark that is there and cannot be read.
-func (s *Store) Get(group string) (Mark, error) {
+func (s *AppliedStore) Get(group string) (Applied, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if mark, ok := s.memory[group]; ok {
@@ -116,20 +114,20 @@ func (s *Store) Get(group string) (Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found file
+	var found appliedFile
 	if err := json.Unmarshal(text, &found); err != nil {
 		return nil, fmt.Errorf("%s: is damaged: %w; the cgroup keeps its weight; remove the file to have the weight count as an operator's", name, err)
 	}
 	if found.Cgroup != group {
 		return nil, nil // of a file system that gives a number twice
 	}
-	s.read[group] = known{stat.Ino, stat.Mtim, maps.Clone(found.Weights)}
+	s.read[group] = knownApplied{stat.Ino, stat.Mtim, maps.Clone(found.Weights)}
 	return found.Weights, nil
 }
 
 // Set keeps a mark, before what it tells of is done. With an error, it is kept for
 // as long as this process runs.
-func (s *Store) Set(group string, to Mark) error {
+func (s *AppliedStore) Set(group string, to Applied) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name, err := s.path(group)
@@ -143,7 +141,7 @@ func (s *Store) Set(group string, to Mark) error {
 		}
 		return nil
 	}
-	if err := s.write(name, file{group, to}); err != nil {
+	if err := s.write(name, appliedFile{group, to}); err != nil {
 		s.memory[group] = maps.Clone(to)
 		return fmt.Errorf("%w; only this process remembers the weights that it writes", err)
 	}
@@ -153,7 +151,7 @@ func (s *Store) Set(group string, to Mark) error {
 
 // write replaces a file at once. It need not outlast the machine, so it is not
 // written to a disk.
-func (s *Store) write(name string, what file) error {
+func (s *AppliedStore) write(name string, what appliedFile) error {
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode(what); err != nil {
 		return err
@@ -173,7 +171,7 @@ func (s *Store) write(name string, what file) error {
 }
 
 // Sweep removes the marks of all but these cgroups: the others are gone.
-func (s *Store) Sweep(groups []string) {
+func (s *AppliedStore) Sweep(groups []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries, err := os.ReadDir(s.dir)
@@ -187,8 +185,8 @@ func (s *Store) Sweep(groups []string) {
 			numbers[number+".json"] = true
 		}
 	}
-	maps.DeleteFunc(s.memory, func(group string, _ Mark) bool { return !there[group] })
-	maps.DeleteFunc(s.read, func(group string, _ known) bool { return !there[group] })
+	maps.DeleteFunc(s.memory, func(group string, _ Applied) bool { return !there[group] })
+	maps.DeleteFunc(s.read, func(group string, _ knownApplied) bool { return !there[group] })
 	for _, entry := range entries {
 		if !numbers[entry.Name()] {
 			_ = os.Remove(filepath.Join(s.dir, entry.Name())) // the next sweep tries again

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package shortfall is a file with the disks that `isolio enable` could not give a scheduler.
-// In a cluster enable runs before the program that offers disks, which reads the file and tells
-// of the failure.
-package shortfall
+package state
 
 import (
 	"encoding/json"
@@ -14,24 +11,25 @@ import (
 	"path/filepath"
 )
 
-// schema is the version of the file.
-const schema = 1
+// enableErrorsSchema is the version of the file.
+const enableErrorsSchema = 1
 
-// Disk is a disk without the scheduler that it was to get.
-type Disk struct {
+// EnableError is a disk that `isolio enable` could not give a scheduler. In a cluster, isolio-node
+// reads and reports them.
+type EnableError struct {
 	// Device is the disk as the command line named it, "" where all disks were meant and the
 	// machine has none.
 	Device string `json:"device,omitempty"`
 	Why    string `json:"why"`
 }
 
-type report struct {
-	Schema int    `json:"schema"`
-	Disks  []Disk `json:"disks"`
+type enableErrors struct {
+	Schema int           `json:"schema"`
+	Disks  []EnableError `json:"disks"`
 }
 
-// Read reads a file. One that is not there has no disks.
-func Read(file string) ([]Disk, error) {
+// ReadEnableErrors reads a file. One that is not there has no disks.
+func ReadEnableErrors(file string) ([]EnableError, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -39,25 +37,25 @@ func Read(file string) ([]Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r report
+	var r enableErrors
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if r.Schema != schema {
-		return nil, fmt.Errorf("%s: schema %d is not known; known: %d", file, r.Schema, schema)
+	if r.Schema != enableErrorsSchema {
+		return nil, fmt.Errorf("%s: schema %d is not known; known: %d", file, r.Schema, enableErrorsSchema)
 	}
 	return r.Disks, nil
 }
 
-// Write replaces a file at once, and removes it where there are no disks.
-func Write(file string, disks []Disk) error {
+// WriteEnableErrors replaces a file at once, and removes it where there are no disks.
+func WriteEnableErrors(file string, disks []EnableError) error {
 	if len(disks) == 0 {
 		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	text, err := json.Marshal(report{schema, disks})
+	text, err := json.Marshal(enableErrors{enableErrorsSchema, disks})
 	if err != nil {
 		return err
 	}

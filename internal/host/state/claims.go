@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package claim is what a cluster gave the pods of a node: shares of disks, and weights
-// for pods that say nothing themselves. The program that speaks to Kubernetes writes it,
-// and the daemon reads it, so that the daemon needs no cluster, and weights stay while
-// the other program is down. The file is gone after a boot, as pods are.
-package claim
+package state
 
 import (
 	"cmp"
@@ -18,37 +14,38 @@ import (
 	"strings"
 )
 
-// File is where it is kept, below a machine's root.
-const File = "run/isolio/claims.json"
+// ClaimsFile is where it is kept, below a machine's root.
+const ClaimsFile = "run/isolio/claims.json"
 
 const (
-	// Whole is how many shares a disk has.
-	Whole = 1000
-	// Reserve is how many of them no claim gets: pods without one have them together, whatever
+	// WholeDisk is how many shares a disk has.
+	WholeDisk = 1000
+	// ReservedShares is how many of them no claim gets: pods without one have them together, whatever
 	// claims and rules give.
-	Reserve = 100
-	// ForSale are those that claims get.
-	ForSale = Whole - Reserve
+	ReservedShares = 100
+	// SharesForSale are those that claims get.
+	SharesForSale = WholeDisk - ReservedShares
 )
 
-// schema is the version of the file.
-const schema = 1
+// claimsSchema is the version of the file.
+const claimsSchema = 1
 
-// Book is what pods were given.
-type Book struct {
+// Claims is what a cluster gave the pods of a node. isolio-node writes it and the daemon reads it: so
+// the daemon needs no cluster, and weights stay while isolio-node is down.
+type Claims struct {
 	Schema int `json:"schema"`
 	// Incomplete is true after a file that was damaged, until the pods that the runtime knows are
 	// looked up again.
-	Incomplete bool  `json:"incomplete,omitempty"`
-	Pods       []Pod `json:"pods"`
+	Incomplete bool        `json:"incomplete,omitempty"`
+	Pods       []PodClaims `json:"pods"`
 }
 
-// Pod is what one pod was given.
-type Pod struct {
-	UID       string  `json:"uid"`
-	Namespace string  `json:"namespace"`
-	Name      string  `json:"name"`
-	Shares    []Share `json:"shares,omitempty"`
+// PodClaims is what one pod was given.
+type PodClaims struct {
+	UID       string         `json:"uid"`
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	Shares    []ClaimedShare `json:"shares,omitempty"`
 	// Default is the weight of a pod that says nothing, 0 for none, and Why is where it
 	// comes from, such as "PriorityClass gold: 500".
 	Default int    `json:"default,omitempty"`
@@ -57,8 +54,8 @@ type Pod struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// Share is a part of a disk. A pod has one for each claim and disk.
-type Share struct {
+// ClaimedShare is a part of a disk. A pod has one for each claim and disk.
+type ClaimedShare struct {
 	// Claim is the ResourceClaim, in the namespace of the pod, and ClaimUID its number; both
 	// are "" for an extended resource.
 	Claim    string `json:"claim,omitempty"`
@@ -68,24 +65,24 @@ type Share struct {
 	Device string `json:"device,omitempty"`
 	Disk   string `json:"disk,omitempty"`
 	MajMin string `json:"maj_min,omitempty"`
-	// Share is the pod's part, of Whole, and Claimed what the claim is on. Pods that have a
+	// ClaimedShare is the pod's part, of Whole, and Claimed what the claim is on. Pods that have a
 	// claim together have equal parts of it; 0 is none.
 	Share   int `json:"share"`
 	Claimed int `json:"claimed"`
 }
 
 // String is a share for a reader.
-func (s Share) String() string {
+func (s ClaimedShare) String() string {
 	what, disk := "claim "+s.Claim, s.Disk
 	if s.Claim == "" {
 		what = "extended resource"
 	}
-	return fmt.Sprintf("%s: %d of %d shares of %s", what, s.Share, Whole, cmp.Or(disk, "each disk"))
+	return fmt.Sprintf("%s: %d of %d shares of %s", what, s.Share, WholeDisk, cmp.Or(disk, "each disk"))
 }
 
 // Find is what the pod with a UID was given, nil for nothing.
-func (b *Book) Find(uid string) *Pod {
-	i := slices.IndexFunc(b.Pods, func(p Pod) bool { return p.UID == uid })
+func (b *Claims) Find(uid string) *PodClaims {
+	i := slices.IndexFunc(b.Pods, func(p PodClaims) bool { return p.UID == uid })
 	if i < 0 || uid == "" {
 		return nil
 	}
@@ -94,7 +91,7 @@ func (b *Book) Find(uid string) *Pod {
 
 // Set keeps what a pod was given, in place of what it had. Nothing removes the pod. Its part of a
 // claim is what it was until Split.
-func (b *Book) Set(p Pod) {
+func (b *Claims) Set(p PodClaims) {
 	if old := b.Find(p.UID); old != nil {
 		p.Shares = slices.Clone(p.Shares)
 		for i := range p.Shares {
@@ -105,15 +102,15 @@ func (b *Book) Set(p Pod) {
 			}
 		}
 	}
-	b.Pods = slices.DeleteFunc(b.Pods, func(other Pod) bool { return other.UID == p.UID })
+	b.Pods = slices.DeleteFunc(b.Pods, func(other PodClaims) bool { return other.UID == p.UID })
 	if len(p.Shares) > 0 || p.Default != 0 {
 		b.Pods = append(b.Pods, p)
 	}
-	slices.SortFunc(b.Pods, func(a, b Pod) int { return strings.Compare(a.UID, b.UID) })
+	slices.SortFunc(b.Pods, func(a, b PodClaims) int { return strings.Compare(a.UID, b.UID) })
 }
 
 // Promised are the shares that pods have of a disk, by its name in the cluster.
-func (b *Book) Promised(device string) int {
+func (b *Claims) Promised(device string) int {
 	sum := 0
 	for _, p := range b.Pods {
 		for _, s := range p.Shares {
@@ -128,9 +125,9 @@ func (b *Book) Promised(device string) int {
 // Split gives the pods that have a claim together equal parts of it. A pod that ended while others
 // run has none. A claim on fewer shares than it has pods gives as many of them 1, first those that
 // have a part already.
-func (b *Book) Split() {
+func (b *Claims) Split() {
 	type key struct{ claim, device string }
-	running, all := map[key][]*Share{}, map[key][]*Share{}
+	running, all := map[key][]*ClaimedShare{}, map[key][]*ClaimedShare{}
 	for i := range b.Pods {
 		for j := range b.Pods[i].Shares {
 			s := &b.Pods[i].Shares[j]
@@ -150,7 +147,7 @@ func (b *Book) Split() {
 		if len(running[k]) > 0 {
 			among = running[k]
 		}
-		slices.SortStableFunc(among, func(a, b *Share) int { return min(b.Share, 1) - min(a.Share, 1) })
+		slices.SortStableFunc(among, func(a, b *ClaimedShare) int { return min(b.Share, 1) - min(a.Share, 1) })
 		for _, s := range those {
 			s.Share = 0
 		}
@@ -164,69 +161,69 @@ func (b *Book) Split() {
 }
 
 // Drop takes back what pods have of a claim.
-func (b *Book) Drop(claimUID string) {
+func (b *Claims) Drop(claimUID string) {
 	for _, p := range slices.Clone(b.Pods) {
-		p.Shares = slices.DeleteFunc(slices.Clone(p.Shares), func(s Share) bool { return s.ClaimUID == claimUID })
+		p.Shares = slices.DeleteFunc(slices.Clone(p.Shares), func(s ClaimedShare) bool { return s.ClaimUID == claimUID })
 		b.Set(p)
 	}
 }
 
-// ErrDamaged says that a file is none of this package's.
-var ErrDamaged = errors.New("is damaged")
+// ErrClaimsDamaged says that a file is none of this package's.
+var ErrClaimsDamaged = errors.New("is damaged")
 
-// Parse reads the text of the file.
-func Parse(text []byte) (Book, error) {
-	var b Book
+// ParseClaims reads the text of the file.
+func ParseClaims(text []byte) (Claims, error) {
+	var b Claims
 	if err := json.Unmarshal(text, &b); err != nil {
-		return Book{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return Claims{}, fmt.Errorf("%w: %w", ErrClaimsDamaged, err)
 	}
-	if b.Schema > schema {
-		return Book{}, fmt.Errorf("schema %d is not known; known: %d; update isolio", b.Schema, schema)
+	if b.Schema > claimsSchema {
+		return Claims{}, fmt.Errorf("schema %d is not known; known: %d; update isolio", b.Schema, claimsSchema)
 	}
-	wrong := b.Schema != schema
+	wrong := b.Schema != claimsSchema
 	for _, p := range b.Pods {
-		wrong = wrong || p.Default < 0 || slices.ContainsFunc(p.Shares, func(s Share) bool { return s.Share < 0 || s.Claimed < 0 })
+		wrong = wrong || p.Default < 0 || slices.ContainsFunc(p.Shares, func(s ClaimedShare) bool { return s.Share < 0 || s.Claimed < 0 })
 	}
 	if wrong {
-		return Book{}, fmt.Errorf("%w: its schema or a number is out of range", ErrDamaged)
+		return Claims{}, fmt.Errorf("%w: its schema or a number is out of range", ErrClaimsDamaged)
 	}
 	return b, nil
 }
 
-// ParseWhole is Parse, but refuses what tells of some pods alone.
-func ParseWhole(text []byte) (Book, error) {
-	b, err := Parse(text)
+// ParseWholeClaims is Parse, but refuses what tells of some pods alone.
+func ParseWholeClaims(text []byte) (Claims, error) {
+	b, err := ParseClaims(text)
 	if err == nil && b.Incomplete {
 		err = errors.New("is made anew after damage, and is not complete; isolio-node asks the API server about pods")
 	}
 	if err != nil {
-		return Book{}, fmt.Errorf("%w; pods keep the weights that they have", err)
+		return Claims{}, fmt.Errorf("%w; pods keep the weights that they have", err)
 	}
 	return b, nil
 }
 
-// Read reads the file below root, "" for /. One that is not there says nothing.
-func Read(root string) (Book, error) {
-	name := filepath.Join("/", root, File)
+// ReadClaims reads the file below root, "" for /. One that is not there says nothing.
+func ReadClaims(root string) (Claims, error) {
+	name := filepath.Join("/", root, ClaimsFile)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Book{Schema: schema}, nil
+		return Claims{Schema: claimsSchema}, nil
 	}
 	if err != nil {
-		return Book{}, err
+		return Claims{}, err
 	}
-	b, err := Parse(text)
+	b, err := ParseClaims(text)
 	if err != nil {
-		return Book{}, fmt.Errorf("%s: %w", name, err)
+		return Claims{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return b, nil
 }
 
 // Text is what the file holds.
-func (b Book) Text() ([]byte, error) {
-	b.Schema = schema
+func (b Claims) Text() ([]byte, error) {
+	b.Schema = claimsSchema
 	if b.Pods == nil {
-		b.Pods = []Pod{}
+		b.Pods = []PodClaims{}
 	}
 	text, err := json.MarshalIndent(b, "", "\t")
 	return append(text, '\n'), err
@@ -234,12 +231,12 @@ func (b Book) Text() ([]byte, error) {
 
 // Write keeps it below root. The file is replaced at once, and any user may read it:
 // `isolio explain` does.
-func (b Book) Write(root string) error {
+func (b Claims) Write(root string) error {
 	text, err := b.Text()
 	if err != nil {
 		return err
 	}
-	name := filepath.Join("/", root, File)
+	name := filepath.Join("/", root, ClaimsFile)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
