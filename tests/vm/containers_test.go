@@ -17,7 +17,7 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
-	"isolio/internal/host/container"
+	hosttarget "isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/kmod"
 )
@@ -128,7 +128,7 @@ func (c *ociContainer) untilReads(t *testing.T, d *disk, bytes int) {
 // `isolio top` shows it, with what was asked for.
 func expectShares(t *testing.T, what string, asked map[string]float64) {
 	t.Helper()
-	sampler := &usage.Sampler{Containers: func(groups []string) ([]container.Container, error) { return container.List("", groups) }}
+	sampler := &usage.Sampler{Containers: func(groups []string) ([]hosttarget.Container, error) { return hosttarget.ListContainers("", groups) }}
 	_, err := sampler.Sample()
 	must(t, err)
 	time.Sleep(4 * time.Second)

@@ -17,7 +17,6 @@ import (
 	"isolio/internal/host/share"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
-	"isolio/internal/host/unit"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 	"isolio/internal/plan/shell"
@@ -247,14 +246,14 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 // writes io.weight itself and, on a scale of its own, io.bfq.weight.
 func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.Mechanism, told []plan.Step, err error) {
 	r := p.request
-	manager, there := unit.On(r.Root)
+	manager, there := target.SystemdOn(r.Root)
 	onlyOurs := slices.Equal(acting, []weight.Mechanism{weight.Kyber})
 	// A container's scope is gone when it stops, and nothing takes its io.kyber.weight
 	// back before. Its IOWeight= stands for --blkio-weight, on a scale of the runtime's.
 	// And the kernel refuses a disk's weight in a file that acts on no such disk. systemd
 	// has no word for a sum.
-	justController := onlyOurs && (r.Target.Kind == target.Container || node != "" || r.N == weight.Sum)
-	if justController && r.Target.Kind == target.Unit && r.N != 0 {
+	justController := onlyOurs && (r.Target.Kind == target.ContainerKind || node != "" || r.N == weight.Sum)
+	if justController && r.Target.Kind == target.UnitKind && r.N != 0 {
 		p.Notes = append(p.Notes, p.passing(node))
 	}
 	if r.Target.Unit == "" || !there || justController && len(p.lacking(acting)) == 0 {
@@ -264,9 +263,9 @@ func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.M
 		return acting, nil, nil
 	}
 	// A pod's slice goes with the pod: a drop-in in /etc would stay for no unit.
-	w := unit.Weight{
+	w := target.UnitWeight{
 		Unit: r.Target.Unit, Device: node, N: int(r.N), JustController: justController,
-		Runtime: r.Runtime || r.Target.Kind == target.Pod || justController,
+		Runtime: r.Runtime || r.Target.Kind == target.PodKind || justController,
 	}
 	files = slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool { return by == weight.IOCost })
 	switch {

@@ -49,7 +49,7 @@ func machine(t *testing.T, scheduler string, more map[string]string) string {
 
 func decide(t *testing.T, root, name, device string, n weight.Value) (*Plan, error) {
 	t.Helper()
-	world, err := target.Read(root, nil)
+	world, err := target.ReadWorld(root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 // about leaves entries of one target.
 func about(root, name string, entries []journal.Entry) []journal.Entry {
 	group := strings.Trim(name, "/")
-	if world, err := target.Read(root, nil); err == nil {
+	if world, err := target.ReadWorld(root, nil); err == nil {
 		if found, err := world.Find(name); err == nil {
 			group = found.Group
 		}

@@ -129,7 +129,7 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 		return err
 	}
 	config, noRules := rule.Load(f.root, "")
-	world, err := target.Read(f.root, config.Keeps)
+	world, err := target.ReadWorld(f.root, config.Keeps)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func tellJournal(of target.Target, steps []plan.Step) {
 			continue
 		}
 		e := journal.Entry{Cgroup: of.Group, Before: s.Undo, Weight: s.Value, By: "operator", User: printable.Text(user), Why: "isolio weight"}
-		if of.Kind == target.Container {
+		if of.Kind == target.ContainerKind {
 			e.Name = printable.Text(of.Name)
 		}
 		if disk, _, ok := strings.Cut(s.Value, " "); ok {
@@ -260,7 +260,7 @@ func targets(dir string) []string {
 	if err != nil {
 		return nil
 	}
-	world, err := target.Read(root, nil)
+	world, err := target.ReadWorld(root, nil)
 	if err != nil {
 		return nil
 	}

@@ -32,10 +32,10 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 )
@@ -61,11 +61,11 @@ type Daemon struct {
 	marks   *state.AppliedStore
 	watcher *fsnotify.Watcher // nil for a daemon that looks once, or cannot have one
 	groups  []string          // of the last look
-	finder  *container.Finder
+	finder  *target.Finder
 	disks   ruling.DiskNumbers // with the scheduler
 	given   os.FileInfo        // the file of what a cluster gave, at the last look; nil for none
 	// containers are those that run.
-	containers []container.Container
+	containers []target.Container
 	server     *metricsServer // nil for none
 	pods       pods
 	health     health
@@ -129,7 +129,7 @@ func (d *Daemon) Open() error {
 		return err
 	}
 	d.tree = tree
-	d.finder = &container.Finder{Root: d.Root}
+	d.finder = &target.Finder{Root: d.Root}
 	d.marks = state.OpenApplied(d.Root, tree)
 	d.told = map[fault]string{}
 	d.kernel = plan.OS{}
@@ -226,7 +226,7 @@ const mostInside = 1000
 
 // limited leaves out what is beyond that.
 func (d *Daemon) limited(groups []string) []string {
-	groups, inside := container.Limit(groups, mostInside)
+	groups, inside := target.LimitPerTenant(groups, mostInside)
 	over := map[string]string{}
 	for tenant, nr := range inside {
 		over[tenant] = fmt.Sprintf("has %d cgroups inside: %d keep the weights that they have; limit them with cgroup.max.descendants", nr, nr-mostInside)

@@ -22,10 +22,10 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/host/web"
 )
@@ -52,7 +52,7 @@ type Metrics struct {
 	last    map[source]*timesOf
 	// rules are those in force, and containers those of the last sample.
 	rules      func() rule.Config
-	containers []container.Container
+	containers []target.Container
 	// apart are the cgroups inside of each tenant's that have metrics of their own.
 	apart map[string]map[string]bool
 }
@@ -84,7 +84,7 @@ type source struct{ cgroup, majMin string }
 
 // NewMetrics are those of the machine below root and its cgroups, with the containers
 // that are found there.
-func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metrics {
+func NewMetrics(root string, tree cgroup.Tree, finder *target.Finder) *Metrics {
 	m := &Metrics{
 		tree:    tree,
 		health:  func() healthNow { return healthNow{} },
@@ -92,7 +92,7 @@ func NewMetrics(root string, tree cgroup.Tree, finder *container.Finder) *Metric
 		sampler: &usage.Sampler{System: block.System{Root: root}, Most: mostInside},
 		totals:  map[source]*total{}, last: map[source]*timesOf{}, apart: map[string]map[string]bool{},
 	}
-	m.sampler.Containers = func(groups []string) (all []container.Container, err error) {
+	m.sampler.Containers = func(groups []string) (all []target.Container, err error) {
 		m.containers, err = finder.List(groups)
 		return m.containers, err
 	}
@@ -287,7 +287,7 @@ func (m *Metrics) read() {
 // placed is the cgroup among whose metrics those of a row are.
 func (m *Metrics) placed(machine *ruling.Machine, r *usage.Row, apart map[string]map[string]bool) string {
 	group := strings.TrimPrefix(cmp.Or(r.Within, r.Cgroup), "/")
-	if tenant := container.Tenant(group); tenant != "" && tenant != group {
+	if tenant := target.TenantOf(group); tenant != "" && tenant != group {
 		if r.Counters.IOs() > 0 && m.isApart(tenant, group) {
 			if apart[tenant] == nil {
 				apart[tenant] = map[string]bool{}

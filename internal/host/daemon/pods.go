@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"isolio/internal/host/container"
 	"isolio/internal/host/nri"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/target"
 )
 
 // pods are what a runtime tells of them.
@@ -40,8 +40,8 @@ func (d *Daemon) hear(ctx context.Context) {
 	if socket == rule.NoNRI {
 		// What a runtime told an earlier daemon must not hold for ever.
 		d.finder.Tell(nil)
-		if err := os.Remove(filepath.Join("/", d.Root, container.ReportFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.fail(noPods, container.ReportFile, err)
+		if err := os.Remove(filepath.Join("/", d.Root, target.PodReportFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.fail(noPods, target.PodReportFile, err)
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (d *Daemon) takeReport(ctx context.Context) {
 	if report != nil {
 		d.finder.Tell(report)
 		if err := report.Write(d.Root); err != nil {
-			faults[container.ReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; other commands cannot see pods' annotations"
+			faults[target.PodReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; other commands cannot see pods' annotations"
 		}
 	}
 	d.settle(noPods, faults)

@@ -20,7 +20,7 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 	"isolio/internal/plan"
 )
 
@@ -173,11 +173,11 @@ func TestPodsOverNRI(t *testing.T) {
 	}
 
 	// Other commands, and a daemon that starts, know the same from the file.
-	info, err := os.Stat(filepath.Join(h.Root, container.ReportFile))
+	info, err := os.Stat(filepath.Join(h.Root, target.PodReportFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info, err)
 	}
-	found, err := container.List(h.Root, []string{group, scope})
+	found, err := target.ListContainers(h.Root, []string{group, scope})
 	if err != nil || len(found) != 1 || found[0].DisplayName() != "shop/pod-2/db" || found[0].Engine != "containerd" {
 		t.Errorf("from the file: %+v, %v", found, err)
 	}
@@ -228,7 +228,7 @@ func TestNRIIsSwitchedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.becomes(group, "100")
-	if _, err := os.Stat(filepath.Join(h.Root, container.ReportFile)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(h.Root, target.PodReportFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is there: %v", err)
 	}
 	stop()
@@ -356,7 +356,7 @@ func TestAWeightOfAPodIsTriedAgain(t *testing.T) {
 // A report that cannot be kept in its file counts all the same.
 func TestWithoutAPlaceForTheReport(t *testing.T) {
 	h := newHost(t, "")
-	if err := os.MkdirAll(filepath.Join(h.Root, container.ReportFile, "in-the-way"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(h.Root, target.PodReportFile, "in-the-way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	pod, group := h.podOf(1, map[string]string{"isolio.dev/weight": "300"})

@@ -21,9 +21,9 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/container"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -203,7 +203,7 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 	case weight.BFQ.File(), weight.IOCost.File():
 		group = filepath.Dir(group)
 		at.add(group)
-		if scope := container.ScopeOf(group); scope != "" {
+		if scope := target.ScopeOf(group); scope != "" {
 			at.add(scope)
 		}
 		return true

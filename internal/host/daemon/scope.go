@@ -5,7 +5,7 @@ package daemon
 import (
 	"reflect"
 
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 )
 
 // scope is which cgroups are looked at. With hundreds of them, one that comes
@@ -29,8 +29,8 @@ func (s *scope) add(group string) {
 
 // addChanged adds the cgroups of containers, and of their pods, of which
 // something else is known now than before.
-func (s *scope) addChanged(before, now []container.Container) {
-	known := make(map[string]*container.Container, len(before))
+func (s *scope) addChanged(before, now []target.Container) {
+	known := make(map[string]*target.Container, len(before))
 	for i := range before {
 		known[before[i].Cgroup] = &before[i]
 	}
@@ -46,7 +46,7 @@ func (s *scope) addChanged(before, now []container.Container) {
 	}
 }
 
-func (s *scope) addContainer(c *container.Container) {
+func (s *scope) addContainer(c *target.Container) {
 	s.add(c.Cgroup)
 	if pod := c.PodGroup(); pod != "" {
 		s.add(pod)
@@ -54,7 +54,7 @@ func (s *scope) addContainer(c *container.Container) {
 }
 
 // addPods adds the cgroups of all pods.
-func (s *scope) addPods(all []container.Container) {
+func (s *scope) addPods(all []target.Container) {
 	for i := range all {
 		if pod := all[i].PodGroup(); pod != "" {
 			s.add(pod)

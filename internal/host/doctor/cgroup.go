@@ -16,7 +16,6 @@ import (
 	"isolio/internal/host/share"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
-	"isolio/internal/host/unit"
 	"isolio/internal/plan/shell"
 )
 
@@ -110,7 +109,7 @@ func (m *machine) passOn(group string) string {
 	if strings.Contains(group, "user@") || strings.HasPrefix(group, "user.slice") {
 		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
 	}
-	if _, systemd := unit.On(m.sys.Root); systemd && (group == share.Root || unit.Of(group) != "") {
+	if _, systemd := target.SystemdOn(m.sys.Root); systemd && (group == share.Root || target.UnitOf(group) != "") {
 		return "give one of them a weight with isolio weight: systemd then passes the controller on; or set IOAccounting=yes in the unit"
 	}
 	return shell.Echo("+io", m.shown(m.world.Tree.Path(group, "cgroup.subtree_control")))
@@ -120,7 +119,7 @@ func (m *machine) passOn(group string) string {
 func (m *machine) wanted() []string {
 	var groups []string
 	for _, group := range m.world.Groups {
-		if kind := m.world.Of(group).Kind; kind == target.Container || kind == target.Pod {
+		if kind := m.world.Of(group).Kind; kind == target.ContainerKind || kind == target.PodKind {
 			groups = append(groups, group)
 		}
 	}
@@ -214,7 +213,7 @@ func (m *machine) takers() []Check {
 // systemd tells whether weights of units last.
 func (m *machine) systemd() []Check {
 	const name = "systemd"
-	if _, there := unit.On(m.sys.Root); there {
+	if _, there := target.SystemdOn(m.sys.Root); there {
 		return ok(name, "runs: isolio has it keep the weights of units")
 	}
 	return warning(name, "does not run: a weight lasts as long as its cgroup", "none is needed where nothing restarts")
@@ -234,7 +233,7 @@ func (m *machine) daemon() []Check {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
 	remedy := "run `isolio daemon`"
-	if _, systemd := unit.On(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
+	if _, systemd := target.SystemdOn(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
 		remedy = "systemctl enable --now isolio"
 	}
 	return warning(name, "does not run: --blkio-weight and IOWeight= have no effect with "+scheduler, remedy)

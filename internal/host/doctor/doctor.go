@@ -68,7 +68,7 @@ func Examine(root string) (*Document, error) {
 	if m.module, err = kmod.Installed(root, m.release, moduleName); err != nil {
 		return nil, err
 	}
-	m.world, m.noCgroups = target.Read(root, nil)
+	m.world, m.noCgroups = target.ReadWorld(root, nil)
 	if m.noCgroups != nil && failure.Code(m.noCgroups) != failure.Unsupported {
 		return nil, m.noCgroups
 	}

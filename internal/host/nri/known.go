@@ -9,8 +9,8 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/target"
 )
 
 // What is taken down has limits, as a pod's author chooses annotations and labels,
@@ -35,13 +35,13 @@ type known struct {
 
 // podOf is a pod, and when it was told of.
 type podOf struct {
-	container.ReportedPod
+	target.ReportedPod
 	turn int
 }
 
 // containerOf is a container, and the ID of its pod.
 type containerOf struct {
-	container.ReportedContainer
+	target.ReportedContainer
 	pod string
 }
 
@@ -51,7 +51,7 @@ func (k *known) clear() {
 
 func (k *known) addPod(p *api.PodSandbox, keep func(string) bool) {
 	k.turn++
-	pod := podOf{turn: k.turn, ReportedPod: container.ReportedPod{
+	pod := podOf{turn: k.turn, ReportedPod: target.ReportedPod{
 		ID: p.GetId(), UID: p.GetUid(), Namespace: p.GetNamespace(), Name: p.GetName(),
 		CgroupsPath: pathOf(p.GetLinux().GetCgroupsPath()), CgroupParent: pathOf(p.GetLinux().GetCgroupParent()),
 		Labels: kept(p.GetLabels(), keep), Annotations: kept(p.GetAnnotations(), keep),
@@ -88,7 +88,7 @@ func (k *known) removePod(id string) {
 }
 
 func (k *known) addContainer(c *api.Container, keep func(string) bool) {
-	one := containerOf{pod: c.GetPodSandboxId(), ReportedContainer: container.ReportedContainer{
+	one := containerOf{pod: c.GetPodSandboxId(), ReportedContainer: target.ReportedContainer{
 		ID: c.GetId(), Name: c.GetName(), CgroupsPath: pathOf(c.GetLinux().GetCgroupsPath()),
 		Labels: kept(c.GetLabels(), keep), Annotations: kept(c.GetAnnotations(), keep),
 	}}
@@ -132,7 +132,7 @@ func kept(all map[string]string, keep func(string) bool) map[string]string {
 	size := 0
 	for _, key := range keys {
 		value := all[key]
-		value = value[:min(len(value), container.LongestValue)]
+		value = value[:min(len(value), target.MaxValueBytes)]
 		if size+len(key)+len(value) > mostKept {
 			continue
 		}
@@ -146,9 +146,9 @@ func kept(all map[string]string, keep func(string) bool) map[string]string {
 }
 
 // report is a copy of what is known, in the same order each time.
-func (k *known) report() *container.Report {
-	r := &container.Report{Engine: k.engine}
-	of := map[string][]container.ReportedContainer{}
+func (k *known) report() *target.PodReport {
+	r := &target.PodReport{Engine: k.engine}
+	of := map[string][]target.ReportedContainer{}
 	for _, id := range slices.Sorted(maps.Keys(k.containers)) {
 		c := k.containers[id]
 		of[c.pod] = append(of[c.pod], c.ReportedContainer)

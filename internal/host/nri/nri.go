@@ -37,7 +37,7 @@ import (
 	"github.com/containerd/nri/pkg/version"
 	"github.com/containerd/ttrpc"
 
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 )
 
 // Socket is where runtimes listen for plugins.
@@ -92,8 +92,8 @@ func New(root, socket string, keep func(key string) bool) *Source {
 
 // stopped are the pods that an earlier daemon's report has as stopped, by ID.
 func stopped(root string) map[string]bool {
-	var r container.Report
-	text, err := os.ReadFile(filepath.Join("/", root, container.ReportFile))
+	var r target.PodReport
+	text, err := os.ReadFile(filepath.Join("/", root, target.PodReportFile))
 	if err != nil || json.Unmarshal(text, &r) != nil {
 		return nil // there was none before
 	}
@@ -118,7 +118,7 @@ func (s *Source) Keep(keep func(key string) bool) {
 
 // Report is what is known of pods, nil if no runtime ever told of them. The error is
 // why none tells now: what it told last holds while it is away.
-func (s *Source) Report() (*container.Report, error) {
+func (s *Source) Report() (*target.PodReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.heard {

@@ -22,7 +22,7 @@ import (
 	"github.com/containerd/nri/pkg/net/multiplex"
 	"github.com/containerd/ttrpc"
 
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 )
 
 // A machine is a root directory with a place for the runtime's socket.
@@ -192,7 +192,7 @@ func listen(t *testing.T, root string) (s *Source, stop func()) {
 }
 
 // until waits for a report, taking it when the source says that there is one.
-func until(t *testing.T, s *Source, what string, is func(r *container.Report, err error) bool) *container.Report {
+func until(t *testing.T, s *Source, what string, is func(r *target.PodReport, err error) bool) *target.PodReport {
 	t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
@@ -209,15 +209,15 @@ func until(t *testing.T, s *Source, what string, is func(r *container.Report, er
 }
 
 // has waits until the runtime told of just these pods.
-func has(t *testing.T, s *Source, names ...string) *container.Report {
+func has(t *testing.T, s *Source, names ...string) *target.PodReport {
 	t.Helper()
-	return until(t, s, strings.Join(names, " "), func(r *container.Report, err error) bool {
+	return until(t, s, strings.Join(names, " "), func(r *target.PodReport, err error) bool {
 		return err == nil && said(r) == strings.Join(names, " ")
 	})
 }
 
 // said are the names of pods and, with a slash, of their containers.
-func said(r *container.Report) string {
+func said(r *target.PodReport) string {
 	if r == nil {
 		return ""
 	}
@@ -265,7 +265,7 @@ func TestAPodAfterThePlugin(t *testing.T) {
 	}
 	has(t, s, "web", "db-0", "db-0/postgres")
 	e.stopPod(web)
-	until(t, s, "that web ended", func(r *container.Report, _ error) bool {
+	until(t, s, "that web ended", func(r *target.PodReport, _ error) bool {
 		return len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
 	})
 	for _, pod := range []*api.PodSandbox{web, db} { // the container of the second is not removed before
@@ -297,7 +297,7 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	root, socket := machine(t)
 	web, db := aPod("web", nil), aPod("db", nil)
 	both := []*api.PodSandbox{web, db}
-	ended := func(r *container.Report, err error) bool {
+	ended := func(r *target.PodReport, err error) bool {
 		return err == nil && len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
 	}
 	first := start(t, socket, both, nil)
@@ -306,7 +306,7 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	first.stopPod(web)
 	until(t, s, "that web ended", ended)
 	first.end()
-	until(t, s, "the end", func(_ *container.Report, err error) bool { return err != nil })
+	until(t, s, "the end", func(_ *target.PodReport, err error) bool { return err != nil })
 	start(t, socket, both, nil)
 	text, err := json.Marshal(until(t, s, "that web has ended, of the next runtime", ended))
 	if err != nil {
@@ -314,7 +314,7 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	}
 	stop()
 	// The daemon writes the report to a file, for others and for the next one.
-	file := filepath.Join(root, container.ReportFile)
+	file := filepath.Join(root, target.PodReportFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestTheRuntimeRestarts(t *testing.T) {
 	s, _ := listen(t, root)
 	has(t, s, "web")
 	first.end()
-	until(t, s, "the end", func(r *container.Report, err error) bool { return err != nil && said(r) == "web" })
+	until(t, s, "the end", func(r *target.PodReport, err error) bool { return err != nil && said(r) == "web" })
 	second := start(t, socket, []*api.PodSandbox{db}, nil)
 	has(t, s, "db")
 	second.run(web)
@@ -342,7 +342,7 @@ func TestTheRuntimeRestarts(t *testing.T) {
 func TestNoRuntime(t *testing.T) {
 	root, _ := machine(t)
 	s, stop := listen(t, root)
-	until(t, s, "the fault", func(r *container.Report, err error) bool {
+	until(t, s, "the fault", func(r *target.PodReport, err error) bool {
 		return r == nil && err != nil && strings.Contains(err.Error(), "no such file")
 	})
 	stop()
@@ -355,7 +355,7 @@ func TestOtherRules(t *testing.T) {
 	s, _ := listen(t, root)
 	has(t, s, "web")
 	s.Keep(func(key string) bool { return key == "other" })
-	until(t, s, "the other label", func(r *container.Report, err error) bool {
+	until(t, s, "the other label", func(r *target.PodReport, err error) bool {
 		return err == nil && len(r.Pods) == 1 && fmt.Sprint(r.Pods[0].Labels) == "map[other:x]"
 	})
 }
@@ -575,7 +575,7 @@ func TestHostilePods(t *testing.T) {
 			t.Errorf("%q: %d bytes of annotations, a path of %d", p.Name, size, len(p.CgroupsPath))
 		}
 	}
-	if got := r.Pods[0].Annotations; got["isolio.dev/weight"] != "300" || len(got["isolio.dev/class"]) != container.LongestValue {
+	if got := r.Pods[0].Annotations; got["isolio.dev/weight"] != "300" || len(got["isolio.dev/class"]) != target.MaxValueBytes {
 		t.Errorf("the pod's own annotations are lost: %d", len(got))
 	}
 	// One more such pod, as an event: 1.5 MB are one message. The runtime ends the

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 				}
 				return
 			}
-			c := container.Container{Name: name, Pod: key, Namespace: value, Labels: map[string]string{key: value}, Annotations: map[string]string{value: key}}
+			c := target.Container{Name: name, Pod: key, Namespace: value, Labels: map[string]string{key: value}, Annotations: map[string]string{value: key}}
 			for _, r := range config.Rules {
 				for _, n := range []int{int(r.Weight), r.Default, r.Most} {
 					if n != int(weight.Sum) && (n < 0 || n > 10000) {
@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 					t.Errorf("a disk is %+v", d)
 				}
 			}
-			_ = config.Blind([]container.Container{c})
+			_ = config.Blind([]target.Container{c})
 		})
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -148,7 +148,7 @@ func (c Config) Idle(sys block.System) []string {
 var secretive = []string{"podman", "containerd"}
 
 // Blind tells of each rule that may be for containers whose labels are not known.
-func (c Config) Blind(containers []container.Container) []string {
+func (c Config) Blind(containers []target.Container) []string {
 	var blind []string
 	for _, r := range c.Rules {
 		if r.Label == "" {
@@ -157,7 +157,7 @@ func (c Config) Blind(containers []container.Container) []string {
 		name := r.At.Rule()
 		r.Label = ""
 		for _, engine := range secretive {
-			if slices.ContainsFunc(containers, func(x container.Container) bool {
+			if slices.ContainsFunc(containers, func(x target.Container) bool {
 				return x.Engine == engine && x.Labels == nil && r.ForContainer(x)
 			}) {
 				blind = append(blind, fmt.Sprintf("%s does nothing for containers of %s, which keeps labels to itself: match by annotation, or name", name, engine))
@@ -175,16 +175,16 @@ func (r Rule) ForUnit(unit string) bool {
 
 // ForPod reports whether the rule is for the pod itself, whose containers share
 // what it has, and not for one of them.
-func (r Rule) ForPod(c container.Container) bool {
+func (r Rule) ForPod(c target.Container) bool {
 	return r.Pod != "" && r.Name == "" && r.all(c)
 }
 
 // ForContainer reports whether the rule is for a container.
-func (r Rule) ForContainer(c container.Container) bool {
+func (r Rule) ForContainer(c target.Container) bool {
 	return r.Unit == "" && (r.Pod == "" || r.Name != "") && !c.Sandbox && r.all(c)
 }
 
-func (r Rule) all(c container.Container) bool {
+func (r Rule) all(c target.Container) bool {
 	if r.Pod != "" && c.Pod == "" {
 		return false
 	}
@@ -271,7 +271,7 @@ func PerContainer(key string) string {
 // ClassOf is a container's class, "" for none: the one that its pod or its label says, or
 // its blockio class. That containerd and CRI-O take from the container's own annotation,
 // else from the pod's for it, else from the pod's.
-func ClassOf(c container.Container) string {
+func ClassOf(c target.Container) string {
 	if class, _ := Named(c); class != "" {
 		return class
 	}
@@ -284,7 +284,7 @@ func ClassOf(c container.Container) string {
 }
 
 // Named is the class that an annotation or a label names, and which one does.
-func Named(c container.Container) (class, by string) {
+func Named(c target.Container) (class, by string) {
 	if class := c.Annotations[ClassAnnotation]; class != "" {
 		return class, "annotation " + ClassAnnotation
 	}
@@ -296,17 +296,17 @@ func Named(c container.Container) (class, by string) {
 
 // PodWeight is the weight that the pod of a container asks for in its annotations,
 // 0 for none. The error says what is allowed; its key is the annotation's.
-func PodWeight(c container.Container) (n int, key string, err error) { return annotated(c, ownWeight) }
+func PodWeight(c target.Container) (n int, key string, err error) { return annotated(c, ownWeight) }
 
 // ContainerWeight is the weight among those of its pod that a pod asks for on behalf
 // of one container.
-func ContainerWeight(c container.Container) (n int, key string, err error) {
+func ContainerWeight(c target.Container) (n int, key string, err error) {
 	return annotated(c, ownWeight+"."+c.Name)
 }
 
 // annotated reads a weight. Only a pod has a say in it: of other containers, the
 // engine was asked.
-func annotated(c container.Container, key string) (int, string, error) {
+func annotated(c target.Container, key string) (int, string, error) {
 	text, ok := c.Annotations[key]
 	if !ok || c.Pod == "" {
 		return 0, key, nil

@@ -11,7 +11,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -115,14 +115,14 @@ func TestLoad(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	web := container.Container{Name: "web-1", Labels: map[string]string{"tier": "gold/eu"}}
-	cart := container.Container{Name: "cart", Pod: "shop", Namespace: "prod", Annotations: map[string]string{
+	web := target.Container{Name: "web-1", Labels: map[string]string{"tier": "gold/eu"}}
+	cart := target.Container{Name: "cart", Pod: "shop", Namespace: "prod", Annotations: map[string]string{
 		"blockio.resources.beta.kubernetes.io/pod": "low", "owner": "me"}}
 	pause := cart
 	pause.Name, pause.Sandbox = "", true
 	for _, tt := range []struct {
 		rule           Rule
-		c              container.Container
+		c              target.Container
 		container, pod bool
 	}{
 		{Rule{Name: "web-*"}, web, true, false},
@@ -165,22 +165,22 @@ func TestMatch(t *testing.T) {
 func TestBlind(t *testing.T) {
 	c := Config{Rules: []Rule{{Name: "web"}, {Label: "tier=gold", At: Place{Nr: 2}}, {Label: "tier", Name: "db-*", At: Place{Nr: 3}}}}
 	for engine, want := range map[string]int{"docker": 0, "cri-o": 0, "podman": 1, "containerd": 1} {
-		got := c.Blind([]container.Container{{Name: "web", Engine: engine}, {Name: "batch", Engine: engine}})
+		got := c.Blind([]target.Container{{Name: "web", Engine: engine}, {Name: "batch", Engine: engine}})
 		if len(got) != want || want > 0 && !strings.HasPrefix(got[0], "rule 2 does nothing for containers of "+engine+",") {
 			t.Errorf("%s: %q", engine, got)
 		}
 	}
-	if got := c.Blind([]container.Container{{Name: "db-1", Engine: "podman"}}); len(got) != 2 {
+	if got := c.Blind([]target.Container{{Name: "db-1", Engine: "podman"}}); len(got) != 2 {
 		t.Errorf("both rules: %q", got)
 	}
-	if got := c.Blind([]container.Container{{Engine: "podman", Sandbox: true}}); got != nil {
+	if got := c.Blind([]target.Container{{Engine: "podman", Sandbox: true}}); got != nil {
 		t.Errorf("a pod's own container: %q", got)
 	}
 }
 
 func TestClass(t *testing.T) {
 	const prefix = "blockio.resources.beta.kubernetes.io/"
-	c := container.Container{Name: "cart", Annotations: map[string]string{prefix + "pod": "low"}}
+	c := target.Container{Name: "cart", Annotations: map[string]string{prefix + "pod": "low"}}
 	if got := ClassOf(c); got != "low" {
 		t.Errorf("pod's: %q", got)
 	}
@@ -200,7 +200,7 @@ func TestClass(t *testing.T) {
 
 // A pod asks for a weight in annotations; a container outside of pods does not.
 func TestWeightsOfPods(t *testing.T) {
-	c := container.Container{Name: "db", Pod: "shop", Annotations: map[string]string{"isolio.dev/weight": "300", "isolio.dev/weight.db": "20"}}
+	c := target.Container{Name: "db", Pod: "shop", Annotations: map[string]string{"isolio.dev/weight": "300", "isolio.dev/weight.db": "20"}}
 	if n, key, err := PodWeight(c); n != 300 || key != "isolio.dev/weight" || err != nil {
 		t.Errorf("the pod's: %d, %s, %v", n, key, err)
 	}
@@ -221,7 +221,7 @@ func TestWeightsOfPods(t *testing.T) {
 		"\x1b[2J\n":               `"\x1b[2J\n" is not a weight`,
 		strings.Repeat("9", 4000): `"99999999999999999999..." is not a weight`,
 	} {
-		c := container.Container{Pod: "shop", Annotations: map[string]string{"isolio.dev/weight": text}}
+		c := target.Container{Pod: "shop", Annotations: map[string]string{"isolio.dev/weight": text}}
 		if n, _, err := PodWeight(c); n != 0 || err == nil || err.Error() != want+"; allowed: an integer 1..10000" {
 			t.Errorf("%.30q: %d, %v", text, n, err)
 		}

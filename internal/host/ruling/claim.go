@@ -5,8 +5,8 @@ package ruling
 import (
 	"fmt"
 
-	"isolio/internal/host/container"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -143,7 +143,7 @@ func (m *Machine) restsOf(read Reader) map[string]rest {
 
 // Claims reports whether any of the containers' pods has a share of a disk: then what one
 // pod has depends on the others.
-func Claims(all []container.Container) bool {
+func Claims(all []target.Container) bool {
 	for i := range all {
 		if given := all[i].Given; given != nil && len(given.Shares) > 0 {
 			return true

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
 // aPod is a sandbox in a cgroup of its own.
-func aPod(nr int, annotation string, given *state.PodClaims) (c container.Container, group string) {
+func aPod(nr int, annotation string, given *state.PodClaims) (c target.Container, group string) {
 	group = fmt.Sprintf("kubepods.slice/kubepods-pod%08d_1111_1111_1111_111111111111.slice", nr)
-	c = container.Container{ID: fmt.Sprint(nr), Namespace: "shop", Pod: fmt.Sprintf("p%d", nr), Sandbox: true, Cgroup: group + "/pause", Given: given}
+	c = target.Container{ID: fmt.Sprint(nr), Namespace: "shop", Pod: fmt.Sprintf("p%d", nr), Sandbox: true, Cgroup: group + "/pause", Given: given}
 	if annotation != "" {
 		c.Annotations = map[string]string{"isolio.dev/weight": annotation}
 	}
@@ -82,7 +82,7 @@ func TestWhatDecidesInACluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, group := aPod(1, tt.annotation, tt.given)
-			if got := show(t, New(config, nil, []container.Container{c}), group); got != tt.want {
+			if got := show(t, New(config, nil, []target.Container{c}), group); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})
@@ -106,7 +106,7 @@ func TestAContainerHasNoClaim(t *testing.T) {
 
 // Pods without a claim keep their weights to each other within what is left.
 func TestWhatIsLeft(t *testing.T) {
-	var all []container.Container
+	var all []target.Container
 	groups := map[string]string{}
 	add := func(name, annotation string, given *state.PodClaims) {
 		c, group := aPod(len(all), annotation, given)
@@ -140,7 +140,7 @@ func TestAClaimDoesNotCutARule(t *testing.T) {
 		{380, 60},
 		{300, 100}, // all have what they ask for
 	} {
-		var all []container.Container
+		var all []target.Container
 		var groups []string
 		for i, given := range []*state.PodClaims{shares(on("8:0", tt.claimed)), nil, nil, nil} {
 			c, group := aPod(i, "", given)
@@ -174,7 +174,7 @@ func TestAClaimDoesNotCutARule(t *testing.T) {
 func TestARaisedClaimIsNotCut(t *testing.T) {
 	db, group := aPod(0, "", shares(on("8:0", 300)))
 	heavy, _ := aPod(1, "10000", nil)
-	m := New(rule.Config{}, nil, []container.Container{db, heavy})
+	m := New(rule.Config{}, nil, []target.Container{db, heavy})
 	m.Hold([]state.Boost{{Cgroup: group, Disk: "8:0", Promise: "pod p0", Factor: 1.5, Most: 2, Cause: "disk"}})
 	wants, _, err := m.Wants(group, files(map[string]int{group + "/io.kyber.weight": 100}))
 	if got := wants["8:0"]; err != nil || got.Weight != 450 || got.By != ByHold {
@@ -201,7 +201,7 @@ func TestClaimsAreKept(t *testing.T) {
 		own := 1 + random.IntN(200)
 		config := rules(t, fmt.Sprintf("pod = 'kube-system/*'\nweight = %d\n", own))
 		var book state.Claims
-		var all []container.Container
+		var all []target.Container
 		var groups []string
 		sold, byRule, asked := 0, 0, 0
 		for i := range 1 + random.IntN(60) {

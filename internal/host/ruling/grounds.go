@@ -8,9 +8,9 @@ import (
 
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -55,7 +55,7 @@ type Witness struct {
 	root   string
 	tree   cgroup.Tree
 	marks  *state.AppliedStore
-	finder *container.Finder
+	finder *target.Finder
 	// config are the rules when containers were listed last, and bad what is wrong with them.
 	config rule.Config
 	bad    error
@@ -63,11 +63,11 @@ type Witness struct {
 
 // NewWitness is one of the machine below root, "" for /, and its cgroups.
 func NewWitness(root string, tree cgroup.Tree) *Witness {
-	return &Witness{root: root, tree: tree, marks: state.OpenApplied(root, tree), finder: &container.Finder{Root: root}}
+	return &Witness{root: root, tree: tree, marks: state.OpenApplied(root, tree), finder: &target.Finder{Root: root}}
 }
 
 // Containers lists those that run, with the labels and annotations that the rules name.
-func (w *Witness) Containers(groups []string) ([]container.Container, error) {
+func (w *Witness) Containers(groups []string) ([]target.Container, error) {
 	if w.config, w.bad = rule.Load(w.root, ""); w.bad == nil {
 		w.finder.Keep(w.config.Keeps)
 	}
@@ -76,7 +76,7 @@ func (w *Witness) Containers(groups []string) ([]container.Container, error) {
 
 // Among returns what tells of a cgroup's weight on a disk, nil where nothing is known.
 // all are the containers that were listed.
-func (w *Witness) Among(all []container.Container) (func(group, majMin string) *Grounds, error) {
+func (w *Witness) Among(all []target.Container) (func(group, majMin string) *Grounds, error) {
 	if w.bad != nil {
 		return nil, w.bad
 	}

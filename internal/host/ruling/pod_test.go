@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -23,11 +23,11 @@ const (
 )
 
 // pod is what is known of a pod of two containers with these annotations.
-func pod(annotations map[string]string) []container.Container {
-	c := container.Container{ID: "db", Name: "db", Namespace: "shop", Pod: "cart", Engine: "containerd", Cgroup: dbGroup, Annotations: annotations}
+func pod(annotations map[string]string) []target.Container {
+	c := target.Container{ID: "db", Name: "db", Namespace: "shop", Pod: "cart", Engine: "containerd", Cgroup: dbGroup, Annotations: annotations}
 	pause := c
 	pause.ID, pause.Name, pause.Sandbox, pause.Cgroup = "pause", "", true, podGroup+"/cri-containerd-pause.scope"
-	return []container.Container{c, pause}
+	return []target.Container{c, pause}
 }
 
 // files are the weight files of cgroups: "GROUP/FILE".
@@ -107,7 +107,7 @@ func weightAndWhy(w Want) string { return weight.Values{Default: w.Weight}.Strin
 // after what was asked for in numbers, and before a rule's default. A rule limits it.
 func TestClassByLabel(t *testing.T) {
 	const classes = "[class.gold]\nweight = 5000\nlabels = true\n[class.private]\nweight = 9000\n"
-	alone := container.Container{ID: "db", Name: "db", Engine: "docker", Cgroup: "system.slice/docker-db.scope"}
+	alone := target.Container{ID: "db", Name: "db", Engine: "docker", Cgroup: "system.slice/docker-db.scope"}
 	for _, tt := range []struct {
 		name, rules, label, annotation string
 		asked                          int
@@ -135,7 +135,7 @@ func TestClassByLabel(t *testing.T) {
 			}
 			one := alone
 			all := pod(nil)
-			for _, c := range []*container.Container{&one, &all[0], &all[1]} {
+			for _, c := range []*target.Container{&one, &all[0], &all[1]} {
 				c.Labels, c.Annotations = map[string]string{"isolio.class": tt.label}, map[string]string{"isolio.dev/class": tt.annotation}
 			}
 			read := files(map[string]int{one.Cgroup + "/io.bfq.weight": max(tt.asked, 100), podGroup + "/io.bfq.weight": 100})

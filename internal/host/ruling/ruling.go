@@ -14,11 +14,11 @@ import (
 
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/share"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -87,7 +87,7 @@ type Machine struct {
 	// disks are those that have the scheduler.
 	disks DiskNumbers
 	// containers are by the cgroup that competes for them; pods by theirs.
-	containers, pods map[string]container.Container
+	containers, pods map[string]target.Container
 	// held are weights that are raised, by cgroup.
 	held map[string][]state.Boost
 
@@ -98,8 +98,8 @@ type Machine struct {
 
 // New is a machine with these rules and classes, disks that have the scheduler, and
 // containers.
-func New(config rule.Config, disks DiskNumbers, all []container.Container) *Machine {
-	m := &Machine{rules: config.Rules, classes: config.Classes, disks: disks, containers: map[string]container.Container{}, pods: map[string]container.Container{}}
+func New(config rule.Config, disks DiskNumbers, all []target.Container) *Machine {
+	m := &Machine{rules: config.Rules, classes: config.Classes, disks: disks, containers: map[string]target.Container{}, pods: map[string]target.Container{}}
 	for _, c := range all {
 		m.containers[c.Cgroup] = c
 		// The pod's own container stands for the pod: its annotations are the pod's.
@@ -268,7 +268,7 @@ func (m *Machine) limited(group string, want Want, most int) Want {
 // cgroup: those that are no weight, and those that ask for more than they may have.
 func (m *Machine) Refused() map[string]string {
 	all := map[string]string{}
-	for _, from := range []map[string]container.Container{m.containers, m.pods} {
+	for _, from := range []map[string]target.Container{m.containers, m.pods} {
 		for group := range from {
 			if text := m.RefusedOf(group); text != "" {
 				all[group] = text
@@ -302,7 +302,7 @@ func (m *Machine) podName(group string) string {
 // IsInner reports whether a group is the one that crun makes inside a container's
 // scope, alone there, and writes the weight to as well, on runc's scale.
 func (m *Machine) IsInner(group string) bool {
-	scope := container.ScopeOf(group)
+	scope := target.ScopeOf(group)
 	return scope != "" && m.containers[scope].ByCrun
 }
 
@@ -314,7 +314,7 @@ func (m *Machine) IsTenantOf(p *rule.Promise, group string) bool {
 		return false
 	}
 	if _, isContainer := m.containers[group]; !isContainer {
-		if outer := container.Tenant(group); outer != "" && outer != group {
+		if outer := target.TenantOf(group); outer != "" && outer != group {
 			return false
 		}
 	}

@@ -145,7 +145,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 		d.NoRules = err.Error()
 	}
 	d.Daemon = daemonState(o.Root)
-	world, err := target.Read(o.Root, config.Keeps)
+	world, err := target.ReadWorld(o.Root, config.Keeps)
 	switch {
 	case failure.Code(err) == failure.Unsupported:
 		d.NoCgroups = err.Error()

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 
 // Package target finds the cgroup that a user means: by its path, a systemd
-// unit, a container's name or ID, or a pod.
+// unit, a container's name or ID, or a pod (target.go). It finds containers and pods in the
+// files that engines write (container.go and the files after it), and asks systemd to change
+// the weights of its units (unit.go).
 package target
 
 import (
@@ -13,8 +15,6 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
-	"isolio/internal/host/unit"
 	"isolio/internal/plan/shell"
 )
 
@@ -23,10 +23,10 @@ type Kind string
 
 // Kinds of targets.
 const (
-	Cgroup    Kind = "cgroup"
-	Unit      Kind = "unit"
-	Container Kind = "container"
-	Pod       Kind = "pod"
+	CgroupKind    Kind = "cgroup"
+	UnitKind      Kind = "unit"
+	ContainerKind Kind = "container"
+	PodKind       Kind = "pod"
 )
 
 // Target is a cgroup whose weight can be set.
@@ -35,13 +35,13 @@ type Target struct {
 	Name string `json:"name"`
 	// Group is its path below the tree's root.
 	Group string `json:"cgroup"`
-	// Unit is the systemd unit that owns the cgroup, "" for none.
+	// UnitKind is the systemd unit that owns the cgroup, "" for none.
 	Unit string `json:"unit,omitempty"`
 }
 
 // String is the target for a message.
 func (t Target) String() string {
-	if t.Kind == Cgroup {
+	if t.Kind == CgroupKind {
 		return "cgroup " + t.Group
 	}
 	return fmt.Sprintf("%s %s (cgroup %s)", t.Kind, t.Name, t.Group)
@@ -60,12 +60,12 @@ func (t Target) Word() string {
 type World struct {
 	Tree       cgroup.Tree
 	Groups     []string
-	Containers []container.Container
+	Containers []Container
 }
 
-// Read reads the cgroups and containers of the machine below root. keep chooses the
+// ReadWorld reads the cgroups and containers of the machine below root. keep chooses the
 // containers' labels and annotations, by their keys; nil for none.
-func Read(root string, keep func(key string) bool) (World, error) {
+func ReadWorld(root string, keep func(key string) bool) (World, error) {
 	tree, err := cgroup.Find(root)
 	if err != nil {
 		return World{}, err
@@ -77,7 +77,7 @@ func Read(root string, keep func(key string) bool) (World, error) {
 	if err != nil {
 		return World{}, err
 	}
-	finder := container.Finder{Root: root}
+	finder := Finder{Root: root}
 	finder.Keep(keep)
 	containers, err := finder.List(groups)
 	return World{tree, groups, containers}, err
@@ -85,24 +85,24 @@ func Read(root string, keep func(key string) bool) (World, error) {
 
 // Of is what a cgroup is.
 func (w World) Of(group string) Target {
-	t := Target{Kind: Cgroup, Name: group, Group: group, Unit: unit.Of(group)}
+	t := Target{Kind: CgroupKind, Name: group, Group: group, Unit: UnitOf(group)}
 	if t.Unit != "" {
-		t.Kind, t.Name = Unit, t.Unit
+		t.Kind, t.Name = UnitKind, t.Unit
 	}
 	for _, c := range w.Containers {
 		switch group {
 		case c.Cgroup:
-			t.Kind, t.Name = Container, c.DisplayName()
+			t.Kind, t.Name = ContainerKind, c.DisplayName()
 			return t
 		case c.PodGroup():
-			t.Kind, t.Name = Pod, podName(c)
+			t.Kind, t.Name = PodKind, podName(c)
 		}
 	}
 	return t
 }
 
 // podName is "NAMESPACE/NAME" in Kubernetes; podman's pods have an ID only.
-func podName(c container.Container) string {
+func podName(c Container) string {
 	if c.Pod != "" {
 		return c.Namespace + "/" + c.Pod
 	}
@@ -132,7 +132,7 @@ func (w World) Find(name string) (Target, error) {
 		add(group)
 	}
 	for _, group := range w.Groups {
-		if of := unit.Of(group); of != "" && (of == name || of == name+".service") {
+		if of := UnitOf(group); of != "" && (of == name || of == name+".service") {
 			add(group)
 		}
 	}
@@ -185,11 +185,11 @@ func (w World) path(name string) (string, bool) {
 // leastDigits of an ID name a container, as engines take it.
 const leastDigits = 4
 
-func isContainer(c container.Container, name string) bool {
+func isContainer(c Container, name string) bool {
 	return !c.Sandbox && (name == c.Name || name == c.DisplayName()) || name == c.ID || len(name) >= leastDigits && strings.HasPrefix(c.ID, name)
 }
 
-func isPod(c container.Container, name string) bool {
+func isPod(c Container, name string) bool {
 	id := strings.TrimPrefix(filepath.Base(c.PodGroup()), "machine-libpod_pod_")
 	return c.Pod != "" && (name == c.Pod || name == podName(c) || name == c.PodUID) || len(name) >= leastDigits && strings.HasPrefix(id, name)
 }

@@ -15,9 +15,9 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/container"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/target"
 )
 
 // Row is what one cgroup did on one disk between two samples.
@@ -79,9 +79,9 @@ type Sampler struct {
 	System block.System
 	// Containers finds containers among cgroups, which it gets as paths from the
 	// root of the tree; nil for none.
-	Containers func(groups []string) ([]container.Container, error)
+	Containers func(groups []string) ([]target.Container, error)
 	// Grounds returns what tells why a cgroup has its weight on a disk; nil for nothing.
-	Grounds func(all []container.Container) (func(group, majMin string) *ruling.Grounds, error)
+	Grounds func(all []target.Container) (func(group, majMin string) *ruling.Grounds, error)
 	// Histories has rows have histories.
 	Histories bool
 	// Most is how many cgroups inside of a tenant's are read, 0 for all.
@@ -92,7 +92,7 @@ type Sampler struct {
 	groups  []string // that containers were looked for in
 	ownedAt time.Time
 	owners  map[string]owner
-	found   []container.Container
+	found   []target.Container
 	last    map[source]meter.Counters
 	lastAt  time.Time
 	history map[source][]float64
@@ -184,7 +184,7 @@ func (s *Sampler) Sample() (Sample, error) {
 	}
 	var over map[string]int
 	if s.Most > 0 {
-		groups, over = container.Limit(groups, s.Most)
+		groups, over = target.LimitPerTenant(groups, s.Most)
 	}
 	if err := s.own(groups, at); err != nil {
 		return Sample{}, err

@@ -13,7 +13,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/container"
+	"isolio/internal/host/target"
 )
 
 // machine is a sampler on a tree of files with two disks, one of which has the
@@ -32,9 +32,9 @@ func newMachine(t *testing.T, unit string) *machine {
 	m.Sampler = &Sampler{
 		System: block.System{Root: t.TempDir()},
 		Now:    func() time.Time { return m.now }, Histories: true,
-		Containers: func([]string) ([]container.Container, error) {
+		Containers: func([]string) ([]target.Container, error) {
 			m.listed++
-			return []container.Container{{Name: "web", Cgroup: "pod/a"}}, nil
+			return []target.Container{{Name: "web", Cgroup: "pod/a"}}, nil
 		},
 	}
 	m.write("sys/block/sda/dev", "8:0\n")

@@ -38,8 +38,8 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
-	"isolio/internal/host/container"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 )
 
 const (
@@ -344,9 +344,9 @@ func podOf(namespace, name, uid, claimName string) *core.Pod {
 }
 
 // report is what the daemon was told of pods.
-func (n *node) report(pods ...container.ReportedPod) {
+func (n *node) report(pods ...target.ReportedPod) {
 	n.t.Helper()
-	if err := (container.Report{Engine: "containerd", Pods: pods}).Write(n.root); err != nil {
+	if err := (target.PodReport{Engine: "containerd", Pods: pods}).Write(n.root); err != nil {
 		n.t.Fatal(err)
 	}
 }

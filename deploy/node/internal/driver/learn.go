@@ -27,10 +27,10 @@ import (
 
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/volume"
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -214,17 +214,17 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 }
 
 // report is what the runtime told the daemon of its pods, nil for nothing.
-func (d *Driver) report() (*container.Report, error) {
-	text, err := os.ReadFile(filepath.Join("/", d.Root, container.ReportFile))
+func (d *Driver) report() (*target.PodReport, error) {
+	text, err := os.ReadFile(filepath.Join("/", d.Root, target.PodReportFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // the runtime tells nothing, or the daemon does not run
 	}
 	if err != nil {
 		return nil, err
 	}
-	var r container.Report
+	var r target.PodReport
 	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", container.ReportFile, err)
+		return nil, fmt.Errorf("%s: %w", target.PodReportFile, err)
 	}
 	return &r, nil
 }
@@ -234,7 +234,7 @@ func (d *Driver) report() (*container.Report, error) {
 //
 // A pod that ended keeps its claims, as its sandbox may be made anew. Kubelet does not take a
 // claim back from one of several pods.
-func tidy(b *state.Claims, report *container.Report, disks []disk.Disk) {
+func tidy(b *state.Claims, report *target.PodReport, disks []disk.Disk) {
 	for _, p := range slices.Clone(b.Pods) {
 		shares := slices.Clone(p.Shares)
 		for i := range shares {
@@ -300,7 +300,7 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 // kubelet took it back before. A pod that comes again, as with a new sandbox, is asked for again.
 //
 // changed has pods asked for at once that failed: a claim may be on a disk that is offered by now.
-func (d *Driver) learn(ctx context.Context, report *container.Report, disks []disk.Disk, changed bool) (all []*found, gone []string) {
+func (d *Driver) learn(ctx context.Context, report *target.PodReport, disks []disk.Disk, changed bool) (all []*found, gone []string) {
 	if report == nil {
 		return nil, nil
 	}
@@ -372,7 +372,7 @@ func (d *Driver) learn(ctx context.Context, report *container.Report, disks []di
 // left are pods that are gone, and have a part of a claim of others still: those that went
 // while this program was away, or before they had a sandbox. Kubelet takes a claim back from
 // its last pod alone, so the API server is asked.
-func (d *Driver) left(ctx context.Context, report *container.Report) (gone []string) {
+func (d *Driver) left(ctx context.Context, report *target.PodReport) (gone []string) {
 	book, err := state.ReadClaims(d.Root)
 	if err != nil {
 		return nil // it is made anew
@@ -409,20 +409,20 @@ func (d *Driver) left(ctx context.Context, report *container.Report) (gone []str
 }
 
 // knows reports whether the runtime has a pod.
-func knows(report *container.Report, uid string) bool {
-	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid })
+func knows(report *target.PodReport, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p target.ReportedPod) bool { return p.UID == uid })
 }
 
 var errNoPod = errors.New("the pod runs, and the API server has none of this name and UID")
 
 // runs reports whether a sandbox of a pod is not stopped.
-func runs(report *container.Report, uid string) bool {
-	return slices.ContainsFunc(report.Pods, func(p container.ReportedPod) bool { return p.UID == uid && !p.Stopped })
+func runs(report *target.PodReport, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p target.ReportedPod) bool { return p.UID == uid && !p.Stopped })
 }
 
 // ask asks the API server about one pod; nil if that is gone. With an error, what is found is all
 // but the claims that the error is about.
-func (d *Driver) ask(ctx context.Context, p container.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
+func (d *Driver) ask(ctx context.Context, p target.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
 	pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != p.UID {
 		// A static pod's UID is another one in the API server, where its mirror is.
@@ -617,7 +617,7 @@ func lowest(chain []string, disks []disk.Disk) string {
 
 // refuse tells the authors of pods which annotations do nothing, and what is allowed. The
 // daemon decides on them by the same rules.
-func (d *Driver) refuse(ctx context.Context, report *container.Report) {
+func (d *Driver) refuse(ctx context.Context, report *target.PodReport) {
 	if report == nil {
 		return
 	}
@@ -633,7 +633,7 @@ func (d *Driver) refuse(ctx context.Context, report *container.Report) {
 }
 
 // tooSmall tells of claims on fewer shares than they have pods, of which some have none.
-func (d *Driver) tooSmall(ctx context.Context, report *container.Report) {
+func (d *Driver) tooSmall(ctx context.Context, report *target.PodReport) {
 	book, err := state.ReadClaims(d.Root)
 	if err != nil || report == nil {
 		return
@@ -649,10 +649,10 @@ func (d *Driver) tooSmall(ctx context.Context, report *container.Report) {
 }
 
 // refused is what is wrong with the annotations of one pod.
-func refused(config rule.Config, p container.ReportedPod) []string {
+func refused(config rule.Config, p target.ReportedPod) []string {
 	group := "kubepods/pod" + strings.ToLower(p.UID)
-	pod := container.Container{ID: p.ID, Namespace: p.Namespace, Pod: p.Name, PodUID: p.UID, Sandbox: true, Labels: p.Labels, Annotations: p.Annotations, Cgroup: group + "/" + p.ID}
-	all := []container.Container{pod}
+	pod := target.Container{ID: p.ID, Namespace: p.Namespace, Pod: p.Name, PodUID: p.UID, Sandbox: true, Labels: p.Labels, Annotations: p.Annotations, Cgroup: group + "/" + p.ID}
+	all := []target.Container{pod}
 	for _, c := range p.Containers {
 		one := pod
 		one.ID, one.Name, one.Sandbox, one.Cgroup = c.ID, c.Name, false, group+"/"+c.ID
@@ -671,7 +671,7 @@ func refused(config rule.Config, p container.ReportedPod) []string {
 	return texts
 }
 
-func cgroups(all []container.Container) []string {
+func cgroups(all []target.Container) []string {
 	var groups []string
 	for i := range all {
 		groups = append(groups, all[i].Cgroup)

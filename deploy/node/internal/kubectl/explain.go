@@ -19,10 +19,10 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
-	"isolio/internal/host/container"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 	"isolio/internal/table"
 )
@@ -270,8 +270,8 @@ func (p *plugin) defaultOf(ctx context.Context, pod *core.Pod, given *state.PodC
 func (p *plugin) decided(pod *core.Pod, given *state.PodClaims, config rule.Config) ([][]string, error) {
 	// The names of the groups are only for this decision.
 	group := "kubepods/pod" + string(pod.UID)
-	c := container.Container{ID: "pod", Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Sandbox: true, Labels: pod.Labels, Annotations: pod.Annotations, Cgroup: group + "/pod", Given: given}
-	m := ruling.New(config, nil, []container.Container{c})
+	c := target.Container{ID: "pod", Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Sandbox: true, Labels: pod.Labels, Annotations: pod.Annotations, Cgroup: group + "/pod", Given: given}
+	m := ruling.New(config, nil, []target.Container{c})
 	var rows [][]string
 	if refused := m.RefusedOf(group); refused != "" {
 		rows = append(rows, []string{"refused", refused})

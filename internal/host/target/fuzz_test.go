@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"path/filepath"
@@ -55,7 +55,7 @@ func FuzzReport(f *testing.F) {
 	f.Add([]byte(`{"pods":[{"id":"","cgroup_parent":"kubepods-pod11111111_1111_1111_1111_111111111111.slice"},{"cgroup_parent":"../.."},{"cgroup_parent":"-.slice"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fuzzlimit.Run(t, uint64(64<<20+1000*len(text)), func() {
-			r, err := unmarshal[Report](text)
+			r, err := unmarshal[PodReport](text)
 			if err != nil {
 				return
 			}

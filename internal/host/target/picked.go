@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"cmp"
@@ -24,13 +24,13 @@ type Finder struct {
 	keep   func(key string) bool
 	told   map[string]told
 	faults map[string]string
-	report *Report
+	report *PodReport
 }
 
-// List returns the containers that run on the machine below root, "" for /,
+// ListContainers returns the containers that run on the machine below root, "" for /,
 // sorted by cgroup. groups are the paths of all cgroups. Labels and annotations
 // are left out.
-func List(root string, groups []string) ([]Container, error) {
+func ListContainers(root string, groups []string) ([]Container, error) {
 	return (&Finder{Root: root}).List(groups)
 }
 
@@ -54,7 +54,7 @@ func (f *Finder) Faults() map[string]string {
 	return maps.Clone(f.faults)
 }
 
-// List returns the containers that run, sorted by cgroup. groups are the paths of
+// ListContainers returns the containers that run, sorted by cgroup. groups are the paths of
 // all cgroups, parents before children.
 func (f *Finder) List(groups []string) ([]Container, error) { return f.list(groups, false) }
 
@@ -141,7 +141,7 @@ func placed(records map[string]Container, groups []string) []Container {
 				return true
 			}
 		}
-		return Tenant(path.Dir(group)) != ""
+		return TenantOf(path.Dir(group)) != ""
 	}
 	var foreign []Container
 	for _, group := range groups { // parents come before children

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"encoding/json"
@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 )
 
-// ReportFile is where the daemon keeps what a runtime told it of its pods, for the
+// PodReportFile is where the daemon keeps what a runtime told it of its pods, for the
 // other commands, and for itself after a restart. Only root may read it: labels
 // are the tenants'.
-const ReportFile = "run/isolio/pods.json"
+const PodReportFile = "run/isolio/pods.json"
 
-// Report is what a runtime told of its pods.
-type Report struct {
+// PodReport is what a runtime told of its pods.
+type PodReport struct {
 	// Engine is as in Container.
 	Engine string `json:"engine"`
 	// Pods are in the order in which they were told, the last one last.
@@ -52,12 +52,12 @@ type ReportedContainer struct {
 }
 
 // Write keeps the report below root, "" for /. The file is replaced at once.
-func (r Report) Write(root string) error {
+func (r PodReport) Write(root string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	name := filepath.Join("/", root, ReportFile)
+	name := filepath.Join("/", root, PodReportFile)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (r Report) Write(root string) error {
 
 // Tell has the Finder take a report in place of the one in the file; nil is none
 // again.
-func (f *Finder) Tell(r *Report) {
+func (f *Finder) Tell(r *PodReport) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = r
@@ -77,12 +77,12 @@ func (f *Finder) Tell(r *Report) {
 
 // reported are the containers that a runtime told of, in the report or in the file. It is not sure
 // if that is there, and cannot be read.
-func (d *disk) reported(r *Report) (all []Container, sure bool) {
+func (d *disk) reported(r *PodReport) (all []Container, sure bool) {
 	if r != nil {
 		return r.containers(d.kept), true
 	}
-	return of(d, d.path(ReportFile), func(text []byte) ([]Container, error) {
-		r, err := unmarshal[Report](text)
+	return of(d, d.path(PodReportFile), func(text []byte) ([]Container, error) {
+		r, err := unmarshal[PodReport](text)
 		if err != nil {
 			return nil, fmt.Errorf("is damaged: %w; pods keep the weights that they have until the runtime tells of them", err)
 		}
@@ -92,7 +92,7 @@ func (d *disk) reported(r *Report) (all []Container, sure bool) {
 
 // containers are those of the report, and the sandboxes of its pods. Each has the
 // labels and annotations of its pod, too, as far as they are kept.
-func (r Report) containers(kept func(map[string]string) map[string]string) []Container {
+func (r PodReport) containers(kept func(map[string]string) map[string]string) []Container {
 	var all []Container
 	add := func(id, cgroupsPath string, who identity, labels, annotations map[string]string) *Container {
 		c := Container{ID: id, Engine: r.Engine, Cgroup: groupOf(cgroupsPath), Labels: kept(labels), Annotations: kept(annotations), asCRIO: who}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"encoding/json"
@@ -276,7 +276,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if grown := int64(heap()) - int64(before); grown > 1<<20 {
 		t.Errorf("%d bytes are kept", grown)
 	}
-	if c := found[groups[0]]; c.Name != "c0" || len(c.Labels["tier"]) != LongestValue || len(c.Labels) != 1 {
+	if c := found[groups[0]]; c.Name != "c0" || len(c.Labels["tier"]) != MaxValueBytes || len(c.Labels) != 1 {
 		t.Errorf("%s has %d bytes of the label, and %d labels", c.Name, len(c.Labels["tier"]), len(c.Labels))
 	}
 	if c := found[groups[11]]; c.Name != "" || c.Unsure || !strings.Contains(f.Faults()[over], "too large") {
@@ -339,7 +339,7 @@ func TestTenant(t *testing.T) {
 		"machine.slice/libpod-" + id("3") + ".scope/container":             "machine.slice/libpod-" + id("3") + ".scope",
 		"": "",
 	} {
-		if got := Tenant(group); got != want {
+		if got := TenantOf(group); got != want {
 			t.Errorf("Tenant(%s) = %q, want %q", group, got, want)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"reflect"
@@ -12,7 +12,7 @@ import (
 func TestReport(t *testing.T) {
 	const slice = "kubepods-burstable-pod11111111_1111_1111_1111_111111111111.slice"
 	const pod = "kubepods.slice/kubepods-burstable.slice/" + slice
-	r := &Report{Engine: "cri-o", Pods: []ReportedPod{
+	r := &PodReport{Engine: "cri-o", Pods: []ReportedPod{
 		{ID: id("2"), UID: "1", Namespace: "shop", Name: "cart", CgroupParent: slice, Annotations: map[string]string{"a": "old"}},
 		{
 			ID: id("1"), UID: "1", Namespace: "shop", Name: "cart", CgroupParent: slice, Annotations: map[string]string{"a": "new"}, Labels: map[string]string{"l": "1"},
@@ -59,7 +59,7 @@ func TestReport(t *testing.T) {
 	if err := r.Write(f.Root); err != nil {
 		t.Fatal(err)
 	}
-	f.Tell(&Report{})
+	f.Tell(&PodReport{})
 	if got := list(pod, db.Cgroup); len(got) != 1 || got[0].Name != "" {
 		t.Errorf("another report: %+v", got)
 	}

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package container finds the containers that run on a machine, with their
-// names, pods and cgroups, in the files that runtimes keep. It asks no daemon:
-// what it finds is there while a daemon restarts, and in a tree of files too.
-package container
+package target
 
 import (
 	"cmp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package unit knows which cgroups are systemd's, and changes their weights
-// through it: what is written to a unit's files behind its back is undone when
-// systemd reads its units again.
-package unit
+package target
 
 import (
 	"os"
@@ -19,11 +16,11 @@ import (
 )
 
 // Suffixes of units that have a cgroup.
-var suffixes = []string{".service", ".scope", ".slice"}
+var unitSuffixes = []string{".service", ".scope", ".slice"}
 
-// IsName reports whether a word is a unit's name, such as "nginx.service".
-func IsName(word string) bool {
-	for _, suffix := range suffixes {
+// IsUnitName reports whether a word is a unit's name, such as "nginx.service".
+func IsUnitName(word string) bool {
+	for _, suffix := range unitSuffixes {
 		if strings.HasSuffix(word, suffix) && len(word) > len(suffix) && !strings.Contains(word, "/") {
 			return true
 		}
@@ -31,17 +28,17 @@ func IsName(word string) bool {
 	return false
 }
 
-// Of is the unit that a cgroup belongs to as a whole, "" if it is not the system
+// UnitOf is the unit that a cgroup belongs to as a whole, "" if it is not the system
 // manager's: what lies below a service or a scope is left to that one, or to
 // another manager.
-func Of(group string) string {
+func UnitOf(group string) string {
 	dir, name := filepath.Split(group)
 	for parent := range strings.FieldsFuncSeq(dir, func(r rune) bool { return r == '/' }) {
 		if !strings.HasSuffix(parent, ".slice") {
 			return ""
 		}
 	}
-	if !IsName(name) {
+	if !IsUnitName(name) {
 		return ""
 	}
 	return unescaped(name)
@@ -53,26 +50,27 @@ func unescaped(name string) string {
 	return strings.TrimPrefix(name, "_")
 }
 
-// Manager is the systemd of a machine.
-type Manager struct{ root string }
+// Systemd is the systemd of a machine. A weight written to a unit's files behind its back is lost
+// when systemd reads its units again.
+type Systemd struct{ root string }
 
-// On returns the manager of the machine below root, "" for /; there is false
+// SystemdOn returns the manager of the machine below root, "" for /; there is false
 // where systemd does not run.
-func On(root string) (m Manager, there bool) {
+func SystemdOn(root string) (m Systemd, there bool) {
 	_, err := os.Stat(filepath.Join("/", root, "run/systemd/system"))
-	return Manager{root}, err == nil
+	return Systemd{root}, err == nil
 }
 
 // systemctl is the program, below root in a tree for tests.
-func (m Manager) systemctl() string {
+func (m Systemd) systemctl() string {
 	if m.root == "" {
 		return "systemctl"
 	}
 	return filepath.Join(m.root, "usr/bin/systemctl")
 }
 
-// Weight is what a unit is told.
-type Weight struct {
+// UnitWeight is what a unit is told.
+type UnitWeight struct {
 	Unit string
 	// Device is a disk's node, "" for all disks.
 	Device string
@@ -86,7 +84,7 @@ type Weight struct {
 
 // SetWeight returns the step that tells systemd, and that can be taken back where systemd says
 // what the unit has now. It also enables the io controller down to the unit.
-func (m Manager) SetWeight(w Weight) (plan.Step, error) {
+func (m Systemd) SetWeight(w UnitWeight) (plan.Step, error) {
 	if !safeName.MatchString(w.Unit) {
 		return plan.Step{}, failure.Usagef("unit %q: not a name that systemctl takes", w.Unit)
 	}
@@ -120,7 +118,7 @@ func (m Manager) SetWeight(w Weight) (plan.Step, error) {
 
 // told are the assignments with which a unit has what it was told before, of all disks or of
 // single ones; nil where systemd does not say.
-func (m Manager) told(w Weight) []string {
+func (m Systemd) told(w UnitWeight) []string {
 	name, none := "IOWeight", "[not set]"
 	if w.Device != "" {
 		name, none = "IODeviceWeight", ""

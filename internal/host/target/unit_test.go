@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package unit
+package target
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func TestOf(t *testing.T) {
 		"kubepods.slice/kubepods-pod0a.slice/cri-0.scope": "cri-0.scope",
 		".slice": "",
 	} {
-		if got := Of(group); got != want {
+		if got := UnitOf(group); got != want {
 			t.Errorf("Of(%s) = %q, want %q", group, got, want)
 		}
 	}
@@ -34,17 +34,17 @@ func TestOf(t *testing.T) {
 
 func TestSetWeight(t *testing.T) {
 	root := t.TempDir()
-	if _, there := On(root); there {
+	if _, there := SystemdOn(root); there {
 		t.Error("systemd is there in an empty tree")
 	}
 	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, there := On(root); !there {
+	if _, there := SystemdOn(root); !there {
 		t.Error("systemd is not there")
 	}
-	m := Manager{}
-	for want, w := range map[string]Weight{
+	m := Systemd{}
+	for want, w := range map[string]UnitWeight{
 		"systemctl set-property nginx.service IOWeight=500":           {Unit: "nginx.service", N: 500},
 		"systemctl set-property --runtime nginx.service IOWeight=500": {Unit: "nginx.service", N: 500, Runtime: true},
 		"systemctl set-property --runtime docker-0a.scope IOWeight=":  {Unit: "docker-0a.scope"},
@@ -56,7 +56,7 @@ func TestSetWeight(t *testing.T) {
 			t.Errorf("%+v: %q, %v; want %q", w, step, err, want)
 		}
 	}
-	if _, err := m.SetWeight(Weight{Unit: "a b.service", N: 1}); failure.Code(err) != failure.Usage {
+	if _, err := m.SetWeight(UnitWeight{Unit: "a b.service", N: 1}); failure.Code(err) != failure.Usage {
 		t.Errorf("a name with a space: %v", err)
 	}
 }
@@ -65,17 +65,17 @@ func TestSetWeight(t *testing.T) {
 func TestWeightIsTakenBack(t *testing.T) {
 	for _, tt := range []struct {
 		said string
-		w    Weight
+		w    UnitWeight
 		want string
 	}{
-		{"IOWeight=[not set]", Weight{Unit: "a.service", N: 5}, "set-property a.service IOWeight="},
-		{"IOWeight=300", Weight{Unit: "a.service", N: 5, Runtime: true}, "set-property --runtime a.service IOWeight=300"},
-		{"IODeviceWeight=/dev/sda 7\nIODeviceWeight=/dev/sdb 8", Weight{Unit: "a.slice", N: 5, Device: "/dev/sda"},
+		{"IOWeight=[not set]", UnitWeight{Unit: "a.service", N: 5}, "set-property a.service IOWeight="},
+		{"IOWeight=300", UnitWeight{Unit: "a.service", N: 5, Runtime: true}, "set-property --runtime a.service IOWeight=300"},
+		{"IODeviceWeight=/dev/sda 7\nIODeviceWeight=/dev/sdb 8", UnitWeight{Unit: "a.slice", N: 5, Device: "/dev/sda"},
 			"set-property a.slice IODeviceWeight= IODeviceWeight=/dev/sda 7 IODeviceWeight=/dev/sdb 8"},
-		{"IODeviceWeight=", Weight{Unit: "a.slice", N: 5, Device: "/dev/sda"}, "set-property a.slice IODeviceWeight="},
-		{"", Weight{Unit: "a.service", N: 5}, ""},
-		{"Failed", Weight{Unit: "a.service", N: 5}, ""},
-		{"IOWeight=300", Weight{Unit: "a.service", JustController: true}, ""},
+		{"IODeviceWeight=", UnitWeight{Unit: "a.slice", N: 5, Device: "/dev/sda"}, "set-property a.slice IODeviceWeight="},
+		{"", UnitWeight{Unit: "a.service", N: 5}, ""},
+		{"Failed", UnitWeight{Unit: "a.service", N: 5}, ""},
+		{"IOWeight=300", UnitWeight{Unit: "a.service", JustController: true}, ""},
 	} {
 		root := t.TempDir()
 		program := filepath.Join(root, "usr/bin/systemctl")
@@ -86,7 +86,7 @@ func TestWeightIsTakenBack(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, []byte(script), 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		step, err := Manager{root}.SetWeight(tt.w)
+		step, err := Systemd{root}.SetWeight(tt.w)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"maps"
@@ -77,11 +77,11 @@ func SlicePath(slice string) string {
 	return filepath.Join(append(dirs, slice)...)
 }
 
-// Tenant is the outermost cgroup above a group, or itself, in which a tenant, and
+// TenantOf is the outermost cgroup above a group, or itself, in which a tenant, and
 // not only the machine's owner, may make cgroups: a container's, or a unit's that
 // systemd delegates to what runs there, such as a user's own systemd. "" is
 // none.
-func Tenant(group string) string {
+func TenantOf(group string) string {
 	for end := 0; end < len(group); {
 		if next := strings.IndexByte(group[end:], '/'); next >= 0 {
 			end += next
@@ -96,12 +96,12 @@ func Tenant(group string) string {
 	return ""
 }
 
-// Limit leaves out what is beyond so many cgroups inside of each tenant's, and tells how
+// LimitPerTenant leaves out what is beyond so many cgroups inside of each tenant's, and tells how
 // many such a tenant has. A tenant makes as many as it likes.
-func Limit(groups []string, most int) (kept []string, over map[string]int) {
+func LimitPerTenant(groups []string, most int) (kept []string, over map[string]int) {
 	inside := map[string]int{}
 	kept = slices.DeleteFunc(groups, func(group string) bool {
-		tenant := Tenant(group)
+		tenant := TenantOf(group)
 		if tenant == "" || tenant == group {
 			return false
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"bytes"
@@ -192,13 +192,13 @@ func (d *disk) kept(all map[string]string) map[string]string {
 			kept = map[string]string{}
 		}
 		// A copy: a part of a text keeps the whole of it in memory.
-		kept[key] = strings.Clone(value[:min(len(value), LongestValue)])
+		kept[key] = strings.Clone(value[:min(len(value), MaxValueBytes)])
 	}
 	return kept
 }
 
-// LongestValue is how much of a label is kept, in bytes.
-const LongestValue = 4096
+// MaxValueBytes is how much of a label is kept, in bytes.
+const MaxValueBytes = 4096
 
 // unmarshal is json.Unmarshal into a new value.
 func unmarshal[T any](text []byte) (value T, err error) {

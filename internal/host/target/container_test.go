@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package container
+package target
 
 import (
 	"os"
@@ -122,7 +122,7 @@ func TestListElsewhere(t *testing.T) {
 		"var/lib/docker/containers/1/config.v2.json":       `{"ID":"` + id("1") + `","Name":"/old"}`,
 		"var/lib/containers/storage/overlay-containers/no": "",
 	})
-	all, err := List(root, []string{"docker/" + id("1"), "machine.slice/libpod-" + id("2") + ".scope"})
+	all, err := ListContainers(root, []string{"docker/" + id("1"), "machine.slice/libpod-" + id("2") + ".scope"})
 	if err != nil || len(all) != 2 || all[0].Name != "web" || all[1].Name != "db" {
 		t.Errorf("List = %+v, %v", all, err)
 	}
