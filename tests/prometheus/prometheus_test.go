@@ -26,8 +26,8 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/daemon"
+	"isolio/internal/host/profile"
 )
 
 const packaging = "../../packaging/"
@@ -263,17 +263,17 @@ func machine(t *testing.T) (root string, put func(name, text string)) {
 		put("var/lib/docker/containers/"+id+"/config.v2.json", `{"ID":"`+id+`","Name":"/`+name+`"}`)
 	}
 	put("sys/block/sda/wwid", "eui.01\n")
-	profile, err := (&capacity.Profile{Schema: capacity.Schema, Disk: capacity.Disk{Identity: "wwid-eui.01", Name: "sda"}, Scheduler: "none", Loads: []capacity.Load{{
-		Name: "randread-4k", Kind: capacity.Kind{Random: true, ReadPct: 100, BlockBytes: 4096}, KneeDepth: 16,
-		Points: []capacity.Point{
-			{Depth: 1, IOPS: 10000, LowIOPS: 10000, Read: &capacity.Latency{Mean: 100, P99: 110}},
-			{Depth: 16, IOPS: 100000, LowIOPS: 100000, Read: &capacity.Latency{Mean: 160, P99: 240}},
+	measured, err := (&profile.Profile{Schema: profile.Schema, Disk: profile.Disk{Identity: "wwid-eui.01", Name: "sda"}, Scheduler: "none", Loads: []profile.Load{{
+		Name: "randread-4k", Kind: profile.Kind{Random: true, ReadPct: 100, BlockBytes: 4096}, KneeDepth: 16,
+		Points: []profile.Point{
+			{Depth: 1, IOPS: 10000, LowIOPS: 10000, Read: &profile.Latency{Mean: 100, P99: 110}},
+			{Depth: 16, IOPS: 100000, LowIOPS: 100000, Read: &profile.Latency{Mean: 160, P99: 240}},
 		},
 	}}}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	put("var/lib/isolio/profiles/wwid-eui.01.json", profile)
+	put("var/lib/isolio/profiles/wwid-eui.01.json", measured)
 	work(put, 1)
 	return root, put
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 )
 
 // param is a parameter of the disk's model.
@@ -197,7 +197,7 @@ func TestMeasure(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("exit status %d: %s", code, progress)
 			}
-			var p capacity.Profile
+			var p profile.Profile
 			must(t, json.Unmarshal([]byte(out), &p))
 			if kept := succeeds(t, "measure", d.name, "--show", "--json"); kept != out {
 				t.Errorf("what is kept is not what was measured:\n%s", kept)
@@ -236,7 +236,7 @@ func TestMeasure(t *testing.T) {
 					t.Errorf("%s has no knee", l.Name)
 				}
 				for _, at := range l.Points {
-					if at.DifferPct > capacity.Repeatable {
+					if at.DifferPct > profile.Repeatable {
 						t.Errorf("%s, depth %d: runs are %.1f %% apart: %s", l.Name, at.Depth, at.DifferPct, at.Why)
 					}
 					for _, r := range at.Runs {

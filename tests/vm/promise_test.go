@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 )
 
@@ -25,11 +25,11 @@ func TestPromisesAreKept(t *testing.T) {
 	d := newModelDisk(t, []string{"model=nvme", "preset=p4500-2tb", "scale=32", "tags=1023"})
 	succeeds(t, "measure", d.name, "--scheduler", "none", "--allow-writes", "--time", "500ms", "--depths", "1,16,128,256", "--loads", "randread-4k,read-128k,randwrite-4k")
 	t.Logf("\n%s", succeeds(t, "measure", d.name, "--show"))
-	var profile capacity.Profile
-	must(t, json.Unmarshal([]byte(succeeds(t, "measure", d.name, "--show", "--json")), &profile))
-	for _, l := range profile.Loads {
+	var measured profile.Profile
+	must(t, json.Unmarshal([]byte(succeeds(t, "measure", d.name, "--show", "--json")), &measured))
+	for _, l := range measured.Loads {
 		for _, at := range l.Points {
-			if at.DifferPct > capacity.Repeatable {
+			if at.DifferPct > profile.Repeatable {
 				t.Errorf("%s, depth %d: runs are %.1f %% apart: %s", l.Name, at.Depth, at.DifferPct, at.Why)
 			}
 		}

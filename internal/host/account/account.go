@@ -30,9 +30,9 @@ import (
 	"math"
 	"time"
 
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 )
@@ -73,7 +73,7 @@ type Terms struct {
 	Sequential  bool
 	P99         time.Duration // 0 for none
 	// Profile is the disk's, nil for a disk that has none.
-	Profile *capacity.Profile
+	Profile *profile.Profile
 	// Depth and Share are what the plan counts on: requests outstanding, and the part of what
 	// the scheduler charges. 0 where there is no plan.
 	Depth, Share float64
@@ -464,7 +464,7 @@ func (j *Judge) promisedTime() float64 {
 
 // diskTime is the disk's time for requests by its profile. Counters do not tell their order:
 // random is the likely one.
-func diskTime(p *capacity.Profile, s cgroup.IOStat, random bool) float64 {
+func diskTime(p *profile.Profile, s cgroup.IOStat, random bool) float64 {
 	total := 0.0
 	for dir, n := range [2][2]uint64{{s.ReadIOs, s.ReadBytes}, {s.WriteIOs, s.WriteBytes}} {
 		if n[0] == 0 {
@@ -634,8 +634,8 @@ func (j *Judge) unscheduled(i *interval) Verdict {
 
 // TermsOf is a promise with its disk's profile, nil for none, and what the plan makes of
 // it, nil where there is no plan. fits is false where all promises are more than the disk has.
-func TermsOf(p rule.Promise, profile *capacity.Profile, planned *promise.Tenant, fits bool) Terms {
-	t := Terms{Read: p.Read, Write: p.Write, BlockBytes: p.BlockBytes, Sequential: p.Sequential, P99: p.P99, Profile: profile, Oversold: !fits}
+func TermsOf(p rule.Promise, measured *profile.Profile, planned *promise.Tenant, fits bool) Terms {
+	t := Terms{Read: p.Read, Write: p.Write, BlockBytes: p.BlockBytes, Sequential: p.Sequential, P99: p.P99, Profile: measured, Oversold: !fits}
 	if planned != nil {
 		t.Depth, t.Share = float64(planned.Depth), planned.Share
 	}

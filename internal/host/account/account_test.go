@@ -8,24 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
 )
 
 // disk reads 10,000 times a second at depth 16 and more, and writes 2,500 times at 4.
-func disk() *capacity.Profile {
-	load := func(name string, readPct int, alone, most float64) capacity.Load {
-		l := capacity.Load{Name: name, Kind: capacity.Kind{Random: true, ReadPct: readPct, BlockBytes: block}}
+func disk() *profile.Profile {
+	load := func(name string, readPct int, alone, most float64) profile.Load {
+		l := profile.Load{Name: name, Kind: profile.Kind{Random: true, ReadPct: readPct, BlockBytes: block}}
 		for depth := 1; depth <= 64; depth *= 2 {
 			rate := min(float64(depth)/alone, most)
-			l.Points = append(l.Points, capacity.Point{Depth: depth, IOPS: rate, LowIOPS: rate})
+			l.Points = append(l.Points, profile.Point{Depth: depth, IOPS: rate, LowIOPS: rate})
 		}
-		l.KneeDepth = capacity.Knee(l.Points)
+		l.KneeDepth = profile.Knee(l.Points)
 		return l
 	}
-	return &capacity.Profile{Loads: []capacity.Load{load("randread-4k", 100, 1.6e-3, 10000), load("randwrite-4k", 0, 1.6e-3, 2500)}}
+	return &profile.Profile{Loads: []profile.Load{load("randread-4k", 100, 1.6e-3, 10000), load("randwrite-4k", 0, 1.6e-3, 2500)}}
 }
 
 // second is what happens in one second: the tenant's reads and writes, and what they took.
@@ -223,9 +223,9 @@ func TestDrift(t *testing.T) {
 // its profile says.
 func TestInterference(t *testing.T) {
 	p := disk()
-	p.Loads = append(p.Loads, capacity.Load{
-		Name: "mix", Kind: capacity.Kind{Random: true, ReadPct: 50, BlockBytes: block}, KneeDepth: 16,
-		Points: []capacity.Point{{Depth: 16, IOPS: 2667, LowIOPS: 2667}}, // alone 4000: 1.5 times as long
+	p.Loads = append(p.Loads, profile.Load{
+		Name: "mix", Kind: profile.Kind{Random: true, ReadPct: 50, BlockBytes: block}, KneeDepth: 16,
+		Points: []profile.Point{{Depth: 16, IOPS: 2667, LowIOPS: 2667}}, // alone 4000: 1.5 times as long
 	})
 	j := NewJudge(Terms{Read: rule.Amount{IOPS: 1500}, Write: rule.Amount{IOPS: 500}, BlockBytes: block, Profile: p, Depth: 4, Share: 0.4})
 	v := Verdict{}

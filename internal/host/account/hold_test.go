@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/hold"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
@@ -31,11 +31,11 @@ func newLoop(t *testing.T, seed uint64, most float64) *loop {
 	random := rand.New(rand.NewPCG(seed, 2))
 	h := &host{servers: 8 << random.IntN(2), service: 0.008 * (1 + 2*random.Float64()), random: random,
 		speed: func(float64) float64 { return 1 }, fair: func(float64) bool { return true }}
-	profile := h.profile()
-	h.ceiling = int(capacity.Ceiling(profile.Loads[0].Points))
+	measured := h.profile()
+	h.ceiling = int(profile.Ceiling(measured.Loads[0].Points))
 	others := 3 + random.IntN(5)
 	sold := rule.Promise{For: rule.Rule{Unit: "a"}, Read: rule.Amount{IOPS: (0.15 + 0.15*random.Float64()) * float64(h.servers) / h.service}, BlockBytes: block, Count: 1}
-	plan, err := promise.Make(promise.Disk{Name: "sda", Profile: profile}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
+	plan, err := promise.Make(promise.Disk{Name: "sda", Profile: measured}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
 	if err != nil || !plan.Fits {
 		t.Fatalf("%+v, %v", plan, err)
 	}
@@ -45,7 +45,7 @@ func newLoop(t *testing.T, seed uint64, most float64) *loop {
 	for range others {
 		l.tenants = append(l.tenants, &tenant{weight: 100, depth: h.ceiling, aio: true})
 	}
-	l.judge = NewJudge(TermsOf(sold, profile, &l.plan, plan.Fits))
+	l.judge = NewJudge(TermsOf(sold, measured, &l.plan, plan.Fits))
 	return l
 }
 

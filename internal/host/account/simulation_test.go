@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 )
@@ -269,15 +269,15 @@ func (h *host) read(t *tenant) Reading {
 }
 
 // profile is what `isolio measure` finds of the disk.
-func (h *host) profile() *capacity.Profile {
-	l := capacity.Load{Name: "randread-4k", Kind: capacity.Kind{Random: true, ReadPct: 100, BlockBytes: block}}
+func (h *host) profile() *profile.Profile {
+	l := profile.Load{Name: "randread-4k", Kind: profile.Kind{Random: true, ReadPct: 100, BlockBytes: block}}
 	for depth := 1; depth <= 4*h.servers; depth *= 2 {
 		rate := float64(min(depth, h.servers)) / h.service
-		lat := &capacity.Latency{Mean: float64(depth) / rate * 1e6, P99: 1.3 * float64(depth) / rate * 1e6}
-		l.Points = append(l.Points, capacity.Point{Depth: depth, IOPS: rate, LowIOPS: rate, Read: lat})
+		lat := &profile.Latency{Mean: float64(depth) / rate * 1e6, P99: 1.3 * float64(depth) / rate * 1e6}
+		l.Points = append(l.Points, profile.Point{Depth: depth, IOPS: rate, LowIOPS: rate, Read: lat})
 	}
-	l.KneeDepth = capacity.Knee(l.Points)
-	return &capacity.Profile{Disk: capacity.Disk{Identity: "wwid-1"}, Loads: []capacity.Load{l}}
+	l.KneeDepth = profile.Knee(l.Points)
+	return &profile.Profile{Disk: profile.Disk{Identity: "wwid-1"}, Loads: []profile.Load{l}}
 }
 
 const (
@@ -359,13 +359,13 @@ func play(t *testing.T, s scenario, seed uint64, got map[string]int) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	h := &host{servers: 8 << random.IntN(3), service: 0.008 * (1 + 2*random.Float64()), random: random,
 		speed: func(float64) float64 { return 1 }, fair: func(float64) bool { return true }}
-	profile := h.profile()
-	h.ceiling = int(capacity.Ceiling(profile.Loads[0].Points))
+	measured := h.profile()
+	h.ceiling = int(profile.Ceiling(measured.Loads[0].Points))
 	most := float64(h.servers) / h.service
 	part := 0.2 + 0.25*random.Float64()
 	others := 3 + random.IntN(5)
 	sold := rule.Promise{For: rule.Rule{Unit: "a"}, Read: rule.Amount{IOPS: part * most}, BlockBytes: block, Count: 1}
-	plan, err := promise.Make(promise.Disk{Name: "sda", Profile: profile}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
+	plan, err := promise.Make(promise.Disk{Name: "sda", Profile: measured}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
 	if err != nil || !plan.Fits {
 		t.Fatalf("%+v, %v", plan, err)
 	}
@@ -377,7 +377,7 @@ func play(t *testing.T, s scenario, seed uint64, got map[string]int) {
 	}
 	s.change(h, one, p)
 	h.start()
-	j := NewJudge(TermsOf(sold, profile, &p, plan.Fits))
+	j := NewJudge(TermsOf(sold, measured, &p, plan.Fits))
 	at := 2.0
 	for range 44 {
 		h.run(at)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"isolio/internal/cli"
-	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
+	"isolio/internal/host/enable"
 )
 
 // takeFiles are flags and commands whose words are files, which a shell completes by itself.
@@ -45,7 +45,7 @@ func offerNoFiles(cmd *cobra.Command) {
 // whose modules isolio loads.
 func completeSchedulers(dir *string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		names := slices.Clone(activation.Schedulers)
+		names := slices.Clone(enable.Schedulers)
 		if root, err := cli.Absolute(*dir); err == nil {
 			all, _ := block.System{Root: root}.All() // nothing to complete is no error
 			for _, i := range all {
@@ -64,7 +64,7 @@ func completeEnabled(dir *string) cobra.CompletionFunc {
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names, _ := activation.Enabled(block.System{Root: root}) // as above
+		names, _ := enable.Enabled(block.System{Root: root}) // as above
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

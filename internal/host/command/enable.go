@@ -17,8 +17,8 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
+	"isolio/internal/host/enable"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/plan"
@@ -26,7 +26,7 @@ import (
 
 // enableFlags are the flags of `isolio enable` and `disable`.
 type enableFlags struct {
-	request        activation.Request
+	request        enable.Request
 	asJSON, dryRun bool
 	all            bool
 	configured     bool // of enable
@@ -106,13 +106,13 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "every disk that can have a scheduler")
 	flags.BoolVar(&f.configured, "configured", false, "every disk that has a [[disk]] table, or DEV if it has one")
-	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(activation.Schedulers, ", ")+"; left out, that of the disk's table, or "+activation.Default)
+	flags.StringVar(&f.request.Scheduler, "scheduler", "", "the `NAME` of the scheduler: "+strings.Join(enable.Schedulers, ", ")+"; left out, that of the disk's table, or "+enable.DefaultScheduler)
 	flags.BoolVar(&f.request.Persist, "persist", false, "set the scheduler again at each boot, by a udev rule")
 	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one, or RELEASE/NAME.ko of a directory")
 	flags.BoolVar(&f.follows, "follow", false, "stay, and enable disks that appear later")
 	flags.StringVar(&f.failuresTo, "failures-to", "", "if a disk cannot be enabled, write the reason to `FILE` and exit 0; otherwise remove FILE")
 	f.addFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(activation.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(enable.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -121,7 +121,7 @@ func (f *enableFlags) enable(cmd *cobra.Command, args []string) error {
 	if f.all || f.configured {
 		return f.enableSeveral(cmd, args)
 	}
-	return f.run(cmd, args[0], activation.Enable)
+	return f.run(cmd, args[0], enable.Enable)
 }
 
 // prepare finds the mistakes in a command line whose failures are no error later.
@@ -132,8 +132,8 @@ func (f *enableFlags) prepare() (err error) {
 	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
 		return err
 	}
-	if name := f.request.Scheduler; name != "" && !slices.Contains(activation.Schedulers, name) {
-		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(activation.Schedulers, ", "))
+	if name := f.request.Scheduler; name != "" && !slices.Contains(enable.Schedulers, name) {
+		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(enable.Schedulers, ", "))
 	}
 	f.failuresTo, err = cli.Absolute(f.failuresTo)
 	return err
@@ -190,7 +190,7 @@ Weights in systemd's units and in the kernel's own files stay.`,
 			if err := cli.Exactly(1)(cmd, args); err != nil {
 				return err
 			}
-			return f.run(cmd, args[0], activation.Disable)
+			return f.run(cmd, args[0], enable.Disable)
 		},
 	}
 	cmd.Flags().BoolVar(&f.all, "all", false, "every disk that enable gave a scheduler")
@@ -207,7 +207,7 @@ func (f *enableFlags) addFlags(cmd *cobra.Command) {
 	cli.RootFlag(cmd, &f.request.Root)
 }
 
-func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(activation.Request) (*activation.Plan, error)) (err error) {
+func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(enable.Request) (*enable.Plan, error)) (err error) {
 	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (f *enableFlags) lock(cmd *cobra.Command) (release func(), err error) {
 }
 
 // carryOut prints a plan, or applies it.
-func (f *enableFlags) carryOut(cmd *cobra.Command, p *activation.Plan, verify func() error) error {
+func (f *enableFlags) carryOut(cmd *cobra.Command, p *enable.Plan, verify func() error) error {
 	for _, note := range p.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
 	}
@@ -300,11 +300,11 @@ func (f *enableFlags) disableAll(cmd *cobra.Command) (err error) {
 	if err := oneOutput(f.dryRun, f.asJSON); err != nil {
 		return err
 	}
-	disks, err := activation.Enabled(block.System{Root: f.request.Root})
+	disks, err := enable.Enabled(block.System{Root: f.request.Root})
 	if err != nil {
 		return err
 	}
-	failed := f.each(cmd, disks, activation.Disable)
+	failed := f.each(cmd, disks, enable.Disable)
 	if errors.Is(failed, context.Canceled) {
 		return failed
 	}
@@ -321,7 +321,7 @@ func (f *enableFlags) forgetAbsent(cmd *cobra.Command) error {
 		return err
 	}
 	defer release()
-	p, err := activation.ForgetAbsent(f.request.Root)
+	p, err := enable.ForgetAbsent(f.request.Root)
 	if err != nil {
 		return err
 	}
@@ -343,7 +343,7 @@ func (f *enableFlags) enableSeveral(cmd *cobra.Command, only []string) error {
 		return err
 	}
 	sys := block.System{Root: root}
-	names, left, err := activation.Candidates(sys, config, f.configured)
+	names, left, err := enable.Candidates(sys, config, f.configured)
 	if err != nil {
 		return err
 	}
@@ -361,12 +361,12 @@ func (f *enableFlags) enableSeveral(cmd *cobra.Command, only []string) error {
 	if len(names) == 0 && f.all {
 		return failure.Unsupportedf("--all: no disk of this machine can have a scheduler; `isolio status` says why")
 	}
-	return f.each(cmd, names, activation.Enable)
+	return f.each(cmd, names, enable.Enable)
 }
 
 // each changes disks one by one, until it is interrupted. It goes on after an error, and names
 // the disk of each.
-func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(activation.Request) (*activation.Plan, error)) error {
+func (f *enableFlags) each(cmd *cobra.Command, names []string, decide func(enable.Request) (*enable.Plan, error)) error {
 	var failed error
 	for i, name := range names {
 		if err := cmd.Context().Err(); err != nil {

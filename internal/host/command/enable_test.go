@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/host/activation"
+	"isolio/internal/host/enable"
 	"isolio/internal/host/state"
 )
 
@@ -46,12 +46,12 @@ func TestEachIsInterrupted(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
 	cmd.SetOut(&bytes.Buffer{})
-	f := &enableFlags{request: activation.Request{Root: twoDisks(t, "[none] kyber-fairness", nil)}, dryRun: true}
+	f := &enableFlags{request: enable.Request{Root: twoDisks(t, "[none] kyber-fairness", nil)}, dryRun: true}
 	var asked []string
-	err := f.each(cmd, []string{"sda", "sdb"}, func(r activation.Request) (*activation.Plan, error) {
+	err := f.each(cmd, []string{"sda", "sdb"}, func(r enable.Request) (*enable.Plan, error) {
 		asked = append(asked, r.Device)
 		cancel()
-		return activation.Enable(r)
+		return enable.Enable(r)
 	})
 	if !slices.Equal(asked, []string{"sda"}) {
 		t.Errorf("it came to %q", asked)

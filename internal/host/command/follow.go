@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/host/activation"
 	"isolio/internal/host/block"
+	"isolio/internal/host/enable"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 )
@@ -93,7 +93,7 @@ func (w *follower) enable() error {
 	if err != nil {
 		return err
 	}
-	names, left, err := activation.Candidates(sys, config, w.f.configured)
+	names, left, err := enable.Candidates(sys, config, w.f.configured)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (w *follower) enable() error {
 	w.noted = left
 	now := map[string]string{}
 	for _, name := range names {
-		now[name] = activation.Instance(sys, name)
+		now[name] = enable.Instance(sys, name)
 	}
 	maps.DeleteFunc(w.had, func(name, was string) bool { return now[name] != was })
 	before := maps.Clone(w.failed)
@@ -116,7 +116,7 @@ func (w *follower) enable() error {
 		}
 		one := *w.f
 		one.failed = nil
-		err := one.each(w.cmd, []string{name}, activation.Enable)
+		err := one.each(w.cmd, []string{name}, enable.Enable)
 		if w.cmd.Context().Err() != nil {
 			return nil
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"isolio/internal/host/activation"
+	"isolio/internal/host/enable"
 	"isolio/internal/host/state"
 )
 
@@ -39,7 +39,7 @@ func TestFollow(t *testing.T) {
 	cmd.SetContext(t.Context())
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	f := &enableFlags{all: true, failuresTo: filepath.Join(root, "run/failures.json"), request: activation.Request{Root: root}}
+	f := &enableFlags{all: true, failuresTo: filepath.Join(root, "run/failures.json"), request: enable.Request{Root: root}}
 	w := newFollower(f, cmd)
 	says := func(what string, lines ...string) {
 		t.Helper()

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/activation"
 	"isolio/internal/host/availability"
 	"isolio/internal/host/doctor"
+	"isolio/internal/host/enable"
 	"isolio/internal/host/journal"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/status"
@@ -25,7 +25,7 @@ import (
 var documents = map[string]any{
 	"isolio status, isolio weight":  status.Document{},
 	"isolio explain":                status.Explanation{},
-	"isolio enable, isolio disable": activation.Report{},
+	"isolio enable, isolio disable": enable.Report{},
 	"isolio top":                    top.Line{},
 	"isolio log":                    journal.Entry{},
 	"isolio doctor":                 doctor.Document{},

@@ -16,15 +16,14 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/state"
-	"isolio/internal/host/survey"
 	"isolio/internal/plan"
 )
 
 // measureFlags are the flags of `isolio measure`.
 type measureFlags struct {
-	options                      survey.Options
+	options                      profile.Options
 	asJSON, asHTML, dryRun, show bool
 }
 
@@ -59,7 +58,7 @@ scheduler affects the figures: --scheduler none measures the disk alone.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.options.AllowWrites, "allow-writes", false, "measure writes as well: everything on the disk is lost")
-	flags.StringSliceVar(&f.options.Loads, "loads", nil, "measure only these (`LIST`: a,b,c): "+strings.Join(survey.Names(), ", "))
+	flags.StringSliceVar(&f.options.Loads, "loads", nil, "measure only these (`LIST`: a,b,c): "+strings.Join(profile.Names(), ", "))
 	flags.IntSliceVar(&f.options.Depths, "depths", nil, "measure at these numbers of requests outstanding (`LIST`: 1,8,64)")
 	flags.DurationVar(&f.options.Time, "time", time.Second, "how long a rate must be steady; an unsteady one is measured for up to ten times as long, and for at least 10 s")
 	flags.StringVar(&f.options.Scheduler, "scheduler", "", "give the disk the scheduler `NAME` meanwhile")
@@ -68,8 +67,8 @@ scheduler affects the figures: --scheduler none measures the disk alone.`,
 	flags.BoolVar(&f.asHTML, "html", false, "print the profile as a page with its curves")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done; send no request")
 	cli.RootFlag(cmd, &f.options.Root)
-	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.options.Root))                                    // the flag is there
-	_ = cmd.RegisterFlagCompletionFunc("loads", cobra.FixedCompletions(survey.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.options.Root))                                     // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("loads", cobra.FixedCompletions(profile.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -92,7 +91,7 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 		return failure.Usagef("--dry-run: prints what would be done, and --json or --html a profile; leave one out")
 	}
 	f.options.Version = cli.Version
-	s, err := survey.Decide(f.options)
+	s, err := profile.Decide(f.options)
 	if err != nil {
 		return err
 	}
@@ -128,14 +127,14 @@ func (f *measureFlags) showKept(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p, err := capacity.Read(sys, d)
+	p, err := profile.Read(sys, d)
 	if err != nil {
 		return err
 	}
 	return f.print(cmd.OutOrStdout(), p)
 }
 
-func (f *measureFlags) print(w io.Writer, p *capacity.Profile) error {
+func (f *measureFlags) print(w io.Writer, p *profile.Profile) error {
 	if f.asHTML {
 		return p.WriteHTML(w)
 	}

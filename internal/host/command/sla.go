@@ -15,7 +15,7 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/tomlfile"
@@ -189,7 +189,7 @@ func (s *slaDisks) find(name string) (promise.Disk, error) {
 	var d *block.Device
 	if d, k.err = s.sys.Find(name); k.err == nil {
 		k.disk.Name = d.Name
-		k.disk.Profile, k.err = capacity.Read(s.sys, d)
+		k.disk.Profile, k.err = profile.Read(s.sys, d)
 	}
 	s.known[name] = k
 	return k.disk, k.err

@@ -21,12 +21,12 @@ import (
 
 	"isolio/internal/host/account"
 	"isolio/internal/host/block"
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/history"
 	"isolio/internal/host/hold"
 	"isolio/internal/host/identity"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
@@ -76,7 +76,7 @@ type planned struct {
 type profileOf struct {
 	modified time.Time
 	size     int64
-	profile  *capacity.Profile
+	profile  *profile.Profile
 }
 
 // sold is one promise, with those that it is for.
@@ -128,11 +128,11 @@ func (l *ledger) plan(config rule.Config) (faults map[string]string) {
 		if one.meta.Identity, err = identity.Of(l.sys, d); err != nil {
 			one.meta.Identity = "name-" + d.Name // its history ends where the disk has another name
 		}
-		profile, err := l.profile(d, one.meta.Identity)
+		measured, err := l.profile(d, one.meta.Identity)
 		if err != nil {
 			faults[name] = err.Error() + "; whether the disk is slow is not known"
 		}
-		one.terms = account.TermsOf(p, profile, nil, true)
+		one.terms = account.TermsOf(p, measured, nil, true)
 		on[d.Name] = append(on[d.Name], len(l.plans))
 		l.plans = append(l.plans, one)
 	}
@@ -146,22 +146,22 @@ func (l *ledger) plan(config rule.Config) (faults map[string]string) {
 
 // planDisk has a plan made of the promises on one disk.
 func (l *ledger) planDisk(disk string, indices []int, sla rule.SLA) error {
-	profile := l.plans[indices[0]].terms.Profile
-	if profile == nil {
+	measured := l.plans[indices[0]].terms.Profile
+	if measured == nil {
 		return nil
 	}
 	var promises []rule.Promise
 	for _, i := range indices {
 		promises = append(promises, l.plans[i].Promise)
 	}
-	plan, err := promise.Make(promise.Disk{Name: disk, Profile: profile}, promises, sla)
+	plan, err := promise.Make(promise.Disk{Name: disk, Profile: measured}, promises, sla)
 	for n, i := range indices {
 		switch {
 		case err != nil: // one of them is more than the disk has alone
 			wrong, ok := errors.AsType[*promise.Error](err)
 			l.plans[i].terms.Oversold = ok && wrong.Promise.Line == l.plans[i].Line
 		default:
-			l.plans[i].terms = account.TermsOf(promises[n], profile, &plan.Tenants[n], plan.Fits)
+			l.plans[i].terms = account.TermsOf(promises[n], measured, &plan.Tenants[n], plan.Fits)
 		}
 	}
 	if err == nil && !plan.Fits {
@@ -171,14 +171,14 @@ func (l *ledger) planDisk(disk string, indices []int, sla rule.SLA) error {
 }
 
 // profile is that of a disk, nil for none.
-func (l *ledger) profile(d *block.Device, id string) (*capacity.Profile, error) {
-	info, err := os.Stat(capacity.File(l.sys, id))
+func (l *ledger) profile(d *block.Device, id string) (*profile.Profile, error) {
+	info, err := os.Stat(profile.File(l.sys, id))
 	if err == nil {
 		if k := l.profiles[id]; k.profile != nil && k.modified.Equal(info.ModTime()) && k.size == info.Size() {
 			return k.profile, nil
 		}
 	}
-	p, errRead := capacity.Read(l.sys, d)
+	p, errRead := profile.Read(l.sys, d)
 	if errRead != nil {
 		delete(l.profiles, id)
 		return nil, errRead

@@ -32,8 +32,8 @@ order = "sequential"
 read = "50 MiB/s"
 `
 
-// profile is of a disk that reads 10,000 times a second. The scheduler has 48 requests in flight there.
-const profile = `{"schema": 1, "disk": {"identity": "serial-S1", "name": "sda", "size_bytes": 4294967296}, "loads": [
+// diskProfile is of a disk that reads 10,000 times a second. The scheduler has 48 requests in flight there.
+const diskProfile = `{"schema": 1, "disk": {"identity": "serial-S1", "name": "sda", "size_bytes": 4294967296}, "loads": [
 {"name": "randread-4k", "random": true, "read_pct": 100, "block_bytes": 4096, "knee_depth": 16, "points": [
 {"depth": 1, "iops": 625, "low_iops": 625, "read_lat_us": {"mean": 1600, "p99": 2000}, "runs": []}, {"depth": 16, "iops": 10000, "low_iops": 10000, "read_lat_us": {"mean": 1600, "p99": 2000}, "runs": []},
 {"depth": 32, "iops": 10000, "low_iops": 10000, "read_lat_us": {"mean": 3200, "p99": 4000}, "runs": []}]},
@@ -55,7 +55,7 @@ func newPromisedHost(t *testing.T) *promisedHost {
 	t.Helper()
 	h := &promisedHost{host: newHost(t, promised), clock: time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)}
 	h.put("sys/block/sda/serial", "S1\n")
-	h.put("var/lib/isolio/profiles/serial-S1.json", profile)
+	h.put("var/lib/isolio/profiles/serial-S1.json", diskProfile)
 	h.group(shop, 100)
 	h.group(shop+"/inside", 100)
 	h.group("docker/"+idA+"/shop.service", 100) // a container's own: no unit of the host

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"isolio/internal/host/activation"
+	"isolio/internal/host/enable"
 )
 
 // ruleDirs hold udev's rules; a file hides those of its name further on.
@@ -36,7 +36,7 @@ func (m *machine) rules() []Check {
 			seen[base] = true
 			for _, found := range schedulersIn(file) {
 				switch {
-				case strings.HasPrefix(base, activation.RulePrefix):
+				case strings.HasPrefix(base, enable.RulePrefix):
 					own++
 				case found.scheduler != scheduler:
 					checks = append(checks, m.rival(found, base)...)
@@ -54,7 +54,7 @@ func (m *machine) rules() []Check {
 func (m *machine) rival(found assignment, base string) []Check {
 	finding := fmt.Sprintf("%s:%d chooses %s at every boot", m.shown(found.file), found.line, found.scheduler)
 	remedy := "isolio enable DEV --persist: its rule comes later"
-	if base > activation.RulePrefix {
+	if base > enable.RulePrefix {
 		remedy = "rename it to a number below 95, so that isolio's rule comes later"
 	}
 	return warning("udev rules", finding, remedy)

@@ -7,13 +7,13 @@ import (
 	"math"
 	"time"
 
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
 )
 
 // costs are what requests cost on one disk: time of the disk, and charges of its scheduler.
 type costs struct {
-	profile      *capacity.Profile
+	profile      *profile.Profile
 	shareBy      string
 	interference float64
 	// dearest is the most time of the disk for a charge that any kind of request takes
@@ -32,7 +32,7 @@ const (
 	largeBytes = 128 << 10
 )
 
-func newCosts(p *capacity.Profile, shareBy string) costs {
+func newCosts(p *profile.Profile, shareBy string) costs {
 	c := costs{profile: p, shareBy: shareBy, interference: p.Interference()}
 	c.read, c.write = c.modelOf(100), c.modelOf(0)
 	for _, l := range p.Loads {
@@ -212,8 +212,8 @@ const tiny = 1e-6
 // kyber-fairness lets be as many as its ceiling.
 func (c *costs) latencyBound(r rule.Promise) time.Duration {
 	inFlight := 0.0
-	if l := c.profile.Load(capacity.Kind{Random: true, ReadPct: 100, BlockBytes: smallBytes}); l != nil {
-		inFlight = capacity.Ceiling(l.Points)
+	if l := c.profile.Load(profile.Kind{Random: true, ReadPct: 100, BlockBytes: smallBytes}); l != nil {
+		inFlight = profile.Ceiling(l.Points)
 	}
 	worst := 0.0 // us
 	for i := range c.profile.Loads {
@@ -224,7 +224,7 @@ func (c *costs) latencyBound(r rule.Promise) time.Duration {
 		if !isRead && !isWrite || !mixed && (l.Random == r.Sequential || !near(c.profile, l, r.BlockBytes)) {
 			continue
 		}
-		depth := max(inFlight, capacity.Ceiling(l.Points))
+		depth := max(inFlight, profile.Ceiling(l.Points))
 		if isRead {
 			worst = max(worst, l.P99(depth, false))
 		}
@@ -239,7 +239,7 @@ func (c *costs) latencyBound(r rule.Promise) time.Duration {
 }
 
 // near reports whether no other load of this order and direction is of a size nearer to this.
-func near(p *capacity.Profile, l *capacity.Load, blockBytes int) bool {
+func near(p *profile.Profile, l *profile.Load, blockBytes int) bool {
 	return p.Nearest(l.Random, l.ReadPct, blockBytes) == l
 }
 

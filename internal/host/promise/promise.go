@@ -43,7 +43,7 @@ import (
 	"slices"
 	"time"
 
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
 )
 
@@ -60,7 +60,7 @@ const defaultWeight = 100
 // Disk is what a plan knows of one disk.
 type Disk struct {
 	Name    string
-	Profile *capacity.Profile
+	Profile *profile.Profile
 }
 
 // Plan is what becomes of all promises on one disk.

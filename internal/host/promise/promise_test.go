@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/capacity"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
 )
 
 // loadOf is a load of a disk that takes alone for a request and completes most a second.
-func loadOf(name string, random bool, readPct, block int, alone, most float64) capacity.Load {
-	l := capacity.Load{Name: name, Kind: capacity.Kind{Random: random, ReadPct: readPct, BlockBytes: block}}
+func loadOf(name string, random bool, readPct, block int, alone, most float64) profile.Load {
+	l := profile.Load{Name: name, Kind: profile.Kind{Random: random, ReadPct: readPct, BlockBytes: block}}
 	for depth := 1; depth <= 256; depth *= 2 {
 		rate := min(float64(depth)/alone, most)
-		lat := &capacity.Latency{Mean: float64(depth) / rate * 1e6, P99: 1.5 * float64(depth) / rate * 1e6}
-		p := capacity.Point{Depth: depth, IOPS: rate, LowIOPS: rate}
+		lat := &profile.Latency{Mean: float64(depth) / rate * 1e6, P99: 1.5 * float64(depth) / rate * 1e6}
+		p := profile.Point{Depth: depth, IOPS: rate, LowIOPS: rate}
 		if readPct > 0 {
 			p.Read = lat
 		}
@@ -30,14 +30,14 @@ func loadOf(name string, random bool, readPct, block int, alone, most float64) c
 		}
 		l.Points = append(l.Points, p)
 	}
-	l.KneeDepth = capacity.Knee(l.Points)
+	l.KneeDepth = profile.Knee(l.Points)
 	return l
 }
 
 // ssd reads 100,000 times a second and 500 MB/s, and writes 20,000 times and 200 MB/s.
 // Reads are full at depth 16 (100 us alone), writes at 2.
-func ssd() *capacity.Profile {
-	return &capacity.Profile{Disk: capacity.Disk{Identity: "wwid-1"}, Loads: []capacity.Load{
+func ssd() *profile.Profile {
+	return &profile.Profile{Disk: profile.Disk{Identity: "wwid-1"}, Loads: []profile.Load{
 		loadOf("randread-4k", true, 100, 4096, 100e-6, 100000),
 		loadOf("read-128k", false, 100, 128<<10, 300e-6, 500e6/(128<<10)),
 		loadOf("randwrite-4k", true, 0, 4096, 50e-6, 20000),
@@ -45,7 +45,7 @@ func ssd() *capacity.Profile {
 	}}
 }
 
-func readsOnly() *capacity.Profile {
+func readsOnly() *profile.Profile {
 	p := ssd()
 	p.Loads = p.Loads[:2]
 	return p
@@ -135,7 +135,7 @@ func TestMakeRefuses(t *testing.T) {
 	with := func(p rule.Promise, change func(*rule.Promise)) rule.Promise { change(&p); return p }
 	for _, c := range []struct {
 		name     string
-		profile  *capacity.Profile
+		profile  *profile.Profile
 		promises []rule.Promise
 		want     string
 	}{
@@ -218,17 +218,17 @@ func TestPlansKeepPromises(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	fit := 0
 	for range 3000 {
-		profile := ssd()
+		measured := ssd()
 		if r.IntN(2) == 0 {
-			profile.Loads = append(profile.Loads, loadOf("mix70-4k", true, 70, 4096, 100e-6, 30000))
+			measured.Loads = append(measured.Loads, loadOf("mix70-4k", true, 70, 4096, 100e-6, 30000))
 		}
 		sla := rule.SLA{ReservePct: float64(r.IntN(30)), BestEffort: r.IntN(40), ShareBy: []string{"bytes", "iops", "time"}[r.IntN(3)]}
-		p, err := Make(Disk{"sda", profile}, anyPromises(r), sla)
+		p, err := Make(Disk{"sda", measured}, anyPromises(r), sla)
 		if err != nil || !p.Fits {
 			continue
 		}
 		fit++
-		c := newCosts(profile, sla.ShareBy)
+		c := newCosts(measured, sla.ShareBy)
 		for _, x := range p.Tenants {
 			c.dearest = max(c.dearest, timeOf(t, c, x.Rule)/x.charge)
 		}
@@ -242,7 +242,7 @@ func TestPlansKeepPromises(t *testing.T) {
 			others = math.Floor(others * r.Float64())
 		}
 		minimal(t, p, c)
-		depths(t, p, profile)
+		depths(t, p, measured)
 	}
 	if fit < 300 {
 		t.Errorf("only %d of the plans fit", fit)
@@ -304,7 +304,7 @@ func minimal(t *testing.T, p *Plan, c costs) {
 
 // depths checks by Little's law that a tenant that keeps its depth has its rate while the scheduler fills the disk
 // up to its ceiling.
-func depths(t *testing.T, p *Plan, profile *capacity.Profile) {
+func depths(t *testing.T, p *Plan, measured *profile.Profile) {
 	t.Helper()
 	for _, x := range p.Tenants {
 		need := 0.0
@@ -313,9 +313,9 @@ func depths(t *testing.T, p *Plan, profile *capacity.Profile) {
 			rate float64
 		}{{100, x.Rule.Read.RequestsPS(x.Rule.BlockBytes)}, {0, x.Rule.Write.RequestsPS(x.Rule.BlockBytes)}} {
 			if part.rate > 0 {
-				seconds, _ := profile.RequestTime(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)
-				l := profile.Nearest(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)
-				inFlight := max(float64(l.Full().Depth), capacity.Ceiling(l.Points))
+				seconds, _ := measured.RequestTime(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)
+				l := measured.Nearest(!x.Rule.Sequential, part.pct, x.Rule.BlockBytes)
+				inFlight := max(float64(l.Full().Depth), profile.Ceiling(l.Points))
 				need += part.rate * seconds * p.Interference * inFlight / (1 - p.MarginPct/100)
 			}
 		}
@@ -338,8 +338,8 @@ func TestDepthPct(t *testing.T) {
 		{100e-6, 400000}, // 40, and 120: three times the product
 		{200e-6, 5000},   // 1, and 32
 	} {
-		profile := &capacity.Profile{Loads: []capacity.Load{loadOf("randread-4k", true, 100, 4096, c.alone, c.most)}}
-		p, err := Make(Disk{"sda", profile}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
+		measured := &profile.Profile{Loads: []profile.Load{loadOf("randread-4k", true, 100, 4096, c.alone, c.most)}}
+		p, err := Make(Disk{"sda", measured}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"isolio/internal/host/account"
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/profile"
 	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/lab/experiment"
@@ -23,20 +23,20 @@ import (
 // Sold is what an experiment promises to its containers, by name, and the plan for it. The files are
 // those that `isolio sla plan` reads.
 type Sold struct {
-	Profile  *capacity.Profile
+	Profile  *profile.Profile
 	Promises []rule.Promise
 	Plan     *promise.Plan
 }
 
 // ReadSold reads the promises of a file and the profile of their disk.
-func ReadSold(promises, profile string) (*Sold, error) {
-	text, err := os.ReadFile(profile)
+func ReadSold(promises, measured string) (*Sold, error) {
+	text, err := os.ReadFile(measured)
 	if err != nil {
 		return nil, err
 	}
 	s := &Sold{}
-	if s.Profile, err = capacity.Decode(text); err != nil {
-		return nil, fmt.Errorf("%s: %w", profile, err)
+	if s.Profile, err = profile.Decode(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", measured, err)
 	}
 	config, err := rule.Load("", promises)
 	if err != nil {

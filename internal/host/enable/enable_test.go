@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package activation
+package enable
 
 import (
 	"errors"
@@ -184,11 +184,11 @@ func TestUndoIsExact(t *testing.T) {
 func TestDisableAfterBoot(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none]", nil)
 	k := &kernel{}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 	if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
 		t.Fatal(err)
 	}
-	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "none" || p.Report.Before != Default {
+	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "none" || p.Report.Before != DefaultScheduler {
 		t.Errorf("%+v", p.Report)
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "etc/udev/rules.d/*")); len(left) != 0 {
@@ -200,7 +200,7 @@ func TestDisableAfterBoot(t *testing.T) {
 func TestAnotherDiskOfTheName(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness mq-deadline", "[none]", map[string]string{"sys/block/sda/diskseq": "7\n"})
 	k := &kernel{}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	for name, text := range map[string]string{
 		"sys/block/sda/diskseq": "9\n", "sys/block/sda/queue/scheduler": "none kyber-fairness [mq-deadline]\n", "sys/block/sda/queue/nr_requests": "128\n",
 	} {
@@ -208,7 +208,7 @@ func TestAnotherDiskOfTheName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "mq-deadline" {
 		t.Errorf("it goes back to %s, which was the other disk's", p.Report.Scheduler)
 	}
@@ -278,7 +278,7 @@ func TestEnabled(t *testing.T) {
 		t.Errorf("before: %v, %v", all, err)
 	}
 	k := &kernel{}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 	if all, err := Enabled(sys); err != nil || !slices.Equal(all, []string{"sda"}) {
 		t.Errorf("enabled: %v, %v", all, err)
 	}
@@ -395,7 +395,7 @@ func TestIdentity(t *testing.T) {
 		{`E:ID_SERIAL=a"b*c[d]|e` + "\n", "", `ENV{ID_SERIAL}=="a?b?c?d??e"`},
 	} {
 		root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"run/udev/data/b8:0": tt.sda, "run/udev/data/b8:16": tt.sdb})
-		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +423,7 @@ func TestNoWeights(t *testing.T) {
 func TestDamagedRecord(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"run/isolio/enabled/sda.json": "{"})
 	for _, decide := range []func(Request) (*Plan, error){Enable, Disable} {
-		if _, err := decide(Request{Root: root, Device: "sda", Scheduler: Default}); err == nil || !strings.Contains(err.Error(), "sda.json: damaged; remove it") {
+		if _, err := decide(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler}); err == nil || !strings.Contains(err.Error(), "sda.json: damaged; remove it") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -453,7 +453,7 @@ func TestModuleIsNotLoaded(t *testing.T) {
 			files["sys/kernel/btf/vmlinux"] = tt.btf
 		}
 		root := machine(t, "[none]", "none", files)
-		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: Default, Module: filepath.Join(root, tt.module)})
+		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Module: filepath.Join(root, tt.module)})
 		if p != nil || err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != tt.code {
 			t.Errorf("%s, %.7q: %v, code %d, want %s, %d", tt.module, tt.btf, err, failure.Code(err), tt.want, tt.code)
 		}
@@ -485,7 +485,7 @@ func TestModuleOfADirectory(t *testing.T) {
 			}
 			tt.more["sys/kernel/btf/vmlinux"], tt.more["proc/sys/kernel/osrelease"] = string(kernelBTF), "6.1.0-1\n"
 			root := machine(t, "[none]", "none", tt.more)
-			_, err = Enable(Request{Root: root, Device: "sda", Scheduler: Default, Module: filepath.Join(root, "mods")})
+			_, err = Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Module: filepath.Join(root, "mods")})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || failure.Code(err) != tt.code {
 				t.Errorf("%v, code %d; want %s, %d", err, failure.Code(err), tt.want, tt.code)
 			}
@@ -521,7 +521,7 @@ func rules(t *testing.T, root string) []string {
 func TestDisableToAnotherScheduler(t *testing.T) {
 	root := machine(t, "none [mq-deadline] kyber-fairness", "[none]", nil)
 	k := &kernel{tags: 32}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "none"})
 	if got := read(t, root, "sys/block/sda/queue/nr_requests"); got != "32" {
 		t.Errorf("requests %s, want those of none, 32", got)
@@ -530,7 +530,7 @@ func TestDisableToAnotherScheduler(t *testing.T) {
 	if err := k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "16"); err != nil {
 		t.Fatal(err)
 	}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "none"})
 	if got := read(t, root, "sys/block/sda/queue/nr_requests"); got != "16" {
 		t.Errorf("requests %s, want 16", got)
@@ -560,14 +560,14 @@ func TestFailureKeepsRequests(t *testing.T) {
 		}
 	}
 	k := &kernel{tags: 32}
-	try(k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	try(k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	if err := k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"); err != nil {
 		t.Fatal(err)
 	}
 	try(k, Disable, Request{Root: root, Device: "sda"})
 	// Fewer than four cannot be written.
-	try(&kernel{tags: 2}, Enable, Request{Root: root, Device: "sdb", Scheduler: Default})
+	try(&kernel{tags: 2}, Enable, Request{Root: root, Device: "sdb", Scheduler: DefaultScheduler})
 	// And --dry-run does not tell of a write that changes nothing.
 	p, err := Disable(Request{Root: root, Device: "sda"})
 	if err != nil {
@@ -657,11 +657,11 @@ func TestEnableAfterBoot(t *testing.T) {
 		persist   bool
 		steps     int // that are planned
 	}{
-		{Default, true, 0}, {Default, false, 0}, {"rsd", true, 4}, {"rsd", false, 3}, // the record, a number kept, the switch, the rule
+		{DefaultScheduler, true, 0}, {DefaultScheduler, false, 0}, {"rsd", true, 4}, {"rsd", false, 3}, // the record, a number kept, the switch, the rule
 	} {
 		root := machine(t, "none [bfq] kyber-fairness rsd", "[none]", map[string]string{"run/udev/data/b8:0": udev})
 		k := &kernel{tags: 32}
-		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 		if err := os.RemoveAll(filepath.Join(root, "run/isolio")); err != nil {
 			t.Fatal(err)
 		}
@@ -717,7 +717,7 @@ func TestKilledWhileEnabling(t *testing.T) {
 func TestEnableAfterAnotherProgram(t *testing.T) {
 	root := machine(t, "[none] mq-deadline kyber-fairness", "[none]", nil)
 	k := &kernel{}
-	p, err := Enable(Request{Root: root, Device: "sda", Scheduler: Default})
+	p, err := Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -727,7 +727,7 @@ func TestEnableAfterAnotherProgram(t *testing.T) {
 	if err := k.Write(filepath.Join(root, "sys/block/sda/queue/scheduler"), "mq-deadline"); err != nil {
 		t.Fatal(err)
 	}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "mq-deadline" {
 		t.Errorf("it goes back to %s", p.Report.Scheduler)
 	}
@@ -740,7 +740,7 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 		t.Helper()
 		root := machine(t, "[none] kyber-fairness rsd", "[none] kyber-fairness", map[string]string{"run/udev/data/b8:0": "E:ID_SERIAL=twin*1\nE:ID_PATH=pci-0:1\n"})
 		k := &kernel{}
-		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 		if got := rules(t, root); !slices.Equal(got, []string{serial}) {
 			t.Fatalf("rules %q", got)
 		}
@@ -783,7 +783,7 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 		}) {
 			t.Errorf("notes %q", p.Notes)
 		}
-		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: Default, Persist: true})
+		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: DefaultScheduler, Persist: true})
 		if got := rules(t, root); !slices.Equal(got, []string{path, "95-isolio-pci-0-2.rules"}) {
 			t.Errorf("rules %q", got)
 		}
@@ -801,7 +801,7 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 			"run/udev/data/b8:0": "E:ID_SERIAL=twin 1\n", "run/udev/data/b8:16": "E:ID_SERIAL=twin-1\n",
 		})
 		k := &kernel{}
-		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: Default, Persist: true})
+		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: DefaultScheduler, Persist: true})
 		if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Changed || len(rules(t, root)) != 1 {
 			t.Errorf("%+v, %q", p.Report, rules(t, root))
 		}
@@ -826,7 +826,7 @@ func TestRulesOfNumbersThatLookAlike(t *testing.T) {
 		"run/udev/data/b8:0": "E:ID_SERIAL=a_1\n", "run/udev/data/b8:16": "E:ID_SERIAL=a 1\n",
 	})
 	k := &kernel{}
-	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: Default, Persist: true})
+	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 	do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: "rsd", Persist: true})
 	const first, second = "95-isolio-a-1.rules", "95-isolio-a-1-042a5f2e.rules"
 	if got := rules(t, root); !slices.Equal(got, []string{second, first}) {
@@ -858,7 +858,7 @@ func TestForgetAbsent(t *testing.T) {
 	})
 	k := &kernel{}
 	for _, disk := range []string{"sda", "sdb"} {
-		do(t, k, Enable, Request{Root: root, Device: disk, Scheduler: Default, Persist: true})
+		do(t, k, Enable, Request{Root: root, Device: disk, Scheduler: DefaultScheduler, Persist: true})
 	}
 	if err := os.RemoveAll(filepath.Join(root, "sys/block/sdb")); err != nil {
 		t.Fatal(err)
@@ -891,7 +891,7 @@ func TestNativeMultipath(t *testing.T) {
 		"nvme0n1":   "device nvme0n1: native multipath of NVMe hides the queues of its paths, nvme0c0n1, nvme0c12n1; boot with nvme_core.multipath=N, ",
 		"nvme0n11":  "device nvme0n11: its driver takes no scheduler, only none: ",
 	} {
-		if _, err := Enable(Request{Root: root, Device: device, Scheduler: Default}); err == nil || !strings.HasPrefix(err.Error(), want) || failure.Code(err) != failure.Unsupported {
+		if _, err := Enable(Request{Root: root, Device: device, Scheduler: DefaultScheduler}); err == nil || !strings.HasPrefix(err.Error(), want) || failure.Code(err) != failure.Unsupported {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -2,7 +2,7 @@
 
 // Package activation gives a disk a scheduler that shares, for now or for good,
 // and takes it away again so that nothing is left.
-package activation
+package enable
 
 import (
 	"encoding/json"
@@ -27,8 +27,8 @@ import (
 // Schedulers are those that can be chosen.
 var Schedulers = tunable.Schedulers
 
-// Default is the scheduler if none is named.
-const Default = "kyber-fairness"
+// DefaultScheduler is the scheduler if none is named.
+const DefaultScheduler = "kyber-fairness"
 
 // Request is what a user wants.
 type Request struct {
@@ -241,7 +241,7 @@ func Enable(r Request) (*Plan, error) {
 	case r.Scheduler == "" && table != nil:
 		r.Scheduler = table.Scheduler
 	case r.Scheduler == "":
-		r.Scheduler = Default
+		r.Scheduler = DefaultScheduler
 	}
 	if !slices.Contains(Schedulers, r.Scheduler) {
 		return nil, failure.Usagef("scheduler %q: allowed: %s", r.Scheduler, strings.Join(Schedulers, ", "))
@@ -336,7 +336,7 @@ func Candidates(sys block.System, config rule.Config, configured bool) (names, l
 		if err != nil {
 			return nil, nil, err
 		}
-		switch unfit := suits(sys, info, Default); {
+		switch unfit := suits(sys, info, DefaultScheduler); {
 		case table == nil && (configured || info.Kind == block.Loop || info.Kind == block.Memory || info.SizeBytes == 0), table != nil && table.Scheduler == rule.Keep:
 		case unfit == nil:
 			names = append(names, info.Name)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package load
+package profile
 
 import (
 	"errors"

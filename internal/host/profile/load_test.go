@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package load
+package profile
 
 import (
 	"bytes"
@@ -49,17 +49,17 @@ func TestRun(t *testing.T) {
 			}
 			f := openFile(t, size, flags)
 			c.job.Bytes = size
-			windows, err := Run(t.Context(), f, c.job, 10*time.Millisecond, func(w []Window) bool { return len(w) == 8 })
+			windows, err := RunJob(t.Context(), f, c.job, 10*time.Millisecond, func(w []Window) bool { return len(w) == 8 })
 			if err != nil {
 				t.Fatal(err)
 			}
 			var all Window
 			for i := range windows {
-				all.Latency[Read].Merge(&windows[i].Latency[Read])
-				all.Latency[Write].Merge(&windows[i].Latency[Write])
+				all.Latency[ReadIO].Merge(&windows[i].Latency[ReadIO])
+				all.Latency[WriteIO].Merge(&windows[i].Latency[WriteIO])
 			}
-			if len(windows) != 8 || (all.Latency[Read].N() > 0) != c.reads || (all.Latency[Write].N() > 0) != c.wrote {
-				t.Errorf("%d windows, %d reads, %d writes", len(windows), all.Latency[Read].N(), all.Latency[Write].N())
+			if len(windows) != 8 || (all.Latency[ReadIO].N() > 0) != c.reads || (all.Latency[WriteIO].N() > 0) != c.wrote {
+				t.Errorf("%d windows, %d reads, %d writes", len(windows), all.Latency[ReadIO].N(), all.Latency[WriteIO].N())
 			}
 			now, err := os.ReadFile(f.Name())
 			if err != nil {
@@ -75,21 +75,21 @@ func TestRun(t *testing.T) {
 // An error of the disk ends the load, with what failed and where.
 func TestRunFails(t *testing.T) {
 	never := func([]Window) bool { return false }
-	_, err := Run(t.Context(), openFile(t, 4096, os.O_RDONLY), Job{Bytes: 8192, Block: 8192, Depth: 1, ReadPct: 100}, time.Millisecond, never)
+	_, err := RunJob(t.Context(), openFile(t, 4096, os.O_RDONLY), Job{Bytes: 8192, Block: 8192, Depth: 1, ReadPct: 100}, time.Millisecond, never)
 	if err == nil || !strings.HasSuffix(err.Error(), "read of 8192 bytes at 0: 4096 of 8192 bytes") {
 		t.Errorf("beyond the end: %v", err)
 	}
-	_, err = Run(t.Context(), openFile(t, 4096, os.O_RDONLY), Job{Bytes: 4096, Block: 4096, Depth: 1}, time.Millisecond, never)
+	_, err = RunJob(t.Context(), openFile(t, 4096, os.O_RDONLY), Job{Bytes: 4096, Block: 4096, Depth: 1}, time.Millisecond, never)
 	if err == nil || !strings.Contains(err.Error(), "bad file descriptor") {
 		t.Errorf("a write to a file open for reading: %v", err)
 	}
-	_, err = Run(t.Context(), openFile(t, 4096, os.O_RDONLY), Job{Bytes: 4096, Block: 8192, Depth: 1, ReadPct: 100}, time.Millisecond, never)
+	_, err = RunJob(t.Context(), openFile(t, 4096, os.O_RDONLY), Job{Bytes: 4096, Block: 8192, Depth: 1, ReadPct: 100}, time.Millisecond, never)
 	if err == nil || !strings.Contains(err.Error(), "too few") {
 		t.Errorf("smaller than a request: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, err = Run(ctx, openFile(t, 4096, os.O_RDONLY), Job{Bytes: 4096, Block: 4096, Depth: 1, ReadPct: 100}, time.Hour, never)
+	_, err = RunJob(ctx, openFile(t, 4096, os.O_RDONLY), Job{Bytes: 4096, Block: 4096, Depth: 1, ReadPct: 100}, time.Hour, never)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package survey
+package profile
 
 import (
 	"context"
@@ -18,8 +18,6 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/capacity"
-	"isolio/internal/host/load"
 )
 
 // model is a disk that takes alone for a request and completes most of them a
@@ -41,8 +39,8 @@ type model struct {
 func (m *model) machine() machine {
 	return machine{
 		moved: func() (uint64, error) { return m.moved, nil },
-		run: func(ctx context.Context, job load.Job, window time.Duration, enough func([]load.Window) bool) ([]load.Window, error) {
-			var windows []load.Window
+		run: func(ctx context.Context, job Job, window time.Duration, enough func([]Window) bool) ([]Window, error) {
+			var windows []Window
 			steady := min(float64(job.Depth)/m.alone.Seconds(), m.most)
 			for {
 				if err := ctx.Err(); err != nil {
@@ -59,11 +57,11 @@ func (m *model) machine() machine {
 					m.busy--
 					rate /= 2
 				}
-				var w load.Window
+				var w Window
 				for i := range int(math.Round(rate * window.Seconds())) {
-					kind := load.Read
+					kind := ReadIO
 					if i%100 >= job.ReadPct {
-						kind = load.Write
+						kind = WriteIO
 					}
 					w.Latency[kind].Add(time.Duration(float64(job.Depth) / rate * 1e9))
 				}
@@ -89,7 +87,7 @@ func surveyOf(t *testing.T, names string, writes bool) *Survey {
 	return s
 }
 
-func measured(t *testing.T, s *Survey, m *model) *capacity.Profile {
+func measured(t *testing.T, s *Survey, m *model) *Profile {
 	t.Helper()
 	lines := 0
 	p, err := s.measure(t.Context(), m.machine(), func(string) { lines++ })
@@ -103,7 +101,7 @@ func measured(t *testing.T, s *Survey, m *model) *capacity.Profile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := capacity.Decode([]byte(text)); err != nil {
+	if _, err := Decode([]byte(text)); err != nil {
 		t.Errorf("the profile cannot be read back: %v", err)
 	}
 	return p
@@ -210,7 +208,7 @@ func TestMeasureTells(t *testing.T) {
 			}
 			var whys []string
 			for _, at := range p.Loads[0].Points {
-				if (at.DifferPct > capacity.Repeatable) != (at.Why != "") {
+				if (at.DifferPct > Repeatable) != (at.Why != "") {
 					t.Errorf("depth %d: runs are %.1f %% apart: %q", at.Depth, at.DifferPct, at.Why)
 				}
 				if at.Why != "" {
@@ -321,7 +319,7 @@ func TestRunChecksTheNode(t *testing.T) {
 		!strings.HasSuffix(b.String(), "/var/lib/isolio/profiles/wwid-naa.5002538d.json\n") {
 		t.Errorf("%v: %s", err, b.String())
 	}
-	if _, err := os.Stat(filepath.Join(root, capacity.Dir)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(root, Dir)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something is kept: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package survey
+package profile
 
 import (
 	"cmp"
@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/capacity"
-	"isolio/internal/host/load"
 )
 
 // machine is what measures; tests have one that computes.
 type machine struct {
-	run func(ctx context.Context, job load.Job, window time.Duration, enough func([]load.Window) bool) ([]load.Window, error)
+	run func(ctx context.Context, job Job, window time.Duration, enough func([]Window) bool) ([]Window, error)
 	// moved is how much was read from the disk and written to it, by any program.
 	moved func() (uint64, error)
 }
@@ -32,14 +30,14 @@ const runs = 2
 
 // sample is what one run of a point gave.
 type sample struct {
-	capacity.Run
-	latency [2]load.Histogram
+	Run
+	latency [2]Histogram
 	bytes   uint64
 	written uint64
 }
 
 // measure runs all loads and puts the profile together.
-func (s *Survey) measure(ctx context.Context, m machine, tell func(string)) (*capacity.Profile, error) {
+func (s *Survey) measure(ctx context.Context, m machine, tell func(string)) (*Profile, error) {
 	begin := time.Now()
 	samples := make([]map[int][]sample, len(s.kinds)) // by depth
 	for pass := range 2 * runs {
@@ -67,16 +65,16 @@ func (s *Survey) measure(ctx context.Context, m machine, tell func(string)) (*ca
 			}
 		}
 	}
-	p := &capacity.Profile{
-		Schema: capacity.Schema,
-		Disk:   capacity.Disk{Identity: s.identity, Name: s.disk.Name, Model: s.info.Model, SizeBytes: s.disk.SizeBytes},
+	p := &Profile{
+		Schema: Schema,
+		Disk:   Disk{Identity: s.identity, Name: s.disk.Name, Model: s.info.Model, SizeBytes: s.disk.SizeBytes},
 		Kernel: block.System{Root: s.options.Root}.Release(), Version: s.options.Version,
 		Scheduler:  cmp.Or(s.options.Scheduler, s.info.Scheduler),
 		MeasuredAt: begin.UTC().Truncate(time.Second), TookS: time.Since(begin).Seconds(),
 	}
 	for i, k := range s.kinds {
-		l := capacity.Load{Name: k.name, Kind: k.Kind, Points: points(k, samples[i])}
-		l.KneeDepth = capacity.Knee(l.Points)
+		l := Load{Name: k.name, Kind: k.Kind, Points: points(k, samples[i])}
+		l.KneeDepth = Knee(l.Points)
 		p.Loads = append(p.Loads, l)
 		for _, all := range samples[i] {
 			for _, one := range all {
@@ -98,18 +96,18 @@ func (s *Survey) point(ctx context.Context, m machine, k kind, depth int, first 
 			least, most = 5*s.options.Time, max(60*s.options.Time, patience)
 		}
 	}
-	var settled capacity.Settled
+	var settled Settled
 	before, err := m.moved()
 	if err != nil {
 		return sample{}, err
 	}
-	job := load.Job{Bytes: s.disk.SizeBytes, Block: k.BlockBytes, Depth: depth, ReadPct: k.ReadPct, Random: k.Random, Seed: seed}
-	windows, err := m.run(ctx, job, window, func(all []load.Window) bool {
+	job := Job{Bytes: s.disk.SizeBytes, Block: k.BlockBytes, Depth: depth, ReadPct: k.ReadPct, Random: k.Random, Seed: seed}
+	windows, err := m.run(ctx, job, window, func(all []Window) bool {
 		took := time.Duration(len(all)) * window
 		if took < least {
 			return false
 		}
-		settled = capacity.Settle(counts(all), window)
+		settled = Settle(counts(all), window)
 		steady := time.Duration(len(all)-settled.From) * window
 		return settled.Is && steady >= s.options.Time && settled.PerSecond*steady.Seconds() >= enoughRequests || took >= most
 	})
@@ -120,7 +118,7 @@ func (s *Survey) point(ctx context.Context, m machine, k kind, depth int, first 
 	if err != nil {
 		return sample{}, err
 	}
-	one := sample{Run: capacity.Run{
+	one := sample{Run: Run{
 		IOPS: settled.PerSecond, Settled: settled.Is, SpreadPct: settled.SpreadPct, Burst: settled.Before,
 		Seconds: (time.Duration(len(windows)-settled.From) * window).Seconds(),
 	}}
@@ -129,10 +127,10 @@ func (s *Survey) point(ctx context.Context, m machine, k kind, depth int, first 
 	}
 	for i := range windows {
 		one.bytes += windows[i].Requests() * uint64(k.BlockBytes)
-		one.written += windows[i].Latency[load.Write].N() * uint64(k.BlockBytes)
+		one.written += windows[i].Latency[WriteIO].N() * uint64(k.BlockBytes)
 		if i >= settled.From {
-			one.latency[load.Read].Merge(&windows[i].Latency[load.Read])
-			one.latency[load.Write].Merge(&windows[i].Latency[load.Write])
+			one.latency[ReadIO].Merge(&windows[i].Latency[ReadIO])
+			one.latency[WriteIO].Merge(&windows[i].Latency[WriteIO])
 		}
 	}
 	// What was in flight at the end, and was sent until the load stopped, is its own as well.
@@ -151,7 +149,7 @@ const patience = 10 * time.Second
 // differs by some sqrt(n) by itself.
 const enoughRequests = 400
 
-func counts(all []load.Window) []uint64 {
+func counts(all []Window) []uint64 {
 	counts := make([]uint64, len(all))
 	for i := range all {
 		counts[i] = all[i].Requests()
@@ -164,45 +162,45 @@ func counts(all []load.Window) []uint64 {
 const beyond = 4
 
 // past reports whether deeper points would tell nothing new.
-func past(k kind, points []capacity.Point) bool {
-	knee := capacity.Knee(points)
+func past(k kind, points []Point) bool {
+	knee := Knee(points)
 	last := points[len(points)-1]
 	if knee == 0 || last.Depth < beyond*knee {
 		return false
 	}
-	return !k.curve || float64(last.Depth) >= capacity.Ceiling(points)
+	return !k.curve || float64(last.Depth) >= Ceiling(points)
 }
 
 // points are what the samples of a load come to.
-func points(k kind, samples map[int][]sample) []capacity.Point {
-	var all []capacity.Point
+func points(k kind, samples map[int][]sample) []Point {
+	var all []Point
 	for depth, some := range samples {
-		p := capacity.Point{Depth: depth}
-		var latency [2]load.Histogram
+		p := Point{Depth: depth}
+		var latency [2]Histogram
 		lows, highs := some[0].IOPS, some[0].IOPS
 		for i := range some {
 			p.IOPS += some[i].IOPS / float64(len(some))
 			lows, highs = min(lows, some[i].IOPS), max(highs, some[i].IOPS)
 			p.Runs = append(p.Runs, some[i].Run)
-			latency[load.Read].Merge(&some[i].latency[load.Read])
-			latency[load.Write].Merge(&some[i].latency[load.Write])
+			latency[ReadIO].Merge(&some[i].latency[ReadIO])
+			latency[WriteIO].Merge(&some[i].latency[WriteIO])
 		}
 		p.LowIOPS, p.DifferPct = lows, 100*(highs-lows)/p.IOPS
 		p.BytesPS = p.IOPS * float64(k.BlockBytes)
-		p.Read, p.Write = summary(&latency[load.Read]), summary(&latency[load.Write])
+		p.Read, p.Write = summary(&latency[ReadIO]), summary(&latency[WriteIO])
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b capacity.Point) int { return a.Depth - b.Depth })
+	slices.SortFunc(all, func(a, b Point) int { return a.Depth - b.Depth })
 	return all
 }
 
 // summary is nil for no requests.
-func summary(h *load.Histogram) *capacity.Latency {
+func summary(h *Histogram) *Latency {
 	if h.N() == 0 {
 		return nil
 	}
 	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
-	return &capacity.Latency{Mean: us(h.Mean()), P50: us(h.Percentile(50)), P99: us(h.Percentile(99)), P999: us(h.Percentile(99.9)), Max: us(h.Max())}
+	return &Latency{Mean: us(h.Mean()), P50: us(h.Percentile(50)), P99: us(h.Percentile(99)), P999: us(h.Percentile(99.9)), Max: us(h.Max())}
 }
 
 // line tells of a point.

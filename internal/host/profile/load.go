@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package load keeps requests outstanding on a block device, past the page
-// cache, and counts what completes in windows of time.
-package load
+package profile
 
 import (
 	"context"
@@ -39,20 +37,20 @@ type Window struct {
 }
 
 // Requests is how many requests completed.
-func (w *Window) Requests() uint64 { return w.Latency[Read].N() + w.Latency[Write].N() }
+func (w *Window) Requests() uint64 { return w.Latency[ReadIO].N() + w.Latency[WriteIO].N() }
 
 // Kinds of requests in Window.Latency.
 const (
-	Read = iota
-	Write
+	ReadIO = iota
+	WriteIO
 )
 
 // hung is how long a disk may complete nothing.
 const hung = time.Minute
 
-// Run keeps the job going on the open device until enough returns true, which
+// RunJob keeps the job going on the open device until enough returns true, which
 // is asked after each window with all windows so far.
-func Run(ctx context.Context, device *os.File, job Job, window time.Duration, enough func([]Window) bool) ([]Window, error) {
+func RunJob(ctx context.Context, device *os.File, job Job, window time.Duration, enough func([]Window) bool) ([]Window, error) {
 	if job.Bytes/int64(job.Block) < 1 {
 		return nil, fmt.Errorf("%s: %d bytes are too few for requests of %d", device.Name(), job.Bytes, job.Block)
 	}
@@ -236,10 +234,10 @@ func (w *worker) prepare(s *slot, at uint64, now time.Time) {
 	} else {
 		block = (w.next.Add(1) - 1) % blocks
 	}
-	s.kind, s.sentAt = Read, now
+	s.kind, s.sentAt = ReadIO, now
 	opcode := uint16(opRead)
 	if w.job.ReadPct < 100 && w.random.IntN(100) >= w.job.ReadPct {
-		s.kind, opcode = Write, opWrite
+		s.kind, opcode = WriteIO, opWrite
 		w.stamp(s.buffer)
 	}
 	*s.cb = iocb{data: at, opcode: opcode, fd: w.fd, buffer: address(s.buffer), bytes: uint64(w.job.Block), offset: block * int64(w.job.Block)}

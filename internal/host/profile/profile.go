@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Package capacity holds what a disk can do for long: its profile, as `isolio
-// measure` finds it. It knows how a profile is kept, and what follows from it for
+// Package profile measures what a disk can do for long and keeps it, as `isolio measure` does:
+// load.go keeps requests outstanding on a device, survey.go decides which loads run and runs each
+// twice until its rate is steady, profile.go is the file that comes of it and what follows from it for
 // loads that were not measured themselves.
-package capacity
+package profile
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package activation
+package enable
 
 import (
 	"crypto/sha256"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package capacity
+package profile
 
 import (
 	"math"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package survey measures what a disk can do for long: it decides which loads to
-// run, runs each of them twice until its rate is steady, and makes a profile of it.
-package survey
+package profile
 
 import (
 	"context"
@@ -17,9 +15,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/capacity"
 	"isolio/internal/host/identity"
-	"isolio/internal/host/load"
 	"isolio/internal/plan"
 )
 
@@ -47,7 +43,7 @@ const (
 // kind is a load of the catalog.
 type kind struct {
 	name string
-	capacity.Kind
+	Kind
 	// depths are tried in this order; all of them where they are fixed, and otherwise
 	// until a knee is well behind.
 	depths []int
@@ -67,22 +63,22 @@ var (
 )
 
 const (
-	kib  = 1 << 10
-	page = 4 * kib
+	kib       = 1 << 10
+	pageBytes = 4 * kib
 )
 
 // catalog is what can be measured, in this order: reads before anything is written.
 var catalog = []kind{
-	{"randread-4k", capacity.Kind{Random: true, ReadPct: 100, BlockBytes: page}, deep, false, true},
-	{"randread-16k", capacity.Kind{Random: true, ReadPct: 100, BlockBytes: 16 * kib}, deep, false, false},
-	{"randread-128k", capacity.Kind{Random: true, ReadPct: 100, BlockBytes: 128 * kib}, shallow, true, false},
-	{"read-128k", capacity.Kind{ReadPct: 100, BlockBytes: 128 * kib}, shallow, true, false},
-	{"randwrite-4k", capacity.Kind{Random: true, BlockBytes: page}, writes, true, true},
-	{"randwrite-16k", capacity.Kind{Random: true, BlockBytes: 16 * kib}, large, true, false},
-	{"randwrite-128k", capacity.Kind{Random: true, BlockBytes: 128 * kib}, large, true, false},
-	{"mix70-4k", capacity.Kind{Random: true, ReadPct: 70, BlockBytes: page}, writes, true, false},
-	{"mix30-4k", capacity.Kind{Random: true, ReadPct: 30, BlockBytes: page}, writes, true, false},
-	{"write-128k", capacity.Kind{BlockBytes: 128 * kib}, large, true, false},
+	{"randread-4k", Kind{Random: true, ReadPct: 100, BlockBytes: pageBytes}, deep, false, true},
+	{"randread-16k", Kind{Random: true, ReadPct: 100, BlockBytes: 16 * kib}, deep, false, false},
+	{"randread-128k", Kind{Random: true, ReadPct: 100, BlockBytes: 128 * kib}, shallow, true, false},
+	{"read-128k", Kind{ReadPct: 100, BlockBytes: 128 * kib}, shallow, true, false},
+	{"randwrite-4k", Kind{Random: true, BlockBytes: pageBytes}, writes, true, true},
+	{"randwrite-16k", Kind{Random: true, BlockBytes: 16 * kib}, large, true, false},
+	{"randwrite-128k", Kind{Random: true, BlockBytes: 128 * kib}, large, true, false},
+	{"mix70-4k", Kind{Random: true, ReadPct: 70, BlockBytes: pageBytes}, writes, true, false},
+	{"mix30-4k", Kind{Random: true, ReadPct: 30, BlockBytes: pageBytes}, writes, true, false},
+	{"write-128k", Kind{BlockBytes: 128 * kib}, large, true, false},
 }
 
 // Names are the loads that there are.
@@ -240,13 +236,13 @@ func (s *Survey) Describe(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "# kept as %s\n", capacity.File(block.System{Root: s.options.Root}, s.identity))
+	_, err := fmt.Fprintf(w, "# kept as %s\n", File(block.System{Root: s.options.Root}, s.identity))
 	return err
 }
 
 // Run measures and returns the profile; tell gets a line for each step. The disk has
 // its scheduler back at the end.
-func (s *Survey) Run(ctx context.Context, tell func(string)) (_ *capacity.Profile, err error) {
+func (s *Survey) Run(ctx context.Context, tell func(string)) (_ *Profile, err error) {
 	if err := s.disk.CheckNode(); err != nil {
 		return nil, err
 	}
@@ -272,8 +268,8 @@ func (s *Survey) Run(ctx context.Context, tell func(string)) (_ *capacity.Profil
 		return nil, err
 	}
 	return s.measure(ctx, machine{
-		run: func(ctx context.Context, job load.Job, window time.Duration, enough func([]load.Window) bool) ([]load.Window, error) {
-			return load.Run(ctx, f, job, window, enough)
+		run: func(ctx context.Context, job Job, window time.Duration, enough func([]Window) bool) ([]Window, error) {
+			return RunJob(ctx, f, job, window, enough)
 		},
 		moved: s.disk.MovedBytes,
 	}, tell)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-package survey
+package profile
 
 import (
 	"fmt"
 	"slices"
-
-	"isolio/internal/host/capacity"
 )
 
 // othersMost is the part of the disk's bytes, in percent, that others may move
@@ -18,11 +16,11 @@ const othersMost = 2
 const throughout = 2
 
 // explain says of each point whose runs differ why they do.
-func explain(p *capacity.Profile) {
+func explain(p *Profile) {
 	change := changePct(p)
 	for i := range p.Loads {
 		for j := range p.Loads[i].Points {
-			if at := &p.Loads[i].Points[j]; at.DifferPct > capacity.Repeatable {
+			if at := &p.Loads[i].Points[j]; at.DifferPct > Repeatable {
 				at.Why = why(at, change)
 			}
 		}
@@ -31,7 +29,7 @@ func explain(p *capacity.Profile) {
 
 // changePct is by how many percent the last run was faster than the first, of the
 // point in the middle.
-func changePct(p *capacity.Profile) float64 {
+func changePct(p *Profile) float64 {
 	var all []float64
 	for _, l := range p.Loads {
 		for _, at := range l.Points {
@@ -47,7 +45,7 @@ func changePct(p *capacity.Profile) float64 {
 	return all[len(all)/2]
 }
 
-func why(at *capacity.Point, change float64) string {
+func why(at *Point, change float64) string {
 	others, spread, settled := 0.0, 0.0, true
 	for _, r := range at.Runs {
 		others = max(others, r.OthersPct)
@@ -56,7 +54,7 @@ func why(at *capacity.Point, change float64) string {
 		}
 	}
 	longest := 0.0 // of a request, in ms
-	for _, l := range []*capacity.Latency{at.Read, at.Write} {
+	for _, l := range []*Latency{at.Read, at.Write} {
 		if l != nil && l.Max > pauses*l.Mean {
 			longest = max(longest, l.Max/1e3)
 		}
@@ -81,14 +79,14 @@ func why(at *capacity.Point, change float64) string {
 const pauses = 20
 
 // notes say what a reader of the figures has to know.
-func notes(p *capacity.Profile) []string {
+func notes(p *Profile) []string {
 	var all []string
 	if p.Scheduler != "none" {
 		all = append(all, fmt.Sprintf("measured under the scheduler %s: what it costs is in the figures; --scheduler none measures the disk alone", p.Scheduler))
 	}
 	others := 0.0
 	for _, l := range p.Loads {
-		burst := capacity.Burst{}
+		burst := Burst{}
 		unsettled := 0
 		for _, at := range l.Points {
 			for _, r := range at.Runs {
