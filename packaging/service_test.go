@@ -14,7 +14,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/command"
-	"isolio/internal/host/history"
+	"isolio/internal/host/slo"
 )
 
 // setting are the values that the unit gives a key, in order.
@@ -79,7 +79,7 @@ func TestTheUnitMayWrite(t *testing.T) {
 	if got := setting(t, "RuntimeDirectory"); len(got) != 1 || got[0] != "isolio" {
 		t.Errorf("RuntimeDirectory=%s", got)
 	}
-	if got := setting(t, "StateDirectory"); len(got) != 1 || got[0] != "isolio" || !strings.HasPrefix(history.Dir, "var/lib/isolio/") {
+	if got := setting(t, "StateDirectory"); len(got) != 1 || got[0] != "isolio" || !strings.HasPrefix(slo.HistoryDir, "var/lib/isolio/") {
 		t.Errorf("StateDirectory=%s", got)
 	}
 	if got := setting(t, "RuntimeDirectoryPreserve"); len(got) != 1 || got[0] != "yes" {

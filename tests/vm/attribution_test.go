@@ -17,10 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/availability"
 	"isolio/internal/host/block"
 	"isolio/internal/host/identity"
-	"isolio/internal/host/promise"
+	"isolio/internal/host/slo"
 )
 
 // attributed is what was found of one deliberate violation on one disk, in seconds,
@@ -150,7 +149,7 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int, e
 	config := filepath.Join(t.TempDir(), "isolio.toml")
 	text := fmt.Sprintf("[sla]\nbest_effort = 4\n[[promise]]\nunit = \"shop.service\"\ndevice = %q\nread = \"%d IOPS\"\n", d.name, iops)
 	must(t, os.WriteFile(config, []byte(text), 0o644))
-	var doc promise.Document
+	var doc slo.PlanDocument
 	must(t, json.Unmarshal([]byte(succeeds(t, "sla", "plan", "--file", config, "--json")), &doc))
 	plan := doc.Plans[0].Tenants[0]
 	depth := v.depth(plan.Depth, empty)
@@ -209,7 +208,7 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int, e
 	t.Logf("%.0f reads a second of %.0f", (after-readBefore)/judged.Seconds(), (allAfter-allBefore)/judged.Seconds())
 	must(t, daemon.Process.Signal(syscall.SIGTERM))
 	must(t, daemon.Wait())
-	var report availability.Report
+	var report slo.Report
 	must(t, json.Unmarshal([]byte(succeeds(t, "sla", "report", "--json")), &report))
 	if len(report.Promises) != 1 {
 		t.Fatalf("%+v\n%s", report, out)

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/availability"
-	"isolio/internal/host/promise"
+	"isolio/internal/host/slo"
 )
 
 // promisedFile is what a user writes down for two containers.
@@ -48,11 +47,11 @@ runtime=36000
 `
 
 // kept is what the account has of a promise so far.
-func kept(t *testing.T, container string) availability.Promise {
+func kept(t *testing.T, container string) slo.PromiseReport {
 	t.Helper()
 	out, err := exec.Command("isolio", "sla", "report", "--json").Output()
 	must(t, err)
-	var r availability.Report
+	var r slo.Report
 	must(t, json.Unmarshal(out, &r))
 	for _, line := range r.Promises {
 		if line.Promise == "name "+container {
@@ -60,7 +59,7 @@ func kept(t *testing.T, container string) availability.Promise {
 		}
 	}
 	t.Fatalf("no promise to %s: %s", container, out)
-	return availability.Promise{}
+	return slo.PromiseReport{}
 }
 
 // A user with podman makes promises to two containers, beside one without: measures the
@@ -90,7 +89,7 @@ tar -c . | podman import - load`)
 	h.says("oversell", h.refused("oversell", "sudo isolio sla plan --what-if 'name=more,device="+spare+",read=2500 IOPS'", 1), "too much: ", "drop: name ")
 	h.says("alone", h.refused("alone", "sudo isolio sla plan --what-if 'name=more,device="+spare+",read=4500 IOPS'", 2), "is more than "+spare+" has; allowed: up to ")
 
-	var doc promise.Document
+	var doc slo.PlanDocument
 	must(t, json.Unmarshal([]byte(quiet(t, "isolio sla plan --json")), &doc))
 	tenants := doc.Plans[0].Tenants
 	h.step("apply", "sudo isolio sla plan | sed -n '/^# for/,$p' | sudo tee -a /etc/isolio.toml")
@@ -106,7 +105,7 @@ tar -c . | podman import - load`)
 	time.Sleep((watched + written) * time.Second)
 	h.says("top", h.step("top", "isolio top --count 1 --interval 2s"), "shop", "ledger", "batch")
 	h.says("kept", h.step("kept", "sudo isolio sla report --since 1h"), "name shop", "name ledger", "100.000 %")
-	before := map[string]availability.Promise{"shop": kept(t, "shop"), "ledger": kept(t, "ledger")}
+	before := map[string]slo.PromiseReport{"shop": kept(t, "shop"), "ledger": kept(t, "ledger")}
 	for name, line := range before {
 		t.Logf("%s: %d s demanded, %d kept, missed %v", name, line.Demanded, line.Kept, line.Missed)
 		if line.Demanded < watched*9/10 || line.Kept != line.Demanded {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
+	"isolio/internal/host/slo"
 )
 
 // A plan made from a measured profile holds: with its weights, tenants that keep as many
@@ -56,7 +56,7 @@ order = "sequential"
 read = "12 MiB/s"
 `, d.name), 0o644))
 	t.Logf("\n%s", succeeds(t, "sla", "plan", "--file", file))
-	var doc promise.Document
+	var doc slo.PlanDocument
 	must(t, json.Unmarshal([]byte(succeeds(t, "sla", "plan", "--file", file, "--json")), &doc))
 	plan := doc.Plans[0]
 	if _, stderr, code := isolio(t, "sla", "plan", "--file", file, "--what-if", "unit=more.service,device="+d.name+",read=9000 IOPS"); code != 1 {

@@ -12,11 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/availability"
 	"isolio/internal/host/doctor"
 	"isolio/internal/host/enable"
 	"isolio/internal/host/journal"
-	"isolio/internal/host/promise"
+	"isolio/internal/host/slo"
 	"isolio/internal/host/status"
 	"isolio/internal/host/top"
 )
@@ -29,8 +28,8 @@ var documents = map[string]any{
 	"isolio top":                    top.Line{},
 	"isolio log":                    journal.Entry{},
 	"isolio doctor":                 doctor.Document{},
-	"isolio sla plan":               promise.Document{},
-	"isolio sla report":             availability.Report{},
+	"isolio sla plan":               slo.PlanDocument{},
+	"isolio sla report":             slo.Report{},
 }
 
 // elsewhere are objects whose keys the page has under another name.

@@ -16,8 +16,8 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/slo"
 	"isolio/internal/tomlfile"
 )
 
@@ -80,7 +80,7 @@ func (f *slaFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	doc := promise.NewDocument(plans)
+	doc := slo.NewPlanDocument(plans)
 	if f.asJSON {
 		err = doc.WriteJSON(cmd.OutOrStdout())
 	} else {
@@ -176,12 +176,12 @@ type slaDisks struct {
 }
 
 type known struct {
-	disk promise.Disk
+	disk slo.SoldDisk
 	err  error
 }
 
 // find returns a disk by a name that a promise uses.
-func (s *slaDisks) find(name string) (promise.Disk, error) {
+func (s *slaDisks) find(name string) (slo.SoldDisk, error) {
 	if k, ok := s.known[name]; ok {
 		return k.disk, k.err
 	}
@@ -201,13 +201,13 @@ func (s *slaDisks) room(sla rule.SLA, device string, write, sequential bool, blo
 	if err != nil {
 		return ""
 	}
-	return promise.RoomFor(d, sla, write, sequential, blockBytes)
+	return slo.RoomFor(d, sla, write, sequential, blockBytes)
 }
 
 // plan makes a plan for each disk, in the order of their names.
-func (s *slaDisks) plan(all sold) ([]*promise.Plan, error) {
+func (s *slaDisks) plan(all sold) ([]*slo.Plan, error) {
 	on := map[string][]rule.Promise{}
-	disks := map[string]promise.Disk{}
+	disks := map[string]slo.SoldDisk{}
 	for _, p := range all.promises {
 		d, err := s.find(p.Device)
 		if err != nil {
@@ -220,10 +220,10 @@ func (s *slaDisks) plan(all sold) ([]*promise.Plan, error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	var plans []*promise.Plan
+	var plans []*slo.Plan
 	for _, name := range names {
-		plan, err := promise.Make(disks[name], on[name], all.sla)
-		if wrong, ok := errors.AsType[*promise.Error](err); ok {
+		plan, err := slo.Make(disks[name], on[name], all.sla)
+		if wrong, ok := errors.AsType[*slo.PlanError](err); ok {
 			return nil, in(wrong)
 		}
 		if err != nil {
@@ -235,7 +235,7 @@ func (s *slaDisks) plan(all sold) ([]*promise.Plan, error) {
 }
 
 // in is a promise that a disk cannot keep, with its place.
-func in(wrong *promise.Error) error {
+func in(wrong *slo.PlanError) error {
 	return tomlfile.Problem{Line: lineOf(wrong.Promise, wrong.Key), Key: "promise." + wrong.Key, What: wrong.What, Allowed: wrong.Allowed}.In(wrong.Promise.File)
 }
 

@@ -16,8 +16,7 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/availability"
-	"isolio/internal/host/history"
+	"isolio/internal/host/slo"
 )
 
 // slaReportFlags are the flags of `isolio sla report`.
@@ -69,13 +68,13 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 	if f.root, err = cli.RootDir(f.root); err != nil {
 		return err
 	}
-	var write func(availability.Report, io.Writer) error
+	var write func(slo.Report, io.Writer) error
 	chosen := 0
 	for _, format := range []struct {
 		on    bool
-		write func(availability.Report, io.Writer) error
+		write func(slo.Report, io.Writer) error
 	}{
-		{f.asJSON, availability.Report.WriteJSON}, {f.asHTML, availability.Report.WriteHTML}, {f.asCSV, availability.Report.WriteCSV},
+		{f.asJSON, slo.Report.WriteJSON}, {f.asHTML, slo.Report.WriteHTML}, {f.asCSV, slo.Report.WriteCSV},
 	} {
 		if format.on {
 			write = format.write
@@ -90,11 +89,11 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	now := time.Now()
-	past, faults, err := history.At(f.root).Read(now.Add(-since), now)
+	past, faults, err := slo.HistoryAt(f.root).Read(now.Add(-since), now)
 	if err != nil {
 		return err
 	}
-	report := availability.New(past, now.Add(-since), now)
+	report := slo.NewReport(past, now.Add(-since), now)
 	switch {
 	case write != nil:
 		err = write(report, cmd.OutOrStdout())
@@ -122,7 +121,7 @@ func sinceOf(text string) (time.Duration, error) {
 	switch {
 	case err != nil:
 		return 0, failure.Usagef("--since: %q is not a time; allowed: %s", text, allowed)
-	case d < history.Step || d > history.Keeps:
+	case d < slo.Step || d > slo.Keeps:
 		return 0, failure.Usagef("--since: %s is out of range; allowed: %s", text, allowed)
 	}
 	return d, nil

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/account"
-	"isolio/internal/host/availability"
-	"isolio/internal/host/history"
+	"isolio/internal/host/slo"
 )
 
 func TestSLAReport(t *testing.T) {
@@ -31,16 +29,16 @@ func TestSLAReport(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 	now := time.Now()
-	s, err := history.At(root).Open(history.Meta{Promise: "unit \x1b[2Jshop", Disk: "sda", Identity: "wwid-1", Terms: "1000 IOPS of reads", ObjectivePct: 99}, now)
+	s, err := slo.HistoryAt(root).Open(slo.Meta{Promise: "unit \x1b[2Jshop", Disk: "sda", Identity: "wwid-1", Terms: "1000 IOPS of reads", ObjectivePct: 99}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for back, n := range map[time.Duration]int{0: 199, 48 * time.Hour: 50} {
-		var c history.Counts
+		var c slo.Counts
 		for range n {
-			c.Count(account.Verdict{Demanded: true, Kept: true})
+			c.Count(slo.Verdict{Demanded: true, Kept: true})
 		}
-		c.Count(account.Verdict{Demanded: true, Cause: account.Oversold})
+		c.Count(slo.Verdict{Demanded: true, Cause: slo.Oversold})
 		if err := s.Add(now.Add(-back), c); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +51,7 @@ func TestSLAReport(t *testing.T) {
 		t.Errorf("%d: %s%s", code, out, stderr)
 	}
 	out, _, _ = run("--since", "3d", "--json")
-	var r availability.Report
+	var r slo.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Promises[0].Kept != 249 || r.Promises[0].Missed["oversold"] != 2 || len(r.Promises[0].Hours) != 2 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -64,7 +62,7 @@ func TestSLAReport(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	// A history that is damaged is told of, after the others.
-	if err := os.WriteFile(filepath.Join(root, history.Dir, "x.history"), []byte("x"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, slo.HistoryDir, "x.history"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, stderr, code = run(); code != 1 || !strings.Contains(out, "99.203 %") || !strings.HasSuffix(stderr, "x.history: is not a history, or is damaged\n") {

@@ -8,9 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"isolio/internal/host/account"
-	"isolio/internal/host/hold"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/slo"
 	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
@@ -88,7 +87,7 @@ func (l *ledger) holdAgain(was []state.Boost) {
 					factor, m.held.Cause, m.held.Since = h.Factor, h.Cause, h.Since
 				}
 			}
-			m.law = hold.New(s.Hold, factor)
+			m.law = slo.NewLaw(s.Hold, factor)
 		}
 	}
 	l.holder.found = nil
@@ -105,14 +104,14 @@ func (l *ledger) holdAgain(was []state.Boost) {
 }
 
 // hold takes what an interval says of a tenant whose promise is held.
-func (l *ledger) hold(s *sold, m *member, v account.Verdict) {
+func (l *ledger) hold(s *sold, m *member, v slo.Verdict) {
 	if m.law == nil || m.byHand {
 		return
 	}
 	had := m.judge.Measured()
 	before := m.law.Factor()
-	change := m.law.Next(hold.Sample{
-		Asked: v.Demanded, Missed: v.Demanded && !v.Kept && (v.Cause == account.Disk || v.Cause == account.Oversold),
+	change := m.law.Next(slo.LawSample{
+		Asked: v.Demanded, Missed: v.Demanded && !v.Kept && (v.Cause == slo.SlowDisk || v.Cause == slo.Oversold),
 		Throttled: had.Waited, Attained: had.Attained, Share: had.Share, Need: had.Need,
 	})
 	now := m.law.Factor()
@@ -121,16 +120,16 @@ func (l *ledger) hold(s *sold, m *member, v account.Verdict) {
 		"attained", digits(had.Attained), "share", digits(had.Share),
 	}
 	switch change {
-	case hold.None:
+	case slo.Unchanged:
 		return
-	case hold.Raised:
+	case slo.Raised:
 		s.raised++
 		m.held.Cause = v.Cause.String()
 		if before == 1 {
 			m.held.Since = l.now()
 		}
 		l.log.Info("hold", append(attrs, "code", "hold-raised", "cause", m.held.Cause)...)
-	case hold.Lowered:
+	case slo.Lowered:
 		l.log.Info("hold", append(attrs, "code", "hold-lowered", "need", digits(had.Need))...)
 	}
 	l.holder.tellOf(m.group)
@@ -178,7 +177,7 @@ func (l *ledger) sees(group string, wants map[string]ruling.Want, have weight.Va
 			}
 			l.log.Info("hold", "promise", s.meta.Promise, "cgroup", group, "disk", s.disk.Name, "code", handCode(m.byHand))
 			if m.law.Factor() > 1 {
-				m.law = hold.New(s.Hold, 1)
+				m.law = slo.NewLaw(s.Hold, 1)
 				l.holder.tellOf(group)
 				l.saveHeld()
 			}

@@ -19,17 +19,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"isolio/internal/host/account"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/history"
-	"isolio/internal/host/hold"
 	"isolio/internal/host/identity"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/ruling"
+	"isolio/internal/host/slo"
 	"isolio/internal/host/state"
 	"isolio/internal/printable"
 )
@@ -46,7 +43,7 @@ const keepEvery = 10 * time.Second
 type ledger struct {
 	sys   block.System
 	tree  cgroup.Tree
-	store history.Store
+	store slo.History
 	log   *slog.Logger
 
 	mu   sync.Mutex
@@ -67,9 +64,9 @@ type ledger struct {
 // planned is one promise, and what is known of its disk.
 type planned struct {
 	rule.Promise
-	meta  history.Meta
+	meta  slo.Meta
 	disk  *block.Device
-	terms account.Terms
+	terms slo.Terms
 }
 
 // profileOf is a profile as it was read, for as long as its file is the same.
@@ -84,7 +81,7 @@ type sold struct {
 	planned
 	members []*member
 	// total is since the daemon began; pending is not in the history yet.
-	total, pending history.Counts
+	total, pending slo.Counts
 	// raised is how often a weight was raised for it.
 	raised uint64
 }
@@ -93,9 +90,9 @@ type sold struct {
 type member struct {
 	group  string
 	groups []string // it, and those below
-	judge  *account.Judge
+	judge  *slo.Judge
 	// law raises its weight, nil where the promise is not held; held is what it did.
-	law  *hold.Law
+	law  *slo.Law
 	held state.Boost
 	// byHand is true if an operator wrote its weight, which stays.
 	byHand bool
@@ -104,7 +101,7 @@ type member struct {
 func newLedger(root string, tree cgroup.Tree, log *slog.Logger, found []state.Boost) *ledger {
 	return &ledger{
 		holder: newHolder(found),
-		sys:    block.System{Root: root}, tree: tree, store: history.At(root), log: log,
+		sys:    block.System{Root: root}, tree: tree, store: slo.HistoryAt(root), log: log,
 		profiles: map[string]profileOf{}, faults: map[fault]string{}, now: time.Now,
 	}
 }
@@ -122,7 +119,7 @@ func (l *ledger) plan(config rule.Config) (faults map[string]string) {
 			faults[name] = err.Error() + "; no account is kept of the promise"
 			continue
 		}
-		one := planned{Promise: p, disk: d, meta: history.Meta{
+		one := planned{Promise: p, disk: d, meta: slo.Meta{
 			Promise: p.Selector(), Disk: d.Name, Terms: p.Terms(), ObjectivePct: config.SLA.ObjectivePct,
 		}}
 		if one.meta.Identity, err = identity.Of(l.sys, d); err != nil {
@@ -132,7 +129,7 @@ func (l *ledger) plan(config rule.Config) (faults map[string]string) {
 		if err != nil {
 			faults[name] = err.Error() + "; whether the disk is slow is not known"
 		}
-		one.terms = account.TermsOf(p, measured, nil, true)
+		one.terms = slo.TermsOf(p, measured, nil, true)
 		on[d.Name] = append(on[d.Name], len(l.plans))
 		l.plans = append(l.plans, one)
 	}
@@ -154,14 +151,14 @@ func (l *ledger) planDisk(disk string, indices []int, sla rule.SLA) error {
 	for _, i := range indices {
 		promises = append(promises, l.plans[i].Promise)
 	}
-	plan, err := promise.Make(promise.Disk{Name: disk, Profile: measured}, promises, sla)
+	plan, err := slo.Make(slo.SoldDisk{Name: disk, Profile: measured}, promises, sla)
 	for n, i := range indices {
 		switch {
 		case err != nil: // one of them is more than the disk has alone
-			wrong, ok := errors.AsType[*promise.Error](err)
+			wrong, ok := errors.AsType[*slo.PlanError](err)
 			l.plans[i].terms.Oversold = ok && wrong.Promise.Line == l.plans[i].Line
 		default:
-			l.plans[i].terms = account.TermsOf(promises[n], measured, &plan.Tenants[n], plan.Fits)
+			l.plans[i].terms = slo.TermsOf(promises[n], measured, &plan.Tenants[n], plan.Fits)
 		}
 	}
 	if err == nil && !plan.Fits {
@@ -223,7 +220,7 @@ func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]stri
 			}
 			who := known[group]
 			if who == nil {
-				who = &member{group: group, judge: account.NewJudge(p.terms)}
+				who = &member{group: group, judge: slo.NewJudge(p.terms)}
 			}
 			who.groups = below(groups, group)
 			if more := len(who.groups) - mostCounted; more > 0 {
@@ -261,7 +258,7 @@ func below(groups []string, group string) []string {
 
 // run judges each interval until ctx ends.
 func (l *ledger) run(ctx context.Context) {
-	kept := make(chan map[history.Meta]history.Counts)
+	kept := make(chan map[slo.Meta]slo.Counts)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -329,7 +326,7 @@ func (l *ledger) judge() {
 }
 
 // count counts verdicts that are final.
-func (s *sold) count(final []account.Verdict) {
+func (s *sold) count(final []slo.Verdict) {
 	for _, v := range final {
 		s.total.Count(v)
 		s.pending.Count(v)
@@ -349,7 +346,7 @@ func (l *ledger) end() {
 
 // diskNow is what is read of a disk once in an interval.
 type diskNow struct {
-	account.DiskReading
+	slo.DiskReading
 	active bool
 	err    error
 }
@@ -374,8 +371,8 @@ func (l *ledger) readDisk(d *block.Device) (now diskNow) {
 }
 
 // readMember reads a tenant's counters for a disk.
-func (l *ledger) readMember(m *member, majMin string, d diskNow) (account.Reading, error) {
-	r := account.Reading{Active: d.active, Disk: d.DiskReading}
+func (l *ledger) readMember(m *member, majMin string, d diskNow) (slo.Reading, error) {
+	r := slo.Reading{Active: d.active, Disk: d.DiskReading}
 	sent, err := l.tree.IOStats(m.group)
 	if err != nil {
 		return r, err
@@ -411,14 +408,14 @@ func (l *ledger) readMember(m *member, majMin string, d diskNow) (account.Readin
 }
 
 // take takes what is to be kept.
-func (l *ledger) take() map[history.Meta]history.Counts {
+func (l *ledger) take() map[slo.Meta]slo.Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := map[history.Meta]history.Counts{}
+	all := map[slo.Meta]slo.Counts{}
 	l.sold = slices.DeleteFunc(l.sold, func(s *sold) bool {
 		if s.pending.Judged > 0 {
 			all[s.meta] = s.pending
-			s.pending = history.Counts{}
+			s.pending = slo.Counts{}
 		}
 		return s.isGone(l.plans)
 	})
@@ -430,7 +427,7 @@ func (s *sold) isGone(plans []planned) bool {
 	return !slices.ContainsFunc(plans, func(p planned) bool { return p.meta.File() == s.meta.File() })
 }
 
-func (l *ledger) giveBack(counts map[history.Meta]history.Counts) {
+func (l *ledger) giveBack(counts map[slo.Meta]slo.Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.sold {
@@ -442,10 +439,10 @@ func (l *ledger) giveBack(counts map[history.Meta]history.Counts) {
 
 // keep writes counts to the histories until there are no more. It may wait for a slow disk,
 // while promises are judged.
-func (l *ledger) keep(from <-chan map[history.Meta]history.Counts) {
-	open := map[history.Meta]*history.Series{}
-	of := func(meta history.Meta) fault {
-		return fault{notKept, filepath.Join("/", history.Dir, meta.File())}
+func (l *ledger) keep(from <-chan map[slo.Meta]slo.Counts) {
+	open := map[slo.Meta]*slo.Series{}
+	of := func(meta slo.Meta) fault {
+		return fault{notKept, filepath.Join("/", slo.HistoryDir, meta.File())}
 	}
 	defer func() {
 		for meta, series := range open {
@@ -470,7 +467,7 @@ func (l *ledger) keep(from <-chan map[history.Meta]history.Counts) {
 	}
 }
 
-func (l *ledger) add(open map[history.Meta]*history.Series, meta history.Meta, c history.Counts) error {
+func (l *ledger) add(open map[slo.Meta]*slo.Series, meta slo.Meta, c slo.Counts) error {
 	series := open[meta]
 	if series == nil {
 		var err error
@@ -550,7 +547,7 @@ func (l *ledger) Collect(to chan<- prometheus.Metric) {
 		count(demanded, s.total.Demanded, of...)
 		count(keptOnes, s.total.Kept, of...)
 		count(judged, s.total.Judged, of...)
-		for cause := range account.NrCauses {
+		for cause := range slo.NrCauses {
 			count(missed, s.total.Missed[cause], append(slices.Clip(of), cause.String())...)
 		}
 		if s.Hold > 0 {

@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/account"
-	"isolio/internal/host/history"
+	"isolio/internal/host/slo"
 )
 
 const promised = `
@@ -96,8 +95,8 @@ func (h *promisedHost) pass(reads, disk int, stalled bool) {
 }
 
 // totals are what was counted of each promise.
-func (h *promisedHost) totals() map[string]history.Counts {
-	all := map[string]history.Counts{}
+func (h *promisedHost) totals() map[string]slo.Counts {
+	all := map[string]slo.Counts{}
 	for _, s := range h.ledger.sold {
 		all[s.meta.Promise] = s.total
 	}
@@ -116,9 +115,9 @@ func TestLedger(t *testing.T) {
 	for range 5 {
 		h.pass(0, 9000, false) // idle
 	}
-	want := history.Counts{Judged: 20, Demanded: 15, Kept: 10}
-	want.Missed[account.Disk] = 5
-	if got := h.totals(); got["unit shop.service"] != want || got["name w*"] != (history.Counts{Judged: 20}) {
+	want := slo.Counts{Judged: 20, Demanded: 15, Kept: 10}
+	want.Missed[slo.SlowDisk] = 5
+	if got := h.totals(); got["unit shop.service"] != want || got["name w*"] != (slo.Counts{Judged: 20}) {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
 	// A look goes on with what was counted, and new terms begin another judge.
@@ -136,7 +135,7 @@ func TestLedger(t *testing.T) {
 	h.pass(1000, 9000, true) // the first reading of another judge
 	h.pass(1000, 9000, true)
 	want.Judged, want.Demanded = 22, 17
-	want.Missed[account.Oversold]++
+	want.Missed[slo.Oversold]++
 	if got := h.totals()["unit shop.service"]; got != want {
 		t.Errorf("twice as much promised: %+v, want %+v", got, want)
 	}
@@ -144,7 +143,7 @@ func TestLedger(t *testing.T) {
 	h.put("sys/block/sda/queue/scheduler", "[none] kyber-fairness\n")
 	h.pass(1000, 9000, true)
 	want.Judged, want.Demanded = 23, 18
-	want.Missed[account.Scheduler]++
+	want.Missed[slo.NoScheduler]++
 	if got := h.totals()["unit shop.service"]; got != want {
 		t.Errorf("without the scheduler: %+v, want %+v", got, want)
 	}
@@ -185,7 +184,7 @@ func TestLedgerKeeps(t *testing.T) {
 	for i := range 2 {
 		h := newPromisedHost(t)
 		if root != "" { // another daemon on the same machine
-			must(t, os.CopyFS(filepath.Join(h.Root, history.Dir), os.DirFS(filepath.Join(root, history.Dir))))
+			must(t, os.CopyFS(filepath.Join(h.Root, slo.HistoryDir), os.DirFS(filepath.Join(root, slo.HistoryDir))))
 		}
 		root = h.Root
 		h.ledger.judge()
@@ -195,7 +194,7 @@ func TestLedgerKeeps(t *testing.T) {
 		ctx, end := context.WithCancel(context.Background())
 		end()
 		h.ledger.run(ctx)
-		past, faults, err := history.At(root).Read(h.clock.Add(-time.Hour), h.clock)
+		past, faults, err := slo.HistoryAt(root).Read(h.clock.Add(-time.Hour), h.clock)
 		if err != nil || len(faults) > 0 || len(past) != 2 {
 			t.Fatalf("%+v, %v, %v", past, faults, err)
 		}
@@ -295,15 +294,15 @@ func TestHistoriesAndRaisedWeightsFailTogether(t *testing.T) {
 	h := newPromisedHost(t)
 	log := h.logged()
 	h.ledger.log = h.Log
-	h.put(history.Dir, "no directory")
+	h.put(slo.HistoryDir, "no directory")
 	h.put("run/isolio/held.json/x", "no file")
-	kept, done := make(chan map[history.Meta]history.Counts), make(chan struct{})
+	kept, done := make(chan map[slo.Meta]slo.Counts), make(chan struct{})
 	go func() {
 		defer close(done)
 		h.ledger.keep(kept)
 	}()
 	for range 100 {
-		kept <- map[history.Meta]history.Counts{{Promise: "unit shop.service"}: {Judged: 1}}
+		kept <- map[slo.Meta]slo.Counts{{Promise: "unit shop.service"}: {Judged: 1}}
 		h.ledger.letGo()
 	}
 	close(kept)

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/account"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/slo"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
 )
@@ -25,7 +24,7 @@ import (
 type Sold struct {
 	Profile  *profile.Profile
 	Promises []rule.Promise
-	Plan     *promise.Plan
+	Plan     *slo.Plan
 }
 
 // ReadSold reads the promises of a file and the profile of their disk.
@@ -46,7 +45,7 @@ func ReadSold(promises, measured string) (*Sold, error) {
 		return nil, fmt.Errorf("%s: promises nothing; allowed: one [[promise]] or more", promises)
 	}
 	s.Promises = config.Promises
-	s.Plan, err = promise.Make(promise.Disk{Name: s.Promises[0].Device, Profile: s.Profile}, s.Promises, config.SLA)
+	s.Plan, err = slo.Make(slo.SoldDisk{Name: s.Promises[0].Device, Profile: s.Profile}, s.Promises, config.SLA)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", promises, err)
 	}
@@ -59,7 +58,7 @@ func ReadSold(promises, measured string) (*Sold, error) {
 // kept counts intervals of one container under one contender.
 type kept struct{ judged, demanded, kept int }
 
-func (k *kept) count(final []account.Verdict) {
+func (k *kept) count(final []slo.Verdict) {
 	for _, v := range final {
 		k.judged++
 		if v.Demanded {
@@ -107,8 +106,8 @@ func (s *Sold) keptOf(i int, r *result.Run, k *experiment.Case) (kept, error) {
 		return kept{}, fmt.Errorf("container %s writes: the samples have reads and writes in one; allowed: a job that reads", name)
 	}
 	held := uint64(outstanding(job))
-	judge := account.NewJudge(account.TermsOf(s.Promises[i], s.Profile, &s.Plan.Tenants[i], s.Plan.Fits))
-	reading := account.Reading{At: time.Unix(0, 0), Active: true, Stalled: -1}
+	judge := slo.NewJudge(slo.TermsOf(s.Promises[i], s.Profile, &s.Plan.Tenants[i], s.Plan.Fits))
+	reading := slo.Reading{At: time.Unix(0, 0), Active: true, Stalled: -1}
 	reading.Disk.InFlight = int(held)
 	reading.Service.ReadIOs = held
 	reading.Sent = reading.Service.IOStat

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/promise"
+	"isolio/internal/host/slo"
 	"isolio/internal/lab/archive"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
@@ -54,7 +54,7 @@ func TestExperimentsAreAsPlanned(t *testing.T) {
 		for _, k := range x.Cases {
 			others := 0
 			for _, c := range k.Containers {
-				i := slices.IndexFunc(sold.Plan.Tenants, func(p promise.Tenant) bool { return p.For == "name "+c.Name })
+				i := slices.IndexFunc(sold.Plan.Tenants, func(p slo.Tenant) bool { return p.For == "name "+c.Name })
 				if i < 0 {
 					others += c.Weight * max(1, c.Count)
 					continue

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: MIT
 
-// Package account decides whether a promise was demanded and kept in an interval, and
+package slo
+
+import (
+	"math"
+	"time"
+
+	"isolio/internal/host/cgroup"
+	"isolio/internal/host/meter"
+	"isolio/internal/host/profile"
+	"isolio/internal/host/rule"
+)
+
+// A judge decides whether a promise was demanded and kept in an interval, and
 // what the cause was where it was not. It is arithmetic on counters of the kernel:
 // it reads nothing.
 //
@@ -24,29 +36,17 @@
 // it has in flight, and the share that the tenant is entitled to. Their product is about what it
 // got of its promise. The least factor is the cause, if it accounts for half of what is
 // missing.
-package account
-
-import (
-	"math"
-	"time"
-
-	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
-	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
-	"isolio/internal/host/rule"
-)
 
 // Cause is why a promise was not kept.
 type Cause int
 
 // Causes. Depth is the tenant's own; the others are the host's.
 const (
-	Scheduler Cause = iota
-	Disk
+	NoScheduler Cause = iota
+	SlowDisk
 	Oversold
-	Depth
-	Unknown
+	TooFewRequests
+	UnknownCause
 	NrCauses
 )
 
@@ -74,7 +74,7 @@ type Terms struct {
 	P99         time.Duration // 0 for none
 	// Profile is the disk's, nil for a disk that has none.
 	Profile *profile.Profile
-	// Depth and Share are what the plan counts on: requests outstanding, and the part of what
+	// TooFewRequests and Share are what the plan counts on: requests outstanding, and the part of what
 	// the scheduler charges. 0 where there is no plan.
 	Depth, Share float64
 	// Oversold is true where all promises on the disk are more than it has.
@@ -590,11 +590,11 @@ func (j *Judge) cause(i *interval, attained float64) Cause {
 		if j.terms.Oversold && i.outstanding >= always {
 			return Oversold
 		}
-		return Unknown
+		return UnknownCause
 	case f.depth == least:
-		return Depth
+		return TooFewRequests
 	case f.disk == least:
-		return Disk
+		return SlowDisk
 	}
 	return Oversold
 }
@@ -611,11 +611,11 @@ func (j *Judge) causeOfLate(i *interval) Cause {
 	case f.share < always && i.throttled > seen*i.seconds:
 		return Oversold
 	case f.disk < slowDisk || i.throttled <= seen*i.seconds:
-		return Disk
+		return SlowDisk
 	case j.terms.Oversold:
 		return Oversold
 	}
-	return Unknown
+	return UnknownCause
 }
 
 // unscheduled judges an interval in which the disk did not have the scheduler all the
@@ -629,12 +629,12 @@ func (j *Judge) unscheduled(i *interval) Verdict {
 	if i.stalled >= seen {
 		asks = i.stalled >= always
 	}
-	return Verdict{Demanded: asks, Cause: Scheduler}
+	return Verdict{Demanded: asks, Cause: NoScheduler}
 }
 
 // TermsOf is a promise with its disk's profile, nil for none, and what the plan makes of
 // it, nil where there is no plan. fits is false where all promises are more than the disk has.
-func TermsOf(p rule.Promise, measured *profile.Profile, planned *promise.Tenant, fits bool) Terms {
+func TermsOf(p rule.Promise, measured *profile.Profile, planned *Tenant, fits bool) Terms {
 	t := Terms{Read: p.Read, Write: p.Write, BlockBytes: p.BlockBytes, Sequential: p.Sequential, P99: p.P99, Profile: measured, Oversold: !fits}
 	if planned != nil {
 		t.Depth, t.Share = float64(planned.Depth), planned.Share

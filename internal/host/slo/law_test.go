@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package hold
+package slo
 
 import (
 	"fmt"
@@ -106,7 +106,7 @@ func (w *world) step(t *testing.T, late bool) {
 		if h.law.factor < 1 || h.law.factor > h.law.most {
 			t.Fatalf("factor %g, at most %g", h.law.factor, h.law.most)
 		}
-		s := Sample{Asked: h.sends >= h.promise || got[i] < h.sends*0.999 && h.sends > 0, Throttled: got[i] < h.sends*0.999}
+		s := LawSample{Asked: h.sends >= h.promise || got[i] < h.sends*0.999 && h.sends > 0, Throttled: got[i] < h.sends*0.999}
 		got[i] *= wobble()
 		h.rate = got[i]
 		if s.Attained = got[i] / h.promise; h.sends > 0 {
@@ -138,7 +138,7 @@ func (w *world) step(t *testing.T, late bool) {
 			if late {
 				h.changesLater++
 			}
-		case None:
+		case Unchanged:
 		}
 	}
 }
@@ -179,7 +179,7 @@ func randomWorld(r *rand.Rand) *world {
 	for range 1 + r.IntN(3) {
 		p := left * (0.1 + 0.4*r.Float64())
 		left -= p
-		w.holders = append(w.holders, &holder{promise: p, sends: 1 + r.Float64(), law: New(most, 1)})
+		w.holders = append(w.holders, &holder{promise: p, sends: 1 + r.Float64(), law: NewLaw(most, 1)})
 		sum += p
 	}
 	nr := 1 + r.IntN(9)
@@ -315,7 +315,7 @@ func TestTooLittle(t *testing.T) {
 func TestAllAtTheBound(t *testing.T) {
 	w := &world{speed: 0.3, random: rand.New(rand.NewPCG(29, 1))}
 	for _, p := range []float64{0.2, 0.4} {
-		w.holders = append(w.holders, &holder{promise: p, sends: 2, base: 1000 * p, law: New(4, 1)})
+		w.holders = append(w.holders, &holder{promise: p, sends: 2, base: 1000 * p, law: NewLaw(4, 1)})
 	}
 	w.others = [][2]float64{{400, 1}}
 	for range 3000 {
@@ -337,7 +337,7 @@ func TestSteadyUnderPauses(t *testing.T) {
 		r := rand.New(rand.NewPCG(30, seed))
 		w := randomWorld(r)
 		for _, h := range w.holders {
-			h.law = New(6, 1)
+			h.law = NewLaw(6, 1)
 		}
 		period, lasts := 4+r.IntN(20), 1+r.IntN(3)
 		for at := range 3600 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package availability
+package slo
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	g "maragu.dev/gomponents"
 	"maragu.dev/gomponents/html"
 
-	"isolio/internal/host/account"
 	"isolio/internal/host/page"
 )
 
@@ -32,8 +31,8 @@ const (
 )
 
 // class is the colour of a cause. The tenant's own is far from those of the host.
-func class(cause account.Cause) string {
-	return [account.NrCauses]string{account.Scheduler: "f7", account.Disk: "f4", account.Oversold: "f3", account.Depth: "f5", account.Unknown: "f6"}[cause]
+func class(cause Cause) string {
+	return [NrCauses]string{NoScheduler: "f7", SlowDisk: "f4", Oversold: "f3", TooFewRequests: "f5", UnknownCause: "f6"}[cause]
 }
 
 // WriteHTML prints one page that needs no other file.
@@ -87,7 +86,7 @@ func (r Report) summary() g.Node {
 }
 
 // details are a promise's hours and the causes of what was missed.
-func (p *Promise) details(since, until time.Time) []g.Node {
+func (p *PromiseReport) details(since, until time.Time) []g.Node {
 	all := []g.Node{
 		html.H2(page.Text(p.Promise)),
 		html.P(html.Class("muted"), page.Text(p.Terms+"; disk "+p.Disk+", "+p.Identity)),
@@ -97,7 +96,7 @@ func (p *Promise) details(since, until time.Time) []g.Node {
 	}
 	all = append(all, html.Figure(html.Class("bars"), p.bars(since, until)))
 	legend := []g.Node{html.Li(page.Swatch("kept"), g.Text("kept"))}
-	for cause := range account.NrCauses {
+	for cause := range NrCauses {
 		if n := p.Missed[cause.String()]; n > 0 {
 			legend = append(legend, html.Li(page.Swatch(class(cause)), g.Textf("%s: %s (%s)", Duration(n), cause.Meaning(), cause)))
 		}
@@ -106,7 +105,7 @@ func (p *Promise) details(since, until time.Time) []g.Node {
 }
 
 // bars draws the hours.
-func (p *Promise) bars(since, until time.Time) g.Node {
+func (p *PromiseReport) bars(since, until time.Time) g.Node {
 	const high = barsHeight + daysHeight
 	drawing := []g.Node{
 		html.Role("img"), html.Aria("label", "Each hour: how long the promise was demanded, kept and missed"),
@@ -156,7 +155,7 @@ func (h *Hour) bar(x, width, scale float64) bar {
 	}
 	add("kept", h.Kept)
 	var missed []string
-	for cause := range account.NrCauses {
+	for cause := range NrCauses {
 		n := h.Missed[cause.String()]
 		add(class(cause), n)
 		if n > 0 {

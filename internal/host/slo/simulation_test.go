@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package account
+package slo
 
 import (
 	"container/heap"
@@ -13,7 +13,6 @@ import (
 
 	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 )
 
@@ -292,31 +291,31 @@ const (
 type scenario struct {
 	name, want string
 	// change makes it of a host on which a tenant with a promise, and others, fill the disk.
-	change func(h *host, t *tenant, plan promise.Tenant)
+	change func(h *host, t *tenant, plan Tenant)
 }
 
 var scenarios = []scenario{
-	{"asks for more than was promised", kept, func(_ *host, t *tenant, p promise.Tenant) { t.depth = 3 * p.Depth }},
-	{"keeps the depth of the plan", kept, func(_ *host, t *tenant, p promise.Tenant) { t.depth = p.Depth + 1 }},
-	{"alone, all of the disk", kept, func(h *host, t *tenant, _ promise.Tenant) { h.tenants, t.depth = h.tenants[:1], h.servers }},
-	{"idle", notDemanded, func(_ *host, t *tenant, _ promise.Tenant) { t.depth = 0 }},
-	{"sends a little", noClaim, func(_ *host, t *tenant, p promise.Tenant) { t.burst, t.period = 1, 4/p.Rule.Read.IOPS }},
-	{"bursts, and pauses", notDemanded, func(_ *host, t *tenant, p promise.Tenant) {
+	{"asks for more than was promised", kept, func(_ *host, t *tenant, p Tenant) { t.depth = 3 * p.Depth }},
+	{"keeps the depth of the plan", kept, func(_ *host, t *tenant, p Tenant) { t.depth = p.Depth + 1 }},
+	{"alone, all of the disk", kept, func(h *host, t *tenant, _ Tenant) { h.tenants, t.depth = h.tenants[:1], h.servers }},
+	{"idle", notDemanded, func(_ *host, t *tenant, _ Tenant) { t.depth = 0 }},
+	{"sends a little", noClaim, func(_ *host, t *tenant, p Tenant) { t.burst, t.period = 1, 4/p.Rule.Read.IOPS }},
+	{"bursts, and pauses", notDemanded, func(_ *host, t *tenant, p Tenant) {
 		t.burst, t.period = int(p.Rule.Read.IOPS*0.4*0.73), 0.73
 	}},
-	{"a little, on a disk of half the speed", noClaim, func(h *host, t *tenant, p promise.Tenant) {
+	{"a little, on a disk of half the speed", noClaim, func(h *host, t *tenant, p Tenant) {
 		t.burst, t.period = 1, 8/p.Rule.Read.IOPS
 		h.speed = func(float64) float64 { return 0.5 }
 	}},
-	{"half the speed", Disk.String(), func(h *host, t *tenant, p promise.Tenant) {
+	{"half the speed", SlowDisk.String(), func(h *host, t *tenant, p Tenant) {
 		t.depth = 2 * p.Depth
 		h.speed = func(float64) float64 { return 0.5 }
 	}},
-	{"three quarters of the speed, with the depth of the plan", Disk.String(), func(h *host, t *tenant, p promise.Tenant) {
+	{"three quarters of the speed, with the depth of the plan", SlowDisk.String(), func(h *host, t *tenant, p Tenant) {
 		t.depth = p.Depth + 1
 		h.speed = func(float64) float64 { return 0.7 }
 	}},
-	{"pauses, as one that collects garbage", Disk.String(), func(h *host, t *tenant, p promise.Tenant) {
+	{"pauses, as one that collects garbage", SlowDisk.String(), func(h *host, t *tenant, p Tenant) {
 		t.depth = 2 * p.Depth
 		h.speed = func(at float64) float64 {
 			if at-float64(int(at*5))/5 < 0.08 {
@@ -325,7 +324,7 @@ var scenarios = []scenario{
 			return 1
 		}
 	}},
-	{"stands still for ten seconds", Disk.String(), func(h *host, t *tenant, p promise.Tenant) {
+	{"stands still for ten seconds", SlowDisk.String(), func(h *host, t *tenant, p Tenant) {
 		t.depth = 2 * p.Depth
 		h.speed = func(at float64) float64 {
 			if int(at)%20 < 10 {
@@ -334,20 +333,20 @@ var scenarios = []scenario{
 			return 0.5
 		}
 	}},
-	{"half the weight", Oversold.String(), func(_ *host, t *tenant, p promise.Tenant) {
+	{"half the weight", Oversold.String(), func(_ *host, t *tenant, p Tenant) {
 		t.depth = 2 * p.Depth
 		t.weight /= 2
 	}},
-	{"twice as many others", Oversold.String(), func(h *host, t *tenant, p promise.Tenant) {
+	{"twice as many others", Oversold.String(), func(h *host, t *tenant, p Tenant) {
 		t.depth = 2 * p.Depth
 		for _, other := range h.tenants[1:] {
 			more := *other
 			h.tenants = append(h.tenants, &more)
 		}
 	}},
-	{"half the depth", Depth.String(), func(_ *host, t *tenant, p promise.Tenant) { t.depth = max(1, p.Depth/2) }},
-	{"a third of the depth", Depth.String(), func(_ *host, t *tenant, p promise.Tenant) { t.depth = max(1, p.Depth/3) }},
-	{"without the scheduler", Scheduler.String(), func(h *host, t *tenant, p promise.Tenant) {
+	{"half the depth", TooFewRequests.String(), func(_ *host, t *tenant, p Tenant) { t.depth = max(1, p.Depth/2) }},
+	{"a third of the depth", TooFewRequests.String(), func(_ *host, t *tenant, p Tenant) { t.depth = max(1, p.Depth/3) }},
+	{"without the scheduler", NoScheduler.String(), func(h *host, t *tenant, p Tenant) {
 		t.depth = p.Depth
 		h.fair = func(float64) bool { return false }
 	}},
@@ -365,7 +364,7 @@ func play(t *testing.T, s scenario, seed uint64, got map[string]int) {
 	part := 0.2 + 0.25*random.Float64()
 	others := 3 + random.IntN(5)
 	sold := rule.Promise{For: rule.Rule{Unit: "a"}, Read: rule.Amount{IOPS: part * most}, BlockBytes: block, Count: 1}
-	plan, err := promise.Make(promise.Disk{Name: "sda", Profile: measured}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
+	plan, err := Make(SoldDisk{Name: "sda", Profile: measured}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
 	if err != nil || !plan.Fits {
 		t.Fatalf("%+v, %v", plan, err)
 	}
@@ -422,7 +421,7 @@ func TestConfusion(t *testing.T) {
 		}
 		right := got[s.want]
 		if s.want == noClaim {
-			right = got[notDemanded] + got[Depth.String()]
+			right = got[notDemanded] + got[TooFewRequests.String()]
 		}
 		if right*100 < all*95 {
 			t.Errorf("%s: %d of %d are %q: %v", s.name, right, all, s.want, got)

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package history keeps, for 30 days, how many intervals promises were demanded and kept: a
-// file of fixed size for each promise.
-//
-// A file is a header, two open records and a ring of slots, a slot for each five minutes.
-// What is counted now is in an open record, written in turns, each time with a higher
-// sequence number: a write that is torn by a crash leaves the other one. When five
-// minutes are over, the counts go to their slot. A record is 64 bytes with a checksum, and so
-// crosses no sector; one that is damaged is as if it were empty. A file whose header is damaged is kept
-// aside, and its records go on. A slot says which five
-// minutes it is about, so that a clock that is set moves counts to other slots, and
-// takes none away: where it goes back, the counts are added to those that are there.
-package history
+package slo
 
 import (
 	"bytes"
@@ -28,12 +17,23 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/account"
 	"isolio/internal/plan"
 )
 
-// Dir is where histories are kept, below the root.
-const Dir = "var/lib/isolio/promises"
+// The history keeps, for 30 days, how many intervals promises were demanded and kept: a
+// file of fixed size for each promise.
+//
+// A file is a header, two open records and a ring of slots, a slot for each five minutes.
+// What is counted now is in an open record, written in turns, each time with a higher
+// sequence number: a write that is torn by a crash leaves the other one. When five
+// minutes are over, the counts go to their slot. A record is 64 bytes with a checksum, and so
+// crosses no sector; one that is damaged is as if it were empty. A file whose header is damaged is kept
+// aside, and its records go on. A slot says which five
+// minutes it is about, so that a clock that is set moves counts to other slots, and
+// takes none away: where it goes back, the counts are added to those that are there.
+
+// HistoryDir is where histories are kept, below the root.
+const HistoryDir = "var/lib/isolio/promises"
 
 const (
 	// Step is how long the counts of a slot are about.
@@ -63,11 +63,11 @@ const versionAt = len("isolio promise ")
 type Counts struct {
 	// Judged are those of which the counters could be read.
 	Judged, Demanded, Kept uint32
-	Missed                 [account.NrCauses]uint32
+	Missed                 [NrCauses]uint32
 }
 
 // Count adds an interval.
-func (c *Counts) Count(v account.Verdict) {
+func (c *Counts) Count(v Verdict) {
 	c.Judged++
 	switch {
 	case !v.Demanded:
@@ -229,11 +229,11 @@ func parse(text []byte) (m Meta, open record, ring map[uint32]record, err error)
 	return m, open, ring, err
 }
 
-// Store is the histories of a machine.
-type Store struct{ dir string }
+// History is the histories of a machine.
+type History struct{ dir string }
 
-// At is the store of the machine below root, "" for /.
-func At(root string) Store { return Store{filepath.Join("/", root, Dir)} }
+// HistoryAt is the store of the machine below root, "" for /.
+func HistoryAt(root string) History { return History{filepath.Join("/", root, HistoryDir)} }
 
 // Past is a history as it was kept.
 type Past struct {
@@ -243,7 +243,7 @@ type Past struct {
 }
 
 // Read reads all histories from a time on until another. A file that is damaged is in faults, by its name.
-func (s Store) Read(from, until time.Time) (all []Past, faults map[string]error, err error) {
+func (s History) Read(from, until time.Time) (all []Past, faults map[string]error, err error) {
 	names, err := s.names()
 	if err != nil {
 		return nil, nil, err
@@ -275,7 +275,7 @@ func (s Store) Read(from, until time.Time) (all []Past, faults map[string]error,
 }
 
 // names are the files of histories.
-func (s Store) names() ([]string, error) {
+func (s History) names() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -299,7 +299,7 @@ type Series struct {
 
 // Open opens the history of a promise, or begins it. Where there are too many, those go that
 // have nothing of the last 30 days.
-func (s Store) Open(m Meta, now time.Time) (*Series, error) {
+func (s History) Open(m Meta, now time.Time) (*Series, error) {
 	name := filepath.Join(s.dir, m.File())
 	text, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -344,7 +344,7 @@ func (s Store) Open(m Meta, now time.Time) (*Series, error) {
 }
 
 // room makes room for one more history.
-func (s Store) room(now time.Time) error {
+func (s History) room(now time.Time) error {
 	names, err := s.names()
 	if err != nil || len(names) < Most {
 		return err

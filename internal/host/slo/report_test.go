@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package availability
+package slo
 
 import (
 	"encoding/csv"
@@ -11,37 +11,35 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/account"
-	"isolio/internal/host/history"
 	"isolio/internal/host/page/pagetest"
 )
 
 var begin = time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
 
-// counts are of one step.
-func counts(minutes int, kept, disk, depth uint32) history.Bucket {
-	c := history.Counts{Judged: 300, Demanded: kept + disk + depth, Kept: kept}
-	c.Missed[account.Disk], c.Missed[account.Depth] = disk, depth
-	return history.Bucket{From: begin.Add(time.Duration(minutes) * time.Minute), Counts: c}
+// reportCounts are of one step.
+func reportCounts(minutes int, kept, disk, depth uint32) Bucket {
+	c := Counts{Judged: 300, Demanded: kept + disk + depth, Kept: kept}
+	c.Missed[SlowDisk], c.Missed[TooFewRequests] = disk, depth
+	return Bucket{From: begin.Add(time.Duration(minutes) * time.Minute), Counts: c}
 }
 
-func sample() []history.Past {
-	return []history.Past{
+func sample() []Past {
+	return []Past{
 		{
-			Meta: history.Meta{Promise: "unit shop.service", Disk: "nvme0n1", Identity: "wwid-1", Terms: "3000 IOPS of reads", ObjectivePct: 99},
-			Buckets: []history.Bucket{
-				counts(0, 300, 0, 0), counts(5, 290, 2, 8), counts(65, 290, 10, 0), counts(70, 0, 0, 0), counts(120, 110, 0, 100),
+			Meta: Meta{Promise: "unit shop.service", Disk: "nvme0n1", Identity: "wwid-1", Terms: "3000 IOPS of reads", ObjectivePct: 99},
+			Buckets: []Bucket{
+				reportCounts(0, 300, 0, 0), reportCounts(5, 290, 2, 8), reportCounts(65, 290, 10, 0), reportCounts(70, 0, 0, 0), reportCounts(120, 110, 0, 100),
 			},
 		},
-		{Meta: history.Meta{Promise: "name idle", Disk: "sda", Identity: "wwid-2", Terms: "5 IOPS of writes", ObjectivePct: 99.9}, Buckets: []history.Bucket{counts(0, 0, 0, 0)}},
-		{Meta: history.Meta{Promise: "name few", Disk: "sda", Identity: "wwid-2", Terms: "5 IOPS of writes", ObjectivePct: 99.9}, Buckets: []history.Bucket{counts(0, 0, 0, 7)}},
+		{Meta: Meta{Promise: "name idle", Disk: "sda", Identity: "wwid-2", Terms: "5 IOPS of writes", ObjectivePct: 99.9}, Buckets: []Bucket{reportCounts(0, 0, 0, 0)}},
+		{Meta: Meta{Promise: "name few", Disk: "sda", Identity: "wwid-2", Terms: "5 IOPS of writes", ObjectivePct: 99.9}, Buckets: []Bucket{reportCounts(0, 0, 0, 7)}},
 	}
 }
 
 // Worked: 990 kept, 12 missed by the host, 108 by the tenant itself: 990 of 1002. One percent of
 // 1002 may be missed, 10.02, so the budget is overspent by a fifth.
 func TestNew(t *testing.T) {
-	r := New(sample(), begin, begin.Add(3*time.Hour))
+	r := NewReport(sample(), begin, begin.Add(3*time.Hour))
 	if len(r.Promises) != 3 || r.Promises[0].Promise != "name few" || r.Promises[1].Promise != "name idle" {
 		t.Fatalf("%+v", r.Promises)
 	}
@@ -67,7 +65,7 @@ func TestNew(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	if err := New(sample(), begin, begin.Add(3*time.Hour)).WriteTable(&b); err != nil {
+	if err := NewReport(sample(), begin, begin.Add(3*time.Hour)).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
 	const want = `2026-11-02 10:00 to 2026-11-02 13:00 UTC
@@ -104,7 +102,7 @@ func TestDuration(t *testing.T) {
 }
 
 // hostile are histories whose names act on a page, a terminal or a spreadsheet, if they may.
-func hostile() []history.Past {
+func hostile() []Past {
 	all := sample()
 	all[0].Promise = `name </title></svg><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "\x1b[2J\u202e"
 	all[0].Terms = `<style>*{background:url(//x)}</style>`
@@ -115,9 +113,9 @@ func hostile() []history.Past {
 
 // A page is well-formed, has no script, and loads nothing.
 func TestHTML(t *testing.T) {
-	for _, past := range [][]history.Past{nil, sample(), hostile()} {
+	for _, past := range [][]Past{nil, sample(), hostile()} {
 		var b strings.Builder
-		if err := New(past, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
+		if err := NewReport(past, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
 			t.Fatal(err)
 		}
 		bars := 0
@@ -147,7 +145,7 @@ func TestHTML(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	var b strings.Builder
-	if err := New(hostile(), begin, begin.Add(3*time.Hour)).WriteCSV(&b); err != nil {
+	if err := NewReport(hostile(), begin, begin.Add(3*time.Hour)).WriteCSV(&b); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
@@ -169,7 +167,7 @@ func TestCSV(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var b strings.Builder
-	if err := New(sample(), begin, begin.Add(3*time.Hour)).WriteJSON(&b); err != nil {
+	if err := NewReport(sample(), begin, begin.Add(3*time.Hour)).WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
 	var r Report
@@ -185,15 +183,15 @@ func TestJSON(t *testing.T) {
 func TestSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	for range 300 {
-		past := history.Past{Meta: history.Meta{Promise: "name a", ObjectivePct: 50 + 49.9*r.Float64()}}
+		past := Past{Meta: Meta{Promise: "name a", ObjectivePct: 50 + 49.9*r.Float64()}}
 		for minute := range 100 {
-			var c history.Counts
+			var c Counts
 			for range r.IntN(30) {
-				c.Count(account.Verdict{Demanded: r.IntN(4) > 0, Kept: r.IntN(4) > 0, Cause: account.Cause(r.IntN(int(account.NrCauses)))})
+				c.Count(Verdict{Demanded: r.IntN(4) > 0, Kept: r.IntN(4) > 0, Cause: Cause(r.IntN(int(NrCauses)))})
 			}
-			past.Buckets = append(past.Buckets, history.Bucket{From: begin.Add(time.Duration(minute*5) * time.Minute), Counts: c})
+			past.Buckets = append(past.Buckets, Bucket{From: begin.Add(time.Duration(minute*5) * time.Minute), Counts: c})
 		}
-		p := New([]history.Past{past}, begin, begin.Add(10*time.Hour)).Promises[0]
+		p := NewReport([]Past{past}, begin, begin.Add(10*time.Hour)).Promises[0]
 		missed := 0
 		for _, n := range p.Missed {
 			missed += n
@@ -215,10 +213,10 @@ func TestSums(t *testing.T) {
 func TestHTMLOfIdle(t *testing.T) {
 	idle := sample()[:1]
 	for i := range idle[0].Buckets {
-		idle[0].Buckets[i].Counts = history.Counts{Judged: 300}
+		idle[0].Buckets[i].Counts = Counts{Judged: 300}
 	}
 	var b strings.Builder
-	if err := New(idle, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
+	if err := NewReport(idle, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "It was not demanded in this time.") || strings.Contains(b.String(), "<svg") {

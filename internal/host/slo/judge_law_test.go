@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 
-package account
+package slo
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"isolio/internal/host/hold"
 	"isolio/internal/host/profile"
-	"isolio/internal/host/promise"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 )
@@ -20,8 +18,8 @@ type loop struct {
 	one    *tenant
 	base   int
 	judge  *Judge
-	law    *hold.Law
-	plan   promise.Tenant
+	law    *Law
+	plan   Tenant
 	raises int
 	random *rand.Rand
 }
@@ -35,11 +33,11 @@ func newLoop(t *testing.T, seed uint64, most float64) *loop {
 	h.ceiling = int(profile.Ceiling(measured.Loads[0].Points))
 	others := 3 + random.IntN(5)
 	sold := rule.Promise{For: rule.Rule{Unit: "a"}, Read: rule.Amount{IOPS: (0.15 + 0.15*random.Float64()) * float64(h.servers) / h.service}, BlockBytes: block, Count: 1}
-	plan, err := promise.Make(promise.Disk{Name: "sda", Profile: measured}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
+	plan, err := Make(SoldDisk{Name: "sda", Profile: measured}, []rule.Promise{sold}, rule.SLA{ReservePct: 10, BestEffort: others, ShareBy: "time"})
 	if err != nil || !plan.Fits {
 		t.Fatalf("%+v, %v", plan, err)
 	}
-	l := &loop{host: h, plan: plan.Tenants[0], base: plan.Tenants[0].Weight, law: hold.New(most, 1), random: random}
+	l := &loop{host: h, plan: plan.Tenants[0], base: plan.Tenants[0].Weight, law: NewLaw(most, 1), random: random}
 	l.one = &tenant{weight: float64(l.base), depth: 4 * l.plan.Depth}
 	l.tenants = []*tenant{l.one}
 	for range others {
@@ -64,11 +62,11 @@ func (l *loop) seconds(n int) (demanded, kept int) {
 			kept++
 		}
 		m := l.judge.Measured()
-		s := hold.Sample{
-			Asked: v.Demanded, Missed: v.Demanded && !v.Kept && (v.Cause == Disk || v.Cause == Oversold),
+		s := LawSample{
+			Asked: v.Demanded, Missed: v.Demanded && !v.Kept && (v.Cause == SlowDisk || v.Cause == Oversold),
 			Throttled: m.Waited, Attained: m.Attained, Share: m.Share, Need: m.Need,
 		}
-		if l.law.Next(s) == hold.Raised {
+		if l.law.Next(s) == Raised {
 			l.raises++
 		}
 		l.one.weight = float64(state.Boosted(l.base, l.law.Factor(), 6, 10000))

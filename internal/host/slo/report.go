@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package availability makes a report of histories: in which part of the intervals that
-// it was demanded in a promise was kept, what is left of the error budget, the worst hour,
-// and why a promise was missed.
-//
-// An interval counts against the budget if the host missed it. Where the tenant kept too few
-// requests outstanding it had no claim, so these intervals are shown, and are not part of
-// what availability is about.
-package availability
+package slo
 
 import (
 	"encoding/csv"
@@ -19,21 +12,27 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/account"
-	"isolio/internal/host/history"
 	"isolio/internal/table"
 )
 
+// A report is made of histories: in which part of the intervals that
+// it was demanded in a promise was kept, what is left of the error budget, the worst hour,
+// and why a promise was missed.
+//
+// An interval counts against the budget if the host missed it. Where the tenant kept too few
+// requests outstanding it had no claim, so these intervals are shown, and are not part of
+// what availability is about.
+
 // Report is about all promises of a time.
 type Report struct {
-	Schema   int       `json:"schema"`
-	Since    time.Time `json:"since"`
-	Until    time.Time `json:"until"`
-	Promises []Promise `json:"promises"`
+	Schema   int             `json:"schema"`
+	Since    time.Time       `json:"since"`
+	Until    time.Time       `json:"until"`
+	Promises []PromiseReport `json:"promises"`
 }
 
-// Promise is what became of one.
-type Promise struct {
+// PromiseReport is what became of one.
+type PromiseReport struct {
 	Promise      string  `json:"promise"`
 	Disk         string  `json:"disk"`
 	Identity     string  `json:"identity"`
@@ -70,7 +69,7 @@ type Hour struct {
 	AvailabilityPct *float64 `json:"availability_pct,omitempty"`
 }
 
-func (i *Intervals) add(c history.Counts) {
+func (i *Intervals) add(c Counts) {
 	i.Judged += int(c.Judged)
 	i.Demanded += int(c.Demanded)
 	i.Kept += int(c.Kept)
@@ -79,7 +78,7 @@ func (i *Intervals) add(c history.Counts) {
 	}
 	for cause, n := range c.Missed {
 		if n > 0 {
-			i.Missed[account.Cause(cause).String()] += int(n)
+			i.Missed[Cause(cause).String()] += int(n)
 		}
 	}
 }
@@ -87,7 +86,7 @@ func (i *Intervals) add(c history.Counts) {
 // byHost is how many the host missed.
 func (i *Intervals) byHost() (n int) {
 	for cause, k := range i.Missed {
-		if cause != account.Depth.String() {
+		if cause != TooFewRequests.String() {
 			n += k
 		}
 	}
@@ -104,13 +103,13 @@ func (i *Intervals) availability() *float64 {
 	return &pct
 }
 
-// New is the report of histories.
-func New(past []history.Past, since, until time.Time) Report {
-	r := Report{Schema: 1, Since: since.UTC(), Until: until.UTC(), Promises: []Promise{}}
+// NewReport is the report of histories.
+func NewReport(past []Past, since, until time.Time) Report {
+	r := Report{Schema: 1, Since: since.UTC(), Until: until.UTC(), Promises: []PromiseReport{}}
 	for _, h := range past {
 		r.Promises = append(r.Promises, newPromise(h))
 	}
-	slices.SortFunc(r.Promises, func(a, b Promise) int {
+	slices.SortFunc(r.Promises, func(a, b PromiseReport) int {
 		if c := strings.Compare(a.Promise, b.Promise); c != 0 {
 			return c
 		}
@@ -119,9 +118,9 @@ func New(past []history.Past, since, until time.Time) Report {
 	return r
 }
 
-func newPromise(h history.Past) Promise {
-	p := Promise{Promise: h.Promise, Disk: h.Disk, Identity: h.Identity, Terms: h.Terms, ObjectivePct: h.ObjectivePct, Hours: []Hour{}}
-	p.add(history.Counts{})
+func newPromise(h Past) PromiseReport {
+	p := PromiseReport{Promise: h.Promise, Disk: h.Disk, Identity: h.Identity, Terms: h.Terms, ObjectivePct: h.ObjectivePct, Hours: []Hour{}}
+	p.add(Counts{})
 	for _, b := range h.Buckets {
 		p.add(b.Counts)
 		from := b.From.Truncate(time.Hour)
@@ -161,7 +160,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 func (r Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"promise", "disk", "identity", "terms", "since", "until", "objective_pct", "judged", "demanded", "kept"}
-	for cause := range account.NrCauses {
+	for cause := range NrCauses {
 		head = append(head, "missed_"+cause.String())
 	}
 	rows := [][]string{append(head, "availability_pct", "budget_left_pct", "worst_hour", "worst_hour_availability_pct")}
@@ -171,7 +170,7 @@ func (r Report) WriteCSV(w io.Writer) error {
 			cell(p.Promise), cell(p.Disk), cell(p.Identity), cell(p.Terms), r.Since.Format(time.RFC3339), r.Until.Format(time.RFC3339), number(&p.ObjectivePct),
 			strconv.Itoa(p.Judged), strconv.Itoa(p.Demanded), strconv.Itoa(p.Kept),
 		}
-		for cause := range account.NrCauses {
+		for cause := range NrCauses {
 			row = append(row, strconv.Itoa(p.Missed[cause.String()]))
 		}
 		row = append(row, number(p.AvailabilityPct), number(p.BudgetLeftPct))
@@ -232,14 +231,14 @@ func (r Report) WriteTable(w io.Writer) error {
 	return table.Write(w, columns, rows)
 }
 
-func (p *Promise) budget() string {
+func (p *PromiseReport) budget() string {
 	if p.BudgetLeftPct == nil {
 		return ""
 	}
 	return fmt.Sprintf("%.1f %%", *p.BudgetLeftPct)
 }
 
-func (p *Promise) worst() string {
+func (p *PromiseReport) worst() string {
 	if p.WorstHour == nil {
 		return ""
 	}
@@ -247,7 +246,7 @@ func (p *Promise) worst() string {
 }
 
 // why are the causes, those of the most intervals first.
-func (p *Promise) why() string {
+func (p *PromiseReport) why() string {
 	var parts []string
 	for _, c := range p.Causes() {
 		parts = append(parts, c.Code+" "+Duration(c.Intervals))
@@ -262,8 +261,8 @@ type CauseCount struct {
 }
 
 // Causes are those of misses, of the most intervals first. The tenant's own are among them.
-func (p *Promise) Causes() (all []CauseCount) {
-	for cause := range account.NrCauses {
+func (p *PromiseReport) Causes() (all []CauseCount) {
+	for cause := range NrCauses {
 		if n := p.Missed[cause.String()]; n > 0 {
 			all = append(all, CauseCount{cause.String(), cause.Meaning(), n})
 		}

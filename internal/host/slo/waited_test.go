@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package account
+package slo
 
 import (
 	"strings"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package account
+package slo
 
 import (
 	"math/rand/v2"
@@ -55,12 +55,12 @@ func series(all []second) []Reading {
 	for _, s := range all {
 		r.At = r.At.Add(time.Second)
 		r.Active = !s.off
-		sent = sent.Plus(io(s.reads+s.slow+s.sentMore, s.writes))
-		r.Sent = sent.Plus(io(uint64(s.inFlight), 0))
+		sent = sent.Plus(transfers(s.reads+s.slow+s.sentMore, s.writes))
+		r.Sent = sent.Plus(transfers(uint64(s.inFlight), 0))
 		reads[bucketOf(s.took)] += s.reads
 		writes[bucketOf(s.took)] += s.writes
 		slow += s.slow
-		r.Service.IOStat = io(total(reads)+slow+uint64(s.inFlight), total(writes))
+		r.Service.IOStat = transfers(total(reads)+slow+uint64(s.inFlight), total(writes))
 		r.Service.ThrottledUS += uint64(s.throttled * 1e6)
 		r.Latency = meter.Histograms{Read: histogram(reads), Write: histogram(writes)}
 		if slow > 0 {
@@ -70,7 +70,7 @@ func series(all []second) []Reading {
 		if s.stalled >= 0 {
 			r.Stalled += time.Duration(s.stalled * 1e9)
 		}
-		r.Disk.IOStat = r.Disk.Plus(io(s.reads+s.slow+s.disk, s.writes))
+		r.Disk.IOStat = r.Disk.Plus(transfers(s.reads+s.slow+s.disk, s.writes))
 		r.Disk.Busy += time.Second
 		r.Disk.InFlight = 16
 		if s.diskInFlight > 0 {
@@ -81,7 +81,7 @@ func series(all []second) []Reading {
 	return readings
 }
 
-func io(reads, writes uint64) cgroup.IOStat {
+func transfers(reads, writes uint64) cgroup.IOStat {
 	return cgroup.IOStat{ReadIOs: reads, WriteIOs: writes, ReadBytes: reads * block, WriteBytes: writes * block}
 }
 
@@ -195,7 +195,7 @@ func TestStandsStill(t *testing.T) {
 		for i := range readings {
 			readings[i].Disk.InFlight = c.inDisk
 			if i == 0 {
-				readings[i].Service.IOStat = io(uint64(c.waiting), 0)
+				readings[i].Service.IOStat = transfers(uint64(c.waiting), 0)
 			}
 			if v, ok := j.Next(readings[i]); ok && word(v) != c.want {
 				t.Errorf("%+v: %s", c, word(v))
@@ -276,9 +276,9 @@ func TestUnjudged(t *testing.T) {
 	for name, change := range map[string]func(r *Reading){
 		"a pause":                    func(r *Reading) { r.At = r.At.Add(time.Minute) },
 		"a clock that went back":     func(r *Reading) { r.At = r.At.Add(-time.Minute) },
-		"another cgroup of the name": func(r *Reading) { r.Sent, r.Service.IOStat = io(1, 0), io(1, 0) },
+		"another cgroup of the name": func(r *Reading) { r.Sent, r.Service.IOStat = transfers(1, 0), transfers(1, 0) },
 		"a scheduler that came anew": func(r *Reading) { r.Service = meter.Counters{} },
-		"another disk":               func(r *Reading) { r.Disk.IOStat = io(1, 0) },
+		"another disk":               func(r *Reading) { r.Disk.IOStat = transfers(1, 0) },
 	} {
 		j := NewJudge(Terms{Read: rule.Amount{IOPS: 2000}, BlockBytes: block, Profile: disk()})
 		j.Next(all[0])
@@ -349,7 +349,7 @@ func FuzzJudge(f *testing.F) {
 		judged, final := 0, 0
 		for range 50 {
 			at = at.Add(time.Duration(r.IntN(3000)-200) * ms)
-			did := io(uint64(r.IntN(3000)), uint64(r.IntN(300)))
+			did := transfers(uint64(r.IntN(3000)), uint64(r.IntN(300)))
 			quiet := r.IntN(4) == 0
 			if quiet {
 				did = cgroup.IOStat{}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package promise
+package slo
 
 import (
 	"cmp"
@@ -14,16 +14,16 @@ import (
 	"isolio/internal/table"
 )
 
-// Document is all plans, as JSON has them.
-type Document struct {
+// PlanDocument is all plans, as JSON has them.
+type PlanDocument struct {
 	Schema int     `json:"schema"`
 	Fits   bool    `json:"fits"`
 	Plans  []*Plan `json:"plans"`
 }
 
-// NewDocument is the document of plans.
-func NewDocument(plans []*Plan) Document {
-	d := Document{Schema: 1, Fits: true, Plans: plans}
+// NewPlanDocument is the document of plans.
+func NewPlanDocument(plans []*Plan) PlanDocument {
+	d := PlanDocument{Schema: 1, Fits: true, Plans: plans}
 	for _, p := range plans {
 		d.Fits = d.Fits && p.Fits
 	}
@@ -31,7 +31,7 @@ func NewDocument(plans []*Plan) Document {
 }
 
 // WriteJSON prints the document.
-func (d Document) WriteJSON(w io.Writer) error {
+func (d PlanDocument) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(d)
@@ -39,7 +39,7 @@ func (d Document) WriteJSON(w io.Writer) error {
 
 // WriteTable prints each plan: what is promised and left, a line for each promise, and
 // what the disk's scheduler and the rules must be told.
-func (d Document) WriteTable(w io.Writer) error {
+func (d PlanDocument) WriteTable(w io.Writer) error {
 	for i, p := range d.Plans {
 		if i > 0 {
 			fmt.Fprintln(w)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package history
+package slo
 
 import (
 	"math/rand/v2"
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"isolio/internal/host/account"
 )
 
 var shop = Meta{Promise: "unit shop.service", Disk: "nvme0n1", Identity: "wwid-1", Terms: "reads: 3000 IOPS", ObjectivePct: 99.9}
@@ -21,13 +19,13 @@ var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
 func counts(judged, demanded, kept, disk uint32) Counts {
 	c := Counts{Judged: judged, Demanded: demanded, Kept: kept}
-	c.Missed[account.Disk] = disk
+	c.Missed[SlowDisk] = disk
 	return c
 }
 
 func open(t *testing.T, root string, m Meta, now time.Time) *Series {
 	t.Helper()
-	s, err := At(root).Open(m, now)
+	s, err := HistoryAt(root).Open(m, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +42,7 @@ func add(t *testing.T, s *Series, now time.Time, c Counts) {
 // sum is all of the one history.
 func sum(t *testing.T, root string, from, until time.Time) (all Counts, buckets []Bucket) {
 	t.Helper()
-	past, faults, err := At(root).Read(from, until)
+	past, faults, err := HistoryAt(root).Read(from, until)
 	if err != nil || len(faults) > 0 || len(past) != 1 {
 		t.Fatalf("%+v, %v, %v", past, faults, err)
 	}
@@ -56,9 +54,9 @@ func sum(t *testing.T, root string, from, until time.Time) (all Counts, buckets 
 
 func TestCount(t *testing.T) {
 	var c Counts
-	c.Count(account.Verdict{})
-	c.Count(account.Verdict{Demanded: true, Kept: true})
-	c.Count(account.Verdict{Demanded: true, Cause: account.Disk})
+	c.Count(Verdict{})
+	c.Count(Verdict{Demanded: true, Kept: true})
+	c.Count(Verdict{Demanded: true, Cause: SlowDisk})
 	if c != counts(3, 2, 1, 1) {
 		t.Errorf("%+v", c)
 	}
@@ -99,7 +97,7 @@ func TestTornWrite(t *testing.T) {
 			kept += last
 		}
 		// The last write was of the open record: of its bytes only some came to the disk.
-		file := filepath.Join(root, Dir, shop.File())
+		file := filepath.Join(root, HistoryDir, shop.File())
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +128,7 @@ func TestDamage(t *testing.T) {
 		add(t, s, noon.Add(time.Duration(i)*Step), counts(1, 1, 1, 0))
 	}
 	s.Close()
-	file := filepath.Join(root, Dir, shop.File())
+	file := filepath.Join(root, HistoryDir, shop.File())
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +151,7 @@ func TestDamage(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		past, faults, err := At(root).Read(noon, noon)
+		past, faults, err := HistoryAt(root).Read(noon, noon)
 		if err != nil || len(past) != 0 || len(faults) != 1 {
 			t.Errorf("%s: %+v, %v, %v", name, past, faults, err)
 		}
@@ -223,7 +221,7 @@ func TestBounded(t *testing.T) {
 	if want := uint32(Keeps / (6 * time.Hour)); all.Judged != want || at.Sub(buckets[0].From) > Keeps {
 		t.Errorf("%d quarters of days since %s, want %d", all.Judged, buckets[0].From, want)
 	}
-	info, err := os.Stat(filepath.Join(root, Dir, shop.File()))
+	info, err := os.Stat(filepath.Join(root, HistoryDir, shop.File()))
 	if err != nil || info.Size() != FileBytes || FileBytes > 560<<10 || Most*FileBytes > 110<<20 {
 		t.Errorf("%v, %v: a history has %d bytes, %d have %d MiB", info, err, FileBytes, Most, Most*FileBytes>>20)
 	}
@@ -251,10 +249,10 @@ func TestMostPromises(t *testing.T) {
 	add(t, s, noon, counts(1, 1, 1, 0))
 	s.Close()
 	m.Identity = strings.Repeat("x", 8)
-	if _, err := os.Stat(filepath.Join(root, Dir, m.File())); err == nil {
+	if _, err := os.Stat(filepath.Join(root, HistoryDir, m.File())); err == nil {
 		t.Error("the history of a promise that is long gone is still there")
 	}
-	if _, err := At(root).Open(m, noon); err == nil || !strings.Contains(err.Error(), "allowed: 200; remove those of promises that are gone") {
+	if _, err := HistoryAt(root).Open(m, noon); err == nil || !strings.Contains(err.Error(), "allowed: 200; remove those of promises that are gone") {
 		t.Errorf("one more: %v", err)
 	}
 }
@@ -269,13 +267,13 @@ func TestOtherTerms(t *testing.T) {
 	m.Terms, m.Disk = "reads: 4000 IOPS", "nvme1n1"
 	s = open(t, root, m, noon)
 	add(t, s, noon, counts(1, 1, 0, 1))
-	past, _, err := At(root).Read(noon, noon)
+	past, _, err := HistoryAt(root).Read(noon, noon)
 	if err != nil || len(past) != 1 || past[0].Meta != m || past[0].Buckets[0].Counts != counts(2, 2, 1, 1) {
 		t.Errorf("%+v, %v", past, err)
 	}
 	long := m
 	long.Promise = strings.Repeat("x", sector)
-	if _, err := At(root).Open(long, noon); err == nil {
+	if _, err := HistoryAt(root).Open(long, noon); err == nil {
 		t.Error("a description that does not fit was taken")
 	}
 }
@@ -316,7 +314,7 @@ func TestDamageTakesNothingAway(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(root, Dir, shop.File())
+		file := filepath.Join(root, HistoryDir, shop.File())
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -348,7 +346,7 @@ func TestNewer(t *testing.T) {
 	s := open(t, root, shop, noon)
 	add(t, s, noon, counts(10, 10, 9, 1))
 	s.Close()
-	file := filepath.Join(root, Dir, shop.File())
+	file := filepath.Join(root, HistoryDir, shop.File())
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -357,21 +355,21 @@ func TestNewer(t *testing.T) {
 	if err := os.WriteFile(file, newer, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := At(root).Open(shop, noon); err == nil || !strings.Contains(err.Error(), file+": is of a newer version; update isolio") {
+	if _, err := HistoryAt(root).Open(shop, noon); err == nil || !strings.Contains(err.Error(), file+": is of a newer version; update isolio") {
 		t.Errorf("Open: %v", err)
 	}
-	past, faults, err := At(root).Read(noon, noon)
+	past, faults, err := HistoryAt(root).Read(noon, noon)
 	if err != nil || len(past) != 0 || !strings.Contains(faults[file].Error(), "newer version") {
 		t.Errorf("Read: %+v, %v, %v", past, faults, err)
 	}
 	for i := range Most {
 		m := shop
 		m.Identity = strings.Repeat("y", i+1)
-		_ = os.WriteFile(filepath.Join(root, Dir, m.File()), newer, 0o644)
+		_ = os.WriteFile(filepath.Join(root, HistoryDir, m.File()), newer, 0o644)
 	}
 	m := shop
 	m.Identity = "z"
-	if _, err := At(root).Open(m, noon.Add(2*Keeps)); err == nil {
+	if _, err := HistoryAt(root).Open(m, noon.Add(2*Keeps)); err == nil {
 		t.Error("one more was taken: room was made of what is not known")
 	}
 	if now, err := os.ReadFile(file); err != nil || !slices.Equal(now, newer) {

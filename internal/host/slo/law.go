@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Package hold raises the weight of a tenant whose promise is missed because its weight no
+package slo
+
+import "math"
+
+// The law raises the weight of a tenant whose promise is missed because its weight no
 // longer suffices, and lowers it again. law.go is the control law, and arithmetic alone.
 //
 // What is controlled. A factor of 1 to Most, by which the tenant's own weight is multiplied.
@@ -42,9 +46,6 @@
 // disk, all factors are Most in the end, and tenants are to one another as their own weights are.
 //
 // A tenant that keeps too few requests outstanding is not throttled, and is not raised for it.
-package hold
-
-import "math"
 
 const (
 	// margin is what a raise aims at beyond the need. Two runs of `isolio measure` may be as
@@ -65,8 +66,8 @@ const (
 	least = 1.01
 )
 
-// Sample is what one interval says of a tenant.
-type Sample struct {
+// LawSample is what one interval says of a tenant.
+type LawSample struct {
 	// Asked is whether it asked for what it was promised.
 	Asked bool
 	// Missed is whether it got less, and the account found the disk or the share to be the cause.
@@ -86,7 +87,7 @@ type Change int
 
 // Changes.
 const (
-	None Change = iota
+	Unchanged Change = iota
 	Raised
 	Lowered
 )
@@ -108,8 +109,8 @@ type Law struct {
 	tried int
 }
 
-// New is the law of a tenant whose weight may be multiplied by most, and is by factor now.
-func New(most, factor float64) *Law {
+// NewLaw is the law of a tenant whose weight may be multiplied by most, and is by factor now.
+func NewLaw(most, factor float64) *Law {
 	return &Law{most: most, factor: min(max(factor, 1), most), peak: 1, evidence: patience{least: quiet, must: quiet}, probe: patience{least: 10 * quiet, must: 10 * quiet}}
 }
 
@@ -130,7 +131,7 @@ func (l *Law) wants(need, share float64) float64 {
 }
 
 // needs is the factor that an interval without a miss asks for.
-func (l *Law) needs(s *Sample) float64 {
+func (l *Law) needs(s *LawSample) float64 {
 	switch {
 	case !s.Asked || s.Share >= 1:
 		return 1
@@ -143,10 +144,10 @@ func (l *Law) needs(s *Sample) float64 {
 }
 
 // Next takes the sample of an interval.
-func (l *Law) Next(s Sample) Change {
+func (l *Law) Next(s LawSample) Change {
 	if l.settling > 0 {
 		l.settling--
-		return None
+		return Unchanged
 	}
 	if s.Missed && s.Throttled && s.Attained > 0 && s.Attained < 1 && s.Share > 0 && s.Share < 1 {
 		return l.raise(&s)
@@ -154,7 +155,7 @@ func (l *Law) Next(s Sample) Change {
 	return l.lower(&s)
 }
 
-func (l *Law) raise(s *Sample) Change {
+func (l *Law) raise(s *LawSample) Change {
 	l.evidence.is, l.probe.is, l.peak = 0, 0, 1
 	if l.trial != nil {
 		l.trial.must = min(2*l.trial.must, longest)
@@ -162,13 +163,13 @@ func (l *Law) raise(s *Sample) Change {
 	}
 	to := min(l.wants(s.Share/s.Attained*(1+margin), s.Share), l.factor*step, l.most)
 	if to <= l.factor {
-		return None // at the bound
+		return Unchanged // at the bound
 	}
 	l.factor, l.settling = to, settles
 	return Raised
 }
 
-func (l *Law) lower(s *Sample) Change {
+func (l *Law) lower(s *LawSample) Change {
 	if l.trial != nil {
 		if l.tried++; l.tried == quiet {
 			l.trial.must = max(l.trial.least, l.trial.must/2)
@@ -182,7 +183,7 @@ func (l *Law) lower(s *Sample) Change {
 	l.evidence.is++
 	l.probe.is++
 	if l.factor == 1 {
-		return None
+		return Unchanged
 	}
 	if l.evidence.is >= l.evidence.must {
 		peak := l.peak
@@ -194,7 +195,7 @@ func (l *Law) lower(s *Sample) Change {
 	if l.probe.is >= l.probe.must {
 		return l.to(math.Sqrt(l.factor), &l.probe)
 	}
-	return None
+	return Unchanged
 }
 
 // to lowers the factor, after a quiet time of that kind.

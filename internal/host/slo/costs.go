@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package promise
+package slo
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ func (c *costs) charge(write bool, blockBytes int) float64 {
 }
 
 // missing says that a promise needs a load that was not measured.
-func missing(d Disk, r rule.Promise, write bool) *Error {
+func missing(d SoldDisk, r rule.Promise, write bool) *PlanError {
 	key, allowed := "read", fmt.Sprintf("none before `isolio measure %s`", d.Name)
 	if write {
 		key, allowed = "write", fmt.Sprintf("none before `isolio measure %s --allow-writes`, on a disk that nothing uses", d.Name)
@@ -109,11 +109,11 @@ func missing(d Disk, r rule.Promise, write bool) *Error {
 	if r.Sequential {
 		order = "sequential"
 	}
-	return &Error{Promise: r, Key: key, What: fmt.Sprintf("the profile of %s has no %s %ss", d.Name, order, key), Allowed: allowed}
+	return &PlanError{Promise: r, Key: key, What: fmt.Sprintf("the profile of %s has no %s %ss", d.Name, order, key), Allowed: allowed}
 }
 
 // tenant is what one promise comes to by itself.
-func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
+func (c *costs) tenant(d SoldDisk, r rule.Promise) (Tenant, error) {
 	t := Tenant{For: r.Selector(), Line: r.Line, Count: r.Count, Read: r.Read.String(), Write: r.Write.String(), P99MS: milliseconds(r.P99), Rule: r}
 	use := 0.0
 	for _, write := range []bool{false, true} {
@@ -142,7 +142,7 @@ func (c *costs) tenant(d Disk, r rule.Promise) (Tenant, error) {
 	if r.P99 > 0 {
 		t.Bound = milliseconds(bound)
 		if bound > r.P99 {
-			return t, &Error{Promise: r, Key: "p99", What: fmt.Sprintf("%s is less than %s keeps while it is shared", r.P99, d.Name), Allowed: fmt.Sprintf("%s or more", ceil(bound))}
+			return t, &PlanError{Promise: r, Key: "p99", What: fmt.Sprintf("%s is less than %s keeps while it is shared", r.P99, d.Name), Allowed: fmt.Sprintf("%s or more", ceil(bound))}
 		}
 	}
 	return t, nil
@@ -159,7 +159,7 @@ func ceil(d time.Duration) time.Duration {
 
 // alone refuses a promise that the disk could not keep without the others. free is the
 // part of the disk that can be sold, sold what all promises use.
-func (c *costs) alone(d Disk, t *Tenant, free, sold float64) error {
+func (c *costs) alone(d SoldDisk, t *Tenant, free, sold float64) error {
 	use := t.UsePct / 100 * float64(t.Count)
 	if use <= free+slack {
 		return nil
@@ -184,7 +184,7 @@ func (c *costs) alone(d Disk, t *Tenant, free, sold float64) error {
 	if t.Count > 1 {
 		allowed += fmt.Sprintf(", for each of %d", t.Count)
 	}
-	return &Error{Promise: r, Key: key, What: fmt.Sprintf("%s is more than %s has", amount, d.Name), Allowed: allowed}
+	return &PlanError{Promise: r, Key: key, What: fmt.Sprintf("%s is more than %s has", amount, d.Name), Allowed: allowed}
 }
 
 // like is a rate in the unit of an amount, rounded down.
@@ -277,7 +277,7 @@ func (c *costs) notes() []string {
 }
 
 // RoomFor is what a disk without any promise has, for a message about an amount.
-func RoomFor(d Disk, sla rule.SLA, write, sequential bool, blockBytes int) string {
+func RoomFor(d SoldDisk, sla rule.SLA, write, sequential bool, blockBytes int) string {
 	c := newCosts(d.Profile, sla.ShareBy)
 	seconds, ok := c.time(!sequential, write, blockBytes)
 	if !ok {

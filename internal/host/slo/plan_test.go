@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package promise
+package slo
 
 import (
 	"errors"
@@ -59,7 +59,7 @@ func to(name string, read, write float64) rule.Promise {
 // serves 90 % of that they are 1/3 and 1/9. Beside ten cgroups of weight 100, which have the other 5/9, the
 // weights are 600 and 200.
 func TestMake(t *testing.T) {
-	p, err := Make(Disk{"sda", ssd()}, []rule.Promise{to("a", 30000, 0), to("b", 0, 2000)}, rule.DefaultSLA)
+	p, err := Make(SoldDisk{"sda", ssd()}, []rule.Promise{to("a", 30000, 0), to("b", 0, 2000)}, rule.DefaultSLA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestOversold(t *testing.T) {
 		{[]rule.Promise{to("a", 40000, 0), to("b", 40000, 0), to("c", 40000, 0), to("d", 50000, 0), to("e", 41000, 0)}, 211, "name d (line 1), name e (line 1), name c (line 1)"},
 		{[]rule.Promise{to("a", 60000, 0), {For: rule.Rule{Unit: "x"}, Read: rule.Amount{IOPS: 20000}, BlockBytes: 4096, Count: 2}}, 100, "unit x (--what-if)"},
 	} {
-		p, err := Make(Disk{"sda", ssd()}, c.promises, rule.DefaultSLA)
+		p, err := Make(SoldDisk{"sda", ssd()}, c.promises, rule.DefaultSLA)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestOversold(t *testing.T) {
 				rest = append(rest, r)
 			}
 		}
-		if p, err := Make(Disk{"sda", ssd()}, rest, rule.DefaultSLA); err != nil || !p.Fits {
+		if p, err := Make(SoldDisk{"sda", ssd()}, rest, rule.DefaultSLA); err != nil || !p.Fits {
 			t.Errorf("without %s: %+v, %v", c.drop, p, err)
 		}
 	}
@@ -155,14 +155,14 @@ func TestMakeRefuses(t *testing.T) {
 		{"writes that were not measured", readsOnly(), []rule.Promise{to("a", 0, 5)}, "write: the profile of sda has no random writes; allowed: none before `isolio measure sda --allow-writes`, on a disk that nothing uses"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := Make(Disk{"sda", c.profile}, c.promises, rule.DefaultSLA)
-			var e *Error
+			p, err := Make(SoldDisk{"sda", c.profile}, c.promises, rule.DefaultSLA)
+			var e *PlanError
 			if !errors.As(err, &e) || err.Error() != c.want {
 				t.Fatalf("%+v, %v\nwant %s", p, err, c.want)
 			}
 			if c.name == "latency" { // what is allowed is allowed
 				c.promises[0].P99 = 640 * time.Microsecond
-				if p, err := Make(Disk{"sda", c.profile}, c.promises, rule.DefaultSLA); err != nil || p.Tenants[0].Bound > 0.64 {
+				if p, err := Make(SoldDisk{"sda", c.profile}, c.promises, rule.DefaultSLA); err != nil || p.Tenants[0].Bound > 0.64 {
 					t.Errorf("%+v, %v", p, err)
 				}
 			}
@@ -175,21 +175,21 @@ func TestMakeRefuses(t *testing.T) {
 func TestShareByBytes(t *testing.T) {
 	sla := rule.SLA{ReservePct: 10, BestEffort: 10, ShareBy: "bytes"}
 	reader := rule.Promise{For: rule.Rule{Name: "a"}, Line: 1, Read: rule.Amount{BytesPS: 400e6}, BlockBytes: 128 << 10, Sequential: true, Count: 1}
-	p, err := Make(Disk{"sda", ssd()}, []rule.Promise{reader}, sla)
+	p, err := Make(SoldDisk{"sda", ssd()}, []rule.Promise{reader}, sla)
 	if err != nil || p.Fits || !strings.HasPrefix(p.Problem, "weights above 10000 would be needed beside 10 cgroups of weight 100; what they send can take") {
 		t.Errorf("%+v, %v", p, err)
 	}
 	sla.ShareBy = "time"
-	if p, err = Make(Disk{"sda", ssd()}, []rule.Promise{reader}, sla); err != nil || !p.Fits {
+	if p, err = Make(SoldDisk{"sda", ssd()}, []rule.Promise{reader}, sla); err != nil || !p.Fits {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
 
 // A mix that takes longer than its parts is in what every promise uses.
-func TestInterference(t *testing.T) {
+func TestPromiseInterference(t *testing.T) {
 	p := ssd()
 	p.Loads = append(p.Loads, loadOf("mix70-4k", true, 70, 4096, 100e-6, 1/(1.2*(0.7/100000+0.3/20000))))
-	plan, err := Make(Disk{"sda", p}, []rule.Promise{to("a", 30000, 0)}, rule.DefaultSLA)
+	plan, err := Make(SoldDisk{"sda", p}, []rule.Promise{to("a", 30000, 0)}, rule.DefaultSLA)
 	if err != nil || math.Abs(plan.Interference-1.2) > 1e-6 || math.Abs(plan.PromisedPct-36) > 1e-6 || len(plan.Notes) != 1 {
 		t.Errorf("%+v, %v", plan, err)
 	}
@@ -223,7 +223,7 @@ func TestPlansKeepPromises(t *testing.T) {
 			measured.Loads = append(measured.Loads, loadOf("mix70-4k", true, 70, 4096, 100e-6, 30000))
 		}
 		sla := rule.SLA{ReservePct: float64(r.IntN(30)), BestEffort: r.IntN(40), ShareBy: []string{"bytes", "iops", "time"}[r.IntN(3)]}
-		p, err := Make(Disk{"sda", measured}, anyPromises(r), sla)
+		p, err := Make(SoldDisk{"sda", measured}, anyPromises(r), sla)
 		if err != nil || !p.Fits {
 			continue
 		}
@@ -290,7 +290,7 @@ func minimal(t *testing.T, p *Plan, c costs) {
 	for _, x := range p.Tenants {
 		need := x.charge / all
 		total += x.Share * float64(x.Count)
-		if x.Weight < 1 || x.Weight > MostWeight || x.Share < need-1e-9 || math.Abs(x.Share-float64(x.Weight)/float64(sum)) > 1e-9 {
+		if x.Weight < 1 || x.Weight > MaxWeight || x.Share < need-1e-9 || math.Abs(x.Share-float64(x.Weight)/float64(sum)) > 1e-9 {
 			t.Fatalf("%s needs %g: %+v", x.For, need, p)
 		}
 		if x.Weight > 1 && float64(x.Weight-1)/float64(sum-1) >= need+1e-9 {
@@ -339,7 +339,7 @@ func TestDepthPct(t *testing.T) {
 		{200e-6, 5000},   // 1, and 32
 	} {
 		measured := &profile.Profile{Loads: []profile.Load{loadOf("randread-4k", true, 100, 4096, c.alone, c.most)}}
-		p, err := Make(Disk{"sda", measured}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
+		p, err := Make(SoldDisk{"sda", measured}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestMargin(t *testing.T) {
 	} {
 		promised := to("a", c.promised, 0)
 		promised.Count = c.count
-		p, err := Make(Disk{"sda", ssd()}, []rule.Promise{promised}, rule.SLA{ReservePct: c.reserve, BestEffort: c.others, ShareBy: "time"})
+		p, err := Make(SoldDisk{"sda", ssd()}, []rule.Promise{promised}, rule.SLA{ReservePct: c.reserve, BestEffort: c.others, ShareBy: "time"})
 		if err != nil || !p.Fits || p.MarginPct < c.least-1e-9 || p.MarginPct > c.most+1e-9 || p.Others.Share < c.leastShareOthers {
 			t.Errorf("%g to %d: %+v, %v", c.promised, c.count, p, err)
 		}
@@ -384,7 +384,7 @@ func TestMargin(t *testing.T) {
 func TestWeightsInAQueue(t *testing.T) {
 	for _, shareBy := range []string{"bytes", "iops", "time"} {
 		sla := rule.SLA{ReservePct: 10, BestEffort: 2, ShareBy: shareBy}
-		p, err := Make(Disk{"sda", ssd()}, []rule.Promise{to("a", 10000, 0), to("b", 0, 1000), to("c", 20000, 2000)}, sla)
+		p, err := Make(SoldDisk{"sda", ssd()}, []rule.Promise{to("a", 10000, 0), to("b", 0, 1000), to("c", 20000, 2000)}, sla)
 		if err != nil || !p.Fits {
 			t.Fatalf("%s: %+v, %v", shareBy, p, err)
 		}

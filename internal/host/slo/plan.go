@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: MIT
 
-// Package promise turns what containers were sold of a disk into weights, and refuses
+package slo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"isolio/internal/host/profile"
+	"isolio/internal/host/rule"
+)
+
+// A plan turns what containers were sold of a disk into weights, and refuses
 // to sell more than the disk's profile has. It is arithmetic alone.
 //
 // Each request takes the disk a time: 1 / the rate of a disk that is full of such
@@ -35,20 +47,9 @@
 // To wait for one that keeps fewer cannot give it its share, and takes the others theirs.
 // A tenant that keeps its depth has three times as many, so they wait for it, even where
 // the others' requests take the disk longer in flight than its own.
-package promise
 
-import (
-	"fmt"
-	"math"
-	"slices"
-	"time"
-
-	"isolio/internal/host/profile"
-	"isolio/internal/host/rule"
-)
-
-// MostWeight is the largest weight that kyber-fairness takes.
-const MostWeight = 10000
+// MaxWeight is the largest weight that kyber-fairness takes.
+const MaxWeight = 10000
 
 // depthPct is the percentage of its share of the bandwidth-delay product from which on the
 // others wait for a cgroup: all of it.
@@ -57,8 +58,8 @@ const depthPct = 100
 // defaultWeight is that of a cgroup that was given none.
 const defaultWeight = 100
 
-// Disk is what a plan knows of one disk.
-type Disk struct {
+// SoldDisk is what a plan knows of one disk.
+type SoldDisk struct {
 	Name    string
 	Profile *profile.Profile
 }
@@ -128,19 +129,21 @@ type Room struct {
 	BytesPS float64 `json:"bytes_per_s"`
 }
 
-// Error is a promise that a disk cannot keep, whatever else is promised.
-type Error struct {
+// PlanError is a promise that a disk cannot keep, whatever else is promised.
+type PlanError struct {
 	Promise rule.Promise
 	Key     string // of the promise
 	What    string
 	Allowed string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %s; allowed: %s", e.Key, e.What, e.Allowed) }
+func (e *PlanError) Error() string {
+	return fmt.Sprintf("%s: %s; allowed: %s", e.Key, e.What, e.Allowed)
+}
 
 // Make plans the promises of one disk. An error is a promise that the disk alone
 // could not keep; promises that are too much together make a plan that does not fit.
-func Make(d Disk, promises []rule.Promise, sla rule.SLA) (*Plan, error) {
+func Make(d SoldDisk, promises []rule.Promise, sla rule.SLA) (*Plan, error) {
 	c := newCosts(d.Profile, sla.ShareBy)
 	p := &Plan{
 		Disk: d.Name, Identity: d.Profile.Disk.Identity, ReservePct: sla.ReservePct, Interference: c.interference,
@@ -197,7 +200,7 @@ func (p *Plan) weigh(c costs, sold float64) {
 	}
 	if weights == nil {
 		p.Fits = false
-		p.Problem = fmt.Sprintf("weights above %d would be needed beside %d cgroups of weight %d", MostWeight, p.Others.BestEffort, defaultWeight)
+		p.Problem = fmt.Sprintf("weights above %d would be needed beside %d cgroups of weight %d", MaxWeight, p.Others.BestEffort, defaultWeight)
 		if p.ShareBy != "time" {
 			p.Problem += fmt.Sprintf("; what they send can take the disk far more time for what %s charges: share_by = \"time\" does not let them", p.ShareBy)
 		}
@@ -237,7 +240,7 @@ func solve(tenants []Tenant, all float64, others int) (weights []int, sum int) {
 		raised := false
 		for i, t := range tenants {
 			need := int(math.Ceil(t.charge/all*float64(sum) - slack))
-			if need > MostWeight {
+			if need > MaxWeight {
 				return nil, 0
 			}
 			if need > weights[i] {
