@@ -15,7 +15,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/top"
 	"isolio/internal/host/usage"
 	"isolio/internal/printable"
@@ -96,8 +96,8 @@ func newSampler(root string) (*usage.Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	witness := ruling.NewWitness(root, tree)
-	return &usage.Sampler{System: block.System{Root: root}, Containers: witness.Containers, Grounds: witness.Among, Histories: true}, nil
+	explainer := policy.NewExplainer(root, tree)
+	return &usage.Sampler{System: block.System{Root: root}, Containers: explainer.Containers, Grounds: explainer.For, Histories: true}, nil
 }
 
 // screen is the terminal to show a live table on, nil if there is none, or none

@@ -18,9 +18,9 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/assignment"
 	"isolio/internal/host/journal"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/setweight"
 	"isolio/internal/host/status"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -134,7 +134,7 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 		return err
 	}
 	var found []target.Target
-	var plans []*assignment.Plan
+	var plans []*setweight.Plan
 	var steps []plan.Step
 	var paths []string
 	for _, name := range names {
@@ -145,7 +145,7 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 		if slices.ContainsFunc(found, func(other target.Target) bool { return other.Group == one.Group }) {
 			continue
 		}
-		p, err := assignment.Decide(world, assignment.Request{Root: f.root, Target: one, Device: f.device, N: n, Runtime: f.runtime, Rules: config})
+		p, err := setweight.Decide(world, setweight.Request{Root: f.root, Target: one, Device: f.device, N: n, Runtime: f.runtime, Rules: config})
 		if err != nil {
 			return err
 		}

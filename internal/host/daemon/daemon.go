@@ -32,8 +32,8 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -62,7 +62,7 @@ type Daemon struct {
 	watcher *fsnotify.Watcher // nil for a daemon that looks once, or cannot have one
 	groups  []string          // of the last look
 	finder  *target.Finder
-	disks   ruling.DiskNumbers // with the scheduler
+	disks   policy.DiskNumbers // with the scheduler
 	given   os.FileInfo        // the file of what a cluster gave, at the last look; nil for none
 	// containers are those that run.
 	containers []target.Container
@@ -190,15 +190,15 @@ func (d *Daemon) look(at scope) ([]decision, error) {
 
 // machine is what is known now. It adds to the scope those cgroups of which
 // something else is known than before.
-func (d *Daemon) machine(at *scope) (*ruling.Machine, error) {
+func (d *Daemon) machine(at *scope) (*policy.Policy, error) {
 	if at.all || at.moved {
 		if err := d.list(at); err != nil {
 			return nil, err
 		}
 	}
-	disks, err := ruling.Disks(block.System{Root: d.Root}, d.config.Rules)
+	disks, err := policy.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
 	d.disks = disks
-	m := ruling.New(d.config, disks, d.containers).Hold(d.raised())
+	m := policy.New(d.config, disks, d.containers).Hold(d.raised())
 	d.settle(annotation, m.Refused())
 	return m, err
 }
@@ -274,7 +274,7 @@ func (d *Daemon) list(at *scope) error {
 	}
 	d.settle(blindRule, blind)
 	at.addChanged(d.containers, containers)
-	if len(at.groups) > 0 && (ruling.Claims(d.containers) || ruling.Claims(containers)) {
+	if len(at.groups) > 0 && (policy.Claims(d.containers) || policy.Claims(containers)) {
 		at.addPods(containers) // what claims leave is for all others together
 	}
 	d.containers = containers
@@ -282,27 +282,27 @@ func (d *Daemon) list(at *scope) error {
 }
 
 // lookAt decides what is to be written to one cgroup.
-func (d *Daemon) lookAt(m *ruling.Machine, group string) (decision, error) {
+func (d *Daemon) lookAt(m *policy.Policy, group string) (decision, error) {
 	is := decision{group: group}
 	have, there, err := d.tree.Weights(group, weight.Kyber.File())
 	if err != nil || !there || m.Unsure(group) {
 		return is, err
 	}
-	wants, _, err := m.Wants(group, ruling.Read(d.tree))
+	wants, _, err := m.Wants(group, policy.Read(d.tree))
 	if err != nil {
 		return is, err
 	}
 	if is.last, err = d.marks.Get(group); err != nil {
 		return is, err
 	}
-	changes, next := ruling.Decide(wants, have, is.last)
+	changes, next := policy.Decide(wants, have, is.last)
 	if d.ledger != nil {
 		d.ledger.sees(group, wants, have, is.last)
 	}
 	is.next = next
 	for _, c := range changes {
 		majMin := c.Disk
-		if majMin == ruling.EveryDisk {
+		if majMin == policy.EveryDisk {
 			majMin = ""
 		}
 		step, err := d.tree.SetWeight(group, weight.Kyber.File(), majMin, c.Weight)

@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/slo"
 	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
@@ -161,7 +161,7 @@ func (l *ledger) letGo() {
 }
 
 // sees tells the ledger which weights of a cgroup an operator wrote: those are not raised.
-func (l *ledger) sees(group string, wants map[string]ruling.Want, have weight.Values, last state.Applied) {
+func (l *ledger) sees(group string, wants map[string]policy.Want, have weight.Values, last state.Applied) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.sold {
@@ -170,9 +170,9 @@ func (l *ledger) sees(group string, wants map[string]ruling.Want, have weight.Va
 				continue
 			}
 			disk := s.disk.MajMin
-			state := ruling.StateOf(disk, wants[disk], have, last)
+			state := policy.StateOf(disk, wants[disk], have, last)
 			was := m.byHand
-			if m.byHand = state == ruling.Overridden || state == ruling.ByHand; m.byHand == was {
+			if m.byHand = state == policy.Overridden || state == policy.ByHand; m.byHand == was {
 				continue
 			}
 			l.log.Info("hold", "promise", s.meta.Promise, "cgroup", group, "disk", s.disk.Name, "code", handCode(m.byHand))

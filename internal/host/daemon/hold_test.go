@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/state"
 )
 
@@ -137,13 +137,13 @@ func TestHold(t *testing.T) {
 		t.Errorf("kept: %+v, %v", all, err)
 	}
 	// Another program's view.
-	m := ruling.New(h.config, ruling.DiskNumbers{"sda": {"8:0"}}, nil).Hold(all)
+	m := policy.New(h.config, policy.DiskNumbers{"sda": {"8:0"}}, nil).Hold(all)
 	last, err := h.marks.Get(shop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	grounds, _, err := m.Grounds(shop, ruling.Read(h.tree), last)
-	if err != nil || len(grounds) != 2 || grounds[1].State != ruling.InEffect || grounds[1].Want.By != ruling.ByHold || grounds[1].Want.Base != 120 ||
+	grounds, _, err := m.Grounds(shop, policy.Read(h.tree), last)
+	if err != nil || len(grounds) != 2 || grounds[1].State != policy.InEffect || grounds[1].Want.By != policy.ByHold || grounds[1].Want.Base != 120 ||
 		grounds[1].Want.Why != "120 by rule 1 of /etc/isolio.toml, raised for the promise to unit shop.service: the disk is slower than its profile; at most 360" {
 		t.Errorf("%+v, %v", grounds, err)
 		for _, g := range grounds {

@@ -23,9 +23,9 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/identity"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
 	"isolio/internal/host/slo"
 	"isolio/internal/host/state"
 	"isolio/internal/printable"
@@ -188,7 +188,7 @@ func (l *ledger) profile(d *block.Device, id string) (*profile.Profile, error) {
 
 // set tells who the promises are for now. What was counted of those that are the same goes
 // on. It returns, by promise, where there are more than were promised.
-func (l *ledger) set(m *ruling.Machine, groups []string) (faults map[string]string) {
+func (l *ledger) set(m *policy.Policy, groups []string) (faults map[string]string) {
 	faults = map[string]string{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -573,7 +573,7 @@ func (d *Daemon) keepAccount(at scope) {
 	if at.all {
 		d.settle(notPlanned, d.ledger.planAgain(d.config))
 	}
-	d.settle(tooManyTenants, d.ledger.set(ruling.New(d.config, d.disks, d.containers), d.groups))
+	d.settle(tooManyTenants, d.ledger.set(policy.New(d.config, d.disks, d.containers), d.groups))
 }
 
 // planAgain is plan under the lock that judge takes: it reads files, none of them of a tenant.

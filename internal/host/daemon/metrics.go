@@ -23,8 +23,8 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
 	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/host/web"
@@ -254,7 +254,7 @@ func (m *Metrics) read() {
 		return
 	}
 	m.skipped = len(sample.Skipped)
-	machine := ruling.New(m.rules(), nil, m.containers)
+	machine := policy.New(m.rules(), nil, m.containers)
 	apart := map[string]map[string]bool{}
 	seen := make(map[source]bool, len(m.last))
 	shown := make(map[source]bool, len(m.totals))
@@ -285,7 +285,7 @@ func (m *Metrics) read() {
 }
 
 // placed is the cgroup among whose metrics those of a row are.
-func (m *Metrics) placed(machine *ruling.Machine, r *usage.Row, apart map[string]map[string]bool) string {
+func (m *Metrics) placed(machine *policy.Policy, r *usage.Row, apart map[string]map[string]bool) string {
 	group := strings.TrimPrefix(cmp.Or(r.Within, r.Cgroup), "/")
 	if tenant := target.TenantOf(group); tenant != "" && tenant != group {
 		if r.Counters.IOs() > 0 && m.isApart(tenant, group) {

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"isolio/internal/host/meter"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/share"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/plan/shell"
@@ -98,7 +98,7 @@ func (m *machine) active() map[string]int {
 }
 
 func at(group string) string {
-	if group == share.Root {
+	if group == policy.RootGroup {
 		return "the root cgroup"
 	}
 	return group
@@ -109,7 +109,7 @@ func (m *machine) passOn(group string) string {
 	if strings.Contains(group, "user@") || strings.HasPrefix(group, "user.slice") {
 		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
 	}
-	if _, systemd := target.SystemdOn(m.sys.Root); systemd && (group == share.Root || target.UnitOf(group) != "") {
+	if _, systemd := target.SystemdOn(m.sys.Root); systemd && (group == policy.RootGroup || target.UnitOf(group) != "") {
 		return "give one of them a weight with isolio weight: systemd then passes the controller on; or set IOAccounting=yes in the unit"
 	}
 	return shell.Echo("+io", m.shown(m.world.Tree.Path(group, "cgroup.subtree_control")))
@@ -130,10 +130,10 @@ func (m *machine) wanted() []string {
 // group is.
 func (m *machine) endsAt(group string) (end string, ends bool) {
 	var dirs []string
-	for dir := filepath.Dir(group); dir != share.Root; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(group); dir != policy.RootGroup; dir = filepath.Dir(dir) {
 		dirs = append([]string{dir}, dirs...)
 	}
-	for _, dir := range append([]string{share.Root}, dirs...) {
+	for _, dir := range append([]string{policy.RootGroup}, dirs...) {
 		if passes, err := m.world.Tree.Passes(dir); err == nil && !passes {
 			return dir, true
 		}

@@ -14,9 +14,8 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
-	"isolio/internal/host/share"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 	"isolio/internal/table"
@@ -136,7 +135,7 @@ func (x *explainer) asked() {
 
 // disk is the name of a disk for a reader, "" for all.
 func (x *explainer) disk(majMin string) string {
-	if majMin == ruling.EveryDisk {
+	if majMin == policy.EveryDisk {
 		return ""
 	}
 	for _, d := range x.m.disks {
@@ -162,18 +161,18 @@ func (x *explainer) decided() {
 	for _, ground := range x.g.Grounds {
 		on := x.disk(ground.Disk)
 		switch want := ground.Want; {
-		case want == nil && ground.Disk == ruling.EveryDisk:
+		case want == nil && ground.Disk == policy.EveryDisk:
 			x.add(Reason{Code: Undecided, Text: "no rule in " + rule.File + " matches it"})
 		case want == nil:
-		case want.By == ruling.ByHold:
+		case want.By == policy.ByHold:
 			x.add(Reason{Code: DecidedByHold, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByDefault:
 			x.add(Reason{Code: DecidedDefault, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: the default in %s%s", want.Weight, want.RuleName(), x.matches(want))})
 		case want.By == weight.ByPod:
 			x.add(Reason{Code: DecidedByPod, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
-		case want.By == ruling.ByClaim:
+		case want.By == policy.ByClaim:
 			x.add(Reason{Code: DecidedByClaim, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
-		case want.By == ruling.ByCluster:
+		case want.By == policy.ByCluster:
 			x.add(Reason{Code: DecidedCluster, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByClass:
 			x.add(Reason{Code: DecidedByClass, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
@@ -189,7 +188,7 @@ func (x *explainer) decided() {
 }
 
 // matches is what a rule says of the containers and units that it is for, and of its weight.
-func (x *explainer) matches(want *ruling.Want) string {
+func (x *explainer) matches(want *policy.Want) string {
 	i := slices.IndexFunc(x.m.rules, func(r rule.Rule) bool { return r.At.Nr == want.Rule && r.At.File == want.File })
 	if i < 0 {
 		return ""
@@ -210,20 +209,20 @@ func (x *explainer) matches(want *ruling.Want) string {
 }
 
 // state is what the file holds against what was decided.
-func (x *explainer) state(ground ruling.Grounds, on string) {
+func (x *explainer) state(ground policy.Grounds, on string) {
 	file := weight.Kyber.File()
 	r := Reason{On: on, Weight: ground.Weight}
 	switch ground.State {
-	case ruling.Default:
+	case policy.Default:
 		r.Code, r.Text = Default, fmt.Sprintf("%s in %s, the kernel's default", ground.Weight, file)
-	case ruling.ByHand:
+	case policy.ByHand:
 		r.Code, r.Text = ByHand, fmt.Sprintf("%s in %s: written by hand; no rule, runtime or unit asks for a weight", ground.Weight, file)
-	case ruling.InEffect:
+	case policy.InEffect:
 		r.Code, r.Text = InEffect, fmt.Sprintf("%s in %s, as decided", ground.Weight, file)
-	case ruling.Overridden:
+	case policy.Overridden:
 		r.Code, r.Text = Overridden, fmt.Sprintf("%s in %s: written by hand; it stays until a weight other than %s is decided", ground.Weight, file, ground.Want.AskedFor())
 		r.Remedy = fmt.Sprintf("isolio weight %s default gives it back to the daemon", x.g.Word())
-	case ruling.Leftover:
+	case policy.Leftover:
 		r.Code, r.Text = Leftover, fmt.Sprintf("%s in %s: the daemon wrote it; no rule, runtime or unit asks for it any more, so the daemon takes it back", ground.Weight, file)
 	default:
 		r.Code, r.Text = Pending, fmt.Sprintf("%s in %s: the daemon changes it to %s in its next pass", ground.Weight, file, ground.Want.Weight)
@@ -237,7 +236,7 @@ func (x *explainer) state(ground ruling.Grounds, on string) {
 
 // acts tells on which disks the weight does something.
 func (x *explainer) acts() {
-	if parent, others := ruling.Among(x.m.world.Groups, x.g.Group, weight.Kyber, x.m.read); !others {
+	if parent, others := policy.ComparedIn(x.m.world.Groups, x.g.Group, weight.Kyber, x.m.read); !others {
 		x.add(Reason{Code: NoSiblings, On: parent, Text: "a weight is compared with those of siblings, and it has no sibling in " + parent, Remedy: "give " + parent + " the weight"})
 	}
 	for _, d := range x.d.Disks {
@@ -277,7 +276,7 @@ func (x *explainer) got() {
 
 // limits tells what keeps it from more.
 func (x *explainer) limits() {
-	for dir := filepath.Dir(x.g.Group); dir != share.Root; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(x.g.Group); dir != policy.RootGroup; dir = filepath.Dir(dir) {
 		if v, ok := x.m.weights[weight.Kyber.File()][dir]; ok && v.Said() {
 			text := fmt.Sprintf("it shares what its parent %s gets, whose weight is %s", dir, v)
 			if v.Default == weight.Sum {
@@ -286,7 +285,7 @@ func (x *explainer) limits() {
 			x.add(Reason{Code: LimitParent, On: dir, Weight: v.Default, Text: text})
 		}
 	}
-	for dir := x.g.Group; dir != share.Root; dir = filepath.Dir(dir) {
+	for dir := x.g.Group; dir != policy.RootGroup; dir = filepath.Dir(dir) {
 		limits, err := x.m.world.Tree.Keyed(dir, "io.max")
 		if err != nil {
 			continue

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan/shell"
 )
@@ -26,14 +26,14 @@ func (m *machine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 		w.CarriedBy = weight.Kyber.File()
 	}
 	w.Means = means(g.Asked, by, v, len(w.ActsOn) > 0)
-	decided := g.ground(ruling.EveryDisk)
-	if by == weight.Kyber && decided != nil && decided.Want != nil && decided.State == ruling.InEffect {
+	decided := g.ground(policy.EveryDisk)
+	if by == weight.Kyber && decided != nil && decided.Want != nil && decided.State == policy.InEffect {
 		w.Means = decided.Want.Why + ": " + multiple(v.Default)
 	}
-	if by != weight.Kyber && v.Said() && decided != nil && decided.Want != nil && decided.Want.Decided() && decided.State == ruling.InEffect {
+	if by != weight.Kyber && v.Said() && decided != nil && decided.Want != nil && decided.Want.Decided() && decided.State == policy.InEffect {
 		w.DecidedBy = decided.Want.Why
 	}
-	if parent, others := ruling.Among(m.world.Groups, g.Group, by, m.read); !others {
+	if parent, others := policy.ComparedIn(m.world.Groups, g.Group, by, m.read); !others {
 		w.ActsOn = []string{}
 		w.Inert = append(w.Inert, Inert{
 			Why:    "a weight is compared with those of siblings, and it has no sibling in " + parent,
@@ -53,7 +53,7 @@ func (m *machine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 }
 
 // ground is why the cgroup has its weight on a disk, nil if nothing is known.
-func (g *Group) ground(disk string) *ruling.Grounds {
+func (g *Group) ground(disk string) *policy.Grounds {
 	for i := range g.Grounds {
 		if g.Grounds[i].Disk == disk {
 			return &g.Grounds[i]
@@ -112,11 +112,11 @@ func (m *machine) inertDefault(g Group, by weight.Mechanism, v weight.Values, ac
 	if by != weight.Kyber && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) }) {
 		inert.Why += fmt.Sprintf(", and %s reads %s", weight.Kyber, weight.Kyber.File())
 		inert.Remedy = fmt.Sprintf("isolio weight %s %s, or have `isolio daemon` do it", g.Word(), intended(g, by, v))
-		switch decided := g.ground(ruling.EveryDisk); {
+		switch decided := g.ground(policy.EveryDisk); {
 		case decided == nil || decided.Want == nil:
-		case decided.Want.Decided() && decided.State == ruling.InEffect:
+		case decided.Want.Decided() && decided.State == policy.InEffect:
 			return Inert{}, false // a rule decided otherwise, and holds
-		case decided.State == ruling.Overridden:
+		case decided.State == policy.Overridden:
 			return Inert{}, false // an operator did
 		case decided.Want.Decided():
 			inert.Why = fmt.Sprintf("%s decides %s", decided.Want.Source(), decided.Want.Weight)
@@ -125,7 +125,7 @@ func (m *machine) inertDefault(g Group, by weight.Mechanism, v weight.Values, ac
 				inert.Why += ", and the daemon that follows rules is stopped"
 				inert.Remedy = "systemctl start isolio"
 			}
-		case decided.State == ruling.Pending && m.daemon == DaemonRuns:
+		case decided.State == policy.Pending && m.daemon == DaemonRuns:
 			inert.Remedy = "none: `isolio daemon` is about to write it"
 		}
 	}

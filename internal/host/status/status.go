@@ -19,9 +19,8 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
-	"isolio/internal/host/share"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -67,7 +66,7 @@ type Group struct {
 	// Asked is what was asked of systemd or of a container runtime.
 	Asked weight.Asked `json:"asked"`
 	// Grounds are why it has its weights in io.kyber.weight.
-	Grounds []ruling.Grounds `json:"grounds,omitempty"`
+	Grounds []policy.Grounds `json:"grounds,omitempty"`
 	// Weights are what its files hold: those that were written.
 	Weights []Weight `json:"weights"`
 	// Shares are of the disks that it used.
@@ -154,7 +153,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	}
 	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: state.OpenApplied(o.Root, world.Tree)}
 	d.machine = m
-	schedulers, err := ruling.Disks(sys, config.Rules)
+	schedulers, err := policy.SharingDisks(sys, config.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +161,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.rulings = ruling.New(config, schedulers, world.Containers).Hold(held)
+	m.rulings = policy.New(config, schedulers, world.Containers).Hold(held)
 	if d.NoCgroups == "" {
 		if m.iocost, err = world.Tree.IOCost(); err != nil {
 			return nil, err
@@ -253,7 +252,7 @@ const (
 
 // machine is what a document is made of.
 type machine struct {
-	rulings *ruling.Machine
+	rulings *policy.Policy
 	rules   []rule.Rule
 	marks   *state.AppliedStore
 	daemon  string
@@ -261,10 +260,10 @@ type machine struct {
 	world   target.World
 	iocost  map[string]bool
 	disks   []Disk
-	before  share.Sample
-	after   share.Sample
+	before  policy.IOSample
+	after   policy.IOSample
 	// parts are by disk and group; weights by file and group.
-	parts   map[string]map[string]share.Part
+	parts   map[string]map[string]policy.Entitlement
 	weights map[string]map[string]weight.Values
 }
 
@@ -291,7 +290,7 @@ func (m *machine) shareBy(disk string) string {
 			return bare
 		}
 	}
-	return string(share.Bytes)
+	return string(policy.Bytes)
 }
 
 // idle is why weights do not act on a disk, and what to do.
@@ -309,7 +308,7 @@ func idle(i block.Info) (why, remedy string) {
 
 // look finds out who is active, and reads all weights.
 func (m *machine) look(ctx context.Context, o Options) (err error) {
-	if m.before, err = share.Take(m.world.Tree); err != nil {
+	if m.before, err = policy.TakeIOSample(m.world.Tree); err != nil {
 		return err
 	}
 	m.after = m.before
@@ -317,7 +316,7 @@ func (m *machine) look(ctx context.Context, o Options) (err error) {
 		if err := o.wait(ctx, o.Interval); err != nil {
 			return err
 		}
-		if m.after, err = share.Take(m.world.Tree); err != nil {
+		if m.after, err = policy.TakeIOSample(m.world.Tree); err != nil {
 			return err
 		}
 	}
@@ -332,10 +331,10 @@ func (m *machine) look(ctx context.Context, o Options) (err error) {
 		}
 		m.weights[by.File()] = of
 	}
-	m.parts = map[string]map[string]share.Part{}
+	m.parts = map[string]map[string]policy.Entitlement{}
 	for _, d := range m.disks {
-		m.parts[d.MajMin] = map[string]share.Part{}
-		for _, p := range share.Parts(m.before, m.after, d.MajMin, unitOf(d), func(group string) weight.Value { return m.weightOn(d, group) }) {
+		m.parts[d.MajMin] = map[string]policy.Entitlement{}
+		for _, p := range policy.Entitlements(m.before, m.after, d.MajMin, unitOf(d), func(group string) weight.Value { return m.weightOn(d, group) }) {
 			m.parts[d.MajMin][p.Group] = p
 		}
 	}
@@ -353,11 +352,11 @@ func sleep(ctx context.Context, interval time.Duration) error {
 }
 
 // unitOf is what to count a disk's parts in.
-func unitOf(d Disk) share.Unit {
-	if d.ShareBy == string(share.IOs) {
-		return share.IOs
+func unitOf(d Disk) policy.Unit {
+	if d.ShareBy == string(policy.IOs) {
+		return policy.IOs
 	}
-	return share.Bytes
+	return policy.Bytes
 }
 
 // weightOn is the weight of a group that acts on a disk.

@@ -12,7 +12,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/usage"
 )
 
@@ -95,7 +95,7 @@ type Line struct {
 	Device    string  `json:"device"`
 	Weight    int     `json:"weight"`
 	// Grounds are why, as `isolio status` and `isolio explain` have them.
-	Grounds       *ruling.Grounds `json:"grounds,omitempty"`
+	Grounds       *policy.Grounds `json:"grounds,omitempty"`
 	EntitledShare float64         `json:"entitled_share"`
 	Share         float64         `json:"share"`
 	BytesPS       float64         `json:"bytes_per_s"`

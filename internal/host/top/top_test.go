@@ -18,7 +18,7 @@ import (
 
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/usage"
 )
 
@@ -263,8 +263,8 @@ func aligned(columns []table.Column, line []rune) error {
 // screen.
 func TestWeightBy(t *testing.T) {
 	rows := someRows()
-	rows[0].Grounds = &ruling.Grounds{State: ruling.InEffect, Want: &ruling.Want{Weight: 100, Why: "rule 1\x1b[2J"}}
-	rows[1].Grounds = &ruling.Grounds{State: ruling.ByHand}
+	rows[0].Grounds = &policy.Grounds{State: policy.InEffect, Want: &policy.Want{Weight: 100, Why: "rule 1\x1b[2J"}}
+	rows[1].Grounds = &policy.Grounds{State: policy.ByHand}
 	sample := sampled{sample: usage.Sample{At: time.Unix(0, 0), Over: time.Second, Rows: rows}}
 	for _, tt := range []struct {
 		width int

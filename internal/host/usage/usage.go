@@ -16,7 +16,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
-	"isolio/internal/host/ruling"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/target"
 )
 
@@ -43,7 +43,7 @@ type Row struct {
 	// Did is what was counted since the sample before; of a cgroup that is new, all.
 	Did meter.Counters
 	// Grounds are why it has its weight, nil where that is not known.
-	Grounds *ruling.Grounds
+	Grounds *policy.Grounds
 	// Cost is how much of what is shared that is: bytes, requests, or seconds of the
 	// disk. Actual is its part of all cgroups'.
 	Cost float64
@@ -81,7 +81,7 @@ type Sampler struct {
 	// root of the tree; nil for none.
 	Containers func(groups []string) ([]target.Container, error)
 	// Grounds returns what tells why a cgroup has its weight on a disk; nil for nothing.
-	Grounds func(all []target.Container) (func(group, majMin string) *ruling.Grounds, error)
+	Grounds func(all []target.Container) (func(group, majMin string) *policy.Grounds, error)
 	// Histories has rows have histories.
 	Histories bool
 	// Most is how many cgroups inside of a tenant's are read, 0 for all.

@@ -27,8 +27,8 @@ import (
 
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/volume"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -658,7 +658,7 @@ func refused(config rule.Config, p target.ReportedPod) []string {
 		one.ID, one.Name, one.Sandbox, one.Cgroup = c.ID, c.Name, false, group+"/"+c.ID
 		all = append(all, one)
 	}
-	m := ruling.New(config, nil, all)
+	m := policy.New(config, nil, all)
 	if pod.PodGroup() == "" {
 		return nil
 	}

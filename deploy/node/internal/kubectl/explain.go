@@ -19,8 +19,8 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -271,7 +271,7 @@ func (p *plugin) decided(pod *core.Pod, given *state.PodClaims, config rule.Conf
 	// The names of the groups are only for this decision.
 	group := "kubepods/pod" + string(pod.UID)
 	c := target.Container{ID: "pod", Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Sandbox: true, Labels: pod.Labels, Annotations: pod.Annotations, Cgroup: group + "/pod", Given: given}
-	m := ruling.New(config, nil, []target.Container{c})
+	m := policy.New(config, nil, []target.Container{c})
 	var rows [][]string
 	if refused := m.RefusedOf(group); refused != "" {
 		rows = append(rows, []string{"refused", refused})
@@ -280,7 +280,7 @@ func (p *plugin) decided(pod *core.Pod, given *state.PodClaims, config rule.Conf
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := wants[ruling.EveryDisk]; !ok {
+	if _, ok := wants[policy.EveryDisk]; !ok {
 		rows = append(rows, []string{"weight", fmt.Sprintf("%d: no weight is asked for", weight.Default)})
 	}
 	var on []string
@@ -288,17 +288,17 @@ func (p *plugin) decided(pod *core.Pod, given *state.PodClaims, config rule.Conf
 		on = append(on, name)
 	}
 	slices.SortFunc(on, func(a, b string) int {
-		if a == ruling.EveryDisk {
+		if a == policy.EveryDisk {
 			return -1
 		}
-		if b == ruling.EveryDisk {
+		if b == policy.EveryDisk {
 			return 1
 		}
 		return strings.Compare(a, b)
 	})
 	for _, name := range on {
 		what := wants[name].Source()
-		if name != ruling.EveryDisk {
+		if name != policy.EveryDisk {
 			what = "on " + name + ", " + what
 		}
 		rows = append(rows, []string{"weight", fmt.Sprintf("%s: %s", wants[name].Weight, what)})

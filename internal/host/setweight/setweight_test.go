@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package assignment
+package setweight
 
 import (
 	"maps"

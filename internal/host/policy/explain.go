@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"maps"
@@ -50,8 +50,8 @@ func (g *Grounds) Short() string {
 	return "-"
 }
 
-// Witness tells on what grounds cgroups have their weights, as they are when it is asked.
-type Witness struct {
+// Explainer tells on what grounds cgroups have their weights, as they are when it is asked.
+type Explainer struct {
 	root   string
 	tree   cgroup.Tree
 	marks  *state.AppliedStore
@@ -61,37 +61,37 @@ type Witness struct {
 	bad    error
 }
 
-// NewWitness is one of the machine below root, "" for /, and its cgroups.
-func NewWitness(root string, tree cgroup.Tree) *Witness {
-	return &Witness{root: root, tree: tree, marks: state.OpenApplied(root, tree), finder: &target.Finder{Root: root}}
+// NewExplainer is one of the machine below root, "" for /, and its cgroups.
+func NewExplainer(root string, tree cgroup.Tree) *Explainer {
+	return &Explainer{root: root, tree: tree, marks: state.OpenApplied(root, tree), finder: &target.Finder{Root: root}}
 }
 
 // Containers lists those that run, with the labels and annotations that the rules name.
-func (w *Witness) Containers(groups []string) ([]target.Container, error) {
-	if w.config, w.bad = rule.Load(w.root, ""); w.bad == nil {
-		w.finder.Keep(w.config.Keeps)
+func (e *Explainer) Containers(groups []string) ([]target.Container, error) {
+	if e.config, e.bad = rule.Load(e.root, ""); e.bad == nil {
+		e.finder.Keep(e.config.Keeps)
 	}
-	return w.finder.List(groups)
+	return e.finder.List(groups)
 }
 
-// Among returns what tells of a cgroup's weight on a disk, nil where nothing is known.
+// For returns what tells of a cgroup's weight on a disk, nil where nothing is known.
 // all are the containers that were listed.
-func (w *Witness) Among(all []target.Container) (func(group, majMin string) *Grounds, error) {
-	if w.bad != nil {
-		return nil, w.bad
+func (e *Explainer) For(all []target.Container) (func(group, majMin string) *Grounds, error) {
+	if e.bad != nil {
+		return nil, e.bad
 	}
-	disks, err := Disks(block.System{Root: w.root}, w.config.Rules)
+	disks, err := SharingDisks(block.System{Root: e.root}, e.config.Rules)
 	if err != nil {
 		return nil, err
 	}
-	held, err := state.LoadBoosts(w.root)
+	held, err := state.LoadBoosts(e.root)
 	if err != nil {
 		return nil, err
 	}
-	m := New(w.config, disks, all).Hold(held)
+	m := New(e.config, disks, all).Hold(held)
 	return func(group, majMin string) *Grounds {
-		last, errMark := w.marks.Get(group)
-		grounds, _, err := m.Grounds(group, Read(w.tree), last)
+		last, errMark := e.marks.Get(group)
+		grounds, _, err := m.Grounds(group, Read(e.tree), last)
 		if err != nil || errMark != nil { // it has gone, or has no weights
 			return nil
 		}
@@ -107,7 +107,7 @@ func (w *Witness) Among(all []target.Container) (func(group, majMin string) *Gro
 
 // Grounds tells of all disks and of each that has a weight of its own, or is to
 // have one. There are none for a cgroup without the file.
-func (m *Machine) Grounds(group string, read Reader, last state.Applied) ([]Grounds, weight.Asked, error) {
+func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Grounds, weight.Asked, error) {
 	wants, asked, err := m.Wants(group, read)
 	if err != nil {
 		return nil, asked, err
@@ -148,9 +148,9 @@ func (m *Machine) Grounds(group string, read Reader, last state.Applied) ([]Grou
 	return all, asked, nil
 }
 
-// PutsBack reports whether the daemon would replace a weight that an operator
+// WouldRevert reports whether the daemon would replace a weight that an operator
 // writes now, and what it is to be in its view; nil if none is asked for.
-func (m *Machine) PutsBack(group, disk string, n weight.Value, read Reader, last state.Applied) (want *Want, back bool, err error) {
+func (m *Policy) WouldRevert(group, disk string, n weight.Value, read Reader, last state.Applied) (want *Want, back bool, err error) {
 	wants, _, err := m.Wants(group, read)
 	if err != nil {
 		return nil, false, err

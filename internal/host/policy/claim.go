@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ const (
 
 // givenTo is what the cluster gave the pod whose cgroup it is, nil for nothing. A
 // container has no part of its own in that.
-func (m *Machine) givenTo(group string) *state.PodClaims {
+func (m *Policy) givenTo(group string) *state.PodClaims {
 	if _, isContainer := m.containers[group]; isContainer {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (m *Machine) givenTo(group string) *state.PodClaims {
 
 // ofClaims are the weights of a pod on the disks of which it was given a share: as much
 // as the share.
-func (m *Machine) ofClaims(group string) map[string]Want {
+func (m *Policy) ofClaims(group string) map[string]Want {
 	wants := map[string]Want{}
 	given := m.givenTo(group)
 	if given == nil {
@@ -53,7 +53,7 @@ func (m *Machine) ofClaims(group string) map[string]Want {
 }
 
 // ofCluster is what a pod has that says nothing, by its PriorityClass or its namespace.
-func (m *Machine) ofCluster(group string) (Want, bool) {
+func (m *Policy) ofCluster(group string) (Want, bool) {
 	given := m.givenTo(group)
 	if given == nil || given.Default == 0 {
 		return Want{}, false
@@ -71,12 +71,12 @@ type rest struct {
 // left are the shares for the other pods.
 func (r rest) left() int { return max(state.WholeDisk-r.given, state.ReservedShares) }
 
-// leave has a pod without a claim on a disk, and without a rule, share what those of other pods
+// capToUnclaimed has a pod without a claim on a disk, and without a rule, share what those of other pods
 // leave. A claim on 300 shares is a promise of 30 %, so all weights together may not exceed 1000.
 // They exceed it where rules alone give more than claims and the reserve leave: then all have less
 // in proportion. The pods that make up the rest keep their weights to each other. The least weight
 // is 1, so the rest of very many pods has more than is left.
-func (m *Machine) leave(wants map[string]Want, group string, read Reader) {
+func (m *Policy) capToUnclaimed(wants map[string]Want, group string, read Reader) {
 	if _, isPod := m.pods[group]; !isPod {
 		return
 	}
@@ -113,7 +113,7 @@ func ownOn(wants map[string]Want, disk string) Want {
 
 // restsOf are by the disks of which some pod has a share. A pod whose weight cannot be
 // read now counts as one that asks for none.
-func (m *Machine) restsOf(read Reader) map[string]rest {
+func (m *Policy) restsOf(read Reader) map[string]rest {
 	m.once.Do(func() {
 		m.rests = map[string]rest{}
 		for group := range m.pods {

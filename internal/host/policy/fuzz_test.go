@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"encoding/json"

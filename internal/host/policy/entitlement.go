@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package share tells what part of a disk each cgroup is entitled to among
-// those that are active, and what part it got.
-//
-// A group's part is its weight among its active siblings' times its parent's
-// part. One is active if it, or one below it, did I/O between two samples.
-// Requests of a group's own tasks compete with its children as one more child
-// of weight 100; so do the root group's. A group whose weight is the sum weighs what
-// all these weigh together.
-package share
+package policy
 
 import (
 	"cmp"
@@ -20,11 +12,16 @@ import (
 	"isolio/internal/host/weight"
 )
 
-// Root is the path of the root group.
-const Root = "."
+// A group's part is its weight among its active siblings' times its parent's part. A group is
+// active if it, or one below it, did I/O between two samples. Requests of a group's own tasks
+// compete with its children as one more child of weight 100; so do the root group's. A group
+// whose weight is the sum weighs what all these weigh together.
 
-// Sample is all groups' counters at one time.
-type Sample struct {
+// RootGroup is the path of the root group.
+const RootGroup = "."
+
+// IOSample is all groups' counters at one time.
+type IOSample struct {
 	At time.Time
 	// Groups have parents before children; the root group comes first.
 	Groups []string
@@ -32,13 +29,13 @@ type Sample struct {
 	Stats map[string]map[string]cgroup.IOStat
 }
 
-// Take reads the counters of every group.
-func Take(t cgroup.Tree) (Sample, error) {
+// TakeIOSample reads the counters of every group.
+func TakeIOSample(t cgroup.Tree) (IOSample, error) {
 	groups, err := t.Groups()
 	if err != nil {
-		return Sample{}, err
+		return IOSample{}, err
 	}
-	s := Sample{At: time.Now(), Groups: append([]string{Root}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
+	s := IOSample{At: time.Now(), Groups: append([]string{RootGroup}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
 	for _, group := range s.Groups {
 		stats, err := t.IOStats(group)
 		if err != nil {
@@ -59,8 +56,8 @@ const (
 	IOs   Unit = "iops"
 )
 
-// Part is a group's part of one disk between two samples.
-type Part struct {
+// Entitlement is a group's part of one disk between two samples.
+type Entitlement struct {
 	Group string
 	// Weight is a number: the sum where that is the group's weight.
 	Weight int
@@ -71,27 +68,27 @@ type Part struct {
 	ReadBytes, WriteBytes, ReadIOs, WriteIOs float64
 }
 
-// Parts are all groups' parts of the disk "MAJ:MIN" between two samples, in
+// Entitlements are all groups' parts of the disk "MAJ:MIN" between two samples, in
 // the order of the later one. weights is a group's weight on that disk.
-func Parts(a, b Sample, majMin string, unit Unit, weights func(group string) weight.Value) []Part {
+func Entitlements(a, b IOSample, majMin string, unit Unit, weights func(group string) weight.Value) []Entitlement {
 	c := counts{unit: unit, used: map[string]cgroup.IOStat{}, below: map[string]float64{}}
 	for _, group := range b.Groups {
 		c.used[group] = since(a.Stats[group][majMin], b.Stats[group][majMin])
-		if group != Root {
+		if group != RootGroup {
 			c.below[filepath.Dir(group)] += c.of(group)
 		}
 	}
 	// A kernel that shows no io.stat in the root group: all is below it.
-	total := max(c.of(Root), c.below[Root])
+	total := max(c.of(RootGroup), c.below[RootGroup])
 	seconds := b.At.Sub(a.At).Seconds()
-	parts := make([]Part, len(b.Groups))
+	parts := make([]Entitlement, len(b.Groups))
 	entitled := map[string]float64{}
 	numbers, rivals := c.weigh(b.Groups, weights)
 	for i, group := range b.Groups {
 		used := c.used[group]
-		p := Part{Group: group, Weight: numbers[group], Active: c.of(group) > 0}
+		p := Entitlement{Group: group, Weight: numbers[group], Active: c.of(group) > 0}
 		switch {
-		case group == Root:
+		case group == RootGroup:
 			p.Weight, p.Active = weight.Default, total > 0
 			if p.Active {
 				p.Entitled = 1
@@ -142,7 +139,7 @@ func (c counts) weigh(groups []string, weights func(string) weight.Value) (numbe
 		if weights(group) == weight.Sum {
 			numbers[group] = cmp.Or(rivals[group], weight.Default)
 		}
-		if group != Root && c.of(group) > 0 {
+		if group != RootGroup && c.of(group) > 0 {
 			rivals[filepath.Dir(group)] += numbers[group]
 		}
 	}
@@ -163,8 +160,8 @@ func since(a, b cgroup.IOStat) cgroup.IOStat {
 	return b.Minus(a)
 }
 
-// Disks lists the disks, "MAJ:MIN", that any cgroup used between two samples.
-func Disks(a, b Sample) []string {
+// UsedDisks lists the disks, "MAJ:MIN", that any cgroup used between two samples.
+func UsedDisks(a, b IOSample) []string {
 	var disks []string
 	for _, group := range b.Groups {
 		for majMin, now := range b.Stats[group] {

@@ -3,7 +3,7 @@
 // Package assignment gives a cgroup its weight where it acts: in the file that
 // the disks' schedulers read, and through systemd where the cgroup is a unit's,
 // so that nothing that systemd does takes it back.
-package assignment
+package setweight
 
 import (
 	"fmt"
@@ -12,9 +12,8 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/ruling"
-	"isolio/internal/host/share"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -67,7 +66,7 @@ func Decide(world target.World, r Request) (*Plan, error) {
 	if slices.Contains(acting, weight.Kyber) {
 		by = weight.Kyber
 	}
-	if parent, others := ruling.Among(world.Groups, r.Target.Group, by, ruling.Read(world.Tree)); !others {
+	if parent, others := policy.ComparedIn(world.Groups, r.Target.Group, by, policy.Read(world.Tree)); !others {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s has no sibling, so its weight is compared with no other: give %s the weight", r.Target, parent))
 	}
 	files, told, err := p.systemd(acting, node)
@@ -202,13 +201,13 @@ func (p *Plan) taking(acting []weight.Mechanism) ([]weight.Mechanism, error) {
 // the weight overrides. What systemd is told is asked for from then on.
 func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	r := p.request
-	disks, err := ruling.Disks(block.System{Root: r.Root}, r.Rules.Rules)
+	disks, err := policy.SharingDisks(block.System{Root: r.Root}, r.Rules.Rules)
 	if err != nil {
 		return err
 	}
 	disk, n := majMin, r.N
 	if disk == "" {
-		disk = ruling.EveryDisk
+		disk = policy.EveryDisk
 	}
 	if n == 0 {
 		n = weight.Default
@@ -222,8 +221,8 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	if err != nil {
 		return err
 	}
-	want, back, err := ruling.New(r.Rules, disks, world.Containers).Hold(held).
-		PutsBack(r.Target.Group, disk, n, ruling.Read(world.Tree), last)
+	want, back, err := policy.New(r.Rules, disks, world.Containers).Hold(held).
+		WouldRevert(r.Target.Group, disk, n, policy.Read(world.Tree), last)
 	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
 		return err
 	}
@@ -311,7 +310,7 @@ func (p *Plan) lacking(acting []weight.Mechanism) []weight.Mechanism {
 // noController says at which cgroup the io controller ends.
 func (p *Plan) noController(by weight.Mechanism) error {
 	group := p.request.Target.Group
-	dirs := []string{share.Root}
+	dirs := []string{policy.RootGroup}
 	for i := range group {
 		if group[i] == '/' {
 			dirs = append(dirs, group[:i])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"reflect"
@@ -88,11 +88,11 @@ func TestAmong(t *testing.T) {
 		{"number/class/pod/one", weight.Kyber, "number", false},
 		{"number/class", weight.Kyber, "number", false},
 	} {
-		if in, others := Among(groups, tt.group, tt.by, read); in != tt.in || others != tt.want {
+		if in, others := ComparedIn(groups, tt.group, tt.by, read); in != tt.in || others != tt.want {
 			t.Errorf("%s, %s: %s, %v; want %s, %v", tt.group, tt.by, in, others, tt.in, tt.want)
 		}
 	}
-	if in, others := Among(append(groups, "number/beside"), "number/class/pod/one", weight.Kyber, read); in != "number" || !others {
+	if in, others := ComparedIn(append(groups, "number/beside"), "number/class/pod/one", weight.Kyber, read); in != "number" || !others {
 		t.Errorf("with one beside its parent's parent: %s, %v", in, others)
 	}
 }

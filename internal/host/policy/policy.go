@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Package ruling decides which weight a cgroup is to have in io.kyber.weight, and
+// Package policy decides which weight a cgroup is to have in io.kyber.weight, and
 // on what grounds. It is the one source of truth: the daemon writes what it says,
-// and status, weight and explain show it.
-package ruling
+// and status, weight and explain show it. It also tells what part of a disk each cgroup is
+// entitled to among the active ones, and what part it got (entitlement.go).
+package policy
 
 import (
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/share"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -76,12 +76,12 @@ func (w Want) Source() string {
 // RuleName is the rule that decided, with its file.
 func (w Want) RuleName() string { return rule.Place{Nr: w.Rule, File: w.File}.FullRule() }
 
-// MostOfAPod is the most that a pod may ask for in an annotation where no rule says
+// MaxOfPod is the most that a pod may ask for in an annotation where no rule says
 // another: its author need not be the machine's owner.
-const MostOfAPod = 1000
+const MaxOfPod = 1000
 
-// Machine is what is known of the machine besides its cgroups.
-type Machine struct {
+// Policy is what is known of the machine besides its cgroups.
+type Policy struct {
 	rules   []rule.Rule
 	classes map[string]rule.Class
 	// disks are those that have the scheduler.
@@ -98,8 +98,8 @@ type Machine struct {
 
 // New is a machine with these rules and classes, disks that have the scheduler, and
 // containers.
-func New(config rule.Config, disks DiskNumbers, all []target.Container) *Machine {
-	m := &Machine{rules: config.Rules, classes: config.Classes, disks: disks, containers: map[string]target.Container{}, pods: map[string]target.Container{}}
+func New(config rule.Config, disks DiskNumbers, all []target.Container) *Policy {
+	m := &Policy{rules: config.Rules, classes: config.Classes, disks: disks, containers: map[string]target.Container{}, pods: map[string]target.Container{}}
 	for _, c := range all {
 		m.containers[c.Cgroup] = c
 		// The pod's own container stands for the pod: its annotations are the pod's.
@@ -112,12 +112,12 @@ func New(config rule.Config, disks DiskNumbers, all []target.Container) *Machine
 
 // Unsure reports whether too little is known of a cgroup's container to decide:
 // then the weight that it has stays.
-func (m *Machine) Unsure(group string) bool {
+func (m *Policy) Unsure(group string) bool {
 	return m.containers[group].Unsure || m.pods[group].Unsure
 }
 
 // Name is the name of the container whose cgroup it is, "" for none.
-func (m *Machine) Name(group string) string {
+func (m *Policy) Name(group string) string {
 	if c, ok := m.containers[group]; ok {
 		return c.DisplayName()
 	}
@@ -129,16 +129,16 @@ type Reader func(group, file string) (v weight.Values, there bool, err error)
 
 // Wants are the weights that a cgroup is to have, by disk, and what was asked for
 // in the files that runtimes and systemd write. None: no weight is asked for.
-func (m *Machine) Wants(group string, read Reader) (map[string]Want, weight.Asked, error) {
+func (m *Policy) Wants(group string, read Reader) (map[string]Want, weight.Asked, error) {
 	wants, asked, err := m.own(group, read)
 	if err == nil {
-		m.leave(wants, group, read)
+		m.capToUnclaimed(wants, group, read)
 	}
 	return wants, asked, err
 }
 
 // own is Wants without regard to what other pods were given.
-func (m *Machine) own(group string, read Reader) (map[string]Want, weight.Asked, error) {
+func (m *Policy) own(group string, read Reader) (map[string]Want, weight.Asked, error) {
 	asked, err := m.Asked(group, read)
 	if err != nil {
 		return nil, asked, err
@@ -204,7 +204,7 @@ func (m *Machine) own(group string, read Reader) (map[string]Want, weight.Asked,
 
 // Annotation is the weight that a pod's author asks for, for the pod or for one of
 // its containers, in the annotation key: 0 for none. The error says what is allowed.
-func (m *Machine) Annotation(group string) (n int, key string, err error) {
+func (m *Policy) Annotation(group string) (n int, key string, err error) {
 	if c, ok := m.containers[group]; ok {
 		if c.Sandbox {
 			return 0, "", nil
@@ -218,17 +218,17 @@ func (m *Machine) Annotation(group string) (n int, key string, err error) {
 }
 
 // ofPod is what comes of an annotation.
-func (m *Machine) ofPod(group string) (Want, bool) {
+func (m *Policy) ofPod(group string) (Want, bool) {
 	n, key, err := m.Annotation(group)
 	if err != nil || n == 0 {
 		return Want{}, false
 	}
-	return m.limited(group, Want{Weight: weight.Value(n), By: weight.ByPod, Why: fmt.Sprintf("annotation %s: %d", key, n)}, MostOfAPod), true
+	return m.limited(group, Want{Weight: weight.Value(n), By: weight.ByPod, Why: fmt.Sprintf("annotation %s: %d", key, n)}, MaxOfPod), true
 }
 
 // ofClass is what comes of the class that the label of a container, or an annotation of a
 // pod, names. It is the pod's where there is one: its containers share what it has.
-func (m *Machine) ofClass(group string) (Want, bool) {
+func (m *Policy) ofClass(group string) (Want, bool) {
 	c, ok := m.containers[group]
 	switch {
 	case ok && (c.Pod != "" || c.Sandbox):
@@ -249,7 +249,7 @@ func (m *Machine) ofClass(group string) (Want, bool) {
 
 // limited is what may be had of what is asked for: the first rule with a limit
 // tells, or most is the limit.
-func (m *Machine) limited(group string, want Want, most int) Want {
+func (m *Policy) limited(group string, want Want, most int) Want {
 	by := "the most without a rule"
 	for i := range m.rules {
 		if r := &m.rules[i]; r.Most != 0 && m.isFor(r, group) {
@@ -266,7 +266,7 @@ func (m *Machine) limited(group string, want Want, most int) Want {
 
 // Refused says what is wrong with the annotations of pods and containers, by
 // cgroup: those that are no weight, and those that ask for more than they may have.
-func (m *Machine) Refused() map[string]string {
+func (m *Policy) Refused() map[string]string {
 	all := map[string]string{}
 	for _, from := range []map[string]target.Container{m.containers, m.pods} {
 		for group := range from {
@@ -280,7 +280,7 @@ func (m *Machine) Refused() map[string]string {
 
 // RefusedOf says what is wrong with the annotation of one cgroup's pod or
 // container, "" for nothing.
-func (m *Machine) RefusedOf(group string) string {
+func (m *Policy) RefusedOf(group string) string {
 	_, key, err := m.Annotation(group)
 	if err != nil {
 		return fmt.Sprintf("%s: annotation %s: %v", m.podName(group), key, err)
@@ -292,7 +292,7 @@ func (m *Machine) RefusedOf(group string) string {
 }
 
 // podName is the name of the container or the pod whose cgroup it is.
-func (m *Machine) podName(group string) string {
+func (m *Policy) podName(group string) string {
 	if name := m.Name(group); name != "" {
 		return name
 	}
@@ -301,7 +301,7 @@ func (m *Machine) podName(group string) string {
 
 // IsInner reports whether a group is the one that crun makes inside a container's
 // scope, alone there, and writes the weight to as well, on runc's scale.
-func (m *Machine) IsInner(group string) bool {
+func (m *Policy) IsInner(group string) bool {
 	scope := target.ScopeOf(group)
 	return scope != "" && m.containers[scope].ByCrun
 }
@@ -309,7 +309,7 @@ func (m *Machine) IsInner(group string) bool {
 // IsTenantOf reports whether a group is one of those that a promise is for: a container,
 // a pod, or a unit of the host's systemd. A cgroup that a tenant made inside its own is none, whatever
 // it is called.
-func (m *Machine) IsTenantOf(p *rule.Promise, group string) bool {
+func (m *Policy) IsTenantOf(p *rule.Promise, group string) bool {
 	if m.IsInner(group) {
 		return false
 	}
@@ -324,7 +324,7 @@ func (m *Machine) IsTenantOf(p *rule.Promise, group string) bool {
 // HasMetrics reports whether a group has metrics of its own. The first rule that says
 // something of them decides. A rule for a pod is for the pod's containers as well, of
 // which metrics are.
-func (m *Machine) HasMetrics(group string) bool {
+func (m *Policy) HasMetrics(group string) bool {
 	for i := range m.rules {
 		r := &m.rules[i]
 		if r.Metrics == rule.Unsaid {
@@ -338,7 +338,7 @@ func (m *Machine) HasMetrics(group string) bool {
 	return true
 }
 
-func (m *Machine) isFor(r *rule.Rule, group string) bool {
+func (m *Policy) isFor(r *rule.Rule, group string) bool {
 	if c, ok := m.containers[group]; ok {
 		return r.ForContainer(c)
 	}
@@ -349,7 +349,7 @@ func (m *Machine) isFor(r *rule.Rule, group string) bool {
 }
 
 // Asked is what runtimes or systemd were asked for.
-func (m *Machine) Asked(group string, read Reader) (weight.Asked, error) {
+func (m *Policy) Asked(group string, read Reader) (weight.Asked, error) {
 	c, isContainer := m.containers[group]
 	e := weight.Evidence{Container: isContainer, ByCrun: c.ByCrun, SpecRead: c.SpecRead, OCI: c.Weight}
 	inner := c.InnerGroup()
@@ -383,13 +383,13 @@ func (m *Machine) Asked(group string, read Reader) (weight.Asked, error) {
 	return asked, nil
 }
 
-// Among tells in which cgroup a group's weight is compared with those of other children,
+// ComparedIn tells in which cgroup a group's weight is compared with those of other children,
 // and whether there are any. That is its parent. Where the parent has no other child and
 // weighs what its children do, the weight is compared where the parent's is. The root's
 // own tasks compete with its children.
-func Among(groups []string, group string, by weight.Mechanism, read Reader) (in string, others bool) {
+func ComparedIn(groups []string, group string, by weight.Mechanism, read Reader) (in string, others bool) {
 	in = path.Dir(group)
-	if in == share.Root || slices.ContainsFunc(groups, func(other string) bool { return other != group && path.Dir(other) == in }) {
+	if in == RootGroup || slices.ContainsFunc(groups, func(other string) bool { return other != group && path.Dir(other) == in }) {
 		return in, true
 	}
 	if by != weight.Kyber {
@@ -398,7 +398,7 @@ func Among(groups []string, group string, by weight.Mechanism, read Reader) (in 
 	if v, there, err := read(in, by.File()); err != nil || !there || !v.Sums() {
 		return in, false
 	}
-	return Among(groups, in, by, read)
+	return ComparedIn(groups, in, by, read)
 }
 
 // DiskNumbers are "MAJ:MIN" of disks, by each name that rules have for them: the
@@ -416,8 +416,8 @@ func (d DiskNumbers) Count() int {
 	return len(numbers)
 }
 
-// Disks are the disks that have the scheduler, by their own names and those that rules have.
-func Disks(sys block.System, rules []rule.Rule) (DiskNumbers, error) {
+// SharingDisks are the disks that have the scheduler, by their own names and those that rules have.
+func SharingDisks(sys block.System, rules []rule.Rule) (DiskNumbers, error) {
 	names, err := sys.List()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package share
+package policy
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 const disk = "259:0"
 
 // sample has groups with so many bytes read of the disk, in requests of 4 KiB.
-func sample(at time.Duration, groups []string, kib map[string]uint64) Sample {
-	s := Sample{At: time.Unix(0, 0).Add(at), Groups: append([]string{Root}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
+func sample(at time.Duration, groups []string, kib map[string]uint64) IOSample {
+	s := IOSample{At: time.Unix(0, 0).Add(at), Groups: append([]string{RootGroup}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
 	for group, n := range kib {
 		s.Stats[group] = map[string]cgroup.IOStat{disk: {ReadBytes: n << 10, ReadIOs: n / 4}}
 	}
@@ -27,7 +27,7 @@ func sample(at time.Duration, groups []string, kib map[string]uint64) Sample {
 }
 
 // parts writes "entitled/actual" in percent for each group.
-func parts(all []Part) map[string]string {
+func parts(all []Entitlement) map[string]string {
 	m := map[string]string{}
 	for _, p := range all {
 		m[p.Group] = fmt.Sprintf("%.0f/%.0f", 100*p.Entitled, 100*p.Actual)
@@ -43,24 +43,24 @@ func TestParts(t *testing.T) {
 	weights := func(group string) weight.Value {
 		return map[string]weight.Value{"a": 300, "b": 100, "idle": 1000, "slice": 200, "slice/c": 300, "slice/d": 100}[group]
 	}
-	before := map[string]uint64{Root: 1000, "a": 500, "idle": 400, "slice": 100, "slice/c": 100}
+	before := map[string]uint64{RootGroup: 1000, "a": 500, "idle": 400, "slice": 100, "slice/c": 100}
 	for _, tt := range []struct {
 		name  string
 		after map[string]uint64
 		want  map[string]string
 	}{
-		{"among active siblings", map[string]uint64{Root: 2000, "a": 1000, "b": 200, "idle": 400, "slice": 400, "slice/c": 300, "slice/d": 100},
-			map[string]string{Root: "100/100", "a": "50/50", "b": "17/20", "idle": "0/0", "slice": "33/30", "slice/c": "25/20", "slice/d": "8/10"}},
-		{"one sibling sleeps", map[string]uint64{Root: 1500, "a": 800, "idle": 400, "slice": 300, "slice/c": 300},
-			map[string]string{Root: "100/100", "a": "60/60", "b": "0/0", "idle": "0/0", "slice": "40/40", "slice/c": "40/40", "slice/d": "0/0"}},
-		{"the root's own tasks are one more child", map[string]uint64{Root: 2000, "a": 1000, "idle": 400, "slice": 100, "slice/c": 100},
-			map[string]string{Root: "100/100", "a": "75/50", "b": "0/0", "idle": "0/0", "slice": "0/0", "slice/c": "0/0", "slice/d": "0/0"}},
-		{"a little more in the root than below is its way of counting", map[string]uint64{Root: 1520, "a": 1000, "idle": 400, "slice": 100, "slice/c": 100},
-			map[string]string{Root: "100/100", "a": "100/96", "b": "0/0", "idle": "0/0", "slice": "0/0", "slice/c": "0/0", "slice/d": "0/0"}},
-		{"nobody", before, map[string]string{Root: "0/0", "a": "0/0", "b": "0/0", "idle": "0/0", "slice": "0/0", "slice/c": "0/0", "slice/d": "0/0"}},
+		{"among active siblings", map[string]uint64{RootGroup: 2000, "a": 1000, "b": 200, "idle": 400, "slice": 400, "slice/c": 300, "slice/d": 100},
+			map[string]string{RootGroup: "100/100", "a": "50/50", "b": "17/20", "idle": "0/0", "slice": "33/30", "slice/c": "25/20", "slice/d": "8/10"}},
+		{"one sibling sleeps", map[string]uint64{RootGroup: 1500, "a": 800, "idle": 400, "slice": 300, "slice/c": 300},
+			map[string]string{RootGroup: "100/100", "a": "60/60", "b": "0/0", "idle": "0/0", "slice": "40/40", "slice/c": "40/40", "slice/d": "0/0"}},
+		{"the root's own tasks are one more child", map[string]uint64{RootGroup: 2000, "a": 1000, "idle": 400, "slice": 100, "slice/c": 100},
+			map[string]string{RootGroup: "100/100", "a": "75/50", "b": "0/0", "idle": "0/0", "slice": "0/0", "slice/c": "0/0", "slice/d": "0/0"}},
+		{"a little more in the root than below is its way of counting", map[string]uint64{RootGroup: 1520, "a": 1000, "idle": 400, "slice": 100, "slice/c": 100},
+			map[string]string{RootGroup: "100/100", "a": "100/96", "b": "0/0", "idle": "0/0", "slice": "0/0", "slice/c": "0/0", "slice/d": "0/0"}},
+		{"nobody", before, map[string]string{RootGroup: "0/0", "a": "0/0", "b": "0/0", "idle": "0/0", "slice": "0/0", "slice/c": "0/0", "slice/d": "0/0"}},
 	} {
 		for _, unit := range []Unit{Bytes, IOs} {
-			all := Parts(sample(0, groups, before), sample(time.Second, groups, tt.after), disk, unit, weights)
+			all := Entitlements(sample(0, groups, before), sample(time.Second, groups, tt.after), disk, unit, weights)
 			got := parts(all)
 			for group, want := range tt.want {
 				if got[group] != want {
@@ -88,7 +88,7 @@ func TestSums(t *testing.T) {
 	}
 	used := func(web, batch, own, service uint64) map[string]uint64 {
 		return map[string]uint64{
-			Root: web + batch + own + service, "service": service, "pods": web + batch + own, "pods/burstable": web,
+			RootGroup: web + batch + own + service, "service": service, "pods": web + batch + own, "pods/burstable": web,
 			"pods/burstable/web": web, "pods/besteffort": batch + own, "pods/besteffort/batch": batch,
 		}
 	}
@@ -113,7 +113,7 @@ func TestSums(t *testing.T) {
 		{"numbers for the classes", map[string]weight.Value{"pods/burstable": 100, "pods/besteffort": 100}, used(100, 100, 0, 0),
 			map[string]string{"pods/burstable/web": "50/50", "pods/besteffort/batch": "50/50"}, map[string]int{"pods": 200}},
 	} {
-		all := Parts(sample(0, groups, nil), sample(time.Second, groups, tt.used), disk, Bytes, with(tt.more))
+		all := Entitlements(sample(0, groups, nil), sample(time.Second, groups, tt.used), disk, Bytes, with(tt.more))
 		got := parts(all)
 		for group, want := range tt.want {
 			if got[group] != want {
@@ -131,8 +131,8 @@ func TestSums(t *testing.T) {
 // Rates are per second, and a group made anew under an old name starts at 0.
 func TestRates(t *testing.T) {
 	groups := []string{"a", "b"}
-	all := Parts(sample(0, groups, map[string]uint64{Root: 100, "a": 100}),
-		sample(2*time.Second, groups, map[string]uint64{Root: 500, "a": 40, "b": 360}), disk, Bytes, func(string) weight.Value { return 100 })
+	all := Entitlements(sample(0, groups, map[string]uint64{RootGroup: 100, "a": 100}),
+		sample(2*time.Second, groups, map[string]uint64{RootGroup: 500, "a": 40, "b": 360}), disk, Bytes, func(string) weight.Value { return 100 })
 	for i, want := range []float64{400 << 10, 40 << 10, 360 << 10} {
 		if got := all[i].ReadBytes * 2; math.Abs(got-want) > 1 {
 			t.Errorf("%s: %.0f bytes in two seconds, want %.0f", all[i].Group, got, want)
@@ -159,20 +159,20 @@ func TestTake(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := Take(cgroup.Tree{Root: root})
+	s, err := TakeIOSample(cgroup.Tree{Root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{Root, "a", "a/b", "c"}; !slices.Equal(s.Groups, want) {
+	if want := []string{RootGroup, "a", "a/b", "c"}; !slices.Equal(s.Groups, want) {
 		t.Errorf("groups %v, want %v", s.Groups, want)
 	}
 	if got := s.Stats["a"]["8:0"]; got != (cgroup.IOStat{WriteBytes: 512, WriteIOs: 1}) {
 		t.Errorf("a on 8:0: %+v", got)
 	}
-	if got := Disks(Sample{}, s); !slices.Equal(got, []string{"259:0", "8:0"}) {
+	if got := UsedDisks(IOSample{}, s); !slices.Equal(got, []string{"259:0", "8:0"}) {
 		t.Errorf("Disks = %v", got)
 	}
-	if got := Disks(s, s); len(got) != 0 {
+	if got := UsedDisks(s, s); len(got) != 0 {
 		t.Errorf("nobody did anything: Disks = %v", got)
 	}
 }

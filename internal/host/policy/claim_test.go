@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func on(disk string, n int) state.ClaimedShare {
 }
 
 // show is what a pod is to have, by disk.
-func show(t *testing.T, m *Machine, group string) string {
+func show(t *testing.T, m *Policy, group string) string {
 	t.Helper()
 	wants, _, err := m.Wants(group, files(nil))
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"errors"
@@ -179,7 +179,7 @@ func TestRuleForDisks(t *testing.T) {
 			}
 		}
 	}
-	disks, err := Disks(sys, config.Rules)
+	disks, err := SharingDisks(sys, config.Rules)
 	if want := (DiskNumbers{"sda": {"8:0"}, "sdb": {"8:16"}, "model:ST*": {"8:0", "8:16"}}); err != nil || !reflect.DeepEqual(disks, want) {
 		t.Errorf("%v, %v", disks, err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package ruling
+package policy
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 const ByHold weight.By = "hold"
 
 // Hold tells which weights are raised.
-func (m *Machine) Hold(all []state.Boost) *Machine {
+func (m *Policy) Hold(all []state.Boost) *Policy {
 	m.held = map[string][]state.Boost{}
 	for _, h := range all {
 		m.held[h.Cgroup] = append(m.held[h.Cgroup], h)
@@ -23,7 +23,7 @@ func (m *Machine) Hold(all []state.Boost) *Machine {
 
 // raise raises what a cgroup is to have, on the disks where it is held. What is raised is the disk's own
 // weight where one is asked for, else what the file has for all disks.
-func (m *Machine) raise(group string, wants map[string]Want, read Reader) error {
+func (m *Policy) raise(group string, wants map[string]Want, read Reader) error {
 	if len(m.held[group]) == 0 {
 		return nil
 	}
