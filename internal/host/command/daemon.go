@@ -17,7 +17,6 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/daemon"
-	"isolio/internal/host/journal"
 	"isolio/internal/host/rule"
 	"isolio/internal/plan"
 	"isolio/internal/printable"
@@ -163,8 +162,8 @@ func preview(w io.Writer, d *daemon.Daemon) error {
 // priorities and fields.
 func logger(w io.Writer) *slog.Logger {
 	var handler slog.Handler = slog.NewTextHandler(w, nil)
-	if journal.Here() {
-		handler = journal.NewHandler(journal.Send, handler)
+	if onJournal() {
+		handler = newJournalHandler(sendToJournal, handler)
 	}
 	return slog.New(handler)
 }

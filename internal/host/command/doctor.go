@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
-	"isolio/internal/host/doctor"
+	"isolio/internal/host/view"
 )
 
 func newDoctorCommand() *cobra.Command {
@@ -28,7 +28,7 @@ It exits 3 if a check fails, and 0 with warnings only.`,
 			if root, err = cli.RootDir(root); err != nil {
 				return err
 			}
-			doc, err := doctor.Examine(root)
+			doc, err := view.Examine(root)
 			if err != nil {
 				return err
 			}

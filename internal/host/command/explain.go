@@ -9,11 +9,11 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/status"
+	"isolio/internal/host/view"
 )
 
 func newExplainCommand() *cobra.Command {
-	var o status.Options
+	var o view.StatusOptions
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain TARGET",
@@ -44,7 +44,7 @@ as .reasons[].code, and what 'isolio status' tells of the target as .status.`,
 				return err
 			}
 			o.Only = args
-			why, err := status.Explain(cmd.Context(), o)
+			why, err := view.Explain(cmd.Context(), o)
 			if err != nil {
 				return err
 			}

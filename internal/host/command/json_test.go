@@ -12,22 +12,19 @@ import (
 	"strings"
 	"testing"
 
-	"isolio/internal/host/doctor"
 	"isolio/internal/host/enable"
-	"isolio/internal/host/journal"
 	"isolio/internal/host/slo"
-	"isolio/internal/host/status"
-	"isolio/internal/host/top"
+	"isolio/internal/host/view"
 )
 
 // documents are what commands print as JSON, by the heading of docs/json.md.
 var documents = map[string]any{
-	"isolio status, isolio weight":  status.Document{},
-	"isolio explain":                status.Explanation{},
+	"isolio status, isolio weight":  view.Status{},
+	"isolio explain":                view.Explanation{},
 	"isolio enable, isolio disable": enable.Report{},
-	"isolio top":                    top.Line{},
-	"isolio log":                    journal.Entry{},
-	"isolio doctor":                 doctor.Document{},
+	"isolio top":                    view.Line{},
+	"isolio log":                    journalEntry{},
+	"isolio doctor":                 view.Diagnosis{},
 	"isolio sla plan":               slo.PlanDocument{},
 	"isolio sla report":             slo.Report{},
 }

@@ -18,7 +18,6 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/journal"
 	"isolio/internal/host/target"
 	"isolio/internal/table"
 )
@@ -64,7 +63,7 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 	if root != "" {
 		program = filepath.Join(root, "usr/bin/journalctl")
 	}
-	query := journal.Query()
+	query := journalQuery()
 	if f.since != "" {
 		query = append(query, "--since="+f.since)
 	}
@@ -78,7 +77,7 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return failure.Usagef("log: journalctl: %w; it says: %s", err, strings.Join(strings.Fields(said.String()), " "))
 	}
-	entries, err := journal.Read(bytes.NewReader(text))
+	entries, err := readJournal(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -89,17 +88,17 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // about leaves entries of one target.
-func about(root, name string, entries []journal.Entry) []journal.Entry {
+func about(root, name string, entries []journalEntry) []journalEntry {
 	group := strings.Trim(name, "/")
 	if world, err := target.ReadWorld(root, nil); err == nil {
 		if found, err := world.Find(name); err == nil {
 			group = found.Group
 		}
 	}
-	return slices.DeleteFunc(entries, func(e journal.Entry) bool { return e.Cgroup != group && e.Name != name })
+	return slices.DeleteFunc(entries, func(e journalEntry) bool { return e.Cgroup != group && e.Name != name })
 }
 
-func writeLog(w io.Writer, entries []journal.Entry, asJSON bool) error {
+func writeLog(w io.Writer, entries []journalEntry, asJSON bool) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	var rows [][]string

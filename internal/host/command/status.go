@@ -12,13 +12,13 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/status"
+	"isolio/internal/host/view"
 	"isolio/internal/printable"
 )
 
 // statusFlags are the flags of `isolio status`.
 type statusFlags struct {
-	options       status.Options
+	options       view.StatusOptions
 	asJSON, watch bool
 	output        string
 }
@@ -118,7 +118,7 @@ const clearScreen = "\x1b[H\x1b[J"
 
 // show looks for an interval, and prints what it saw after before.
 func (f *statusFlags) show(cmd *cobra.Command, before string) error {
-	doc, err := status.Read(cmd.Context(), f.options)
+	doc, err := view.ReadStatus(cmd.Context(), f.options)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,10 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/journal"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/setweight"
-	"isolio/internal/host/status"
 	"isolio/internal/host/target"
+	"isolio/internal/host/view"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 	"isolio/internal/plan/shell"
@@ -210,14 +209,14 @@ func tellJournal(of target.Target, steps []plan.Step) {
 		if s.Command != nil {
 			continue
 		}
-		e := journal.Entry{Cgroup: of.Group, Before: s.Undo, Weight: s.Value, By: "operator", User: printable.Text(user), Why: "isolio weight"}
+		e := journalEntry{Cgroup: of.Group, Before: s.Undo, Weight: s.Value, By: "operator", User: printable.Text(user), Why: "isolio weight"}
 		if of.Kind == target.ContainerKind {
 			e.Name = printable.Text(of.Name)
 		}
 		if disk, _, ok := strings.Cut(s.Value, " "); ok {
 			e.Disk = disk
 		}
-		_ = journal.Send("weight cgroup="+printable.Text(of.Group)+" value="+s.Value+" by=operator user="+e.User, slog.LevelInfo, e.Fields())
+		_ = sendToJournal("weight cgroup="+printable.Text(of.Group)+" value="+s.Value+" by=operator user="+e.User, slog.LevelInfo, e.Fields())
 	}
 }
 
@@ -236,7 +235,7 @@ func weightNumber(text string) (weight.Value, error) {
 }
 
 func (f *weightFlags) show(cmd *cobra.Command, names []string) error {
-	doc, err := status.Read(cmd.Context(), status.Options{Root: f.root, Only: names, Device: f.device})
+	doc, err := view.ReadStatus(cmd.Context(), view.StatusOptions{Root: f.root, Only: names, Device: f.device})
 	if failure.Code(err) == failure.Usage && len(names) > 1 {
 		return fmt.Errorf("%w; or, for a weight, the last word is one of: %s", err, allowedWeights)
 	}

@@ -22,12 +22,12 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/identity"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/slo"
 	"isolio/internal/host/state"
+	"isolio/internal/host/usage"
 	"isolio/internal/printable"
 )
 
@@ -364,7 +364,7 @@ func (l *ledger) readDisk(d *block.Device) (now diskNow) {
 	if err != nil {
 		return diskNow{err: err}
 	}
-	now.active = scheduler == meter.Scheduler
+	now.active = scheduler == usage.Scheduler
 	now.IOStat = cgroup.IOStat{ReadIOs: stat.Reads, ReadBytes: stat.ReadBytes, WriteIOs: stat.Writes, WriteBytes: stat.WrittenBytes}
 	now.Busy, now.InFlight = stat.Busy, inFlight
 	return now
@@ -383,7 +383,7 @@ func (l *ledger) readMember(m *member, majMin string, d diskNow) (slo.Reading, e
 	}
 	for _, group := range m.groups {
 		dir := l.tree.Path(group)
-		stats, err := meter.ReadStat(dir)
+		stats, err := usage.ReadStat(dir)
 		if err != nil {
 			return r, err
 		}
@@ -393,7 +393,7 @@ func (l *ledger) readMember(m *member, majMin string, d diskNow) (slo.Reading, e
 				r.SharePPM += s.SharePPM
 			}
 		}
-		histograms, err := meter.ReadLatency(dir)
+		histograms, err := usage.ReadLatency(dir)
 		if err != nil {
 			return r, err
 		}

@@ -22,7 +22,6 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/target"
@@ -69,7 +68,7 @@ const others = "others"
 // total is what a container did on a disk since the metrics began. A cgroup inside
 // of it that goes takes its counters along: what it did was done all the same.
 type total struct {
-	counters meter.Counters
+	counters usage.Counters
 	cost     float64
 	latency  timesOf
 
@@ -330,7 +329,7 @@ func (m *Metrics) add(sum *total, r *usage.Row) {
 	if r.Counters.IOs() == 0 {
 		return
 	}
-	all, err := meter.ReadLatency(m.tree.Path(r.Cgroup))
+	all, err := usage.ReadLatency(m.tree.Path(r.Cgroup))
 	if err != nil {
 		m.skipped++ // what comes until the next reading is not lost
 		return

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/meter"
+	"isolio/internal/host/usage"
 	"isolio/internal/printable"
 )
 
@@ -50,11 +50,11 @@ type timesOf struct{ read, write times }
 
 // timesIn are the times in a kernel's histogram. Its buckets are narrow, and requests
 // are taken to be in the middle of theirs.
-func timesIn(h meter.Histogram) (t times) {
+func timesIn(h usage.Histogram) (t times) {
 	for _, b := range h {
 		bound := firstBound
 		for i := range t.under {
-			if b.Under != meter.NoBound && b.Under <= bound {
+			if b.Under != usage.NoBound && b.Under <= bound {
 				t.under[i] += b.Count
 			}
 			bound *= boundStep

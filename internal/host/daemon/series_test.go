@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"isolio/internal/host/meter"
+	"isolio/internal/host/usage"
 	"isolio/internal/printable"
 )
 
@@ -22,8 +22,8 @@ func TestSeriesAreReadByPrometheus(t *testing.T) {
 	sum := &total{name: hostile, disk: "sda", weight: 300, entitled: 0.25, cost: 1 << 40}
 	c := &sum.counters
 	c.ReadBytes, c.ReadIOs, c.ThrottledUS = 1<<53-1, 12, 1500000
-	sum.latency.read = timesIn(meter.Histogram{
-		{Under: 16384 * time.Nanosecond, Count: 3}, {Under: 60 * time.Millisecond, Count: 4}, {Under: meter.NoBound, Count: 5},
+	sum.latency.read = timesIn(usage.Histogram{
+		{Under: 16384 * time.Nanosecond, Count: 3}, {Under: 60 * time.Millisecond, Count: 4}, {Under: usage.NoBound, Count: 5},
 	})
 	all := []series{seriesOf("/"+hostile, sum), seriesOf(others, sum)}
 	for range 2000 {

@@ -15,7 +15,6 @@ import (
 
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
@@ -428,7 +427,7 @@ func SharingDisks(sys block.System, rules []rule.Rule) (DiskNumbers, error) {
 		if err != nil {
 			continue // gone since it was listed
 		}
-		if active, _, err := d.Schedulers(); err == nil && active == meter.Scheduler {
+		if active, _, err := d.Schedulers(); err == nil && active == string(weight.Kyber) {
 			disks[name] = []string{d.MajMin}
 		}
 	}

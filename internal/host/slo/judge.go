@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/usage"
 )
 
 // A judge decides whether a promise was demanded and kept in an interval, and
@@ -88,8 +88,8 @@ type Reading struct {
 	// Active is true if the disk has kyber-fairness. Without it Service, Latency and
 	// SharePPM are nothing.
 	Active   bool
-	Service  meter.Counters
-	Latency  meter.Histograms
+	Service  usage.Counters
+	Latency  usage.Histograms
 	SharePPM uint64
 	// Sent is what was submitted to the disk, whatever its scheduler is.
 	Sent cgroup.IOStat
@@ -186,7 +186,7 @@ func NewJudge(t Terms) *Judge { return &Judge{terms: t} }
 type interval struct {
 	seconds     float64
 	did         [2]cgroup.IOStat // served, sent
-	latency     meter.Histograms
+	latency     usage.Histograms
 	throttled   float64 // seconds
 	stalled     float64 // part of the interval, below 0 for unknown
 	disk        cgroup.IOStat
@@ -289,8 +289,8 @@ func (j *Judge) between(a, b *Reading) interval {
 	}
 	i.did[served] = b.Service.Minus(a.Service.IOStat)
 	i.throttled = float64(b.Service.ThrottledUS-a.Service.ThrottledUS) / 1e6
-	i.latency = meter.Histograms{Read: b.Latency.Read.Since(a.Latency.Read), Write: b.Latency.Write.Since(a.Latency.Write)}
-	for dir, h := range [2]meter.Histogram{i.latency.Read, i.latency.Write} {
+	i.latency = usage.Histograms{Read: b.Latency.Read.Since(a.Latency.Read), Write: b.Latency.Write.Since(a.Latency.Write)}
+	for dir, h := range [2]usage.Histogram{i.latency.Read, i.latency.Write} {
 		if (dir == 0 && j.terms.Read == rule.Amount{}) || (dir == 1 && j.terms.Write == rule.Amount{}) {
 			continue
 		}
@@ -319,7 +319,7 @@ const (
 	sent
 )
 
-func count(h meter.Histogram) (n uint64) {
+func count(h usage.Histogram) (n uint64) {
 	for _, b := range h {
 		n += b.Count
 	}
@@ -509,7 +509,7 @@ func (j *Judge) late(i *interval, attained float64) (late, judged bool) {
 		j.slow, j.done = 0, 0
 		return false, false
 	}
-	for _, h := range []meter.Histogram{i.latency.Read, i.latency.Write} {
+	for _, h := range []usage.Histogram{i.latency.Read, i.latency.Write} {
 		for _, b := range h {
 			j.done += b.Count
 			if b.Begin() >= j.terms.P99 {

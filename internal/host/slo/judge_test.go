@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/usage"
 )
 
 // disk reads 10,000 times a second at depth 16 and more, and writes 2,500 times at 4.
@@ -62,9 +62,9 @@ func series(all []second) []Reading {
 		slow += s.slow
 		r.Service.IOStat = transfers(total(reads)+slow+uint64(s.inFlight), total(writes))
 		r.Service.ThrottledUS += uint64(s.throttled * 1e6)
-		r.Latency = meter.Histograms{Read: histogram(reads), Write: histogram(writes)}
+		r.Latency = usage.Histograms{Read: histogram(reads), Write: histogram(writes)}
 		if slow > 0 {
-			r.Latency.Read = append(r.Latency.Read, meter.Bucket{Under: bucketOf(100 * time.Millisecond), Count: slow})
+			r.Latency.Read = append(r.Latency.Read, usage.Bucket{Under: bucketOf(100 * time.Millisecond), Count: slow})
 		}
 		r.SharePPM = uint64(s.share * 1e6)
 		if s.stalled >= 0 {
@@ -92,9 +92,9 @@ func total(of map[time.Duration]uint64) (n uint64) {
 	return n
 }
 
-func histogram(of map[time.Duration]uint64) (h meter.Histogram) {
+func histogram(of map[time.Duration]uint64) (h usage.Histogram) {
 	for under, n := range of {
-		h = append(h, meter.Bucket{Under: under, Count: n})
+		h = append(h, usage.Bucket{Under: under, Count: n})
 	}
 	return h
 }
@@ -277,7 +277,7 @@ func TestUnjudged(t *testing.T) {
 		"a pause":                    func(r *Reading) { r.At = r.At.Add(time.Minute) },
 		"a clock that went back":     func(r *Reading) { r.At = r.At.Add(-time.Minute) },
 		"another cgroup of the name": func(r *Reading) { r.Sent, r.Service.IOStat = transfers(1, 0), transfers(1, 0) },
-		"a scheduler that came anew": func(r *Reading) { r.Service = meter.Counters{} },
+		"a scheduler that came anew": func(r *Reading) { r.Service = usage.Counters{} },
 		"another disk":               func(r *Reading) { r.Disk.IOStat = transfers(1, 0) },
 	} {
 		j := NewJudge(Terms{Read: rule.Amount{IOPS: 2000}, BlockBytes: block, Profile: disk()})
@@ -357,8 +357,8 @@ func FuzzJudge(f *testing.F) {
 			sum = sum.Plus(did)
 			reading := Reading{At: at, Active: r.IntN(5) > 0, Sent: sum, Stalled: time.Duration(r.IntN(4)-1) * time.Second, SharePPM: uint64(r.IntN(1000001))}
 			reading.Service.IOStat = sum
-			reading.Latency.Read = meter.Histogram{{Under: bucketOf(time.Duration(r.IntN(1e9))), Count: sum.ReadIOs}}
-			reading.Latency.Write = meter.Histogram{{Under: meter.NoBound, Count: sum.WriteIOs}}
+			reading.Latency.Read = usage.Histogram{{Under: bucketOf(time.Duration(r.IntN(1e9))), Count: sum.ReadIOs}}
+			reading.Latency.Write = usage.Histogram{{Under: usage.NoBound, Count: sum.WriteIOs}}
 			reading.Disk = DiskReading{IOStat: sum, Busy: time.Duration(r.IntN(100)) * time.Second, InFlight: r.IntN(30)}
 			v, ok := j.Next(reading)
 			if ok {

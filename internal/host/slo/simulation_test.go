@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/usage"
 )
 
 // A host is a disk of so many servers behind a fair queue, its tenants, and the counters that
@@ -242,7 +242,7 @@ func (h *host) read(t *tenant) Reading {
 		}
 		r.Service.ThrottledUS = uint64(throttled * 1e6)
 		for under, n := range t.latency {
-			r.Latency.Read = append(r.Latency.Read, meter.Bucket{Under: under, Count: n})
+			r.Latency.Read = append(r.Latency.Read, usage.Bucket{Under: under, Count: n})
 		}
 		active := 0.0
 		for _, other := range h.tenants {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/meter"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/usage"
 )
 
 // waiting has a judge read a tenant of so many requests outstanding on a disk that serves 1,868 a second, 470 of
@@ -25,7 +25,7 @@ func waiting(outstanding float64, seconds int, queued, inDisk func(second int) u
 		r.Service.ThrottledUS = uint64(25_000 * n)
 		r.Sent.ReadIOs = r.Service.ReadIOs + queued(n)
 		r.Sent.ReadBytes = r.Sent.ReadIOs * block
-		r.Latency.Read = meter.Histogram{{Under: under, Count: done}}
+		r.Latency.Read = usage.Histogram{{Under: under, Count: done}}
 		r.Disk.ReadIOs, r.Disk.ReadBytes, r.Disk.InFlight = uint64(1868*n), uint64(1868*n*block), 36
 		v, _ = j.Next(r)
 		m = j.Measured()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package usage samples which container uses which disk: what it is entitled to,
-// and what it had between two samples.
+// Package usage tells which container uses which disk. It reads what kyber-fairness counts for each
+// cgroup and disk (stat.go, histogram.go) and what a request is charged (unit.go), and samples what
+// each cgroup is entitled to and what it had between two samples.
 package usage
 
 import (
@@ -15,7 +16,6 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/target"
 )
@@ -39,9 +39,9 @@ type Row struct {
 	// sampler has histories.
 	History []float64
 	// Counters are since the disk has the scheduler.
-	Counters meter.Counters
+	Counters Counters
 	// Did is what was counted since the sample before; of a cgroup that is new, all.
-	Did meter.Counters
+	Did Counters
 	// Grounds are why it has its weight, nil where that is not known.
 	Grounds *policy.Grounds
 	// Cost is how much of what is shared that is: bytes, requests, or seconds of the
@@ -52,7 +52,7 @@ type Row struct {
 // Traffic is one direction of a Row.
 type Traffic struct {
 	BytesPS, IOPS float64
-	Latency       meter.Latency // of the last 5 to 10 s
+	Latency       Latency // of the last 5 to 10 s
 }
 
 // BytesPS is both directions'.
@@ -93,7 +93,7 @@ type Sampler struct {
 	ownedAt time.Time
 	owners  map[string]owner
 	found   []target.Container
-	last    map[source]meter.Counters
+	last    map[source]Counters
 	lastAt  time.Time
 	history map[source][]float64
 }
@@ -107,7 +107,7 @@ type source struct{ cgroup, disk string }
 // disk is one that has the scheduler.
 type disk struct {
 	name, majMin string
-	unit         meter.Unit
+	unit         Unit
 }
 
 // Check returns nil if there is a disk to look at.
@@ -119,12 +119,12 @@ func (s *Sampler) Check() error {
 	if err := tree.Check(); err != nil {
 		return err
 	}
-	if err := meter.Check(tree.Root); err != nil {
+	if err := Check(tree.Root); err != nil {
 		return err
 	}
 	disks, err := s.disks(map[string]string{})
 	if err == nil && len(disks) == 0 {
-		return failure.Unsupportedf("no disk has the scheduler %s; `isolio enable DEV` gives it to one", meter.Scheduler)
+		return failure.Unsupportedf("no disk has the scheduler %s; `isolio enable DEV` gives it to one", Scheduler)
 	}
 	return err
 }
@@ -142,10 +142,10 @@ func (s *Sampler) disks(skipped map[string]string) (map[string]disk, error) {
 			continue // gone since it was listed
 		}
 		active, _, err := d.Schedulers()
-		if err != nil || active != meter.Scheduler {
+		if err != nil || active != Scheduler {
 			continue
 		}
-		unit, err := meter.ReadUnit(s.System.Path("sys/block", name, "queue"))
+		unit, err := ReadUnit(s.System.Path("sys/block", name, "queue"))
 		if failure.IsGone(err) { // another scheduler came just now
 			continue
 		}
@@ -189,9 +189,9 @@ func (s *Sampler) Sample() (Sample, error) {
 	if err := s.own(groups, at); err != nil {
 		return Sample{}, err
 	}
-	counters := make(map[source]meter.Counters, len(s.last))
+	counters := make(map[source]Counters, len(s.last))
 	for _, group := range append([]string{""}, groups...) {
-		stats, err := meter.ReadStat(tree.Path(group))
+		stats, err := ReadStat(tree.Path(group))
 		if err != nil {
 			sample.Skipped["/"+group] = err.Error()
 			continue
@@ -262,7 +262,7 @@ func (s *Sampler) own(groups []string, now time.Time) error {
 	return nil
 }
 
-func (s *Sampler) row(group string, d disk, stat *meter.Stat, over time.Duration) Row {
+func (s *Sampler) row(group string, d disk, stat *Stat, over time.Duration) Row {
 	r := Row{
 		Cgroup: group, Name: s.owners[group].name, Within: s.owners[group].within,
 		Disk: d.name, MajMin: d.majMin, Weight: stat.Weight, Counters: stat.Counters,
@@ -286,11 +286,11 @@ func (s *Sampler) row(group string, d disk, stat *meter.Stat, over time.Duration
 
 // since is what was counted after last. Counters of which one went back were
 // begun again, by a change of scheduler or a new cgroup of the same name.
-func since(now, last meter.Counters) meter.Counters {
+func since(now, last Counters) Counters {
 	if now.WentBack(last.IOStat) || now.ThrottledUS < last.ThrottledUS {
 		return now
 	}
-	return meter.Counters{IOStat: now.Minus(last.IOStat), ThrottledUS: now.ThrottledUS - last.ThrottledUS}
+	return Counters{IOStat: now.Minus(last.IOStat), ThrottledUS: now.ThrottledUS - last.ThrottledUS}
 }
 
 // share sets what each row had of its disk.

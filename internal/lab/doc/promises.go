@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/slo"
+	"isolio/internal/host/usage"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
 )
@@ -84,7 +84,7 @@ func outstanding(j experiment.Job) int {
 func above(latency time.Duration) time.Duration {
 	for octave := time.Duration(1024); ; octave *= 2 {
 		for quarter := range time.Duration(4) {
-			if under := octave + octave/4*(quarter+1); (meter.Bucket{Under: under}).Begin() >= latency {
+			if under := octave + octave/4*(quarter+1); (usage.Bucket{Under: under}).Begin() >= latency {
 				return under
 			}
 		}
@@ -129,7 +129,7 @@ func (s *Sold) keptOf(i int, r *result.Run, k *experiment.Case) (kept, error) {
 		reading.Disk.Busy += step
 		if did.ReadIOs > 0 {
 			latency := time.Duration(float64(held) * float64(step) / float64(did.ReadIOs))
-			reading.Latency.Read = reading.Latency.Read.Plus(meter.Histogram{{Under: above(latency), Count: did.ReadIOs}})
+			reading.Latency.Read = reading.Latency.Read.Plus(usage.Histogram{{Under: above(latency), Count: did.ReadIOs}})
 		}
 		judge.Next(reading)
 		all.count(judge.Settled())

@@ -19,8 +19,8 @@ import (
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
 	"isolio/internal/host/identity"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/state"
+	"isolio/internal/host/usage"
 	"isolio/internal/host/weight"
 )
 
@@ -41,7 +41,7 @@ type Disk struct {
 }
 
 // Enabled reports whether weights act on it.
-func (d Disk) Enabled() bool { return d.Scheduler == meter.Scheduler }
+func (d Disk) Enabled() bool { return d.Scheduler == usage.Scheduler }
 
 // List are the disks that can have a scheduler, sorted by their names. dir is the kubelet's
 // directory.

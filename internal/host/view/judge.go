@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package status
+package view
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // judge tells what comes of a weight in a file.
-func (m *machine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
+func (m *statusMachine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 	w := Weight{File: by.File(), Default: v.Default, Devices: v.Devices, ActsOn: []string{}}
 	for _, d := range m.disks {
 		if slices.Contains(d.WeightsBy, by) {
@@ -104,7 +104,7 @@ func times(n weight.Value) string {
 }
 
 // inertDefault is why a weight for all disks does nothing on any.
-func (m *machine) inertDefault(g Group, by weight.Mechanism, v weight.Values, actsOn []string) (Inert, bool) {
+func (m *statusMachine) inertDefault(g Group, by weight.Mechanism, v weight.Values, actsOn []string) (Inert, bool) {
 	if v.Default == weight.Default || len(actsOn) > 0 || m.carried(g) {
 		return Inert{}, false
 	}
@@ -134,13 +134,13 @@ func (m *machine) inertDefault(g Group, by weight.Mechanism, v weight.Values, ac
 
 // carried reports whether what was asked in a group is in its file of
 // kyber-fairness, and acts there.
-func (m *machine) carried(g Group) bool {
+func (m *statusMachine) carried(g Group) bool {
 	v, ok := m.weights[weight.Kyber.File()][g.Group]
 	return ok && v.Default == weight.Value(g.Asked.Weight) && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) })
 }
 
 // enable is how to have weights act somewhere: on a disk that is in use first.
-func (m *machine) enable() string {
+func (m *statusMachine) enable() string {
 	best := ""
 	for _, d := range m.disks {
 		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.SizeBytes > 0 && d.TakesScheduler && (best == "" || d.Kind == "disk") {
@@ -154,7 +154,7 @@ func (m *machine) enable() string {
 }
 
 // inertDevice is why a weight for one disk does nothing.
-func (m *machine) inertDevice(g Group, by weight.Mechanism, majMin string, n weight.Value) (Inert, bool) {
+func (m *statusMachine) inertDevice(g Group, by weight.Mechanism, majMin string, n weight.Value) (Inert, bool) {
 	at := slices.IndexFunc(m.disks, func(d Disk) bool { return d.MajMin == majMin })
 	if at < 0 {
 		return Inert{On: majMin, Why: "there is no such disk", Remedy: shell.Echo(majMin+" default", m.shownPath(g.Group, by.File()))}, true
@@ -176,6 +176,6 @@ func (m *machine) inertDevice(g Group, by weight.Mechanism, majMin string, n wei
 }
 
 // shownPath is a cgroup's file as a user of the machine calls it.
-func (m *machine) shownPath(group, file string) string {
+func (m *statusMachine) shownPath(group, file string) string {
 	return strings.TrimPrefix(m.world.Tree.Path(group, file), m.sys.Root)
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package top shows which container uses which disk: as a live table, as a
-// plain one, as lines of JSON.
-package top
+package view
 
 import (
 	"cmp"
@@ -13,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"isolio/internal/host/meter"
 	"isolio/internal/host/usage"
 	"isolio/internal/printable"
 )
@@ -112,7 +109,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func latency(l meter.Latency) string {
+func latency(l usage.Latency) string {
 	if l.IOs == 0 {
 		return "-"
 	}
@@ -134,8 +131,8 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%.2fs", d.Seconds())
 }
 
-// View is which rows are shown, and in which order.
-type View struct {
+// TopView is which rows are shown, and in which order.
+type TopView struct {
 	Order   int  // index of the column
 	Reverse bool // least first
 	Tree    bool
@@ -143,22 +140,22 @@ type View struct {
 	Busy    bool   // only cgroups that did something
 }
 
-// DefaultView is every cgroup that has sent a request; the one that had most of a disk first.
-func DefaultView() View { return View{Order: defaultOrder} }
+// DefaultTopView is every cgroup that has sent a request; the one that had most of a disk first.
+func DefaultTopView() TopView { return TopView{Order: defaultOrder} }
 
 // Apply returns the rows that the view shows, in its order: one for each
 // container, or in a tree one for each cgroup.
-func (v View) Apply(rows []usage.Row) []Row {
+func (v TopView) Apply(rows []usage.Row) []Row {
 	compare := v.compare()
 	if v.Tree {
-		return tree(v.filter(rows), rows, compare)
+		return usageTree(v.filter(rows), rows, compare)
 	}
 	shown := v.filter(usage.Fold(rows))
 	slices.SortStableFunc(shown, func(a, b Row) int { return compare(&a, &b) })
 	return shown
 }
 
-func (v View) filter(rows []usage.Row) []Row {
+func (v TopView) filter(rows []usage.Row) []Row {
 	var shown []Row
 	for _, r := range rows {
 		if v.shows(&r) {
@@ -168,7 +165,7 @@ func (v View) filter(rows []usage.Row) []Row {
 	return shown
 }
 
-func (v View) shows(r *usage.Row) bool {
+func (v TopView) shows(r *usage.Row) bool {
 	if r.Counters.IOs() == 0 || v.Busy && r.IOPS() == 0 {
 		return false
 	}
@@ -181,7 +178,7 @@ func (v View) shows(r *usage.Row) bool {
 }
 
 // compare orders rows; equal ones by name, so that no row jumps.
-func (v View) compare() func(a, b *Row) int {
+func (v TopView) compare() func(a, b *Row) int {
 	byColumn := columns()[v.Order].compare
 	return func(a, b *Row) int {
 		n := -byColumn(a, b)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package status
+package view
 
 import (
 	"fmt"
@@ -16,15 +16,15 @@ import (
 
 // WriteTable writes the document for a reader: disks, cgroups, and at the end
 // every weight that does nothing, with the reason and the remedy.
-func (d *Document) WriteTable(w io.Writer) error { return d.write(w, false) }
+func (d *Status) WriteTable(w io.Writer) error { return d.write(w, false) }
 
 // WriteWide writes more of it: what disks are, and whole names and paths.
-func (d *Document) WriteWide(w io.Writer) error { return d.write(w, true) }
+func (d *Status) WriteWide(w io.Writer) error { return d.write(w, true) }
 
 // WriteNames writes the cgroups' names, a line each, as commands take them. A name that a
 // command would take for a flag or for a weight, as a tenant may choose one, is given as
 // its path.
-func (d *Document) WriteNames(w io.Writer) error {
+func (d *Status) WriteNames(w io.Writer) error {
 	for _, g := range d.Groups {
 		name := g.Name
 		if strings.HasPrefix(name, "-") || weight.Meant(name) {
@@ -37,7 +37,7 @@ func (d *Document) WriteNames(w io.Writer) error {
 	return nil
 }
 
-func (d *Document) write(w io.Writer, wide bool) error {
+func (d *Status) write(w io.Writer, wide bool) error {
 	d.wide = wide
 	if err := d.writeDisks(w); err != nil {
 		return err
@@ -59,14 +59,14 @@ func (d *Document) write(w io.Writer, wide bool) error {
 }
 
 // WriteGroups writes the cgroups only.
-func (d *Document) WriteGroups(w io.Writer) error {
+func (d *Status) WriteGroups(w io.Writer) error {
 	if err := d.writeRows(w); err != nil {
 		return err
 	}
 	return d.writeInert(w)
 }
 
-func (d *Document) writeDisks(w io.Writer) error {
+func (d *Status) writeDisks(w io.Writer) error {
 	var rows [][]string
 	unused := 0
 	for _, disk := range d.Disks {
@@ -136,7 +136,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-func (d *Document) writeRows(w io.Writer) error {
+func (d *Status) writeRows(w io.Writer) error {
 	var rows [][]string
 	note := 0
 	for _, g := range d.Groups {
@@ -192,7 +192,7 @@ func values(w Weight) string {
 }
 
 // shown is a name that a table has room for.
-func (d *Document) shown(name string) string {
+func (d *Status) shown(name string) string {
 	if d.wide {
 		return name
 	}
@@ -218,7 +218,7 @@ func shown(name string) string {
 // idDigits is how many digits of an ID engines print.
 const idDigits = 12
 
-func (d *Document) writeInert(w io.Writer) error {
+func (d *Status) writeInert(w io.Writer) error {
 	note := 0
 	for _, g := range d.Groups {
 		for _, x := range g.Weights {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package doctor
+package view
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ const (
 	scheduler  = "kyber-fairness"
 )
 
-func (m *machine) kernel() []Check {
+func (m *examination) kernel() []Check {
 	const name = "kernel"
 	if m.release == "" {
 		return warning(name, "its version is not known", "mount /proc")
@@ -32,7 +32,7 @@ func (m *machine) kernel() []Check {
 		"try it: isolio loads no module that does not fit the kernel")
 }
 
-func (m *machine) btf() []Check {
+func (m *examination) btf() []Check {
 	const name = "BTF"
 	if m.exists(kmod.RunningBTF) {
 		return ok(name, "%s describes the kernel's private structures", kmod.RunningBTF)
@@ -41,7 +41,7 @@ func (m *machine) btf() []Check {
 }
 
 // headers are needed to build the module only.
-func (m *machine) headers() []Check {
+func (m *examination) headers() []Check {
 	const name = "kernel headers"
 	build := "/lib/modules/" + m.release + "/build"
 	if m.exists(build + "/Makefile") {
@@ -55,7 +55,7 @@ func (m *machine) headers() []Check {
 }
 
 // loaded reports whether the scheduler is there to choose.
-func (m *machine) loaded() bool {
+func (m *examination) loaded() bool {
 	for _, d := range m.disks {
 		if slices.Contains(d.Available, scheduler) {
 			return true
@@ -64,7 +64,7 @@ func (m *machine) loaded() bool {
 	return m.exists("sys/module/" + strings.ReplaceAll(moduleName, "-", "_"))
 }
 
-func (m *machine) fits() []Check {
+func (m *examination) fits() []Check {
 	const name = "module"
 	switch {
 	case m.module == "" && m.loaded():
@@ -85,7 +85,7 @@ func (m *machine) fits() []Check {
 }
 
 // builds is what brings the module.
-func (m *machine) builds() string {
+func (m *examination) builds() string {
 	source, _ := filepath.Glob(m.sys.Path("usr/src/isolio-*/dkms.conf")) // the pattern is well formed
 	switch {
 	case source == nil:
@@ -97,7 +97,7 @@ func (m *machine) builds() string {
 }
 
 // shown is a path as a user of the machine calls it.
-func (m *machine) shown(path string) string {
+func (m *examination) shown(path string) string {
 	return strings.TrimPrefix(path, m.sys.Root)
 }
 
@@ -108,7 +108,7 @@ const (
 )
 
 // secureBoot tells whether the kernel takes modules that are not signed.
-func (m *machine) secureBoot() []Check {
+func (m *examination) secureBoot() []Check {
 	const name = "Secure Boot"
 	enforced := m.demandsSignature()
 	state := "off"
@@ -137,7 +137,7 @@ func (m *machine) secureBoot() []Check {
 
 // demandsSignature is what makes the kernel refuse modules without one, "" for
 // nothing.
-func (m *machine) demandsSignature() string {
+func (m *examination) demandsSignature() string {
 	if m.read(enforceFile) == "Y" {
 		return "module.sig_enforce"
 	}

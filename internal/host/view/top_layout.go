@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package top
+package view
 
 import (
 	"slices"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package journal
+package command
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func TestHandler(t *testing.T) {
 		fields  map[string]string
 	}
 	var sent []entry
-	log := slog.New(NewHandler(func(message string, level slog.Level, fields map[string]string) error {
+	log := slog.New(newJournalHandler(func(message string, level slog.Level, fields map[string]string) error {
 		sent = append(sent, entry{message, level, fields})
 		return nil
 	}, slog.DiscardHandler)).With("a-b", 1)
@@ -50,7 +50,7 @@ func TestHandler(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	log = slog.New(NewHandler(func(string, slog.Level, map[string]string) error { return errors.New("no journal") }, slog.NewTextHandler(&b, nil)))
+	log = slog.New(newJournalHandler(func(string, slog.Level, map[string]string) error { return errors.New("no journal") }, slog.NewTextHandler(&b, nil)))
 	log.Error("read", "of", "x")
 	if !strings.Contains(b.String(), "msg=read of=x") {
 		t.Errorf("without a journal: %q", b.String())
@@ -62,8 +62,8 @@ func TestRead(t *testing.T) {
 	const printed = `{"__REALTIME_TIMESTAMP":"1700000000000000","ISOLIO_CGROUP":"docker/a","ISOLIO_VALUE":"700","ISOLIO_BEFORE":"100","ISOLIO_BY":"daemon","ISOLIO_WHY":"rule 1"}
 {"__REALTIME_TIMESTAMP":"1700000001000000","ISOLIO_CGROUP":[108,120,99,255],"ISOLIO_DISK":"8:0","ISOLIO_BEFORE":"8:0 default","ISOLIO_VALUE":["1","8:0 50"],"ISOLIO_BY":"operator","ISOLIO_USER":"root","ISOLIO_WHY":null}
 `
-	got, err := Read(strings.NewReader(printed))
-	want := []Entry{
+	got, err := readJournal(strings.NewReader(printed))
+	want := []journalEntry{
 		{Time: time.Unix(1700000000, 0), Cgroup: "docker/a", Before: "100", Weight: "700", By: "daemon", Why: "rule 1"},
 		{Time: time.Unix(1700000001, 0), Cgroup: "lxc\xff", Disk: "8:0", Before: "default", Weight: "50", By: "operator", User: "root"},
 	}
@@ -71,15 +71,15 @@ func TestRead(t *testing.T) {
 		t.Errorf("Read = %+v, %v; want %+v", got, err, want)
 	}
 	for _, wrong := range []string{`{"__REALTIME_TIMESTAMP":`, `{}`, `no JSON`} {
-		if _, err := Read(strings.NewReader(wrong)); err == nil {
+		if _, err := readJournal(strings.NewReader(wrong)); err == nil {
 			t.Errorf("%s is read", wrong)
 		}
 	}
-	if all, err := Read(strings.NewReader("")); len(all) != 0 || err != nil {
+	if all, err := readJournal(strings.NewReader("")); len(all) != 0 || err != nil {
 		t.Errorf("nothing gives %v, %v", all, err)
 	}
 	fields := want[0].Fields()
-	if fields["ISOLIO_CGROUP"] != "docker/a" || fields[EventField] != Weight || fields["ISOLIO_VALUE"] != "700" {
+	if fields["ISOLIO_CGROUP"] != "docker/a" || fields[eventField] != weightEvent || fields["ISOLIO_VALUE"] != "700" {
 		t.Errorf("fields %v", fields)
 	}
 }

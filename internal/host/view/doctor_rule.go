@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package doctor
+package view
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ var setsScheduler = regexp.MustCompile(`ATTR\{queue/scheduler\}\s*:?=\s*"([^"]*)
 
 // rules tells which udev rules choose schedulers. Those of isolio come later,
 // but only if a disk is enabled for good.
-func (m *machine) rules() []Check {
+func (m *examination) rules() []Check {
 	const name = "udev rules"
 	seen := map[string]bool{}
 	var checks []Check
@@ -51,7 +51,7 @@ func (m *machine) rules() []Check {
 }
 
 // rival is a rule that isolio did not write.
-func (m *machine) rival(found assignment, base string) []Check {
+func (m *examination) rival(found assignment, base string) []Check {
 	finding := fmt.Sprintf("%s:%d chooses %s at every boot", m.shown(found.file), found.line, found.scheduler)
 	remedy := "isolio enable DEV --persist: its rule comes later"
 	if base > enable.RulePrefix {
@@ -92,7 +92,7 @@ var profileDirs = []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/pro
 var elevatorLine = regexp.MustCompile(`(?m)^\s*elevator\s*=\s*(\S+)`)
 
 // tuned may choose a scheduler when it starts, and when its profile changes.
-func (m *machine) tuned() []Check {
+func (m *examination) tuned() []Check {
 	const name = "tuned"
 	active := m.read("etc/tuned/active_profile")
 	if active == "" {
@@ -114,7 +114,7 @@ func (m *machine) tuned() []Check {
 var includeLine = regexp.MustCompile(`(?m)^\s*include\s*=\s*(.+)$`)
 
 // profiles are a profile's file and those that it includes.
-func (m *machine) profiles(name string, seen []string) []string {
+func (m *examination) profiles(name string, seen []string) []string {
 	for _, dir := range profileDirs {
 		file := m.sys.Path(dir, name, "tuned.conf")
 		text, err := os.ReadFile(file)

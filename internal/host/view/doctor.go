@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package doctor finds out whether a machine can share its disks by weight, and
-// what to do where it cannot.
-package doctor
+package view
 
 import (
 	"encoding/json"
@@ -18,38 +16,38 @@ import (
 	"isolio/internal/table"
 )
 
-// Schema is the version of the document; keys may be added without a new one.
-const Schema = 1
+// DiagnosisSchema is the version of the document; keys may be added without a new one.
+const DiagnosisSchema = 1
 
-// State is how a check came out.
-type State string
+// CheckState is how a check came out.
+type CheckState string
 
 // States, from good to bad. With a warning isolio works, but not everything or
 // not for good.
 const (
-	OK      State = "ok"
-	Warning State = "warning"
-	Fails   State = "fails"
+	OK      CheckState = "ok"
+	Warning CheckState = "warning"
+	Fails   CheckState = "fails"
 )
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name    string `json:"name"`
-	State   State  `json:"state"`
-	Finding string `json:"finding"`
+	Name    string     `json:"name"`
+	State   CheckState `json:"state"`
+	Finding string     `json:"finding"`
 	// Remedy is what to do, "" where all is well.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Document is what `isolio doctor --json` prints.
-type Document struct {
+// Diagnosis is what `isolio doctor --json` prints.
+type Diagnosis struct {
 	Schema int     `json:"schema"`
 	Kernel string  `json:"kernel"`
 	Checks []Check `json:"checks"`
 }
 
-// machine is what is looked at.
-type machine struct {
+// examination is what is looked at.
+type examination struct {
 	sys     block.System
 	release string
 	// module is the file of the scheduler's module, "" for none.
@@ -61,8 +59,8 @@ type machine struct {
 }
 
 // Examine looks at the machine below root, "" for /.
-func Examine(root string) (*Document, error) {
-	m := machine{sys: block.System{Root: root}}
+func Examine(root string) (*Diagnosis, error) {
+	m := examination{sys: block.System{Root: root}}
 	m.release = m.sys.Release()
 	var err error
 	if m.module, err = kmod.Installed(root, m.release, moduleName); err != nil {
@@ -75,7 +73,7 @@ func Examine(root string) (*Document, error) {
 	if m.disks, err = m.sys.All(); err != nil {
 		return nil, err
 	}
-	d := &Document{Schema: Schema, Kernel: m.release}
+	d := &Diagnosis{Schema: DiagnosisSchema, Kernel: m.release}
 	for _, check := range []func() []Check{
 		m.kernel, m.btf, m.headers, m.fits, m.secureBoot, m.cgroups, m.controller, m.slots, m.takers, m.room, m.rules, m.tuned, m.systemd, m.daemon, m.weightRules,
 	} {
@@ -85,7 +83,7 @@ func Examine(root string) (*Document, error) {
 }
 
 // Err is an error if a check fails: this machine, as it is, cannot do it.
-func (d *Document) Err() error {
+func (d *Diagnosis) Err() error {
 	var failed []string
 	for _, c := range d.Checks {
 		if c.State == Fails {
@@ -99,7 +97,7 @@ func (d *Document) Err() error {
 }
 
 // WriteJSON writes the document as indented JSON.
-func (d *Document) WriteJSON(w io.Writer) error {
+func (d *Diagnosis) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
@@ -107,7 +105,7 @@ func (d *Document) WriteJSON(w io.Writer) error {
 }
 
 // WriteTable writes a row for each check, below it the remedy.
-func (d *Document) WriteTable(w io.Writer) error {
+func (d *Diagnosis) WriteTable(w io.Writer) error {
 	var rows [][]string
 	for _, c := range d.Checks {
 		rows = append(rows, []string{c.Name, string(c.State), c.Finding})
@@ -132,12 +130,12 @@ func fails(name, finding, remedy string) []Check {
 }
 
 // read is a file's text without the space around it, "" if there is none.
-func (m *machine) read(path string) string {
+func (m *examination) read(path string) string {
 	text, _ := os.ReadFile(m.sys.Path(path))
 	return strings.TrimSpace(string(text))
 }
 
-func (m *machine) exists(path string) bool {
+func (m *examination) exists(path string) bool {
 	_, err := os.Stat(m.sys.Path(path))
 	return err == nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package status
+package view
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func TestShares(t *testing.T) {
 		put(t, root, map[string]string{"sys/fs/cgroup/io.stat": stat(a + b), "sys/fs/cgroup/a/io.stat": stat(a), "sys/fs/cgroup/b/io.stat": stat(b)})
 	}
 	used(0, 0)
-	d, err := Read(context.Background(), Options{Root: root, Interval: time.Second, wait: func(context.Context, time.Duration) error {
+	d, err := ReadStatus(context.Background(), StatusOptions{Root: root, Interval: time.Second, wait: func(context.Context, time.Duration) error {
 		used(6<<20, 4<<20)
 		return nil
 	}})
@@ -73,7 +73,7 @@ func TestShares(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Read(ctx, Options{Root: root, Interval: time.Hour}); err == nil {
+	if _, err := ReadStatus(ctx, StatusOptions{Root: root, Interval: time.Hour}); err == nil {
 		t.Error("a cancelled look has no error")
 	}
 }
@@ -95,7 +95,7 @@ func TestInert(t *testing.T) {
 	} {
 		root := tree(t, tt.scheduler)
 		put(t, root, tt.more)
-		d, err := Read(context.Background(), Options{Root: root})
+		d, err := ReadStatus(context.Background(), StatusOptions{Root: root})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestSums(t *testing.T) {
 			put(t, root, map[string]string{"sys/fs/cgroup/" + name + "io.stat": stat(n)})
 		}
 	}
-	read := func(o Options) *Document {
+	read := func(o StatusOptions) *Status {
 		t.Helper()
 		used(0, 0)
 		o.Root, o.Interval = root, time.Second
@@ -137,14 +137,14 @@ func TestSums(t *testing.T) {
 			used(6<<20, 4<<20)
 			return nil
 		}
-		d, err := Read(context.Background(), o)
+		d, err := ReadStatus(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
 	shares := map[string]Share{}
-	for _, g := range read(Options{}).Groups {
+	for _, g := range read(StatusOptions{}).Groups {
 		for _, s := range g.Shares {
 			shares[g.Name] = s
 		}
@@ -166,10 +166,10 @@ func TestSums(t *testing.T) {
 		}
 	}
 	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.stat": "8:0 rbytes=0 weight=450 share_ppm=0\n"})
-	if got := read(Options{Only: []string{"burstable"}}).Groups[0].Shares[0].Weight; got != 450 {
+	if got := read(StatusOptions{Only: []string{"burstable"}}).Groups[0].Shares[0].Weight; got != 450 {
 		t.Errorf("the scheduler says 450, shown is %d", got)
 	}
-	x, err := Explain(context.Background(), Options{Root: root, Only: []string{"burstable/web"}})
+	x, err := Explain(context.Background(), StatusOptions{Root: root, Only: []string{"burstable/web"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestSums(t *testing.T) {
 	}
 	// With a number for its parent, web is compared with no other.
 	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.weight": "default 300\n"})
-	if x, err = Explain(context.Background(), Options{Root: root, Only: []string{"burstable/web"}}); err != nil ||
+	if x, err = Explain(context.Background(), StatusOptions{Root: root, Only: []string{"burstable/web"}}); err != nil ||
 		!slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == NoSiblings && r.On == "burstable" }) {
 		t.Errorf("%+v, %v", x, err)
 	}

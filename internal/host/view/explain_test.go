@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package status
+package view
 
 import (
 	"os"

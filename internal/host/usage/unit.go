@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package meter
+package usage
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package top
+package view
 
 import (
 	"encoding/json"
@@ -16,8 +16,8 @@ import (
 	"isolio/internal/host/usage"
 )
 
-// WriteTable writes rows as a plain table.
-func WriteTable(w io.Writer, rows []Row) error {
+// WriteTopTable writes rows as a plain table.
+func WriteTopTable(w io.Writer, rows []Row) error {
 	// Where no weight's reason is known, that column says nothing.
 	all := slices.DeleteFunc(columns(), func(c column) bool {
 		return c.title == weightBy && !slices.ContainsFunc(rows, func(r Row) bool { return c.text(&r) != "" })
@@ -82,8 +82,8 @@ func spark(history []float64) string {
 	return b.String()
 }
 
-// Schema is the version of the lines that WriteJSON writes.
-const Schema = 1
+// TopSchema is the version of the lines that WriteJSON writes.
+const TopSchema = 1
 
 // Line is one of them: a cgroup, a disk and an interval.
 type Line struct {
@@ -124,13 +124,13 @@ func jsonOf(t usage.Traffic) jsonTraffic {
 	return jsonTraffic{t.BytesPS, t.IOPS, jsonLatency{l.IOs, l.P50US, l.P90US, l.P99US, l.P999US}}
 }
 
-// WriteJSON writes rows as lines of JSON, one object each.
-func WriteJSON(w io.Writer, sample usage.Sample, rows []Row) error {
+// WriteTopJSON writes rows as lines of JSON, one object each.
+func WriteTopJSON(w io.Writer, sample usage.Sample, rows []Row) error {
 	encoder := json.NewEncoder(w)
 	for i := range rows {
 		r := &rows[i]
 		err := encoder.Encode(Line{
-			Schema: Schema, Time: sample.At.UTC().Format(time.RFC3339Nano), IntervalS: sample.Over.Seconds(),
+			Schema: TopSchema, Time: sample.At.UTC().Format(time.RFC3339Nano), IntervalS: sample.Over.Seconds(),
 			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight, Grounds: r.Grounds,
 			EntitledShare: r.Entitled, Share: r.Actual, BytesPS: r.BytesPS(), IOPS: r.IOPS(),
 			ThrottledPct: r.ThrottledPct, Read: jsonOf(r.Read), Write: jsonOf(r.Write),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Package status tells of every disk whether weights act on it, and of every
-// weight what was meant, what comes of it, and why nothing does.
-package status
+// Package view is what an operator is shown. `isolio status` and `explain` tell of every disk whether
+// weights act on it, and of every weight what was meant, what comes of it, and why nothing does.
+// `isolio doctor` finds out whether a machine can share its disks, and what to do where it cannot.
+// `isolio top` shows which container uses which disk, live, as a table, or as lines of JSON.
+package view
 
 import (
 	"cmp"
@@ -18,19 +20,19 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
+	"isolio/internal/host/usage"
 	"isolio/internal/host/weight"
 )
 
-// Schema is the version of the document; keys may be added without a new one.
-const Schema = 1
+// StatusSchema is the version of the document; keys may be added without a new one.
+const StatusSchema = 1
 
-// Document is what `isolio status --json` prints.
-type Document struct {
+// Status is what `isolio status --json` prints.
+type Status struct {
 	Schema int    `json:"schema"`
 	Kernel string `json:"kernel"`
 	// IntervalMS is for how long activity was watched, 0 if it was not.
@@ -44,7 +46,7 @@ type Document struct {
 	// Daemon is "running", "stopped" or, where the user is not root, "unknown".
 	Daemon string `json:"daemon"`
 
-	machine *machine
+	machine *statusMachine
 	// wide has tables with more of it.
 	wide bool
 }
@@ -109,8 +111,8 @@ type Share struct {
 	IOPS     float64 `json:"iops"`
 }
 
-// Options say what to look at.
-type Options struct {
+// StatusOptions say what to look at.
+type StatusOptions struct {
 	// Root is the directory that stands for /, "" for / itself.
 	Root string
 	// Interval is how long to watch which cgroups are active; 0 does not watch.
@@ -125,10 +127,10 @@ type Options struct {
 	wait func(context.Context, time.Duration) error
 }
 
-// Read looks at the machine.
-func Read(ctx context.Context, o Options) (*Document, error) {
+// ReadStatus looks at the machine.
+func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	sys := block.System{Root: o.Root}
-	d := &Document{Schema: Schema, Kernel: sys.Release(), IntervalMS: o.Interval.Milliseconds(), Disks: []Disk{}, Groups: []Group{}}
+	d := &Status{Schema: StatusSchema, Kernel: sys.Release(), IntervalMS: o.Interval.Milliseconds(), Disks: []Disk{}, Groups: []Group{}}
 	infos, err := sys.All()
 	if err != nil {
 		return nil, err
@@ -151,7 +153,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 	case err != nil:
 		return nil, err
 	}
-	m := &machine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: state.OpenApplied(o.Root, world.Tree)}
+	m := &statusMachine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: state.OpenApplied(o.Root, world.Tree)}
 	d.machine = m
 	schedulers, err := policy.SharingDisks(sys, config.Rules)
 	if err != nil {
@@ -209,7 +211,7 @@ func Read(ctx context.Context, o Options) (*Document, error) {
 }
 
 // limit leaves what is told of one disk.
-func (d *Document) limit(only *block.Device) {
+func (d *Status) limit(only *block.Device) {
 	d.Disks = slices.DeleteFunc(d.Disks, func(other Disk) bool { return other.Name != only.Name })
 	for i := range d.Groups {
 		g := &d.Groups[i]
@@ -225,7 +227,7 @@ func (d *Document) limit(only *block.Device) {
 }
 
 // WriteJSON writes the document as indented JSON.
-func (d *Document) WriteJSON(w io.Writer) error {
+func (d *Status) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
@@ -250,8 +252,8 @@ const (
 	DaemonUnknown = "unknown"
 )
 
-// machine is what a document is made of.
-type machine struct {
+// statusMachine is what a document is made of.
+type statusMachine struct {
 	rulings *policy.Policy
 	rules   []rule.Rule
 	marks   *state.AppliedStore
@@ -268,7 +270,7 @@ type machine struct {
 }
 
 // disk tells what makes weights act on one.
-func (m *machine) disk(i block.Info) Disk {
+func (m *statusMachine) disk(i block.Info) Disk {
 	d := Disk{Info: i, WeightsBy: weight.Acting(i.Scheduler, m.iocost[i.MajMin])}
 	switch {
 	case slices.Contains(d.WeightsBy, weight.Kyber):
@@ -283,7 +285,7 @@ func (m *machine) disk(i block.Info) Disk {
 }
 
 // shareBy is what kyber-fairness shares on a disk: "[bytes] iops time" is bytes.
-func (m *machine) shareBy(disk string) string {
+func (m *statusMachine) shareBy(disk string) string {
 	text, _ := os.ReadFile(m.sys.Path("sys/block", disk, "queue/iosched/share_by")) // an older module has no such tunable
 	for word := range strings.FieldsSeq(string(text)) {
 		if bare := strings.Trim(word, "[]"); bare != word {
@@ -307,7 +309,7 @@ func idle(i block.Info) (why, remedy string) {
 }
 
 // look finds out who is active, and reads all weights.
-func (m *machine) look(ctx context.Context, o Options) (err error) {
+func (m *statusMachine) look(ctx context.Context, o StatusOptions) (err error) {
 	if m.before, err = policy.TakeIOSample(m.world.Tree); err != nil {
 		return err
 	}
@@ -360,7 +362,7 @@ func unitOf(d Disk) policy.Unit {
 }
 
 // weightOn is the weight of a group that acts on a disk.
-func (m *machine) weightOn(d Disk, group string) weight.Value {
+func (m *statusMachine) weightOn(d Disk, group string) weight.Value {
 	if len(d.WeightsBy) == 0 {
 		return weight.Default
 	}
@@ -371,7 +373,7 @@ func (m *machine) weightOn(d Disk, group string) weight.Value {
 }
 
 // group tells of one cgroup; all has files in it that were never written to.
-func (m *machine) group(path string, all bool) (Group, error) {
+func (m *statusMachine) group(path string, all bool) (Group, error) {
 	g := Group{Target: m.world.Of(path), Weights: []Weight{}, Shares: []Share{}}
 	var err error
 	last, _ := m.marks.Get(path) // the daemon tells of one that is damaged
@@ -383,7 +385,7 @@ func (m *machine) group(path string, all bool) (Group, error) {
 			g.Weights = append(g.Weights, m.judge(g, by, v))
 		}
 	}
-	stat, err := m.world.Tree.Keyed(path, meter.StatFile)
+	stat, err := m.world.Tree.Keyed(path, usage.StatFile)
 	if err != nil {
 		return g, err
 	}
@@ -397,7 +399,7 @@ func (m *machine) group(path string, all bool) (Group, error) {
 
 // share is a group's part of a disk, false if it does not use it. The scheduler
 // itself says what a group is entitled to, and what its weight comes to, where it does.
-func (m *machine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
+func (m *statusMachine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
 	p := m.parts[d.MajMin][group]
 	s := Share{
 		Disk: d.Name, Weight: int(m.weightOn(d, group)), Entitled: p.Entitled, Actual: p.Actual,
@@ -412,8 +414,8 @@ func (m *machine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
 	return s, p.Active || s.Entitled > 0
 }
 
-// read answers from what look has read of all cgroups.
-func (m *machine) read(group, file string) (weight.Values, bool, error) {
+// readStatus answers from what look has read of all cgroups.
+func (m *statusMachine) read(group, file string) (weight.Values, bool, error) {
 	v, there := m.weights[file][group]
 	return v, there, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package doctor
+package view
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 
-	"isolio/internal/host/meter"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
+	"isolio/internal/host/usage"
 	"isolio/internal/plan/shell"
 )
 
-func (m *machine) cgroups() []Check {
+func (m *examination) cgroups() []Check {
 	const name = "cgroup v2"
 	if m.noCgroups == nil {
 		return ok(name, "%s has the io controller", m.shown(m.world.Tree.Root))
@@ -30,7 +30,7 @@ func (m *machine) cgroups() []Check {
 
 // controller tells which containers and pods have no weight because the io
 // controller ends above them. systemd passes it on to whom it gives a weight.
-func (m *machine) controller() []Check {
+func (m *examination) controller() []Check {
 	const name = "io controller"
 	if m.noCgroups != nil {
 		return nil // as for cgroups
@@ -62,7 +62,7 @@ const requestsEach = 4
 
 // room tells of disks that more cgroups use than there are requests for. It says nothing of
 // others.
-func (m *machine) room() []Check {
+func (m *examination) room() []Check {
 	if m.noCgroups != nil {
 		return nil
 	}
@@ -81,10 +81,10 @@ func (m *machine) room() []Check {
 }
 
 // active counts the cgroups that use each disk, by its number.
-func (m *machine) active() map[string]int {
+func (m *examination) active() map[string]int {
 	n := map[string]int{}
 	for _, group := range m.world.Groups {
-		stat, err := m.world.Tree.Keyed(group, meter.StatFile)
+		stat, err := m.world.Tree.Keyed(group, usage.StatFile)
 		if err != nil {
 			continue // it is gone, or the module is
 		}
@@ -105,7 +105,7 @@ func at(group string) string {
 }
 
 // passOn is how to have the io controller in a group's children.
-func (m *machine) passOn(group string) string {
+func (m *examination) passOn(group string) string {
 	if strings.Contains(group, "user@") || strings.HasPrefix(group, "user.slice") {
 		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
 	}
@@ -116,7 +116,7 @@ func (m *machine) passOn(group string) string {
 }
 
 // wanted are the groups that an operator may want to weigh.
-func (m *machine) wanted() []string {
+func (m *examination) wanted() []string {
 	var groups []string
 	for _, group := range m.world.Groups {
 		if kind := m.world.Of(group).Kind; kind == target.ContainerKind || kind == target.PodKind {
@@ -128,7 +128,7 @@ func (m *machine) wanted() []string {
 
 // endsAt is the highest group that does not pass the io controller on to where
 // group is.
-func (m *machine) endsAt(group string) (end string, ends bool) {
+func (m *examination) endsAt(group string) (end string, ends bool) {
 	var dirs []string
 	for dir := filepath.Dir(group); dir != policy.RootGroup; dir = filepath.Dir(dir) {
 		dirs = append([]string{dir}, dirs...)
@@ -152,7 +152,7 @@ var policies = map[string]string{
 // policySlots is BLKCG_MAX_POLS of every kernel from 5.0 on.
 const policySlots = 6
 
-func (m *machine) slots() []Check {
+func (m *examination) slots() []Check {
 	const name = "policy slots"
 	if m.noCgroups != nil {
 		return nil
@@ -190,7 +190,7 @@ func (m *machine) slots() []Check {
 }
 
 // takers are disks that can have a scheduler.
-func (m *machine) takers() []Check {
+func (m *examination) takers() []Check {
 	const name = "disks"
 	var names, shared []string
 	for _, d := range m.disks {
@@ -211,7 +211,7 @@ func (m *machine) takers() []Check {
 }
 
 // systemd tells whether weights of units last.
-func (m *machine) systemd() []Check {
+func (m *examination) systemd() []Check {
 	const name = "systemd"
 	if _, there := target.SystemdOn(m.sys.Root); there {
 		return ok(name, "runs: isolio has it keep the weights of units")
@@ -223,7 +223,7 @@ func (m *machine) systemd() []Check {
 const daemonGroup = "system.slice/isolio.service"
 
 // daemon tells whether what is asked of runtimes and systemd gets through.
-func (m *machine) daemon() []Check {
+func (m *examination) daemon() []Check {
 	const name = "daemon"
 	if m.noCgroups != nil {
 		return nil
@@ -241,7 +241,7 @@ func (m *machine) daemon() []Check {
 
 // weightRules tells whether a daemon takes /etc/isolio.toml: with a mistake in it
 // none starts.
-func (m *machine) weightRules() []Check {
+func (m *examination) weightRules() []Check {
 	const name = "weight rules"
 	config, err := rule.Load(m.sys.Root, "")
 	if errors.Is(err, fs.ErrPermission) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-package top
+package view
 
 import (
 	"path"
 	"slices"
 
-	"isolio/internal/host/meter"
 	"isolio/internal/host/usage"
 )
 
@@ -19,9 +18,9 @@ type node struct {
 	children []*node
 }
 
-// tree puts each row below its parents', which are sums of all below them, and
+// usageTree puts each row below its parents', which are sums of all below them, and
 // orders siblings. all has the parents' own rows, which a filter may have left out.
-func tree(shown []Row, all []usage.Row, compare func(a, b *Row) int) []Row {
+func usageTree(shown []Row, all []usage.Row, compare func(a, b *Row) int) []Row {
 	own := map[source]usage.Row{}
 	for _, r := range all {
 		own[source{r.Cgroup, r.Disk}] = r
@@ -77,5 +76,5 @@ func (n *node) sum() {
 		child.sum()
 		n.row.Add(&child.row.Row)
 	}
-	n.row.Read.Latency, n.row.Write.Latency = meter.Latency{}, meter.Latency{}
+	n.row.Read.Latency, n.row.Write.Latency = usage.Latency{}, usage.Latency{}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package doctor
+package view
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 const installed = "lib/modules/6.1.0/updates/" + moduleName + ".ko"
 
 // examine looks at a machine with these files, and returns the checks of a name.
-func examine(t *testing.T, name string, files map[string]string) (*Document, []Check) {
+func examine(t *testing.T, name string, files map[string]string) (*Diagnosis, []Check) {
 	t.Helper()
 	return examineAt(t, machineWith(t, files), name)
 }
@@ -41,7 +41,7 @@ func machineWith(t *testing.T, files map[string]string) (root string) {
 }
 
 // examineAt looks at the machine below root.
-func examineAt(t *testing.T, root, name string) (*Document, []Check) {
+func examineAt(t *testing.T, root, name string) (*Diagnosis, []Check) {
 	t.Helper()
 	d, err := Examine(root)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestSecureBoot(t *testing.T) {
 	for _, tt := range []struct {
 		what    string
 		files   map[string]string
-		state   State
+		state   CheckState
 		finding string
 	}{
 		{"no EFI", nil, OK, "none (no EFI); the kernel takes modules without a signature"},
@@ -102,7 +102,7 @@ func TestModuleRemedy(t *testing.T) {
 // The daemon may be a container's or run by hand: its lock tells.
 func TestDaemonRuns(t *testing.T) {
 	root := machineWith(t, map[string]string{"sys/fs/cgroup/cgroup.controllers": "io\n", "sys/fs/cgroup/cgroup.subtree_control": "io\n"})
-	stands := func(want State) {
+	stands := func(want CheckState) {
 		t.Helper()
 		if _, got := examineAt(t, root, "daemon"); len(got) != 1 || got[0].State != want {
 			t.Errorf("%+v, want %s", got, want)
@@ -155,7 +155,7 @@ func TestModuleFits(t *testing.T) {
 	if err := d.Err(); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "module") {
 		t.Errorf("Err = %v", err)
 	}
-	if err := (&Document{Checks: []Check{{State: Warning}, {State: OK}}}).Err(); err != nil {
+	if err := (&Diagnosis{Checks: []Check{{State: Warning}, {State: OK}}}).Err(); err != nil {
 		t.Errorf("warnings only: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestModuleFits(t *testing.T) {
 // A profile of tuned may get its scheduler from one that it includes, and may
 // include itself.
 func TestTuned(t *testing.T) {
-	for want, files := range map[State]map[string]string{
+	for want, files := range map[CheckState]map[string]string{
 		Warning: {"etc/tuned/active_profile": "mine\n", "etc/tuned/mine/tuned.conf": "[main]\ninclude=base, mine\n", "usr/lib/tuned/base/tuned.conf": "[disk]\nelevator = bfq\n"},
 		OK:      {"etc/tuned/active_profile": "mine\n", "etc/tuned/mine/tuned.conf": "[main]\ninclude=mine\n[disk]\nreadahead=>4096\n"},
 	} {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package meter reads what kyber-fairness counts for each cgroup and disk, in
-// io.kyber.stat and io.kyber.latency, and what a disk's requests are charged.
-package meter
+package usage
 
 import (
 	"bytes"

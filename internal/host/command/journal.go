@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package journal writes what isolio does to systemd's journal, with a priority
-// and a field for each value, and reads back which program or user changed which weight.
-package journal
+package command
 
 import (
 	"bytes"
@@ -25,50 +23,54 @@ import (
 // Fields of an entry, besides the journal's own.
 const (
 	prefix = "ISOLIO_"
-	// EventField is what happened; Weight is its value for a weight that was written.
-	EventField = prefix + "EVENT"
-	Weight     = "weight"
+	// eventField is what happened; weightEvent is its value for a weight that was written.
+	eventField  = prefix + "EVENT"
+	weightEvent = "weight"
 )
 
-// Sender sends one entry.
-type Sender func(message string, level slog.Level, fields map[string]string) error
+// journalSender sends one entry.
+type journalSender func(message string, level slog.Level, fields map[string]string) error
 
-// Send sends to systemd's journal.
-func Send(message string, level slog.Level, fields map[string]string) error {
+// sendToJournal sends to systemd's journal.
+func sendToJournal(message string, level slog.Level, fields map[string]string) error {
 	return journal.Send(message, priorityOf(level), fields)
 }
 
-// Here reports whether standard error goes to the journal.
-func Here() bool {
+// onJournal reports whether standard error goes to the journal.
+func onJournal() bool {
 	is, err := journal.StderrIsJournalStream()
 	return is && err == nil
 }
 
-// Handler is for a log that goes to the journal.
-type Handler struct {
-	send Sender
+// journalHandler is for a log that goes to the journal.
+type journalHandler struct {
+	send journalSender
 	// other is for entries that could not be sent.
 	other slog.Handler
 	attrs []slog.Attr
 }
 
-// NewHandler sends records, and has other take those that cannot be sent.
-func NewHandler(send Sender, other slog.Handler) *Handler { return &Handler{send: send, other: other} }
+// newJournalHandler sends records, and has other take those that cannot be sent.
+func newJournalHandler(send journalSender, other slog.Handler) *journalHandler {
+	return &journalHandler{send: send, other: other}
+}
 
 // Enabled is for all but debugging.
-func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (h *journalHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
 
 // WithAttrs is a handler whose records have these attributes as well.
-func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &Handler{h.send, h.other.WithAttrs(attrs), append(slices.Clip(h.attrs), attrs...)}
+func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &journalHandler{h.send, h.other.WithAttrs(attrs), append(slices.Clip(h.attrs), attrs...)}
 }
 
 // WithGroup is the same handler: the journal's fields have no groups.
-func (h *Handler) WithGroup(string) slog.Handler { return h }
+func (h *journalHandler) WithGroup(string) slog.Handler { return h }
 
 // Handle sends one record.
-func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
-	fields := map[string]string{EventField: r.Message, "SYSLOG_IDENTIFIER": "isolio"}
+func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
+	fields := map[string]string{eventField: r.Message, "SYSLOG_IDENTIFIER": "isolio"}
 	var text bytes.Buffer
 	text.WriteString(r.Message)
 	add := func(a slog.Attr) bool {
@@ -110,8 +112,8 @@ func priorityOf(level slog.Level) journal.Priority {
 	return journal.PriInfo
 }
 
-// Entry is a weight that was written.
-type Entry struct {
+// journalEntry is a weight that was written.
+type journalEntry struct {
 	Time   time.Time `json:"time"`
 	Cgroup string    `json:"cgroup"`
 	Name   string    `json:"name,omitempty"`
@@ -126,29 +128,29 @@ type Entry struct {
 }
 
 // Fields are those of an entry that Read makes the same of.
-func (e Entry) Fields() map[string]string {
+func (e journalEntry) Fields() map[string]string {
 	return map[string]string{
-		EventField: Weight, "SYSLOG_IDENTIFIER": "isolio",
+		eventField: weightEvent, "SYSLOG_IDENTIFIER": "isolio",
 		prefix + "CGROUP": e.Cgroup, prefix + "NAME": e.Name, prefix + "DISK": e.Disk, prefix + "BEFORE": e.Before,
 		prefix + "VALUE": e.Weight, prefix + "BY": e.By, prefix + "USER": e.User, prefix + "WHY": e.Why,
 	}
 }
 
-// Query are journalctl's arguments that select entries of weights. Any program may
+// journalQuery are journalctl's arguments that select entries of weights. Any program may
 // send fields of any name; only those count that isolio sent, as root. Other programs of
 // root's pass on fields that a tenant chose: Docker's log driver makes fields of the labels
 // and variables that it is told to log.
-func Query() []string {
-	return []string{"--output=json", "--all", "--no-pager", "--quiet", EventField + "=" + Weight, "_UID=0", "_COMM=" + sender}
+func journalQuery() []string {
+	return []string{"--output=json", "--all", "--no-pager", "--quiet", eventField + "=" + weightEvent, "_UID=0", "_COMM=" + sender}
 }
 
 // sender is the name of the process, which the journal has from the kernel.
 const sender = "isolio"
 
-// Read reads what journalctl prints for a Query.
-func Read(from io.Reader) ([]Entry, error) {
+// readJournal reads what journalctl prints for a Query.
+func readJournal(from io.Reader) ([]journalEntry, error) {
 	decoder := json.NewDecoder(from)
-	var all []Entry
+	var all []journalEntry
 	for {
 		var fields map[string]field
 		err := decoder.Decode(&fields)
@@ -165,7 +167,7 @@ func Read(from io.Reader) ([]Entry, error) {
 		get := func(name string) string { return string(fields[prefix+name]) }
 		// Of one disk, the values are as they were written: "MAJ:MIN WEIGHT".
 		number := func(name string) string { return strings.TrimPrefix(get(name), get("DISK")+" ") }
-		all = append(all, Entry{
+		all = append(all, journalEntry{
 			Time: time.UnixMicro(us), Cgroup: get("CGROUP"), Name: get("NAME"), Disk: get("DISK"), Before: number("BEFORE"),
 			Weight: number("VALUE"), By: get("BY"), User: get("USER"), Why: get("WHY"),
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package status
+package view
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/meter"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/target"
+	"isolio/internal/host/usage"
 	"isolio/internal/host/weight"
 	"isolio/internal/table"
 )
@@ -83,8 +83,8 @@ type Explanation struct {
 }
 
 // Explain tells why the cgroup of o.Only has its weight, and what comes of it.
-func Explain(ctx context.Context, o Options) (*Explanation, error) {
-	d, err := Read(ctx, o)
+func Explain(ctx context.Context, o StatusOptions) (*Explanation, error) {
+	d, err := ReadStatus(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +98,12 @@ func Explain(ctx context.Context, o Options) (*Explanation, error) {
 	x.acts()
 	x.got()
 	x.limits()
-	return &Explanation{Schema: Schema, Target: g.Target, Daemon: d.Daemon, Reasons: x.reasons, Status: g}, nil
+	return &Explanation{Schema: StatusSchema, Target: g.Target, Daemon: d.Daemon, Reasons: x.reasons, Status: g}, nil
 }
 
 type explainer struct {
-	m       *machine
-	d       *Document
+	m       *statusMachine
+	d       *Status
 	g       Group
 	reasons []Reason
 }
@@ -300,7 +300,7 @@ func (x *explainer) limits() {
 			}
 		}
 	}
-	stat, err := x.m.world.Tree.Keyed(x.g.Group, meter.StatFile)
+	stat, err := x.m.world.Tree.Keyed(x.g.Group, usage.StatFile)
 	if err != nil {
 		return
 	}
