@@ -10,7 +10,7 @@ import (
 	g "maragu.dev/gomponents"
 	"maragu.dev/gomponents/html"
 
-	"isolio/internal/host/page"
+	"isolio/internal/page"
 )
 
 // manyBytes is from which size on a load's rate is told in bytes.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/page/pagetest"
+	"isolio/internal/page/pagetest"
 )
 
 // The page is well-formed, whatever the disk calls itself, and has a curve of each load in two

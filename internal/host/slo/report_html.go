@@ -12,7 +12,7 @@ import (
 	g "maragu.dev/gomponents"
 	"maragu.dev/gomponents/html"
 
-	"isolio/internal/host/page"
+	"isolio/internal/page"
 )
 
 // bar is an hour: how much of it was kept, and missed by each cause.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"isolio/internal/host/page/pagetest"
+	"isolio/internal/page/pagetest"
 )
 
 var begin = time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
