@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"isolio/internal/host/state"
-	"isolio/internal/host/target"
 )
 
 // What a cluster gives a pod is its weight from its beginning on, and others share what is
@@ -95,7 +94,7 @@ func TestAReportThatCannotBeReadTakesNothingAway(t *testing.T) {
 	stop := h.start()
 	h.becomes(group, "500")
 	stop()
-	h.put(target.PodReportFile, `{"engine": "containerd", "pods": [{"id"`)
+	h.put(state.PodReportFile, `{"engine": "containerd", "pods": [{"id"`)
 	again := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every}}
 	log := again.logged()
 	if err := again.Open(); err != nil {

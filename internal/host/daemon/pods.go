@@ -4,15 +4,11 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"isolio/internal/host/nri"
 	"isolio/internal/host/rule"
-	"isolio/internal/host/target"
+	"isolio/internal/host/state"
 )
 
 // pods are what a runtime tells of them.
@@ -40,8 +36,8 @@ func (d *Daemon) hear(ctx context.Context) {
 	if socket == rule.NoNRI {
 		// What a runtime told an earlier daemon must not hold for ever.
 		d.finder.Tell(nil)
-		if err := os.Remove(filepath.Join("/", d.Root, target.PodReportFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.fail(noPods, target.PodReportFile, err)
+		if err := state.RemovePodReport(d.Root); err != nil {
+			d.fail(noPods, state.PodReportFile, err)
 		}
 		return
 	}
@@ -97,7 +93,7 @@ func (d *Daemon) takeReport(ctx context.Context) {
 	if report != nil {
 		d.finder.Tell(report)
 		if err := report.Write(d.Root); err != nil {
-			faults[target.PodReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; other commands cannot see pods' annotations"
+			faults[state.PodReportFile] = strings.TrimSuffix(err.Error(), "\n") + "; other commands cannot see pods' annotations"
 		}
 	}
 	d.settle(noPods, faults)

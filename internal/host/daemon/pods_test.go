@@ -20,6 +20,7 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 
+	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/plan"
 )
@@ -173,7 +174,7 @@ func TestPodsOverNRI(t *testing.T) {
 	}
 
 	// Other commands, and a daemon that starts, know the same from the file.
-	info, err := os.Stat(filepath.Join(h.Root, target.PodReportFile))
+	info, err := os.Stat(filepath.Join(h.Root, state.PodReportFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info, err)
 	}
@@ -228,7 +229,7 @@ func TestNRIIsSwitchedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.becomes(group, "100")
-	if _, err := os.Stat(filepath.Join(h.Root, target.PodReportFile)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(h.Root, state.PodReportFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is there: %v", err)
 	}
 	stop()
@@ -356,7 +357,7 @@ func TestAWeightOfAPodIsTriedAgain(t *testing.T) {
 // A report that cannot be kept in its file counts all the same.
 func TestWithoutAPlaceForTheReport(t *testing.T) {
 	h := newHost(t, "")
-	if err := os.MkdirAll(filepath.Join(h.Root, target.PodReportFile, "in-the-way"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(h.Root, state.PodReportFile, "in-the-way"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	pod, group := h.podOf(1, map[string]string{"isolio.dev/weight": "300"})

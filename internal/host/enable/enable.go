@@ -18,6 +18,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/state"
 	"isolio/internal/host/tunable"
 	"isolio/internal/host/weight"
 	"isolio/internal/kmod"
@@ -145,7 +146,7 @@ func Instance(sys block.System, name string) string {
 }
 
 func recordFile(sys block.System, name string) string {
-	return sys.Path("run/isolio/enabled", name+".json")
+	return state.EnabledFile(sys.Root, name)
 }
 
 // readRecord reads a disk's record and its text; nil is none, also where the text

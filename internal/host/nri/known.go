@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"isolio/internal/host/rule"
+	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 )
 
@@ -35,13 +36,13 @@ type known struct {
 
 // podOf is a pod, and when it was told of.
 type podOf struct {
-	target.ReportedPod
+	state.ReportedPod
 	turn int
 }
 
 // containerOf is a container, and the ID of its pod.
 type containerOf struct {
-	target.ReportedContainer
+	state.ReportedContainer
 	pod string
 }
 
@@ -51,7 +52,7 @@ func (k *known) clear() {
 
 func (k *known) addPod(p *api.PodSandbox, keep func(string) bool) {
 	k.turn++
-	pod := podOf{turn: k.turn, ReportedPod: target.ReportedPod{
+	pod := podOf{turn: k.turn, ReportedPod: state.ReportedPod{
 		ID: p.GetId(), UID: p.GetUid(), Namespace: p.GetNamespace(), Name: p.GetName(),
 		CgroupsPath: pathOf(p.GetLinux().GetCgroupsPath()), CgroupParent: pathOf(p.GetLinux().GetCgroupParent()),
 		Labels: kept(p.GetLabels(), keep), Annotations: kept(p.GetAnnotations(), keep),
@@ -88,7 +89,7 @@ func (k *known) removePod(id string) {
 }
 
 func (k *known) addContainer(c *api.Container, keep func(string) bool) {
-	one := containerOf{pod: c.GetPodSandboxId(), ReportedContainer: target.ReportedContainer{
+	one := containerOf{pod: c.GetPodSandboxId(), ReportedContainer: state.ReportedContainer{
 		ID: c.GetId(), Name: c.GetName(), CgroupsPath: pathOf(c.GetLinux().GetCgroupsPath()),
 		Labels: kept(c.GetLabels(), keep), Annotations: kept(c.GetAnnotations(), keep),
 	}}
@@ -146,9 +147,9 @@ func kept(all map[string]string, keep func(string) bool) map[string]string {
 }
 
 // report is a copy of what is known, in the same order each time.
-func (k *known) report() *target.PodReport {
-	r := &target.PodReport{Engine: k.engine}
-	of := map[string][]target.ReportedContainer{}
+func (k *known) report() *state.PodReport {
+	r := &state.PodReport{Engine: k.engine}
+	of := map[string][]state.ReportedContainer{}
 	for _, id := range slices.Sorted(maps.Keys(k.containers)) {
 		c := k.containers[id]
 		of[c.pod] = append(of[c.pod], c.ReportedContainer)

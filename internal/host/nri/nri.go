@@ -23,11 +23,9 @@ package nri
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -37,7 +35,7 @@ import (
 	"github.com/containerd/nri/pkg/version"
 	"github.com/containerd/ttrpc"
 
-	"isolio/internal/host/target"
+	"isolio/internal/host/state"
 )
 
 // Socket is where runtimes listen for plugins.
@@ -92,10 +90,9 @@ func New(root, socket string, keep func(key string) bool) *Source {
 
 // stopped are the pods that an earlier daemon's report has as stopped, by ID.
 func stopped(root string) map[string]bool {
-	var r target.PodReport
-	text, err := os.ReadFile(filepath.Join("/", root, target.PodReportFile))
-	if err != nil || json.Unmarshal(text, &r) != nil {
-		return nil // there was none before
+	r, there, err := state.ReadPodReport(root)
+	if err != nil || !there {
+		return nil
 	}
 	all := map[string]bool{}
 	for _, p := range r.Pods {
@@ -118,7 +115,7 @@ func (s *Source) Keep(keep func(key string) bool) {
 
 // Report is what is known of pods, nil if no runtime ever told of them. The error is
 // why none tells now: what it told last holds while it is away.
-func (s *Source) Report() (*target.PodReport, error) {
+func (s *Source) Report() (*state.PodReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.heard {

@@ -22,6 +22,7 @@ import (
 	"github.com/containerd/nri/pkg/net/multiplex"
 	"github.com/containerd/ttrpc"
 
+	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 )
 
@@ -192,7 +193,7 @@ func listen(t *testing.T, root string) (s *Source, stop func()) {
 }
 
 // until waits for a report, taking it when the source says that there is one.
-func until(t *testing.T, s *Source, what string, is func(r *target.PodReport, err error) bool) *target.PodReport {
+func until(t *testing.T, s *Source, what string, is func(r *state.PodReport, err error) bool) *state.PodReport {
 	t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
@@ -209,15 +210,15 @@ func until(t *testing.T, s *Source, what string, is func(r *target.PodReport, er
 }
 
 // has waits until the runtime told of just these pods.
-func has(t *testing.T, s *Source, names ...string) *target.PodReport {
+func has(t *testing.T, s *Source, names ...string) *state.PodReport {
 	t.Helper()
-	return until(t, s, strings.Join(names, " "), func(r *target.PodReport, err error) bool {
+	return until(t, s, strings.Join(names, " "), func(r *state.PodReport, err error) bool {
 		return err == nil && said(r) == strings.Join(names, " ")
 	})
 }
 
 // said are the names of pods and, with a slash, of their containers.
-func said(r *target.PodReport) string {
+func said(r *state.PodReport) string {
 	if r == nil {
 		return ""
 	}
@@ -265,7 +266,7 @@ func TestAPodAfterThePlugin(t *testing.T) {
 	}
 	has(t, s, "web", "db-0", "db-0/postgres")
 	e.stopPod(web)
-	until(t, s, "that web ended", func(r *target.PodReport, _ error) bool {
+	until(t, s, "that web ended", func(r *state.PodReport, _ error) bool {
 		return len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
 	})
 	for _, pod := range []*api.PodSandbox{web, db} { // the container of the second is not removed before
@@ -297,7 +298,7 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	root, socket := machine(t)
 	web, db := aPod("web", nil), aPod("db", nil)
 	both := []*api.PodSandbox{web, db}
-	ended := func(r *target.PodReport, err error) bool {
+	ended := func(r *state.PodReport, err error) bool {
 		return err == nil && len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
 	}
 	first := start(t, socket, both, nil)
@@ -306,7 +307,7 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	first.stopPod(web)
 	until(t, s, "that web ended", ended)
 	first.end()
-	until(t, s, "the end", func(_ *target.PodReport, err error) bool { return err != nil })
+	until(t, s, "the end", func(_ *state.PodReport, err error) bool { return err != nil })
 	start(t, socket, both, nil)
 	text, err := json.Marshal(until(t, s, "that web has ended, of the next runtime", ended))
 	if err != nil {
@@ -314,7 +315,7 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	}
 	stop()
 	// The daemon writes the report to a file, for others and for the next one.
-	file := filepath.Join(root, target.PodReportFile)
+	file := filepath.Join(root, state.PodReportFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +332,7 @@ func TestTheRuntimeRestarts(t *testing.T) {
 	s, _ := listen(t, root)
 	has(t, s, "web")
 	first.end()
-	until(t, s, "the end", func(r *target.PodReport, err error) bool { return err != nil && said(r) == "web" })
+	until(t, s, "the end", func(r *state.PodReport, err error) bool { return err != nil && said(r) == "web" })
 	second := start(t, socket, []*api.PodSandbox{db}, nil)
 	has(t, s, "db")
 	second.run(web)
@@ -342,7 +343,7 @@ func TestTheRuntimeRestarts(t *testing.T) {
 func TestNoRuntime(t *testing.T) {
 	root, _ := machine(t)
 	s, stop := listen(t, root)
-	until(t, s, "the fault", func(r *target.PodReport, err error) bool {
+	until(t, s, "the fault", func(r *state.PodReport, err error) bool {
 		return r == nil && err != nil && strings.Contains(err.Error(), "no such file")
 	})
 	stop()
@@ -355,7 +356,7 @@ func TestOtherRules(t *testing.T) {
 	s, _ := listen(t, root)
 	has(t, s, "web")
 	s.Keep(func(key string) bool { return key == "other" })
-	until(t, s, "the other label", func(r *target.PodReport, err error) bool {
+	until(t, s, "the other label", func(r *state.PodReport, err error) bool {
 		return err == nil && len(r.Pods) == 1 && fmt.Sprint(r.Pods[0].Labels) == "map[other:x]"
 	})
 }

@@ -6,14 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"time"
-
-	"isolio/internal/plan"
 )
 
 const (
@@ -41,30 +35,23 @@ type Boost struct {
 	Since time.Time `json:"since"`
 }
 
-// boostsFile is where raised weights are, of the machine below root: in a directory that only root can write, and
-// that a boot empties, as it resets weights.
-func boostsFile(root string) string { return filepath.Join("/", root, "run/isolio/held.json") }
-
-// maxBoostsBytes is far more than thousands of them take.
-const maxBoostsBytes = 16 << 20
+// boostsFile is where raised weights are.
+const boostsFile = "run/isolio/held.json"
 
 // LoadBoosts reads which weights the daemon has raised; none where it raised none.
 func LoadBoosts(root string) ([]Boost, error) {
-	f, err := os.Open(boostsFile(root))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	name := pathOf(root, boostsFile)
+	text, there, err := read(name)
+	if err != nil || !there {
 		return nil, err
 	}
-	defer f.Close()
 	var all []Boost
-	if err := json.NewDecoder(io.LimitReader(f, maxBoostsBytes)).Decode(&all); err != nil {
-		return nil, fmt.Errorf("read %s: %w; the daemon writes it anew when it raises a weight", boostsFile(root), err)
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("read %s: %w; the daemon writes it anew when it raises a weight", name, err)
 	}
 	for _, h := range all {
 		if !(h.Factor >= 1 && h.Factor <= h.Most && h.Most <= MaxBoost) {
-			return nil, fmt.Errorf("read %s: factor %g of %s, at most %g, is out of range; the daemon writes it anew when it raises a weight", boostsFile(root), h.Factor, h.Cgroup, h.Most)
+			return nil, fmt.Errorf("read %s: factor %g of %s, at most %g, is out of range; the daemon writes it anew when it raises a weight", name, h.Factor, h.Cgroup, h.Most)
 		}
 	}
 	return all, nil
@@ -72,33 +59,18 @@ func LoadBoosts(root string) ([]Boost, error) {
 
 // SetAsideBoosts moves a file that cannot be read out of the way, and returns its new name.
 func SetAsideBoosts(root string) (kept string, err error) {
-	kept, err = plan.KeepAside(boostsFile(root))
+	kept, err = SetAside(root, boostsFile)
 	return kept, errors.Join(err, SaveBoosts(root, nil))
 }
 
 // SaveBoosts keeps which weights are raised, before they are written: programs that show weights, and a
 // daemon that comes after one that was killed, read it.
 func SaveBoosts(root string, all []Boost) error {
-	name := boostsFile(root)
+	name := pathOf(root, boostsFile)
 	if len(all) == 0 {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return remove(name)
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	half := name + ".new"
-	// Any user may read it, whatever the daemon's umask: `isolio explain` does.
-	if err := errors.Join(os.WriteFile(half, append(text, '\n'), 0o644), os.Chmod(half, 0o644)); err != nil {
-		return err
-	}
-	return os.Rename(half, name)
+	return writeJSON(name, all, 0o644)
 }
 
 // Boosted is what comes of a weight: a whole number, not below it, and not above most times it

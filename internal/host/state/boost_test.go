@@ -38,7 +38,7 @@ func TestHeldDamaged(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, "run/isolio"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(boostsFile(root), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(pathOf(root, boostsFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := LoadBoosts(root); err == nil || all != nil {

@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -168,24 +165,21 @@ func (b *Claims) Drop(claimUID string) {
 	}
 }
 
-// ErrClaimsDamaged says that a file is none of this package's.
-var ErrClaimsDamaged = errors.New("is damaged")
-
 // ParseClaims reads the text of the file.
 func ParseClaims(text []byte) (Claims, error) {
 	var b Claims
 	if err := json.Unmarshal(text, &b); err != nil {
-		return Claims{}, fmt.Errorf("%w: %w", ErrClaimsDamaged, err)
+		return Claims{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if b.Schema > claimsSchema {
-		return Claims{}, fmt.Errorf("schema %d is not known; known: %d; update isolio", b.Schema, claimsSchema)
+		return Claims{}, errNewer(b.Schema, claimsSchema)
 	}
 	wrong := b.Schema != claimsSchema
 	for _, p := range b.Pods {
 		wrong = wrong || p.Default < 0 || slices.ContainsFunc(p.Shares, func(s ClaimedShare) bool { return s.Share < 0 || s.Claimed < 0 })
 	}
 	if wrong {
-		return Claims{}, fmt.Errorf("%w: its schema or a number is out of range", ErrClaimsDamaged)
+		return Claims{}, fmt.Errorf("%w: its schema or a number is out of range", ErrDamaged)
 	}
 	return b, nil
 }
@@ -204,13 +198,13 @@ func ParseWholeClaims(text []byte) (Claims, error) {
 
 // ReadClaims reads the file below root, "" for /. One that is not there says nothing.
 func ReadClaims(root string) (Claims, error) {
-	name := filepath.Join("/", root, ClaimsFile)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Claims{Schema: claimsSchema}, nil
-	}
+	name := pathOf(root, ClaimsFile)
+	text, there, err := read(name)
 	if err != nil {
 		return Claims{}, err
+	}
+	if !there {
+		return Claims{Schema: claimsSchema}, nil
 	}
 	b, err := ParseClaims(text)
 	if err != nil {
@@ -236,16 +230,5 @@ func (b Claims) Write(root string) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join("/", root, ClaimsFile)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	half := name + ".new"
-	if err := os.WriteFile(half, text, 0o644); err != nil {
-		return err
-	}
-	if err := os.Chmod(half, 0o644); err != nil { // whatever the umask
-		return err
-	}
-	return os.Rename(half, name)
+	return write(pathOf(root, ClaimsFile), text, 0o644)
 }

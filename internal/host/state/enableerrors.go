@@ -4,11 +4,7 @@ package state
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 )
 
 // enableErrorsSchema is the version of the file.
@@ -30,11 +26,8 @@ type enableErrors struct {
 
 // ReadEnableErrors reads a file. One that is not there has no disks.
 func ReadEnableErrors(file string) ([]EnableError, error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	text, there, err := read(file)
+	if err != nil || !there {
 		return nil, err
 	}
 	var r enableErrors
@@ -50,21 +43,7 @@ func ReadEnableErrors(file string) ([]EnableError, error) {
 // WriteEnableErrors replaces a file at once, and removes it where there are no disks.
 func WriteEnableErrors(file string, disks []EnableError) error {
 	if len(disks) == 0 {
-		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return remove(file)
 	}
-	text, err := json.Marshal(enableErrors{enableErrorsSchema, disks})
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	half := file + ".new"
-	if err := os.WriteFile(half, append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(half, file)
+	return writeJSON(file, enableErrors{enableErrorsSchema, disks}, 0o644)
 }

@@ -3,16 +3,13 @@
 package state
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -65,7 +62,7 @@ type knownApplied struct {
 
 // OpenApplied is the store of the machine below root, "" for /.
 func OpenApplied(root string, tree cgroup.Tree) *AppliedStore {
-	return &AppliedStore{dir: filepath.Join("/", root, "run/isolio/marks"), tree: tree, memory: map[string]Applied{}, read: map[string]knownApplied{}}
+	return &AppliedStore{dir: pathOf(root, "run/isolio/marks"), tree: tree, memory: map[string]Applied{}, read: map[string]knownApplied{}}
 }
 
 // appliedFile is what is kept of a cgroup.
@@ -107,11 +104,8 @@ func (s *AppliedStore) Get(group string) (Applied, error) {
 	if k := s.read[group]; k.inode == stat.Ino && k.modified == stat.Mtim {
 		return maps.Clone(k.mark), nil
 	}
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	text, there, err := read(name)
+	if err != nil || !there {
 		return nil, err
 	}
 	var found appliedFile
@@ -136,10 +130,7 @@ func (s *AppliedStore) Set(group string, to Applied) error {
 	}
 	if len(to) == 0 {
 		delete(s.memory, group)
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return remove(name)
 	}
 	if err := s.write(name, appliedFile{group, to}); err != nil {
 		s.memory[group] = maps.Clone(to)
@@ -149,25 +140,12 @@ func (s *AppliedStore) Set(group string, to Applied) error {
 	return nil
 }
 
-// write replaces a file at once. It need not outlast the machine, so it is not
-// written to a disk.
+// write replaces a file. Any user may list the directory.
 func (s *AppliedStore) write(name string, what appliedFile) error {
-	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(what); err != nil {
+	if err := writeJSON(name, what, 0o644); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return err
-	}
-	half := strings.TrimSuffix(name, ".json") + ".new"
-	if err := os.WriteFile(half, text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	// Any user may read them, whatever the daemon's umask: `isolio explain` does.
-	if err := errors.Join(os.Chmod(s.dir, 0o755), os.Chmod(half, 0o644)); err != nil {
-		return err
-	}
-	return os.Rename(half, name)
+	return os.Chmod(s.dir, 0o755)
 }
 
 // Sweep removes the marks of all but these cgroups: the others are gone.

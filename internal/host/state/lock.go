@@ -23,7 +23,7 @@ const (
 
 // LockFile is where a lock of the machine below root is, "" for /. A boot removes it.
 func LockFile(root, name string) string {
-	return filepath.Join("/", root, "run/isolio", name+".lock")
+	return pathOf(root, "run/isolio/"+name+".lock")
 }
 
 // lockPause is the time between two tries.

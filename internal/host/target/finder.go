@@ -4,6 +4,7 @@ package target
 
 import (
 	"cmp"
+	"isolio/internal/host/state"
 	"maps"
 	"path"
 	"path/filepath"
@@ -24,7 +25,7 @@ type Finder struct {
 	keep   func(key string) bool
 	told   map[string]told
 	faults map[string]string
-	report *PodReport
+	report *state.PodReport
 }
 
 // ListContainers returns the containers that run on the machine below root, "" for /,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
 )
 
@@ -55,13 +56,13 @@ func FuzzReport(f *testing.F) {
 	f.Add([]byte(`{"pods":[{"id":"","cgroup_parent":"kubepods-pod11111111_1111_1111_1111_111111111111.slice"},{"cgroup_parent":"../.."},{"cgroup_parent":"-.slice"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fuzzlimit.Run(t, uint64(64<<20+1000*len(text)), func() {
-			r, err := unmarshal[PodReport](text)
+			r, err := unmarshal[state.PodReport](text)
 			if err != nil {
 				return
 			}
 			d := &disk{keep: func(string) bool { return true }}
 			records := map[string]Container{}
-			for _, c := range r.containers(d.kept) {
+			for _, c := range reportedContainers(r, d.kept) {
 				if c.Cgroup != "" && !filepath.IsLocal(c.Cgroup) || c.podAt != "" && !filepath.IsLocal(c.podAt) {
 					t.Errorf("the cgroups are %q and %q", c.Cgroup, c.podAt)
 				}

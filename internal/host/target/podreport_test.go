@@ -3,6 +3,7 @@
 package target
 
 import (
+	"isolio/internal/host/state"
 	"reflect"
 	"testing"
 )
@@ -12,11 +13,11 @@ import (
 func TestReport(t *testing.T) {
 	const slice = "kubepods-burstable-pod11111111_1111_1111_1111_111111111111.slice"
 	const pod = "kubepods.slice/kubepods-burstable.slice/" + slice
-	r := &PodReport{Engine: "cri-o", Pods: []ReportedPod{
+	r := &state.PodReport{Engine: "cri-o", Pods: []state.ReportedPod{
 		{ID: id("2"), UID: "1", Namespace: "shop", Name: "cart", CgroupParent: slice, Annotations: map[string]string{"a": "old"}},
 		{
 			ID: id("1"), UID: "1", Namespace: "shop", Name: "cart", CgroupParent: slice, Annotations: map[string]string{"a": "new"}, Labels: map[string]string{"l": "1"},
-			Containers: []ReportedContainer{{ID: id("3"), Name: "db", CgroupsPath: slice + ":crio:" + id("3"), Annotations: map[string]string{"b": "own"}}},
+			Containers: []state.ReportedContainer{{ID: id("3"), Name: "db", CgroupsPath: slice + ":crio:" + id("3"), Annotations: map[string]string{"b": "own"}}},
 		},
 		{ID: id("4"), UID: "2", Namespace: "shop", Name: "evil", CgroupParent: "../../" + pod},
 		{ID: id("5"), UID: "3", Namespace: "shop", Name: "elsewhere", CgroupParent: "/system.slice"},
@@ -59,7 +60,7 @@ func TestReport(t *testing.T) {
 	if err := r.Write(f.Root); err != nil {
 		t.Fatal(err)
 	}
-	f.Tell(&PodReport{})
+	f.Tell(&state.PodReport{})
 	if got := list(pod, db.Cgroup); len(got) != 1 || got[0].Name != "" {
 		t.Errorf("another report: %+v", got)
 	}

@@ -29,7 +29,6 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/host/state"
-	"isolio/internal/host/target"
 )
 
 func TestAClaim(t *testing.T) {
@@ -86,7 +85,7 @@ func TestAClaimForAdministration(t *testing.T) {
 	if err != nil || r.Error != "" || len(r.Devices) != 2 || r.Devices[0].DeviceName != nvme || r.Devices[1].DeviceName != "sda" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
 	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
 	n.given(webUID, 0)
 }
@@ -104,10 +103,10 @@ func TestASharedClaim(t *testing.T) {
 	n.given(webUID, 150)
 	n.given(other, 150)
 	// Kubelet takes nothing back from the one that completed while the other runs.
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, target.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2", Stopped: true})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, state.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2", Stopped: true})
 	n.given(webUID, 300)
 	// Its sandbox is made anew.
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, target.ReportedPod{ID: "s3", UID: other, Namespace: "shop", Name: "pod-2"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, state.ReportedPod{ID: "s3", UID: other, Namespace: "shop", Name: "pod-2"})
 	n.given(webUID, 150)
 	n.given(other, 150)
 }
@@ -128,7 +127,7 @@ func TestASharedClaimThatIsTooSmall(t *testing.T) {
 	if _, err := n.cluster.ResourceV1().ResourceClaims("shop").Update(context.Background(), both, meta.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, target.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, state.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "pod-2"})
 	const want = "pod-1 DiskShareTooSmall claim claim-c1 is on 1 shares of nvme0n1, and more pods have it together: this one has none; to do: a claim on more shares, or one for each pod"
 	n.until("the event", func() bool { return slices.Contains(n.events(), want) })
 	n.given(other, 1)
@@ -148,7 +147,7 @@ func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
 	if err := b.Write(n.root); err != nil {
 		t.Fatal(err)
 	}
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"})
 	n.start()
 	n.kubelet()
 	n.given(webUID, 150)
@@ -166,7 +165,7 @@ func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
 func TestAClaimThatACompletedPodHad(t *testing.T) {
 	other := "2" + webUID[1:]
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), podOf("shop", "done", other, "claim-c1"))
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, target.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "done", Stopped: true})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, state.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "done", Stopped: true})
 	n.start()
 	n.kubelet()
 	n.given(webUID, 300)
@@ -179,13 +178,13 @@ func TestAClaimOfAPodGroup(t *testing.T) {
 	uids := []string{webUID, "2" + webUID[1:], "3" + webUID[1:]}
 	c := claimOf("c1", nvme, 300)
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "training", UID: "group-uid"}}
-	objects, told := []runtime.Object{c}, []target.ReportedPod{}
+	objects, told := []runtime.Object{c}, []state.ReportedPod{}
 	for i, group := range []string{"training", "training", "other"} {
 		name := fmt.Sprint("pod-", i)
 		pod := podOf("shop", name, uids[i], "claim-c1")
 		pod.Spec.SchedulingGroup = &core.PodSchedulingGroup{PodGroupName: &group}
 		objects = append(objects, pod)
-		told = append(told, target.ReportedPod{ID: "s" + name, UID: uids[i], Namespace: "shop", Name: name})
+		told = append(told, state.ReportedPod{ID: "s" + name, UID: uids[i], Namespace: "shop", Name: name})
 	}
 	n := newNode(t, objects...)
 	n.start()
@@ -201,7 +200,7 @@ func TestAClaimOfAPodGroup(t *testing.T) {
 // Kubelet starts a static pod before the API server has its mirror pod, whose UID is another one.
 func TestAStaticPod(t *testing.T) {
 	n := newNode(t)
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "static"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "static"})
 	n.start()
 	n.kubelet()
 	n.until("it is asked for", func() bool {
@@ -220,7 +219,7 @@ func TestAStaticPod(t *testing.T) {
 func TestAClaimOnADiskThatIsEnabledLater(t *testing.T) {
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
 	n.put("sys/block/nvme0n1/queue/scheduler", "[none] kyber-fairness")
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 	n.start()
 	n.kubelet()
 	n.until("its default", func() bool { b := n.book(); return b.Find(webUID) != nil && b.Find(webUID).Default == 50 })
@@ -232,7 +231,7 @@ func TestAClaimOnADiskThatIsEnabledLater(t *testing.T) {
 // What was lost is read from the API server, a pod at a time.
 func TestTheFileIsLost(t *testing.T) {
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 	stop := n.start()
 	n.given(webUID, 300)
 	if p := n.book().Pods[0]; p.Default != 50 || p.Why != "namespace shop: 50" {
@@ -246,7 +245,7 @@ func TestTheFileIsLost(t *testing.T) {
 	// The pod's sandbox is made anew.
 	n.report()
 	n.until("it is forgotten", func() bool { b := n.book(); return b.Find(webUID) == nil })
-	n.report(target.ReportedPod{ID: "s2", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s2", UID: webUID, Namespace: "shop", Name: "web"})
 	n.given(webUID, 300)
 }
 
@@ -255,7 +254,7 @@ func TestTheFileIsLost(t *testing.T) {
 func TestTheFileIsDamaged(t *testing.T) {
 	other := "2" + webUID[1:]
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), claimOf("c2", nvme, 200, other), podOf("shop", "web", webUID, "claim-c1"), podOf("shop", "db", other, "claim-c2"))
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, target.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "db"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, state.ReportedPod{ID: "s2", UID: other, Namespace: "shop", Name: "db"})
 	var away atomic.Bool
 	n.cluster.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return away.Load() && a.(clienttesting.GetAction).GetName() == "db", nil, errors.New("the API server is away")
@@ -372,7 +371,7 @@ func TestBeforeClaims(t *testing.T) {
 	if code := cli.Run(context.Background(), New(n.cluster, n.objects), []string{"--root", n.root, "--node", "n1"}, nil, io.Discard, &stderr); code != 3 || !strings.Contains(stderr.String(), "does not serve resource.k8s.io/v1, which came with 1.34; use --extended-resource") {
 		t.Errorf("%d: %s", code, &stderr)
 	}
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 	n.start("--extended-resource")
 	n.until("the share", func() bool {
 		b := n.book()
@@ -391,7 +390,7 @@ func TestARequestAfterClaimsCame(t *testing.T) {
 	p.Spec.Containers = []core.Container{{Name: "a"}}
 	p.Spec.Containers[0].Resources.Requests = core.ResourceList{"isolio.dev/disk-share": resource.MustParse("300")}
 	n := newNode(t, p, podOf("shop", "other", "2"+webUID[1:], ""))
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, target.ReportedPod{ID: "s2", UID: "2" + webUID[1:], Namespace: "shop", Name: "other"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, state.ReportedPod{ID: "s2", UID: "2" + webUID[1:], Namespace: "shop", Name: "other"})
 	want := []string{"web DiskShareNotOffered the pod requests isolio.dev/disk-share: 300, and node n1 gives shares by claims: it has none by the request; to do: a claim in its place"}
 	for range 2 {
 		stop := n.start()

@@ -26,7 +26,6 @@ import (
 	"isolio/deploy/node/internal/disk"
 	"isolio/internal/cli"
 	"isolio/internal/host/state"
-	"isolio/internal/host/target"
 )
 
 // Kubelet waits before it tries a path again that failed, so none is used twice, and those of
@@ -217,11 +216,11 @@ func TestEvents(t *testing.T) {
 	gold.Spec.PriorityClassName = "gold"
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), podOf("bad", "bad", bad, ""), podOf("shop", "rich", rich, ""), gold)
 	n.report(
-		target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"},
-		target.ReportedPod{ID: "s2", UID: bad, Namespace: "bad", Name: "bad", Annotations: map[string]string{"isolio.dev/weight": "high"}},
-		target.ReportedPod{ID: "s3", UID: rich, Namespace: "shop", Name: "rich", Annotations: map[string]string{"isolio.dev/weight": "400", "isolio.dev/weight.main": "0"},
-			Containers: []target.ReportedContainer{{ID: "c3", Name: "main"}}},
-		target.ReportedPod{ID: "s4", UID: db, Namespace: "bad", Name: "db"},
+		state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"},
+		state.ReportedPod{ID: "s2", UID: bad, Namespace: "bad", Name: "bad", Annotations: map[string]string{"isolio.dev/weight": "high"}},
+		state.ReportedPod{ID: "s3", UID: rich, Namespace: "shop", Name: "rich", Annotations: map[string]string{"isolio.dev/weight": "400", "isolio.dev/weight.main": "0"},
+			Containers: []state.ReportedContainer{{ID: "c3", Name: "main"}}},
+		state.ReportedPod{ID: "s4", UID: db, Namespace: "bad", Name: "db"},
 	)
 	n.put("etc/isolio.toml", "[[rule]]\npod = \"shop/*\"\nmost = 300\n")
 	// The volume that web has lies on sda, its claim is on nvme0n1.
@@ -254,14 +253,14 @@ func TestVolumesOnDisksThatAreNotShared(t *testing.T) {
 	uid := func(i int) string { return fmt.Sprint(i) + webUID[1:] }
 	claims := claimOf("c1", nvme, 300, uid(1))
 	var objects []runtime.Object
-	var told []target.ReportedPod
+	var told []state.ReportedPod
 	table := rootMount
 	add := func(i int, name, claim, device string, annotations map[string]string) {
 		pod := podOf("shop", name, uid(i), claim)
 		pod.Annotations = annotations
 		pod.Spec.Volumes = []core.Volume{{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}}}
 		objects = append(objects, pod)
-		told = append(told, target.ReportedPod{ID: "s" + name, UID: uid(i), Namespace: "shop", Name: name, Annotations: annotations})
+		told = append(told, state.ReportedPod{ID: "s" + name, UID: uid(i), Namespace: "shop", Name: name, Annotations: annotations})
 		table += fmt.Sprintf("4%d 30 %s / /var/lib/kubelet/pods/%s/volumes/kubernetes.io~csi/pv-%d/mount rw - ext4 /dev/x rw\n", i, device, uid(i), i)
 	}
 	const sda, bfq, late = "8:0", "8:16", "8:32"
@@ -316,14 +315,14 @@ func TestClasses(t *testing.T) {
 		{"shop", "", "namespace shop: 50", ""},
 	}
 	var objects []runtime.Object
-	var told []target.ReportedPod
+	var told []state.ReportedPod
 	var want []string
 	for i, p := range pods {
 		name := fmt.Sprint("p", i)
 		pod := podOf(p.namespace, name, uid(i), "")
 		pod.Annotations = map[string]string{"isolio.dev/class": p.class}
 		objects = append(objects, pod)
-		told = append(told, target.ReportedPod{ID: "s" + name, UID: uid(i), Namespace: p.namespace, Name: name, Annotations: pod.Annotations})
+		told = append(told, state.ReportedPod{ID: "s" + name, UID: uid(i), Namespace: p.namespace, Name: name, Annotations: pod.Annotations})
 		if p.event != "" {
 			want = append(want, name+" BadDiskShareClass "+p.event)
 		}
@@ -368,7 +367,7 @@ func TestPods(t *testing.T) {
 		{Name: "memory", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{Medium: core.StorageMediumMemory}}},
 	}
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"), plain)
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, target.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"}, state.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db"})
 	const want = `{"schema":1,"pods":[{"namespace":"shop","name":"db","volumes":[{"name":"scratch","disk":"nvme0n1","on":["nvme0n1"]}]},` +
 		`{"namespace":"shop","name":"web","volumes":[{"name":"pv-1","disk":"sda","on":["sda"]}]}]}`
 	for range 2 {
@@ -387,8 +386,8 @@ func TestPods(t *testing.T) {
 		stop()
 	}
 	// A pod that ended is not told of while its sandbox is still there, unless a new one runs.
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web", Stopped: true}, target.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db", Stopped: true},
-		target.ReportedPod{ID: "s3", UID: db, Namespace: "shop", Name: "db"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web", Stopped: true}, state.ReportedPod{ID: "s2", UID: db, Namespace: "shop", Name: "db", Stopped: true},
+		state.ReportedPod{ID: "s3", UID: db, Namespace: "shop", Name: "db"})
 	n.start()
 	n.kubelet()
 	n.until("one pod", func() bool { return strings.Contains(n.pods(), `"db"`) && !strings.Contains(n.pods(), `"web"`) })
@@ -420,7 +419,7 @@ func TestKubeletBehindALink(t *testing.T) {
 			n.put("sys/block/sda/queue/scheduler", "none [kyber-fairness]")
 			n.put("proc/1/mountinfo", behind)
 			prepare(n)
-			n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+			n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 			n.start()
 			n.kubelet()
 			const want = `"volumes":[{"name":"scratch","disk":"sda","on":["sda"]},{"name":"pv-1","disk":"nvme0n1","on":["nvme0n1"]}]`
@@ -447,7 +446,7 @@ func TestKubeletBehindALink(t *testing.T) {
 func TestVolumesThatCannotBeRead(t *testing.T) {
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
 	n.put("proc/1/mountinfo", "30 21 259:1 / /")
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 	n.start()
 	n.kubelet()
 	n.given(webUID, 300)

@@ -39,7 +39,6 @@ import (
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
 	"isolio/internal/host/state"
-	"isolio/internal/host/target"
 )
 
 const (
@@ -344,9 +343,9 @@ func podOf(namespace, name, uid, claimName string) *core.Pod {
 }
 
 // report is what the daemon was told of pods.
-func (n *node) report(pods ...target.ReportedPod) {
+func (n *node) report(pods ...state.ReportedPod) {
 	n.t.Helper()
-	if err := (target.PodReport{Engine: "containerd", Pods: pods}).Write(n.root); err != nil {
+	if err := (state.PodReport{Engine: "containerd", Pods: pods}).Write(n.root); err != nil {
 		n.t.Fatal(err)
 	}
 }

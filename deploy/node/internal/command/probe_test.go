@@ -31,7 +31,6 @@ import (
 
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/host/state"
-	"isolio/internal/host/target"
 	"isolio/internal/host/web"
 )
 
@@ -49,7 +48,7 @@ func (n *node) metrics() string {
 // A node asks for little: what is watched are its own slices.
 func TestRequests(t *testing.T) {
 	n := newNode(t, claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1"))
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 	n.start()
 	n.kubelet()
 	n.given(webUID, 300)
@@ -103,13 +102,13 @@ func TestRate(t *testing.T) {
 // asks for what pods have in common once.
 func TestRegistrationComesFirst(t *testing.T) {
 	objects := []runtime.Object{claimOf("c1", nvme, 300, webUID), podOf("shop", "web", webUID, "claim-c1")}
-	reported := []target.ReportedPod{{ID: "s0", UID: webUID, Namespace: "shop", Name: "web"}}
+	reported := []state.ReportedPod{{ID: "s0", UID: webUID, Namespace: "shop", Name: "web"}}
 	for i := 2; i < 9; i++ {
 		name, uid := fmt.Sprint("p", i), fmt.Sprint(i)+webUID[1:]
 		pod := podOf("shop", name, uid, "")
 		pod.Spec.PriorityClassName = "plain"
 		objects = append(objects, pod)
-		reported = append(reported, target.ReportedPod{ID: "s" + name, UID: uid, Namespace: "shop", Name: name})
+		reported = append(reported, state.ReportedPod{ID: "s" + name, UID: uid, Namespace: "shop", Name: name})
 	}
 	n := newNode(t, append(objects, &scheduling.PriorityClass{ObjectMeta: meta.ObjectMeta{Name: "plain"}})...)
 	n.report(reported...)
@@ -164,7 +163,7 @@ func TestTheAPIServerIsAway(t *testing.T) {
 func TestTheFileCannotBeWritten(t *testing.T) {
 	c := claimOf("c1", nvme, 300, webUID)
 	n := newNode(t, c, podOf("shop", "web", webUID, c.Name))
-	n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
+	n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "web"})
 	if err := os.MkdirAll(filepath.Join(n.root, state.ClaimsFile+".new"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +200,7 @@ func TestEventsThatFail(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			n := newNode(t, podOf("shop", name, webUID, ""))
-			n.report(target.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: name, Annotations: map[string]string{"isolio.dev/weight": "high"}})
+			n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: name, Annotations: map[string]string{"isolio.dev/weight": "high"}})
 			var tried atomic.Int32
 			n.cluster.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				tried.Add(1)

@@ -34,7 +34,6 @@ import (
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
 	"isolio/internal/host/state"
-	"isolio/internal/plan"
 )
 
 // Driver is a node's.
@@ -191,11 +190,11 @@ func (d *Driver) change(ctx context.Context, how func(b *state.Claims) error) er
 	defer release()
 	b, err := state.ReadClaims(d.Root)
 	switch {
-	case errors.Is(err, state.ErrClaimsDamaged):
+	case errors.Is(err, state.ErrDamaged):
 		// Nothing but this program writes it: what it had is read from the API server again.
 		// The file itself is there until the new one is: without one the daemon would take away
 		// what pods have.
-		kept, errKeep := plan.KeepAside(filepath.Join("/", d.Root, state.ClaimsFile))
+		kept, errKeep := state.SetAside(d.Root, state.ClaimsFile)
 		if errKeep != nil {
 			return fmt.Errorf("what pods were given: %w; %w", err, errKeep)
 		}

@@ -5,12 +5,8 @@ package driver
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -214,17 +210,10 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 }
 
 // report is what the runtime told the daemon of its pods, nil for nothing.
-func (d *Driver) report() (*target.PodReport, error) {
-	text, err := os.ReadFile(filepath.Join("/", d.Root, target.PodReportFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // the runtime tells nothing, or the daemon does not run
-	}
-	if err != nil {
+func (d *Driver) report() (*state.PodReport, error) {
+	r, there, err := state.ReadPodReport(d.Root)
+	if err != nil || !there {
 		return nil, err
-	}
-	var r target.PodReport
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", target.PodReportFile, err)
 	}
 	return &r, nil
 }
@@ -234,7 +223,7 @@ func (d *Driver) report() (*target.PodReport, error) {
 //
 // A pod that ended keeps its claims, as its sandbox may be made anew. Kubelet does not take a
 // claim back from one of several pods.
-func tidy(b *state.Claims, report *target.PodReport, disks []disk.Disk) {
+func tidy(b *state.Claims, report *state.PodReport, disks []disk.Disk) {
 	for _, p := range slices.Clone(b.Pods) {
 		shares := slices.Clone(p.Shares)
 		for i := range shares {
@@ -300,7 +289,7 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 // kubelet took it back before. A pod that comes again, as with a new sandbox, is asked for again.
 //
 // changed has pods asked for at once that failed: a claim may be on a disk that is offered by now.
-func (d *Driver) learn(ctx context.Context, report *target.PodReport, disks []disk.Disk, changed bool) (all []*found, gone []string) {
+func (d *Driver) learn(ctx context.Context, report *state.PodReport, disks []disk.Disk, changed bool) (all []*found, gone []string) {
 	if report == nil {
 		return nil, nil
 	}
@@ -372,7 +361,7 @@ func (d *Driver) learn(ctx context.Context, report *target.PodReport, disks []di
 // left are pods that are gone, and have a part of a claim of others still: those that went
 // while this program was away, or before they had a sandbox. Kubelet takes a claim back from
 // its last pod alone, so the API server is asked.
-func (d *Driver) left(ctx context.Context, report *target.PodReport) (gone []string) {
+func (d *Driver) left(ctx context.Context, report *state.PodReport) (gone []string) {
 	book, err := state.ReadClaims(d.Root)
 	if err != nil {
 		return nil // it is made anew
@@ -409,20 +398,20 @@ func (d *Driver) left(ctx context.Context, report *target.PodReport) (gone []str
 }
 
 // knows reports whether the runtime has a pod.
-func knows(report *target.PodReport, uid string) bool {
-	return slices.ContainsFunc(report.Pods, func(p target.ReportedPod) bool { return p.UID == uid })
+func knows(report *state.PodReport, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p state.ReportedPod) bool { return p.UID == uid })
 }
 
 var errNoPod = errors.New("the pod runs, and the API server has none of this name and UID")
 
 // runs reports whether a sandbox of a pod is not stopped.
-func runs(report *target.PodReport, uid string) bool {
-	return slices.ContainsFunc(report.Pods, func(p target.ReportedPod) bool { return p.UID == uid && !p.Stopped })
+func runs(report *state.PodReport, uid string) bool {
+	return slices.ContainsFunc(report.Pods, func(p state.ReportedPod) bool { return p.UID == uid && !p.Stopped })
 }
 
 // ask asks the API server about one pod; nil if that is gone. With an error, what is found is all
 // but the claims that the error is about.
-func (d *Driver) ask(ctx context.Context, p target.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
+func (d *Driver) ask(ctx context.Context, p state.ReportedPod, disks []disk.Disk, defaults *Defaults) (*found, error) {
 	pod, err := d.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != p.UID {
 		// A static pod's UID is another one in the API server, where its mirror is.
@@ -617,7 +606,7 @@ func lowest(chain []string, disks []disk.Disk) string {
 
 // refuse tells the authors of pods which annotations do nothing, and what is allowed. The
 // daemon decides on them by the same rules.
-func (d *Driver) refuse(ctx context.Context, report *target.PodReport) {
+func (d *Driver) refuse(ctx context.Context, report *state.PodReport) {
 	if report == nil {
 		return
 	}
@@ -633,7 +622,7 @@ func (d *Driver) refuse(ctx context.Context, report *target.PodReport) {
 }
 
 // tooSmall tells of claims on fewer shares than they have pods, of which some have none.
-func (d *Driver) tooSmall(ctx context.Context, report *target.PodReport) {
+func (d *Driver) tooSmall(ctx context.Context, report *state.PodReport) {
 	book, err := state.ReadClaims(d.Root)
 	if err != nil || report == nil {
 		return
@@ -649,7 +638,7 @@ func (d *Driver) tooSmall(ctx context.Context, report *target.PodReport) {
 }
 
 // refused is what is wrong with the annotations of one pod.
-func refused(config rule.Config, p target.ReportedPod) []string {
+func refused(config rule.Config, p state.ReportedPod) []string {
 	group := "kubepods/pod" + strings.ToLower(p.UID)
 	pod := target.Container{ID: p.ID, Namespace: p.Namespace, Pod: p.Name, PodUID: p.UID, Sandbox: true, Labels: p.Labels, Annotations: p.Annotations, Cgroup: group + "/" + p.ID}
 	all := []target.Container{pod}

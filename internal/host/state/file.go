@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"isolio/internal/plan"
+)
+
+// maxBytes bounds what is read of a file: far more than what thousands of pods take.
+const maxBytes = 16 << 20
+
+// ErrDamaged says that a file holds what no version of isolio writes.
+var ErrDamaged = errors.New("is damaged")
+
+// errNewer says that a newer isolio wrote a file.
+func errNewer(schema, known int) error {
+	return fmt.Errorf("schema %d is not known; known: %d; update isolio", schema, known)
+}
+
+// EnabledFile is what `isolio enable` notes of a disk before it changes it, with the steps of its plan.
+func EnabledFile(root, disk string) string {
+	return pathOf(root, "run/isolio/enabled/"+disk+".json")
+}
+
+// pathOf is a file below root, "" for /.
+func pathOf(root, file string) string { return filepath.Join("/", root, file) }
+
+// read returns what a file holds; there is false if it does not exist.
+func read(name string) (text []byte, there bool, err error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	text, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("%s: %w: it is larger than %d bytes", name, ErrDamaged, maxBytes)
+	}
+	return text, true, err
+}
+
+// write replaces a file at once. mode holds whatever the umask: `isolio explain` of any user reads
+// what all may read.
+func write(name string, text []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return renameio.WriteFile(name, text, mode, renameio.WithStaticPermissions(mode), renameio.WithTempDir(filepath.Dir(name)))
+}
+
+// writeJSON replaces a file by the JSON of what.
+func writeJSON(name string, what any, mode fs.FileMode) error {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	return write(name, append(text, '\n'), mode)
+}
+
+// remove removes a file, which need not exist.
+func remove(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// SetAside keeps a damaged file under another name as well, which it returns. The file itself stays
+// until another one replaces it.
+func SetAside(root, file string) (kept string, err error) { return plan.KeepAside(pathOf(root, file)) }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// PodReportFile is where the daemon keeps what a runtime told it of its pods, for the
+// other commands, and for itself after a restart. Only root may read it: labels
+// are the tenants'.
+const PodReportFile = "run/isolio/pods.json"
+
+// PodReport is what a runtime told of its pods.
+type PodReport struct {
+	// Engine is the name of the container engine, such as "containerd".
+	Engine string `json:"engine"`
+	// Pods are in the order in which they were told, the last one last.
+	Pods []ReportedPod `json:"pods"`
+}
+
+// ReportedPod is a pod, whose ID is that of its sandbox.
+type ReportedPod struct {
+	ID        string `json:"id"`
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// CgroupsPath is the sandbox's, as in an OCI specification, and CgroupParent the
+	// pod's: a slice of systemd or a path. A runtime may tell just one of them, and a
+	// sandbox need not have a cgroup of its own.
+	CgroupsPath  string `json:"cgroups_path,omitempty"`
+	CgroupParent string `json:"cgroup_parent,omitempty"`
+	// Stopped is true after its processes ended, until the runtime removes the sandbox. A
+	// runtime does not tell of it again after a restart.
+	Stopped     bool                `json:"stopped,omitempty"`
+	Labels      map[string]string   `json:"labels,omitempty"`
+	Annotations map[string]string   `json:"annotations,omitempty"`
+	Containers  []ReportedContainer `json:"containers,omitempty"`
+}
+
+// ReportedContainer is a container of a pod.
+type ReportedContainer struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	CgroupsPath string            `json:"cgroups_path,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Write keeps the report below root, "" for /. The file is replaced at once.
+func (r PodReport) Write(root string) error {
+	return writeJSON(pathOf(root, PodReportFile), r, 0o600)
+}
+
+// ReadPodReport reads the report below root; there is false if there is none.
+func ReadPodReport(root string) (r PodReport, there bool, err error) {
+	text, there, err := read(pathOf(root, PodReportFile))
+	if err != nil || !there {
+		return PodReport{}, false, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return PodReport{}, true, fmt.Errorf("%s: %w", PodReportFile, err)
+	}
+	return r, true, nil
+}
+
+// RemovePodReport forgets what a runtime told, if it told anything.
+func RemovePodReport(root string) error { return remove(pathOf(root, PodReportFile)) }
