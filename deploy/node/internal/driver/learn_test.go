@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"isolio/internal/host/container"
+	"isolio/internal/host/state"
 )
 
 // What a node full of large pods may take of the memory: at a time, of the 172 MiB from which on Go
@@ -95,9 +95,9 @@ func TestMemoryOfLargePods(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var report container.Report
+			var report state.PodReport
 			for i := range nodePods {
-				report.Pods = append(report.Pods, container.ReportedPod{ID: fmt.Sprint("s", i), UID: fmt.Sprint("p", i), Namespace: fmt.Sprint("n", i), Name: fmt.Sprint("p", i)})
+				report.Pods = append(report.Pods, state.ReportedPod{ID: fmt.Sprint("s", i), UID: fmt.Sprint("p", i), Namespace: fmt.Sprint("n", i), Name: fmt.Sprint("p", i)})
 			}
 			if err := report.Write(d.Root); err != nil {
 				t.Fatal(err)
