@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/identity"
 	"isolio/internal/host/slo"
 )
 
@@ -136,7 +135,7 @@ func identityOf(t *testing.T, d *disk) string {
 	t.Helper()
 	found, err := block.System{}.Find(d.name)
 	must(t, err)
-	id, err := identity.Of(block.System{}, found)
+	id, err := block.DiskID(block.System{}, found)
 	must(t, err)
 	return id
 }

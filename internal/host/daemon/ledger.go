@@ -21,7 +21,6 @@ import (
 
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/identity"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
@@ -122,7 +121,7 @@ func (l *ledger) plan(config rule.Config) (faults map[string]string) {
 		one := planned{Promise: p, disk: d, meta: slo.Meta{
 			Promise: p.Selector(), Disk: d.Name, Terms: p.Terms(), ObjectivePct: config.SLA.ObjectivePct,
 		}}
-		if one.meta.Identity, err = identity.Of(l.sys, d); err != nil {
+		if one.meta.Identity, err = block.DiskID(l.sys, d); err != nil {
 			one.meta.Identity = "name-" + d.Name // its history ends where the disk has another name
 		}
 		measured, err := l.profile(d, one.meta.Identity)

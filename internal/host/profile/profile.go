@@ -20,7 +20,6 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/identity"
 	"isolio/internal/plan"
 )
 
@@ -128,7 +127,7 @@ const most = 4 << 20
 
 // Read returns the profile of a disk; the error is ErrNone where there is none.
 func Read(sys block.System, d *block.Device) (*Profile, error) {
-	id, err := identity.Of(sys, d)
+	id, err := block.DiskID(sys, d)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/identity"
 	"isolio/internal/plan"
 )
 
@@ -121,7 +120,7 @@ func Decide(o Options) (*Survey, error) {
 	if s.info, err = s.disk.Info(); err != nil {
 		return nil, err
 	}
-	if s.identity, err = identity.Of(sys, s.disk); err != nil {
+	if s.identity, err = block.DiskID(sys, s.disk); err != nil {
 		return nil, err
 	}
 	if s.disk.SizeBytes < smallest {

@@ -18,7 +18,6 @@ import (
 
 	"isolio/deploy/node/internal/volume"
 	"isolio/internal/host/block"
-	"isolio/internal/host/identity"
 	"isolio/internal/host/state"
 	"isolio/internal/host/usage"
 	"isolio/internal/host/weight"
@@ -56,7 +55,7 @@ func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
 			return nil, err
 		}
 	}
-	ids, err := identity.All(sys)
+	ids, err := block.DiskIDs(sys)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package identity tells which disk a disk is, whatever it is called.
-package identity
+package block
 
 import (
 	"crypto/sha256"
@@ -15,27 +14,28 @@ import (
 	"strings"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
 )
 
-// numbers are the files of a disk in sysfs that tell it from all others, best first:
-// of NVMe, SCSI and ATA, virtio, MMC, device mapper and MD.
-var numbers = []string{"wwid", "device/wwid", "serial", "device/cid", "dm/uuid", "md/uuid"}
+// An ID tells which disk a disk is, whatever it is called.
 
-// fromUdev are the properties of udev's database that do, where the driver has no
+// idFiles are the files of a disk in sysfs that tell it from all others, best first:
+// diskID NVMe, SCSI and ATA, virtio, MMC, device mapper and MD.
+var idFiles = []string{"wwid", "device/wwid", "serial", "device/cid", "dm/uuid", "md/uuid"}
+
+// udevIDs are the properties of udev's database that do, where the driver has no
 // such file.
-var fromUdev = []string{"ID_WWN", "ID_SERIAL"}
+var udevIDs = []string{"ID_WWN", "ID_SERIAL"}
 
-// Of is a name of the disk that lasts over boots and changes of what it is called, and
+// DiskID is a name of the disk that lasts over boots and changes of what it is called, and
 // that no other disk of the machine has. It is fit to be a file's name.
-func Of(sys block.System, d *block.Device) (string, error) {
-	id, err := of(sys, d)
+func DiskID(sys System, d *Device) (string, error) {
+	id, err := diskID(sys, d)
 	if err != nil {
 		return "", fmt.Errorf("device %s: %w", d.Name, err)
 	}
 	if id == "" {
 		return "", failure.Unsupportedf("device %s: has no identity that outlasts a boot; needed: one of %s in sysfs, or %s in udev's database",
-			d.Name, strings.Join(numbers, ", "), strings.Join(fromUdev, " or "))
+			d.Name, strings.Join(idFiles, ", "), strings.Join(udevIDs, " or "))
 	}
 	others, err := sys.List()
 	if err != nil {
@@ -49,16 +49,16 @@ func Of(sys block.System, d *block.Device) (string, error) {
 		if err != nil {
 			continue // it went meanwhile
 		}
-		if theirs, err := of(sys, other); err == nil && theirs == id {
+		if theirs, err := diskID(sys, other); err == nil && theirs == id {
 			return "", failure.Unsupportedf("device %s: its identity %s is that of %s as well; needed: a number of its own, or, of a multipath device, the device above its paths", d.Name, id, name)
 		}
 	}
 	return id, nil
 }
 
-// All are the identities of all disks of the machine, by the names of these, and "" for a disk
+// DiskIDs are the identities of all disks of the machine, by the names of these, and "" for a disk
 // without one: Of would refuse it. Each disk is read once.
-func All(sys block.System) (map[string]string, error) {
+func DiskIDs(sys System) (map[string]string, error) {
 	names, err := sys.List()
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func All(sys block.System) (map[string]string, error) {
 		if err != nil {
 			continue // it went meanwhile
 		}
-		id, err := of(sys, d)
+		id, err := diskID(sys, d)
 		if err != nil {
 			id = ""
 		}
@@ -86,9 +86,9 @@ func All(sys block.System) (map[string]string, error) {
 	return all, nil
 }
 
-// of is Of without a look at other disks, "" for none.
-func of(sys block.System, d *block.Device) (string, error) {
-	for _, file := range numbers {
+// diskID is Of without a look at other disks, "" for none.
+func diskID(sys System, d *Device) (string, error) {
+	for _, file := range idFiles {
 		text, err := os.ReadFile(sys.Path("sys/block", d.Name, file))
 		if number := strings.TrimSpace(string(text)); err == nil && number != "" {
 			return fileName(filepath.Base(file) + "-" + number), nil
@@ -98,7 +98,7 @@ func of(sys block.System, d *block.Device) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, key := range fromUdev {
+	for _, key := range udevIDs {
 		if properties[key] != "" {
 			return fileName(strings.ToLower(strings.TrimPrefix(key, "ID_")) + "-" + properties[key]), nil
 		}
@@ -117,15 +117,12 @@ func fileName(identity string) string {
 	return name[:min(len(name), longestIdentity)]
 }
 
-// modelDiskTop is where modeldisk's disks are in configfs.
-const modelDiskTop = "sys/kernel/config/modeldisk"
-
 // modelDiskSettings say how fast a modeldisk is, beside its model's own.
 var modelDiskSettings = []string{"model", "size_mib", "scale", "seed", "queues", "poll_queues", "tags"}
 
 // ofModelDisk is what a modeldisk is made of: two that are made alike are the
 // same disk. "" for another kind of disk.
-func ofModelDisk(sys block.System, d *block.Device) (string, error) {
+func ofModelDisk(sys System, d *Device) (string, error) {
 	dir := sys.Path(modelDiskTop, d.Name)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return "", nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package identity
+package block
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
 )
 
 // identityOf is the identity of a disk of a machine with two disks.
@@ -22,7 +21,7 @@ func identityOf(t *testing.T, more map[string]string, name string) (string, erro
 		"sys/block/nullb0/dev": "252:0\n", "sys/block/nullb0/size": "8388608\n", "dev/nullb0": "",
 	}
 	maps.Copy(files, more)
-	sys := block.System{Root: t.TempDir()}
+	sys := System{Root: t.TempDir()}
 	for file, text := range files {
 		file = sys.Path(file)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
@@ -33,9 +32,9 @@ func identityOf(t *testing.T, more map[string]string, name string) (string, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := Of(sys, d)
-	// All at once are what they are one by one.
-	if all, failed := All(sys); failed != nil || len(all) < 2 || all[d.Name] != id {
+	id, err := DiskID(sys, d)
+	// DiskIDs at once are what they are one by one.
+	if all, failed := DiskIDs(sys); failed != nil || len(all) < 2 || all[d.Name] != id {
 		t.Errorf("All: %q, %v; Of(%s) is %q", all, failed, d.Name, id)
 	}
 	return id, err
