@@ -19,7 +19,7 @@ import (
 // An ID tells which disk a disk is, whatever it is called.
 
 // idFiles are the files of a disk in sysfs that tell it from all others, best first:
-// diskID NVMe, SCSI and ATA, virtio, MMC, device mapper and MD.
+// of NVMe, SCSI and ATA, virtio, MMC, device mapper and MD.
 var idFiles = []string{"wwid", "device/wwid", "serial", "device/cid", "dm/uuid", "md/uuid"}
 
 // udevIDs are the properties of udev's database that do, where the driver has no
@@ -86,7 +86,7 @@ func DiskIDs(sys System) (map[string]string, error) {
 	return all, nil
 }
 
-// diskID is Of without a look at other disks, "" for none.
+// diskID is DiskID without a look at other disks, "" for none.
 func diskID(sys System, d *Device) (string, error) {
 	for _, file := range idFiles {
 		text, err := os.ReadFile(sys.Path("sys/block", d.Name, file))

@@ -74,7 +74,7 @@ type Terms struct {
 	P99         time.Duration // 0 for none
 	// Profile is the disk's, nil for a disk that has none.
 	Profile *profile.Profile
-	// TooFewRequests and Share are what the plan counts on: requests outstanding, and the part of what
+	// Depth and Share are what the plan counts on: requests outstanding, and the part of what
 	// the scheduler charges. 0 where there is no plan.
 	Depth, Share float64
 	// Oversold is true where all promises on the disk are more than it has.
