@@ -98,7 +98,7 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 				}
 				return f.follow(cmd)
 			case f.failuresTo != "":
-				return f.goOn(cmd, args)
+				return f.bestEffort(cmd, args)
 			}
 			return f.enable(cmd, args)
 		},
@@ -139,8 +139,8 @@ func (f *enableFlags) prepare() (err error) {
 	return err
 }
 
-// goOn is enable whose failure is written to a file, and is none for the caller.
-func (f *enableFlags) goOn(cmd *cobra.Command, args []string) error {
+// bestEffort is enable whose failure is written to a file, and is none for the caller.
+func (f *enableFlags) bestEffort(cmd *cobra.Command, args []string) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}

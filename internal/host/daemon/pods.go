@@ -22,8 +22,8 @@ type pods struct {
 	silent, connected bool
 }
 
-// hear listens to the runtime that the rules name, or to none.
-func (d *Daemon) hear(ctx context.Context) {
+// startNRI listens to the runtime that the rules name, or to none.
+func (d *Daemon) startNRI(ctx context.Context) {
 	socket := d.config.NRI
 	if d.NoNRI {
 		socket = rule.NoNRI
@@ -32,7 +32,7 @@ func (d *Daemon) hear(ctx context.Context) {
 		d.pods.source.Keep(d.config.Keeps)
 		return
 	}
-	d.deaf()
+	d.stopNRI()
 	if socket == rule.NoNRI {
 		// What a runtime told an earlier daemon must not hold for ever.
 		d.finder.Tell(nil)
@@ -55,8 +55,8 @@ func (d *Daemon) hear(ctx context.Context) {
 	d.pods = pods{source: source, socket: socket, stop: func() { stop(); <-ended }}
 }
 
-// deaf listens to no runtime any more. What it told holds.
-func (d *Daemon) deaf() {
+// stopNRI listens to no runtime any more. What it told holds.
+func (d *Daemon) stopNRI() {
 	if d.pods.source != nil {
 		d.pods.stop()
 	}

@@ -62,8 +62,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}()
 	d.serve(ctx)
 	defer d.stopServing()
-	d.hear(ctx)
-	defer d.deaf()
+	d.startNRI(ctx)
+	defer d.stopNRI()
 	if err := d.pass(ctx, scope{all: true}); err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	} else {
 		d.Log.InfoContext(ctx, "reload", "rules", len(d.config.Rules), "file", d.RuleFile, "files", len(d.config.Files))
 		d.serve(ctx)
-		d.hear(ctx)
+		d.startNRI(ctx)
 	}
 	tell(notify.SdNotifyReady)
 }
