@@ -18,7 +18,7 @@ import (
 
 	"isolio/internal/cli"
 	"isolio/internal/failure"
-	"isolio/internal/host/rule"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/setweight"
 	"isolio/internal/host/target"
 	"isolio/internal/host/view"
@@ -85,7 +85,7 @@ Without a disk that shares by weight the command exits 3: the weight would do no
 			if f.dryRun || f.runtime {
 				return failure.Usagef("--dry-run, --runtime: need a weight; add N")
 			}
-			return f.show(cmd, targets)
+			return f.show(cmd, nil, targets)
 		},
 	}
 	flags := cmd.Flags()
@@ -127,8 +127,7 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 	if err != nil {
 		return err
 	}
-	config, noRules := rule.Load(f.root, "")
-	world, err := target.ReadWorld(f.root, config.Keeps)
+	seen, err := machine.Read(f.root)
 	if err != nil {
 		return err
 	}
@@ -137,19 +136,19 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 	var steps []plan.Step
 	var paths []string
 	for _, name := range names {
-		one, err := world.Find(name)
+		one, err := seen.Find(name)
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(found, func(other target.Target) bool { return other.Group == one.Group }) {
 			continue
 		}
-		p, err := setweight.Decide(world, setweight.Request{Root: f.root, Target: one, Device: f.device, N: n, Runtime: f.runtime, Rules: config})
+		p, err := setweight.Decide(seen, setweight.Request{Target: one, Device: f.device, N: n, Runtime: f.runtime})
 		if err != nil {
 			return err
 		}
-		if noRules != nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", noRules, one))
+		if seen.BadRules != nil {
+			p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", seen.BadRules, one))
 		}
 		for _, note := range p.Notes {
 			fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
@@ -175,7 +174,7 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 			tellJournal(found[i], plans[i].Steps)
 		}
 	}
-	return f.show(cmd, paths)
+	return f.show(cmd, seen, paths)
 }
 
 // apply applies steps, all or none: what does not look afterwards as it should
@@ -234,8 +233,9 @@ func weightNumber(text string) (weight.Value, error) {
 	return n, nil
 }
 
-func (f *weightFlags) show(cmd *cobra.Command, names []string) error {
-	doc, err := view.ReadStatus(cmd.Context(), view.StatusOptions{Root: f.root, Only: names, Device: f.device})
+// show prints weights, of the machine as it was seen before a change, nil for none.
+func (f *weightFlags) show(cmd *cobra.Command, seen *machine.Snapshot, names []string) error {
+	doc, err := view.ReadStatus(cmd.Context(), view.StatusOptions{Root: f.root, Machine: seen, Only: names, Device: f.device})
 	if failure.Code(err) == failure.Usage && len(names) > 1 {
 		return fmt.Errorf("%w; or, for a weight, the last word is one of: %s", err, allowedWeights)
 	}

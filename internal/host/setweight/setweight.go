@@ -12,8 +12,8 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/policy"
-	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -23,8 +23,6 @@ import (
 
 // Request is what a user wants.
 type Request struct {
-	// Root is the directory that stands for /, "" for / itself.
-	Root   string
 	Target target.Target
 	// Device is a disk's name, "" for all.
 	Device string
@@ -32,8 +30,6 @@ type Request struct {
 	N weight.Value
 	// Runtime has systemd forget it with the next boot.
 	Runtime bool
-	// Rules are what the daemon follows.
-	Rules rule.Config
 }
 
 // Plan is what is done.
@@ -43,7 +39,7 @@ type Plan struct {
 	Notes []string
 	// written are what to look at afterwards.
 	written []written
-	world   target.World
+	machine *machine.Snapshot
 	request Request
 	// disks are those that the request is about.
 	disks []block.Info
@@ -53,8 +49,8 @@ type Plan struct {
 type written struct{ file, majMin string }
 
 // Decide finds out what has to be done. Nothing is changed.
-func Decide(world target.World, r Request) (*Plan, error) {
-	p := &Plan{world: world, request: r}
+func Decide(m *machine.Snapshot, r Request) (*Plan, error) {
+	p := &Plan{machine: m, request: r}
 	majMin, node, acting, err := p.acting()
 	if err != nil {
 		return nil, err
@@ -66,7 +62,7 @@ func Decide(world target.World, r Request) (*Plan, error) {
 	if slices.Contains(acting, weight.Kyber) {
 		by = weight.Kyber
 	}
-	if parent, others := policy.ComparedIn(world.Groups, r.Target.Group, by, policy.Read(world.Tree)); !others {
+	if parent, others := policy.ComparedIn(m.Groups, r.Target.Group, by, policy.Read(m.Tree)); !others {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s has no sibling, so its weight is compared with no other: give %s the weight", r.Target, parent))
 	}
 	files, told, err := p.systemd(acting, node)
@@ -84,7 +80,7 @@ func Decide(world target.World, r Request) (*Plan, error) {
 		p.Steps, told = told, nil
 	}
 	for _, by := range files {
-		step, err := world.Tree.SetWeight(r.Target.Group, by.File(), majMin, r.N)
+		step, err := m.Tree.SetWeight(r.Target.Group, by.File(), majMin, r.N)
 		if err != nil {
 			return nil, err
 		}
@@ -101,8 +97,8 @@ func Decide(world target.World, r Request) (*Plan, error) {
 
 // acting lists what makes weights act on the disk that is meant, or on any.
 func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err error) {
-	sys := block.System{Root: p.request.Root}
-	iocost, err := p.world.Tree.IOCost()
+	sys := p.machine.System
+	iocost, err := p.machine.Tree.IOCost()
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -142,7 +138,7 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 
 // elsewhere notes that the target has used disks, but none on which weights act.
 func (p *Plan) elsewhere(infos []block.Info, iocost map[string]bool) {
-	stats, err := p.world.Tree.IOStats(p.request.Target.Group)
+	stats, err := p.machine.Tree.IOStats(p.request.Target.Group)
 	if err != nil {
 		return // a cgroup without the controller is told of later
 	}
@@ -164,7 +160,7 @@ func (p *Plan) elsewhere(infos []block.Info, iocost map[string]bool) {
 // own notes the disks on which the target keeps a weight of their own, which the one
 // for all disks does not change.
 func (p *Plan) own(by weight.Mechanism) {
-	values, _, err := p.world.Tree.Weights(p.request.Target.Group, by.File())
+	values, _, err := p.machine.Tree.Weights(p.request.Target.Group, by.File())
 	if err != nil {
 		return // it is written next, which says the same error
 	}
@@ -201,7 +197,7 @@ func (p *Plan) taking(acting []weight.Mechanism) ([]weight.Mechanism, error) {
 // the weight overrides. What systemd is told is asked for from then on.
 func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	r := p.request
-	disks, err := policy.SharingDisks(block.System{Root: r.Root}, r.Rules.Rules)
+	rules, err := p.machine.Policy()
 	if err != nil {
 		return err
 	}
@@ -212,21 +208,15 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	if n == 0 {
 		n = weight.Default
 	}
-	world := p.world
-	held, err := state.LoadBoosts(r.Root)
+	last, err := p.machine.Applied.Get(r.Target.Group)
 	if err != nil {
 		return err
 	}
-	last, err := state.OpenApplied(r.Root, world.Tree).Get(r.Target.Group)
-	if err != nil {
-		return err
-	}
-	want, back, err := policy.New(r.Rules, disks, world.Containers).Hold(held).
-		WouldRevert(r.Target.Group, disk, n, policy.Read(world.Tree), last)
+	want, back, err := rules.WouldRevert(r.Target.Group, disk, n, policy.Read(p.machine.Tree), last)
 	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
 		return err
 	}
-	daemon, known := state.Locked(r.Root, state.DaemonLock)
+	daemon, known := state.Locked(p.machine.System.Root, state.DaemonLock)
 	says := fmt.Sprintf("%s says %s", want.Source(), want.Weight)
 	switch {
 	case back && r.N != 0 && daemon:
@@ -245,7 +235,7 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 // writes io.weight itself and, on a scale of its own, io.bfq.weight.
 func (p *Plan) systemd(acting []weight.Mechanism, node string) (files []weight.Mechanism, told []plan.Step, err error) {
 	r := p.request
-	manager, there := target.SystemdOn(r.Root)
+	manager, there := target.SystemdOn(p.machine.System.Root)
 	onlyOurs := slices.Equal(acting, []weight.Mechanism{weight.Kyber})
 	// A container's scope is gone when it stops, and nothing takes its io.kyber.weight
 	// back before. Its IOWeight= stands for --blkio-weight, on a scale of the runtime's.
@@ -302,7 +292,7 @@ func (p *Plan) passing(node string) string {
 // lacking lists mechanisms whose file the cgroup does not have.
 func (p *Plan) lacking(acting []weight.Mechanism) []weight.Mechanism {
 	return slices.DeleteFunc(slices.Clone(acting), func(by weight.Mechanism) bool {
-		_, there, err := p.world.Tree.Weights(p.request.Target.Group, by.File())
+		_, there, err := p.machine.Tree.Weights(p.request.Target.Group, by.File())
 		return there || err != nil
 	})
 }
@@ -317,8 +307,8 @@ func (p *Plan) noController(by weight.Mechanism) error {
 		}
 	}
 	for _, dir := range dirs {
-		if passes, err := p.world.Tree.Passes(dir); err == nil && !passes {
-			file := p.world.Tree.Path(dir, "cgroup.subtree_control")
+		if passes, err := p.machine.Tree.Passes(dir); err == nil && !passes {
+			file := p.machine.Tree.Path(dir, "cgroup.subtree_control")
 			return failure.Unsupportedf("%s has no %s: cgroup %s does not pass the io controller on; remedy: %s (if it is a user's: "+
 				"Delegate=cpu io memory pids in a drop-in of user@.service)", p.request.Target, by.File(), dir, shell.Echo("+io", file))
 		}
@@ -335,7 +325,7 @@ func (p *Plan) explain(by weight.Mechanism, cause error) error {
 func (p *Plan) Verify() error {
 	for _, w := range p.written {
 		want := p.request.N
-		v, there, err := p.world.Tree.Weights(p.request.Target.Group, w.file)
+		v, there, err := p.machine.Tree.Weights(p.request.Target.Group, w.file)
 		if err != nil {
 			return err
 		}

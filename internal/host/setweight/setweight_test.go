@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/target"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/weight"
 )
 
-// machine is a root with a disk of that scheduler, a unit and a plain cgroup.
-func machine(t *testing.T, scheduler string, more map[string]string) string {
+// machineWith is a root with a disk of that scheduler, a unit and a plain cgroup.
+func machineWith(t *testing.T, scheduler string, more map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	files := map[string]string{
@@ -49,15 +49,15 @@ func machine(t *testing.T, scheduler string, more map[string]string) string {
 
 func decide(t *testing.T, root, name, device string, n weight.Value) (*Plan, error) {
 	t.Helper()
-	world, err := target.ReadWorld(root, nil)
+	m, err := machine.Read(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := world.Find(name)
+	found, err := m.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Decide(world, Request{Root: root, Target: found, Device: device, N: n})
+	return Decide(m, Request{Target: found, Device: device, N: n})
 }
 
 // What is written for whom, under each mechanism.
@@ -107,7 +107,7 @@ func TestDecide(t *testing.T) {
 		{"unit, both", "bfq", iocost, "a.service", "", 200,
 			[]string{"echo '200' > system.slice/a.service/io.bfq.weight", "set-property a.service IOWeight=200"}},
 	} {
-		root := machine(t, tt.scheduler, tt.more)
+		root := machineWith(t, tt.scheduler, tt.more)
 		p, err := decide(t, root, tt.target, tt.device, tt.n)
 		if err != nil {
 			t.Errorf("%s: %v", tt.what, err)
@@ -126,12 +126,12 @@ func TestDecide(t *testing.T) {
 
 // Notes say that a cgroup has no sibling, and that its weight ends with the unit.
 func TestNotes(t *testing.T) {
-	root := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n"})
+	root := machineWith(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n"})
 	p, err := decide(t, root, "pod/only", "", 500)
 	if err != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "give pod the weight") {
 		t.Errorf("notes %q, %v", p.Notes, err)
 	}
-	inSum := machine(t, "kyber-fairness", map[string]string{
+	inSum := machineWith(t, "kyber-fairness", map[string]string{
 		"sys/fs/cgroup/pod/io.kyber.weight": "default sum\n", "sys/fs/cgroup/pod/only/io.kyber.weight": "default 100\n",
 	})
 	if p, err = decide(t, inSum, "pod/only", "", 500); err != nil || len(p.Notes) != 0 {
@@ -151,7 +151,7 @@ func TestNotes(t *testing.T) {
 	if p, err = decide(t, root, "c.service", "", 30); err != nil || len(p.Notes) != 0 {
 		t.Errorf("a disk's own weight is the new one: notes %q, %v", p.Notes, err)
 	}
-	iocost := machine(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"})
+	iocost := machineWith(t, "kyber-fairness", map[string]string{"sys/fs/cgroup/io.cost.qos": "8:0 enable=1 ctrl=user\n"})
 	const numbers = "no effect on disks that io.cost shares: io.weight takes numbers only"
 	if p, err = decide(t, iocost, "plain", "", weight.Sum); err != nil || !slices.Equal(p.Notes, []string{numbers}) {
 		t.Errorf("notes %q, %v; want %q", p.Notes, err, numbers)
@@ -163,7 +163,7 @@ func TestNotes(t *testing.T) {
 
 // Just kyber-fairness knows sums.
 func TestSumRefused(t *testing.T) {
-	root := machine(t, "bfq", nil)
+	root := machineWith(t, "bfq", nil)
 	const want = "weight sum: io.bfq.weight, which bfq reads, takes numbers only; allowed: 1..1000"
 	if _, err := decide(t, root, "plain", "", weight.Sum); err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
 		t.Errorf("bfq: %v, want %s", err, want)
@@ -172,7 +172,7 @@ func TestSumRefused(t *testing.T) {
 
 // A weight that is not there afterwards is an error.
 func TestVerify(t *testing.T) {
-	root := machine(t, "kyber-fairness", nil)
+	root := machineWith(t, "kyber-fairness", nil)
 	for _, tt := range []struct {
 		device, text string
 		n            weight.Value
@@ -206,7 +206,7 @@ func TestVerify(t *testing.T) {
 
 // Two mechanisms that act on a disk may have different defaults.
 func TestVerifyOfTwo(t *testing.T) {
-	root := machine(t, "bfq", map[string]string{
+	root := machineWith(t, "bfq", map[string]string{
 		"sys/fs/cgroup/io.cost.qos":         "8:0 enable=1 ctrl=auto\n",
 		"sys/fs/cgroup/plain/io.bfq.weight": "default 100\n",
 		"sys/fs/cgroup/plain/io.weight":     "default 300\n",
@@ -231,15 +231,15 @@ func TestWeightWhereNoneActs(t *testing.T) {
 		"sys/fs/cgroup/plain/io.stat": "8:16 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n",
 	}
 	const note = "cgroup plain has used sdb only, where no weight acts: isolio enable sdb"
-	p, err := decide(t, machine(t, "kyber-fairness", other), "plain", "", 500)
+	p, err := decide(t, machineWith(t, "kyber-fairness", other), "plain", "", 500)
 	if err != nil || !slices.Contains(p.Notes, note) {
 		t.Errorf("%v: notes %q, want %q", err, p.Notes, note)
 	}
 	other["sys/fs/cgroup/plain/io.stat"] += "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n"
-	if p, err := decide(t, machine(t, "kyber-fairness", other), "plain", "", 500); err != nil || slices.Contains(p.Notes, note) {
+	if p, err := decide(t, machineWith(t, "kyber-fairness", other), "plain", "", 500); err != nil || slices.Contains(p.Notes, note) {
 		t.Errorf("%v: notes %q with the other disk used as well", err, p.Notes)
 	}
-	if p, err := decide(t, machine(t, "kyber-fairness", nil), "plain", "", 500); err != nil || slices.Contains(p.Notes, note) {
+	if p, err := decide(t, machineWith(t, "kyber-fairness", nil), "plain", "", 500); err != nil || slices.Contains(p.Notes, note) {
 		t.Errorf("%v: notes %q with no disk used", err, p.Notes)
 	}
 }

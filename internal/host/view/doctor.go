@@ -11,7 +11,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/target"
+	"isolio/internal/host/machine"
 	"isolio/internal/kmod"
 	"isolio/internal/table"
 )
@@ -52,7 +52,8 @@ type examination struct {
 	release string
 	// module is the file of the scheduler's module, "" for none.
 	module string
-	world  target.World
+	// Snapshot is what one look at the machine found.
+	*machine.Snapshot
 	// noCgroups is why there is no cgroup tree, nil if there is one.
 	noCgroups error
 	disks     []block.Info
@@ -61,12 +62,12 @@ type examination struct {
 // Examine looks at the machine below root, "" for /.
 func Examine(root string) (*Diagnosis, error) {
 	m := examination{sys: block.System{Root: root}}
+	m.Snapshot, m.noCgroups = machine.Read(root)
 	m.release = m.sys.Release()
 	var err error
 	if m.module, err = kmod.Installed(root, m.release, moduleName); err != nil {
 		return nil, err
 	}
-	m.world, m.noCgroups = target.ReadWorld(root, nil)
 	if m.noCgroups != nil && failure.Code(m.noCgroups) != failure.Unsupported {
 		return nil, m.noCgroups
 	}

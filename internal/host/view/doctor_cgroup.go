@@ -22,7 +22,7 @@ import (
 func (m *examination) cgroups() []Check {
 	const name = "cgroup v2"
 	if m.noCgroups == nil {
-		return ok(name, "%s has the io controller", m.shown(m.world.Tree.Root))
+		return ok(name, "%s has the io controller", m.shown(m.Tree.Root))
 	}
 	finding, remedy, _ := strings.Cut(m.noCgroups.Error(), "; ")
 	return fails(name, finding, remedy+"; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write")
@@ -42,7 +42,7 @@ func (m *examination) controller() []Check {
 			if blocked[end] == nil {
 				order = append(order, end)
 			}
-			blocked[end] = append(blocked[end], m.world.Of(group).Name)
+			blocked[end] = append(blocked[end], m.Of(group).Name)
 		}
 	}
 	if len(order) == 0 {
@@ -83,8 +83,8 @@ func (m *examination) room() []Check {
 // active counts the cgroups that use each disk, by its number.
 func (m *examination) active() map[string]int {
 	n := map[string]int{}
-	for _, group := range m.world.Groups {
-		stat, err := m.world.Tree.Keyed(group, usage.StatFile)
+	for _, group := range m.Groups {
+		stat, err := m.Tree.Keyed(group, usage.StatFile)
 		if err != nil {
 			continue // it is gone, or the module is
 		}
@@ -112,14 +112,14 @@ func (m *examination) passOn(group string) string {
 	if _, systemd := target.SystemdOn(m.sys.Root); systemd && (group == policy.RootGroup || target.UnitOf(group) != "") {
 		return "give one of them a weight with isolio weight: systemd then passes the controller on; or set IOAccounting=yes in the unit"
 	}
-	return shell.Echo("+io", m.shown(m.world.Tree.Path(group, "cgroup.subtree_control")))
+	return shell.Echo("+io", m.shown(m.Tree.Path(group, "cgroup.subtree_control")))
 }
 
 // wanted are the groups that an operator may want to weigh.
 func (m *examination) wanted() []string {
 	var groups []string
-	for _, group := range m.world.Groups {
-		if kind := m.world.Of(group).Kind; kind == target.ContainerKind || kind == target.PodKind {
+	for _, group := range m.Groups {
+		if kind := m.Of(group).Kind; kind == target.ContainerKind || kind == target.PodKind {
 			groups = append(groups, group)
 		}
 	}
@@ -134,7 +134,7 @@ func (m *examination) endsAt(group string) (end string, ends bool) {
 		dirs = append([]string{dir}, dirs...)
 	}
 	for _, dir := range append([]string{policy.RootGroup}, dirs...) {
-		if passes, err := m.world.Tree.Passes(dir); err == nil && !passes {
+		if passes, err := m.Tree.Passes(dir); err == nil && !passes {
 			return dir, true
 		}
 	}
@@ -159,8 +159,8 @@ func (m *examination) slots() []Check {
 	}
 	var taken []string
 	seen := false
-	for _, group := range m.world.Groups {
-		entries, _ := os.ReadDir(m.world.Tree.Path(group)) // one that is gone has no files
+	for _, group := range m.Groups {
+		entries, _ := os.ReadDir(m.Tree.Path(group)) // one that is gone has no files
 		for _, entry := range entries {
 			word, io := strings.CutPrefix(entry.Name(), "io.")
 			if !io || entry.IsDir() { // a cgroup may be called so
@@ -229,7 +229,7 @@ func (m *examination) daemon() []Check {
 		return nil
 	}
 	// It may run in a container or by hand; its lock is root's to ask for.
-	if held, _ := state.Locked(m.sys.Root, state.DaemonLock); held || slices.Contains(m.world.Groups, daemonGroup) {
+	if held, _ := state.Locked(m.sys.Root, state.DaemonLock); held || slices.Contains(m.Groups, daemonGroup) {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
 	remedy := "run `isolio daemon`"
@@ -243,7 +243,7 @@ func (m *examination) daemon() []Check {
 // none starts.
 func (m *examination) weightRules() []Check {
 	const name = "weight rules"
-	config, err := rule.Load(m.sys.Root, "")
+	config, err := m.Rules, m.BadRules
 	if errors.Is(err, fs.ErrPermission) {
 		return warning(name, rule.File+" cannot be read without root", "sudo isolio doctor")
 	}
@@ -257,7 +257,7 @@ func (m *examination) weightRules() []Check {
 	for _, idle := range config.Idle(m.sys) {
 		checks = append(checks, warning(name, idle, "name a disk that exists, or connect this one")...)
 	}
-	for _, blind := range config.Blind(m.world.Containers) {
+	for _, blind := range config.Blind(m.Containers) {
 		checks = append(checks, warning(name, blind, "match by annotation: podman run --annotation KEY=VALUE, and annotation = \"KEY=VALUE\" in the rule; isolio.toml(5) has containerd's way")...)
 	}
 	if len(checks) > 0 {

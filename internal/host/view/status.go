@@ -20,6 +20,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
@@ -115,6 +116,8 @@ type Share struct {
 type StatusOptions struct {
 	// Root is the directory that stands for /, "" for / itself.
 	Root string
+	// Machine is a look at it that is recent enough, nil for none.
+	Machine *machine.Snapshot
 	// Interval is how long to watch which cgroups are active; 0 does not watch.
 	Interval time.Duration
 	// All has cgroups in the document that have no weight and do nothing.
@@ -129,7 +132,11 @@ type StatusOptions struct {
 
 // ReadStatus looks at the machine.
 func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
-	sys := block.System{Root: o.Root}
+	snapshot, noCgroups := o.Machine, error(nil)
+	if snapshot == nil {
+		snapshot, noCgroups = machine.Read(o.Root)
+	}
+	sys := snapshot.System
 	d := &Status{Schema: StatusSchema, Kernel: sys.Release(), IntervalMS: o.Interval.Milliseconds(), Disks: []Disk{}, Groups: []Group{}}
 	infos, err := sys.All()
 	if err != nil {
@@ -141,29 +148,22 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 			return nil, err
 		}
 	}
-	config, err := rule.Load(o.Root, "")
-	if err != nil {
-		d.NoRules = err.Error()
+	if snapshot.BadRules != nil {
+		d.NoRules = snapshot.BadRules.Error()
 	}
-	d.Daemon = daemonState(o.Root)
-	world, err := target.ReadWorld(o.Root, config.Keeps)
+	d.Daemon = daemonState(sys.Root)
 	switch {
-	case failure.Code(err) == failure.Unsupported:
-		d.NoCgroups = err.Error()
-	case err != nil:
-		return nil, err
+	case failure.Code(noCgroups) == failure.Unsupported:
+		d.NoCgroups = noCgroups.Error()
+	case noCgroups != nil:
+		return nil, noCgroups
 	}
-	m := &statusMachine{sys: sys, world: world, rules: config.Rules, daemon: d.Daemon, marks: state.OpenApplied(o.Root, world.Tree)}
+	world := snapshot.World
+	m := &statusMachine{sys: sys, world: world, rules: snapshot.Rules.Rules, daemon: d.Daemon, marks: snapshot.Applied}
 	d.machine = m
-	schedulers, err := policy.SharingDisks(sys, config.Rules)
-	if err != nil {
+	if m.rulings, err = snapshot.Policy(); err != nil {
 		return nil, err
 	}
-	held, err := state.LoadBoosts(o.Root)
-	if err != nil {
-		return nil, err
-	}
-	m.rulings = policy.New(config, schedulers, world.Containers).Hold(held)
 	if d.NoCgroups == "" {
 		if m.iocost, err = world.Tree.IOCost(); err != nil {
 			return nil, err
