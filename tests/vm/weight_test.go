@@ -183,11 +183,11 @@ func startReaders(t *testing.T, d *disk, groups []string, options ...string) {
 	}
 }
 
-// ratesNow is what groups that are reading read in a second, of two that begin when what was
-// changed last has settled. They are charged as they submit, up to 32 reads at once.
+// ratesNow is what groups that are reading read in a second, which begins when what was changed
+// last has settled. They are charged as they submit, up to 32 reads at once.
 func ratesNow(t *testing.T, settled time.Duration, d *disk, groups []string) []float64 {
 	t.Helper()
-	return ratesIn(t, settled, 2*time.Second, d, groups)
+	return ratesIn(t, settled, time.Second, d, groups)
 }
 
 // ratesIn is what groups read and write in a second, over another time.
