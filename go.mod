@@ -31,7 +31,6 @@ require (
 	github.com/yuin/goldmark v1.8.7
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/term v0.47.0
-	maragu.dev/gomponents v1.2.0
 )
 
 require (

@@ -23,8 +23,8 @@ import (
 
 // measureFlags are the flags of `isolio measure`.
 type measureFlags struct {
-	options                      profile.Options
-	asJSON, asHTML, dryRun, show bool
+	options              profile.Options
+	asJSON, dryRun, show bool
 }
 
 func newMeasureCommand() *cobra.Command {
@@ -46,7 +46,7 @@ by its name. 'isolio sla plan' promises no more than the profile has. The curren
 scheduler affects the figures: --scheduler none measures the disk alone.`,
 		Example: `  isolio measure nvme0n1 --scheduler none
   isolio measure nvme0n1 --show
-  isolio measure nvme0n1 --show --html > nvme0n1.html
+  isolio measure nvme0n1 --show --json > nvme0n1.json
   isolio measure sdb --allow-writes --time 5s
   isolio measure sdb --loads randread-4k,read-128k --dry-run`,
 		Args:              cli.Exactly(1),
@@ -64,7 +64,6 @@ scheduler affects the figures: --scheduler none measures the disk alone.`,
 	flags.StringVar(&f.options.Scheduler, "scheduler", "", "give the disk the scheduler `NAME` meanwhile")
 	flags.BoolVar(&f.show, "show", false, "measure nothing, and show the profile that is kept")
 	flags.BoolVar(&f.asJSON, "json", false, "print the profile as JSON, not as a table")
-	flags.BoolVar(&f.asHTML, "html", false, "print the profile as a page with its curves")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done; send no request")
 	cli.RootFlag(cmd, &f.options.Root)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", completeSchedulers(&f.options.Root))                                     // the flag is there
@@ -76,9 +75,6 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 	if f.options.Root, err = cli.RootDir(f.options.Root); err != nil {
 		return err
 	}
-	if f.asJSON && f.asHTML {
-		return failure.Usagef("--html: cannot be combined with --json; leave one out")
-	}
 	if f.show {
 		for _, other := range []string{"allow-writes", "loads", "depths", "time", "scheduler", "dry-run"} {
 			if cmd.Flags().Changed(other) {
@@ -87,8 +83,8 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 		}
 		return f.showKept(cmd)
 	}
-	if f.dryRun && (f.asJSON || f.asHTML) {
-		return failure.Usagef("--dry-run: prints what would be done, and --json or --html a profile; leave one out")
+	if f.dryRun && f.asJSON {
+		return failure.Usagef("--dry-run: prints what would be done, and --json a profile; leave one out")
 	}
 	f.options.Version = cli.Version
 	s, err := profile.Decide(f.options)
@@ -135,9 +131,6 @@ func (f *measureFlags) showKept(cmd *cobra.Command) error {
 }
 
 func (f *measureFlags) print(w io.Writer, p *profile.Profile) error {
-	if f.asHTML {
-		return p.WriteHTML(w)
-	}
 	if !f.asJSON {
 		return p.WriteTable(w)
 	}

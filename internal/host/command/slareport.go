@@ -21,8 +21,8 @@ import (
 
 // slaReportFlags are the flags of `isolio sla report`.
 type slaReportFlags struct {
-	root, since           string
-	asJSON, asHTML, asCSV bool
+	root, since   string
+	asJSON, asCSV bool
 }
 
 func newSLAReportCommand() *cobra.Command {
@@ -46,10 +46,10 @@ the part of the demanded seconds in which the promise was kept. The causes of a 
 Misses by depth count neither for availability nor for the budget: the tenant had no
 claim then. objective_pct in [sla] of /etc/isolio.toml is the availability to be kept.
 
---html prints one page that needs no other file, --csv a line for each promise.`,
+--csv prints a line for each promise.`,
 		Example: `  isolio sla report
   isolio sla report --since 36h
-  isolio sla report --since 30d --html > promises.html
+  isolio sla report --since 30d --csv > promises.csv
   isolio sla report --json | jq '.promises[] | select(.budget_left_pct < 0)'`,
 		Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -57,7 +57,6 @@ claim then. objective_pct in [sla] of /etc/isolio.toml is the availability to be
 	flags := cmd.Flags()
 	flags.StringVar(&f.since, "since", "7d", "of the last `TIME`: 90m, 36h, 7d; 30d at most")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a table")
-	flags.BoolVar(&f.asHTML, "html", false, "print a page with a chart of each promise")
 	flags.BoolVar(&f.asCSV, "csv", false, "print a table for spreadsheets")
 	cli.RootFlag(cmd, &f.root)
 	return cmd
@@ -74,7 +73,7 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 		on    bool
 		write func(slo.Report, io.Writer) error
 	}{
-		{f.asJSON, slo.Report.WriteJSON}, {f.asHTML, slo.Report.WriteHTML}, {f.asCSV, slo.Report.WriteCSV},
+		{f.asJSON, slo.Report.WriteJSON}, {f.asCSV, slo.Report.WriteCSV},
 	} {
 		if format.on {
 			write = format.write
@@ -82,7 +81,7 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 		}
 	}
 	if chosen > 1 {
-		return failure.Usagef("--json, --html, --csv: %d are given; allowed: one of them", chosen)
+		return failure.Usagef("--json, --csv: %d are given; allowed: one of them", chosen)
 	}
 	since, err := sinceOf(f.since)
 	if err != nil {

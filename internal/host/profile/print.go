@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"isolio/internal/table"
 )
@@ -77,4 +78,12 @@ func (p *Profile) notes() []string {
 		}
 	}
 	return notes
+}
+
+// title is the disk's name and model.
+func (p *Profile) title() string {
+	if p.Disk.Model == "" {
+		return p.Disk.Name
+	}
+	return fmt.Sprintf("%s (%s)", p.Disk.Name, strings.TrimSpace(p.Disk.Model))
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"isolio/internal/page/pagetest"
 )
 
 var begin = time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
@@ -111,38 +109,6 @@ func hostile() []Past {
 	return all
 }
 
-// A page is well-formed, has no script, and loads nothing.
-func TestHTML(t *testing.T) {
-	for _, past := range [][]Past{nil, sample(), hostile()} {
-		var b strings.Builder
-		if err := NewReport(past, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
-			t.Fatal(err)
-		}
-		bars := 0
-		for _, e := range pagetest.Elements(t, b.String()) {
-			switch e.Name.Local {
-			case "script", "img", "b", "link", "iframe", "object":
-				t.Errorf("an element <%s>", e.Name.Local)
-			case "rect":
-				bars++
-			}
-			for _, a := range e.Attr {
-				if a.Name.Local == "href" || a.Name.Local == "src" || strings.HasPrefix(a.Name.Local, "on") {
-					t.Errorf("<%s %s=%q>", e.Name.Local, a.Name.Local, a.Value)
-				}
-			}
-		}
-		for _, never := range []string{"\x1b", "\u202e", "<style>*"} {
-			if strings.Contains(b.String(), never) {
-				t.Errorf("%q is in the page", never)
-			}
-		}
-		if len(past) > 0 && bars < 6 {
-			t.Errorf("%d bars", bars)
-		}
-	}
-}
-
 func TestCSV(t *testing.T) {
 	var b strings.Builder
 	if err := NewReport(hostile(), begin, begin.Add(3*time.Hour)).WriteCSV(&b); err != nil {
@@ -206,20 +172,5 @@ func TestSums(t *testing.T) {
 		if p.Kept+missed != p.Demanded || demanded != p.Demanded || (*p.BudgetLeftPct < 0) != (*p.AvailabilityPct < p.ObjectivePct) {
 			t.Fatalf("%+v", p)
 		}
-	}
-}
-
-// A promise that was not demanded has a sentence instead of an empty chart.
-func TestHTMLOfIdle(t *testing.T) {
-	idle := sample()[:1]
-	for i := range idle[0].Buckets {
-		idle[0].Buckets[i].Counts = Counts{Judged: 300}
-	}
-	var b strings.Builder
-	if err := NewReport(idle, begin, begin.Add(3*time.Hour)).WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(b.String(), "It was not demanded in this time.") || strings.Contains(b.String(), "<svg") {
-		t.Errorf("%s", b.String())
 	}
 }
