@@ -499,7 +499,7 @@ func newCgroups(t *testing.T, variable string, leastPct int) {
 	var workers sync.WaitGroup
 	for worker := range 8 {
 		workers.Go(func() {
-			for n := 0; time.Since(start) < 5*time.Second; n++ {
+			for n := 0; time.Since(start) < 8*time.Second; n++ {
 				child := filepath.Join(tenant, fmt.Sprintf("child%d-%d", worker, n))
 				err := os.Mkdir(child, 0o755)
 				var dir *os.File
