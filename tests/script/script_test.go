@@ -7,12 +7,17 @@
 package script
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,17 +51,62 @@ func TestScripts(t *testing.T) {
 		Dir:           ".",
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cmpjson": cmpJSON,
 			"refuses": refuses,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KERNELS", strings.Join(kernels.EveryChange(), ", "))
 			// The shipped experiments, as a reader of the README has them, and results.
 			return errors.Join(
+				plant(env.WorkDir, filepath.Join(env.WorkDir, "tree")),
 				os.CopyFS(env.WorkDir+"/experiments", os.DirFS("../../experiments")),
 				os.CopyFS(env.WorkDir+"/results", os.DirFS("../../results")),
 			)
 		},
 	})
+}
+
+// plant writes the small files that a list names, a line `PATH = TEXT` for each. A line
+// `< FILE` stands for the list FILE of this directory. Files that are there stay.
+func plant(dir, list string) error {
+	text, err := os.ReadFile(list)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if shared, ok := strings.CutPrefix(line, "< "); ok {
+			err = errors.Join(err, plant(dir, strings.TrimSpace(shared)))
+			continue
+		}
+		name, content, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " =")
+		if !ok {
+			return fmt.Errorf("%s: %q is not PATH = TEXT", list, line)
+		}
+		if content = strings.TrimPrefix(content, " "); content != "" {
+			content += "\n"
+		}
+		file := filepath.Join(dir, name)
+		if _, statErr := os.Stat(file); statErr == nil {
+			continue
+		}
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644))
+	}
+	return err
+}
+
+// cmpJSON compares `cmpjson FILE WANT` without white space, so that a script may have an
+// object a line.
+func cmpJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cmpjson FILE WANT")
+	}
+	var texts [2]bytes.Buffer
+	for i, name := range args {
+		ts.Check(json.Indent(&texts[i], []byte(ts.ReadFile(name)), "", " "))
+	}
+	if got, want := texts[0].String(), texts[1].String(); got != want {
+		ts.Fatalf("%s:\n%s\nwant %s:\n%s", args[0], got, args[1], want)
+	}
 }
 
 // refuses runs `refuses CODE PROGRAM ARG...`: the program must exit with CODE,
