@@ -15,6 +15,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/command"
 	"isolio/internal/host/slo"
+	"isolio/internal/testtree"
 )
 
 // setting are the values that the unit gives a key, in order.
@@ -115,9 +116,7 @@ func TestTheUnitOfDisks(t *testing.T) {
 	// The program need not be installed where this runs, and the disk not be there.
 	dir := t.TempDir()
 	unit := filepath.Join(dir, "isolio-disk@sys-block-sda.service")
-	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/bin/isolio", "/bin/true")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, unit, strings.ReplaceAll(string(text), "/usr/bin/isolio", "/bin/true"))
 	said, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit).CombinedOutput()
 	if strings.Contains(string(said), "unrecognized option") {
 		t.Skip("a systemd before 250")

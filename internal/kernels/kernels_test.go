@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 var update = flag.Bool("update", false, "write the tables in README.md and README.ko.md")
@@ -72,9 +74,7 @@ func TestReadme(t *testing.T) {
 		switch {
 		case want == string(have):
 		case *update:
-			if err := os.WriteFile(r.file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, r.file, want)
 		default:
 			t.Errorf("%s has other kernels than kernels.txt: go test ./internal/kernels -update writes them", r.file)
 		}

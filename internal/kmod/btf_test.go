@@ -20,6 +20,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 func rawBTF(t testing.TB) []byte {
@@ -46,9 +47,7 @@ func vmlinux(t testing.TB, section string, contents []byte) []byte {
 	}
 	source.WriteString("};\n")
 	name := filepath.Join(dir, "vmlinux.c")
-	if err := os.WriteFile(name, []byte(source.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, name, source.String())
 	if out, err := exec.Command("gcc", "-c", "-o", filepath.Join(dir, "vmlinux"), name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

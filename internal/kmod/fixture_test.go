@@ -4,11 +4,12 @@ package kmod
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -127,9 +128,7 @@ feature ISOLIO_HAVE_INIT_QUEUE param elevator_mq_ops.init 1 "struct request_queu
 func readList(t testing.TB, text string) *Wanted {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "list.txt")
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, name, text)
 	wanted, err := ReadWanted(name)
 	if err != nil {
 		t.Fatal(err)
@@ -172,15 +171,7 @@ func compile(t testing.TB, header string) (object, complaints string) {
 		"private.h":         header,
 		"module.c":          "#include \"private.h\"\nISOLIO_LAYOUT_RECORD();\n",
 	}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testtree.Write(t, dir, files)
 	object = filepath.Join(dir, "module.ko")
 	out, err := exec.Command("gcc", "-std=gnu11", "-nostdinc", "-Wall", "-Wextra", "-Werror", "-c",
 		"-I", dir, "-o", object, filepath.Join(dir, "module.c")).CombinedOutput()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/testtree"
+
 	"github.com/cilium/ebpf/btf"
 )
 
@@ -75,9 +77,7 @@ func TestHeaderLeavesOutWhatIsPublic(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := "enum elv_merge {\n\tX,\n};\nstruct blk_mq_ctx;\ntypedef unsigned int __bitwise blkcg_free_fn;\n"
-	if err := os.WriteFile(filepath.Join(public, "blk.h"), []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, filepath.Join(public, "blk.h"), lines)
 	kernel := &Kernel{Spec: build(t, elevators(false)...)}
 	if err := kernel.AddHeaders(dir); err != nil {
 		t.Fatal(err)
@@ -122,9 +122,7 @@ func TestHeaderErrors(t *testing.T) {
 
 func TestFeatures(t *testing.T) {
 	symvers := filepath.Join(t.TempDir(), "Module.symvers")
-	if err := os.WriteFile(symvers, []byte("0x12345678\telv_register\tvmlinux\tEXPORT_SYMBOL_GPL\t\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, symvers, "0x12345678\telv_register\tvmlinux\tEXPORT_SYMBOL_GPL\t\n")
 	kernel := &Kernel{Spec: build(t, elevators(false)...)}
 	if err := kernel.AddSymvers(symvers); err != nil {
 		t.Fatal(err)
@@ -166,9 +164,7 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("%s: got %t, %v, want %t", test.question, got, err, test.want)
 		}
 	}
-	if err := os.WriteFile(symvers, []byte("elv_register\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, symvers, "elv_register\n")
 	if err := kernel.AddSymvers(symvers); err == nil || !strings.Contains(err.Error(), symvers+":1:") {
 		t.Errorf("a damaged Module.symvers gave %v", err)
 	}
@@ -193,9 +189,7 @@ func TestListErrors(t *testing.T) {
 		{`feature ISOLIO_HAVE_X result y "int`, "quotation mark"},
 	} {
 		name := filepath.Join(t.TempDir(), "list.txt")
-		if err := os.WriteFile(name, []byte("# comment\n"+test.line+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, name, "# comment\n"+test.line+"\n")
 		_, err := ReadWanted(name)
 		if err == nil || !strings.HasPrefix(err.Error(), name+":2: ") || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %s:2: and %q", test.line, err, name, test.want)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"isolio/internal/testtree"
+
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 )
@@ -38,12 +40,7 @@ func TestInstalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, text := range map[string]string{path: packed.String(), filepath.Join(root, "lib/modules/6.1.0/modules.dep"): "kernel/block/bfq.ko:\n" + file + ": kernel/a.ko\n"} {
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, name, text)
 		}
 		if got, err := Installed(root, "6.1.0", "kyber-fairness-iosched"); err != nil || got != path {
 			t.Errorf("Installed = %q, %v; want %s", got, err, path)

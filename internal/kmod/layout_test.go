@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 // module is a module file built for the small block layer.
@@ -143,9 +144,7 @@ func TestCheckLayoutAlteredRecord(t *testing.T) {
 func TestCheckLayoutNoModule(t *testing.T) {
 	spec := build(t, elevators(false)...)
 	text := filepath.Join(t.TempDir(), "text.ko")
-	if err := os.WriteFile(text, []byte("no module at all\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, text, "no module at all\n")
 	plain, complaints := compile(t, "#define ISOLIO_LAYOUT_RECORD() extern int nothing\n")
 	if complaints != "" {
 		t.Fatal(complaints)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 // recorder is a machine that writes down what is done to it.
@@ -136,9 +138,7 @@ func TestOS(t *testing.T) {
 	if err := (OS{}).Write(file, "1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Write made a file that was not there: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("something longer\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, file, "something longer\n")
 	if err := (OS{}).Write(file, "1"); err != nil {
 		t.Fatal(err)
 	}

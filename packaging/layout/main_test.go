@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 // The picture in the documents is that of the imports as they are.
@@ -54,12 +56,7 @@ func TestRead(t *testing.T) {
 		"internal/c/testdata/x.c": ``,
 	} {
 		file = filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("package p\n"+imports+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, file, "package p\n"+imports+"\n")
 	}
 	all, err := read(root)
 	if err != nil {
@@ -71,9 +68,7 @@ func TestRead(t *testing.T) {
 	if got := reduced(all); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if err := os.WriteFile(filepath.Join(root, "cmd/x/main.go"), []byte("import"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, filepath.Join(root, "cmd/x/main.go"), "import")
 	if _, err := read(root); err == nil {
 		t.Error("no error of a file that is not Go")
 	}

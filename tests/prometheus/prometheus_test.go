@@ -28,6 +28,7 @@ import (
 
 	"isolio/internal/host/daemon"
 	"isolio/internal/host/profile"
+	"isolio/internal/testtree"
 )
 
 const packaging = "../../packaging/"
@@ -400,9 +401,7 @@ func prometheus(t *testing.T, daemonAddress string) func(path string, query url.
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n  - job_name: isolio\n    static_configs: [{targets: [%q]}]\n", strings.Join(files, ", "), daemonAddress)
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, config, text)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

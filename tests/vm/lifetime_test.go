@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/testtree"
 )
 
 // fioErrors reports whether fio's terse line counts a failed I/O, or its
@@ -143,9 +145,7 @@ func TestWritebackThrottling(t *testing.T) {
 			t.Errorf("with %s writeback throttling is %s, want %s", step.scheduler, got, step.want)
 		}
 	}
-	if err := os.WriteFile(d.queue("wbt_lat_usec"), []byte("5000"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, d.queue("wbt_lat_usec"), "5000")
 	d.use(t, elevator)
 	if got := state(); got != byHand {
 		t.Errorf("set by hand, writeback throttling is %s, want %s", got, byHand)

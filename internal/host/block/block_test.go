@@ -4,9 +4,7 @@ package block
 
 import (
 	"errors"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,6 +12,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 // machine is a root directory with two disks: nvme0n1, whose partition is
@@ -39,18 +38,7 @@ func machine(t *testing.T, more map[string]string) System {
 		"proc/self/mountinfo": "22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p1 rw\n" +
 			"30 22 0:26 / /sys rw - sysfs sysfs rw\n",
 	}
-	maps.Copy(files, more)
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return System{Root: root}
+	return System{Root: testtree.New(t, files, more)}
 }
 
 func find(t *testing.T, s System, name string) *Device {

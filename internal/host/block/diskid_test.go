@@ -3,14 +3,12 @@
 package block
 
 import (
-	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 // identityOf is the identity of a disk of a machine with two disks.
@@ -22,12 +20,7 @@ func identityOf(t *testing.T, more map[string]string, name string) (string, erro
 	}
 	maps.Copy(files, more)
 	sys := System{Root: t.TempDir()}
-	for file, text := range files {
-		file = sys.Path(file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testtree.Write(t, sys.Path(""), files)
 	d, err := sys.Find(name)
 	if err != nil {
 		t.Fatal(err)

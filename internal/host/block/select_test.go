@@ -3,13 +3,12 @@
 package block
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 // A disk is named by what it is, from what the kernel or udev knows of it.
@@ -27,9 +26,7 @@ func TestMatch(t *testing.T) {
 		"dev/x":                "",
 	} {
 		file = filepath.Join(root, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text+"\n"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, file, text+"\n")
 	}
 	sys := System{Root: root}
 	for text, want := range map[string]string{

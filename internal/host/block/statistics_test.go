@@ -3,11 +3,11 @@
 package block
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/testtree"
 )
 
 func TestStatistics(t *testing.T) {
@@ -24,12 +24,7 @@ func TestStatistics(t *testing.T) {
 		sys := System{Root: t.TempDir()}
 		for file, text := range map[string]string{"dev": "8:0\n", "size": "8\n", "stat": c.stat, "inflight": c.inFlight} {
 			name := sys.Path("sys/block/sda", file)
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, name, text)
 		}
 		d, err := sys.Find("sda")
 		if err != nil {

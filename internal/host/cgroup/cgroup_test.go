@@ -3,28 +3,17 @@
 package cgroup
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 func fakeTree(t *testing.T, files map[string]string) Tree {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return Tree{Root: root}
+	return Tree{Root: testtree.New(t, files)}
 }
 
 func TestCheck(t *testing.T) {
@@ -59,9 +48,7 @@ func TestStalled(t *testing.T) {
 		"some avg=1\n": -1,
 	} {
 		tree := Tree{Root: t.TempDir()}
-		if err := os.WriteFile(tree.Path("io.pressure"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, tree.Path("io.pressure"), text)
 		if got, err := tree.Stalled(""); err != nil || got != want {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
@@ -70,9 +57,7 @@ func TestStalled(t *testing.T) {
 	if got, err := tree.Stalled(""); err != nil || got != -1 {
 		t.Errorf("no file: %s, %v", got, err)
 	}
-	if err := os.WriteFile(tree.Path("io.pressure"), []byte("some total=x\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, tree.Path("io.pressure"), "some total=x\n")
 	if got, err := tree.Stalled(""); err == nil {
 		t.Errorf("no number: %s", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/testtree"
 )
 
 // FuzzFiles reads the kernel's files of a cgroup, and finds the tree in the list of
@@ -28,9 +29,7 @@ func FuzzFiles(f *testing.F) {
 		for name, text := range map[string]string{
 			"sys/fs/cgroup/a/io.stat": stat, "sys/fs/cgroup/io.cost.qos": qos, "proc/self/mountinfo": mounts,
 		} {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, filepath.Join(root, name), text)
 		}
 		named := func(err error) {
 			if err != nil && !strings.Contains(err.Error(), root) {

@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 // A terminal that goes away while changes are made leaves none of them half done.
 func TestApplyOutlivesItsTerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "value")
-	if err := os.WriteFile(file, []byte("before\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, file, "before\n")
 	holds := func() string {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"isolio/internal/host/enable"
 	"isolio/internal/host/state"
+	"isolio/internal/testtree"
 )
 
 // twoDisks is a root with sda and sdb, which have these schedulers.
@@ -27,15 +28,7 @@ func twoDisks(t *testing.T, scheduler string, more map[string]string) string {
 		"dev/sdb": "", "sys/block/sdb/dev": "8:16\n", "sys/block/sdb/size": "8\n", "sys/block/sdb/queue/scheduler": scheduler + "\n", "sys/block/sdb/queue/nr_requests": "64\n",
 	}
 	for _, all := range []map[string]string{files, more} {
-		for name, text := range all {
-			file := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		testtree.Write(t, root, all)
 	}
 	return root
 }

@@ -15,6 +15,7 @@ import (
 
 	"isolio/internal/host/enable"
 	"isolio/internal/host/state"
+	"isolio/internal/testtree"
 )
 
 // --follow gives each disk its scheduler once: one that comes later as well, and another that has
@@ -27,12 +28,7 @@ func TestFollow(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, file, text+"\n")
 	}
 	var out, errs bytes.Buffer
 	cmd := &cobra.Command{}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 // runCommand calls the command and returns its exit code and what it printed.
@@ -37,9 +38,7 @@ func TestKmodCommands(t *testing.T) {
 	}
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, path, text)
 		return path
 	}
 	kernel := write("vmlinux.btf", string(raw))

@@ -6,13 +6,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"isolio/internal/host/slo"
+	"isolio/internal/testtree"
 )
 
 func TestSLAReport(t *testing.T) {
@@ -59,9 +59,7 @@ func TestSLAReport(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	// A history that is damaged is told of, after the others.
-	if err := os.WriteFile(filepath.Join(root, slo.HistoryDir, "x.history"), []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, filepath.Join(root, slo.HistoryDir, "x.history"), "x")
 	if out, stderr, code = run(); code != 1 || !strings.Contains(out, "99.203 %") || !strings.HasSuffix(stderr, "x.history: is not a history, or is damaged\n") {
 		t.Errorf("%d: %s%s", code, out, stderr)
 	}

@@ -27,6 +27,7 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/rule"
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 // logged has the daemon's log in a buffer.
@@ -51,9 +52,7 @@ func TestADamagedMark(t *testing.T) {
 			if text, err := os.ReadFile(name); err != nil || !strings.Contains(string(text), idA) {
 				continue
 			}
-			if err := os.WriteFile(name, []byte(damaged), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, name, damaged)
 		}
 		h.put("sys/fs/cgroup/docker/"+idA+"/io.weight", "default 2910\n") // --blkio-weight 300
 		h.put("sys/fs/cgroup/docker/"+idB+"/io.weight", "default 1920\n")

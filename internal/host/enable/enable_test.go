@@ -19,6 +19,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/rule"
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 // machine is a root with two disks whose schedulers are those.
@@ -30,16 +31,7 @@ func machine(t *testing.T, sda, sdb string, more map[string]string) string {
 		"sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n", "sys/block/sda/queue/scheduler": sda + "\n", "sys/block/sda/queue/nr_requests": "64\n",
 		"sys/block/sdb/dev": "8:16\n", "sys/block/sdb/size": "8\n", "sys/block/sdb/queue/scheduler": sdb + "\n", "sys/block/sdb/queue/nr_requests": "64\n",
 	}
-	maps.Copy(files, more)
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testtree.Write(t, root, files, more)
 	return root
 }
 
@@ -204,9 +196,7 @@ func TestAnotherDiskOfTheName(t *testing.T) {
 	for name, text := range map[string]string{
 		"sys/block/sda/diskseq": "9\n", "sys/block/sda/queue/scheduler": "none kyber-fairness [mq-deadline]\n", "sys/block/sda/queue/nr_requests": "128\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, filepath.Join(root, name), text)
 	}
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "mq-deadline" {
@@ -225,9 +215,7 @@ func TestAPulledDiskLeavesNoModule(t *testing.T) {
 	k := &kernel{}
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
 	for name, text := range map[string]string{"sys/block/sda/diskseq": "9\n", "sys/block/sda/queue/scheduler": "[none] mq-deadline bfq\n"} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, filepath.Join(root, name), text)
 	}
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
 	do(t, k, Disable, Request{Root: root, Device: "sda"})
@@ -745,9 +733,7 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 			t.Fatalf("rules %q", got)
 		}
 		// A second disk of the number comes.
-		if err := os.WriteFile(filepath.Join(root, "run/udev/data/b8:16"), []byte("E:ID_SERIAL=twin*1\nE:ID_PATH=pci-0:2\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, filepath.Join(root, "run/udev/data/b8:16"), "E:ID_SERIAL=twin*1\nE:ID_PATH=pci-0:2\n")
 		return root, k
 	}
 	t.Run("disable", func(t *testing.T) {
@@ -809,9 +795,7 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 	t.Run("changed by hand", func(t *testing.T) {
 		root, k := start(t)
 		for name, text := range map[string]string{"95-isolio-sda.rules": "# nothing\n", "95-isolio-mine.rules": "# nothing\n"} {
-			if err := os.WriteFile(filepath.Join(root, "etc/udev/rules.d", name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, filepath.Join(root, "etc/udev/rules.d", name), text)
 		}
 		do(t, k, Disable, Request{Root: root, Device: "sda"})
 		if got := rules(t, root); !slices.Equal(got, []string{"95-isolio-mine.rules"}) {

@@ -9,27 +9,12 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/policy"
+	"isolio/internal/testtree"
 )
-
-// put writes files below a new root.
-func put(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
 
 // What follows from the rules is that of the files when the machine was read, not of later ones.
 func TestSnapshot(t *testing.T) {
-	root := put(t, map[string]string{
+	root := testtree.New(t, map[string]string{
 		"etc/isolio.toml":                       "[[rule]]\nunit = \"a.service\"\nweight = 300\n",
 		"sys/fs/cgroup/cgroup.controllers":      "io\n",
 		"sys/fs/cgroup/cgroup.subtree_control":  "io\n",
@@ -56,7 +41,7 @@ func TestSnapshot(t *testing.T) {
 // Rules that cannot be read, a damaged file of raised weights and a machine without cgroups are told
 // apart, and cost a caller that needs none of them nothing.
 func TestBadSnapshot(t *testing.T) {
-	s, err := Read(put(t, map[string]string{"etc/isolio.toml": "[[rule]]\n", "run/isolio/held.json": "{"}))
+	s, err := Read(testtree.New(t, map[string]string{"etc/isolio.toml": "[[rule]]\n", "run/isolio/held.json": "{"}))
 	if failure.Code(err) != failure.Unsupported || s.BadRules == nil {
 		t.Errorf("%v, %v", err, s.BadRules)
 	}

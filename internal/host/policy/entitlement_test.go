@@ -5,7 +5,6 @@ package policy
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/weight"
+	"isolio/internal/testtree"
 )
 
 const disk = "259:0"
@@ -152,12 +152,7 @@ func TestTake(t *testing.T) {
 		"c/pids.max":  "max\n", // a group without the io controller
 	} {
 		path := filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, path, text)
 	}
 	s, err := TakeIOSample(cgroup.Tree{Root: root})
 	if err != nil {

@@ -3,10 +3,7 @@
 package policy
 
 import (
-	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +12,7 @@ import (
 	"isolio/internal/host/rule"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
+	"isolio/internal/testtree"
 )
 
 const (
@@ -174,9 +172,7 @@ func TestRuleForDisks(t *testing.T) {
 	} {
 		for file, text := range map[string]string{file: text, file[:3] + "/size": "8"} {
 			file = sys.Path("sys/block", file)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text+"\n"), 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, file, text+"\n")
 		}
 	}
 	disks, err := SharingDisks(sys, config.Rules)

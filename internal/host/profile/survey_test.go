@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/testtree"
 )
 
 // model is a disk that takes alone for a request and completes most of them a
@@ -259,13 +259,7 @@ func machineWith(t *testing.T, more map[string]string) string {
 		"sys/block/sda/dev": "8:0", "sys/block/sda/size": "2097152", "sys/block/sda/device/wwid": "naa.5002538d", "sys/block/sda/queue/scheduler": "[mq-deadline] none",
 		"sys/block/sda/queue/nr_requests": "256", "dev/sda": "", "proc/self/mountinfo": "", "proc/swaps": "",
 	}
-	maps.Copy(files, more)
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testtree.Write(t, root, files, more)
 	return root
 }
 

@@ -3,7 +3,6 @@
 package rule
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,24 +10,14 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
-
-// put writes files below a directory.
-func put(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // The files of the directory follow the file in the order of their names: its rules come
 // first, and so win. A class may be used before it is read.
 func TestLoadOfSeveralFiles(t *testing.T) {
 	root := t.TempDir()
-	put(t, root, map[string]string{
+	testtree.Write(t, root, map[string]string{
 		"etc/isolio.toml":               "metrics = \"127.0.0.1:9188\"\n[[rule]]\nname = \"db\"\nweight = \"gold\"\n",
 		"etc/isolio.d/20-b.toml":        "[sla]\nreserve_pct = 20\n[[rule]]\nname = \"*\"\nweight = 20\n[class.gold]\nweight = 800\n",
 		"etc/isolio.d/10-a.toml":        "\n[[rule]]\nname = \"d*\"\nweight = 10\n[sla]\nbest_effort = 3\n[[promise]]\nname = \"db\"\ndevice = \"sda\"\nread = \"5 IOPS\"\n",
@@ -96,7 +85,7 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			put(t, root, tt.files)
+			testtree.Write(t, root, tt.files)
 			config, err := Load(root, "")
 			if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(tt.want, "ROOT", root)) || failure.Code(err) != failure.Usage || !reflect.DeepEqual(config, Config{}) {
 				t.Errorf("%+v, %v, want %s", config, err, tt.want)

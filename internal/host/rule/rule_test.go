@@ -3,7 +3,6 @@
 package rule
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
+	"isolio/internal/testtree"
 )
 
 func TestParse(t *testing.T) {
@@ -106,9 +106,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a directory: %v", err)
 	}
 	file := filepath.Join(dir, "isolio.toml")
-	if err := os.WriteFile(file, []byte("[[rule]]\nname = \"a\"\nweight = 7\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, file, "[[rule]]\nname = \"a\"\nweight = 7\n")
 	if c, err := Load("", file); err != nil || len(c.Rules) != 1 || c.Rules[0].Weight != 7 {
 		t.Errorf("Load = %+v, %v", c, err)
 	}

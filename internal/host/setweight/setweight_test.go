@@ -3,8 +3,6 @@
 package setweight
 
 import (
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/machine"
 	"isolio/internal/host/weight"
+	"isolio/internal/testtree"
 )
 
 // machineWith is a root with a disk of that scheduler, a unit and a plain cgroup.
@@ -34,16 +33,7 @@ func machineWith(t *testing.T, scheduler string, more map[string]string) string 
 		"sys/fs/cgroup/system.slice/b.service/cgroup.procs":    "",
 		"sys/fs/cgroup/system.slice/c.service/io.kyber.weight": "default 100\n8:0 30\n",
 	}
-	maps.Copy(files, more)
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testtree.Write(t, root, files, more)
 	return root
 }
 
@@ -195,9 +185,7 @@ func TestVerify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(p.Steps[0].Path, []byte(tt.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, p.Steps[0].Path, tt.text)
 		if err := p.Verify(); (err == nil) != tt.ok {
 			t.Errorf("%s on %q, %q: %v", tt.n, tt.device, tt.text, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"isolio/internal/testtree"
 )
 
 // What is raised outlives the process, and leaves no file when nothing is.
@@ -38,9 +40,7 @@ func TestHeldDamaged(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, "run/isolio"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(pathOf(root, boostsFile), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, pathOf(root, boostsFile), text)
 		if all, err := LoadBoosts(root); err == nil || all != nil {
 			t.Errorf("%q: %+v, %v", text, all, err)
 		}

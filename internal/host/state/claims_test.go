@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 func TestClaimFile(t *testing.T) {
@@ -97,12 +99,7 @@ func TestDamaged(t *testing.T) {
 	for text, want := range map[string]string{"": "is damaged: unexpected end", "{}": "is damaged: its schema", `{"schema":2}`: "schema 2 is not known; known: 1; update isolio"} {
 		root := t.TempDir()
 		name := filepath.Join(root, ClaimsFile)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, name, text)
 		if _, err := ReadClaims(root); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ClaimsFile) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 func TestFile(t *testing.T) {
@@ -32,9 +34,7 @@ func TestFile(t *testing.T) {
 		t.Error("the file is still there")
 	}
 	for text, want := range map[string]string{"{": "unexpected end", "{}": "schema 0 is not known; known: 1"} {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, file, text)
 		if _, err := ReadEnableErrors(file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

@@ -8,24 +8,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/testtree"
 )
 
 func id(digit string) string { return strings.Repeat(digit, 64) }
-
-func machine(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
 
 const tasks = "run/containerd/io.containerd.runtime.v2.task/"
 
@@ -42,7 +29,7 @@ func TestList(t *testing.T) {
 		nerdctl    = "system.slice/nerdctl-" + id("7") + ".scope"
 		unknown    = "machine.slice/libpod-" + id("6") + ".scope"
 	)
-	root := machine(t, map[string]string{
+	root := testtree.New(t, map[string]string{
 		"var/lib/docker/containers/" + id("1") + "/config.v2.json":               `{"ID":"` + id("1") + `","Name":"/web","Config":{"Labels":{"tier":"gold"}}}`,
 		"var/lib/docker/containers/" + id("1") + "/hostconfig.json":              `{"BlkioWeight":300}`,
 		tasks + "moby/" + id("1") + "/config.json":                               `{"linux":{"cgroupsPath":"system.slice:docker:` + id("1") + `","resources":{"blockIO":{"weight":200}}}}`,
@@ -114,7 +101,7 @@ func TestList(t *testing.T) {
 
 // Docker and containers/storage may keep their data elsewhere.
 func TestListElsewhere(t *testing.T) {
-	root := machine(t, map[string]string{
+	root := testtree.New(t, map[string]string{
 		"etc/docker/daemon.json":                           `{"data-root":"/data/docker"}`,
 		"data/docker/containers/1/config.v2.json":          `{"ID":"` + id("1") + `","Name":"/web"}`,
 		"etc/containers/storage.conf":                      "[storage]\ngraphroot = \"/data/pods\"\n",
@@ -149,7 +136,7 @@ func TestGroupOf(t *testing.T) {
 func TestFinderSeesWhatChanges(t *testing.T) {
 	const file = "var/lib/docker/containers/a/config.v2.json"
 	group := "docker/" + id("1")
-	root := machine(t, nil)
+	root := testtree.New(t, nil)
 	written := time.Unix(1e9, 0)
 	write := func(name string) {
 		t.Helper()
@@ -157,9 +144,7 @@ func TestFinderSeesWhatChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := `{"ID":"` + id("1") + `","Name":"/` + name + `"}`
-		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, filepath.Join(root, file), text)
 		written = written.Add(time.Minute) // long ago, as times of files go
 		if err := os.Chtimes(filepath.Join(root, file), written, written); err != nil {
 			t.Fatal(err)

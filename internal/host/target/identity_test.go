@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/testtree"
 )
 
 // all keeps every label and annotation.
@@ -104,7 +106,7 @@ func TestIdentityIsTheEnginesOwn(t *testing.T) {
 			}),
 		}, Container{Engine: "docker", Name: "miner", Pod: "job", Namespace: "tenant-b"}},
 	} {
-		f := &Finder{Root: machine(t, tt.files)}
+		f := &Finder{Root: testtree.New(t, tt.files)}
 		f.Keep(all)
 		c, ok := find(t, f, filepath.Dir(tt.group), tt.group)[tt.group]
 		if !ok {
@@ -132,17 +134,9 @@ func TestAContainerKeepsItsCgroup(t *testing.T) {
 	}
 	user := "user.slice/user-1000.slice/user@1000.service"
 	for _, withSpec := range []bool{false, true} {
-		root := machine(t, files)
+		root := testtree.New(t, files)
 		if withSpec {
-			for name, text := range spec {
-				file := filepath.Join(root, name)
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			testtree.Write(t, root, spec)
 		}
 		for _, impostor := range []string{
 			attacker + "/docker-" + id(b) + ".scope", attacker + "/deep/er/" + id(b), user + "/app.slice/docker-" + id(b) + ".scope",
@@ -191,7 +185,7 @@ func TestAFileThatIsBroken(t *testing.T) {
 	const list = "var/lib/containers/storage/overlay-containers/containers.json"
 	config := "var/lib/docker/containers/" + id("2") + "/config.v2.json"
 	podman, docker := "machine.slice/libpod-"+id("1")+".scope", "docker/"+id("2")
-	root := machine(t, map[string]string{
+	root := testtree.New(t, map[string]string{
 		list:   `[{"id":"` + id("1") + `","names":["db"]}]`,
 		config: `{"ID":"` + id("2") + `","Name":"/web"}`,
 		"var/lib/containers/storage/overlay-containers/" + id("1") + "/userdata/config.json": `{}`,
@@ -199,9 +193,7 @@ func TestAFileThatIsBroken(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(root, name)
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, file, text)
 	}
 	f := &Finder{Root: root}
 	names := func() string {
@@ -250,13 +242,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		groups = append(groups, "docker/"+one)
 		files["var/lib/docker/containers/"+one+"/config.v2.json"] = `{"ID":"` + one + `","Name":"/c` + fmt.Sprint(i) + `","Config":{"Labels":{"tier":"` + huge + `","other":"` + huge[:3<<20] + `"}}}`
 	}
-	root := machine(t, files)
+	root := testtree.New(t, files)
 	clear(files)
 	long := time.Now().Add(-time.Hour)
 	over := filepath.Join(root, "var/lib/docker/containers", filepath.Base(groups[11]), "config.v2.json")
-	if err := os.WriteFile(over, []byte(`{"ID":"`+filepath.Base(groups[11])+`","Name":"/big","Config":{"Labels":{"tier":"`+huge+huge+`"}}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, over, `{"ID":"`+filepath.Base(groups[11])+`","Name":"/big","Config":{"Labels":{"tier":"`+huge+huge+`"}}}`)
 	for _, group := range groups {
 		if err := os.Chtimes(filepath.Join(root, "var/lib/docker/containers", filepath.Base(group), "config.v2.json"), long, long); err != nil {
 			t.Fatal(err)
@@ -314,7 +304,7 @@ func TestPlaces(t *testing.T) {
 		groups = append(groups, pod+"/cri-containerd-"+id(n)+".scope")
 	}
 	groups = append(groups, "docker/"+id("5"), "system.slice/x-"+id("6")+".scope", "docker/"+id("7"))
-	found := find(t, &Finder{Root: machine(t, files)}, groups...)
+	found := find(t, &Finder{Root: testtree.New(t, files)}, groups...)
 	for i, group := range groups[1:7] {
 		if c := found[group]; c.Name != fmt.Sprintf("c%d", i+1) {
 			t.Errorf("%s is %+v, want c%d", group, c, i+1)

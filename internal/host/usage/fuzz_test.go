@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/testtree"
 )
 
 // FuzzFiles reads the scheduler's files. An error names the file.
@@ -23,9 +24,7 @@ func FuzzFiles(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stat, latency, unit, model string) {
 		for name, text := range map[string]string{StatFile: stat, LatencyFile: latency, "queue/iosched/share_by": unit, "queue/iosched/cost_model": model} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, filepath.Join(dir, name), text)
 		}
 		named := func(err error) {
 			if err != nil && !strings.Contains(err.Error(), dir) {

@@ -3,7 +3,6 @@
 package usage
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -12,23 +11,8 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/cgroup"
+	"isolio/internal/testtree"
 )
-
-// dir is a directory with these files.
-func dir(t *testing.T, files map[string]string) string {
-	t.Helper()
-	d := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(d, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return d
-}
 
 const statLine = "rbytes=4096 wbytes=8192 rios=1 wios=2 throttled_usec=1500 weight=800 share_ppm=540540" +
 	" rlat_ios=1 rlat_p50_usec=90 rlat_p90_usec=91 rlat_p99_usec=92 rlat_p999_usec=93" +
@@ -43,7 +27,7 @@ func TestReadStat(t *testing.T) {
 		Write: Latency{2, 20, 21, 22, 23},
 	}
 	// Keys that came later are passed over, and the order may change.
-	d := dir(t, map[string]string{StatFile: "259:0 news=5 rlat_more=1 " + statLine + "\n8:0 weight=100 rbytes=1\n"})
+	d := testtree.New(t, map[string]string{StatFile: "259:0 news=5 rlat_more=1 " + statLine + "\n8:0 weight=100 rbytes=1\n"})
 	got, err := ReadStat(d)
 	if err != nil || len(got) != 2 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("ReadStat = %+v, %v\nwant %+v", got, err, want)
@@ -54,17 +38,17 @@ func TestReadStat(t *testing.T) {
 	if got[0].Read.P50() != 90*time.Microsecond || got[0].Write.P99() != 22*time.Microsecond {
 		t.Errorf("P50 %v, P99 %v", got[0].Read.P50(), got[0].Write.P99())
 	}
-	if got, err := ReadStat(dir(t, nil)); got != nil || err != nil {
+	if got, err := ReadStat(testtree.New(t, nil)); got != nil || err != nil {
 		t.Errorf("a cgroup that is gone: %v, %v", got, err)
 	}
-	d = dir(t, map[string]string{StatFile: "259:0 rbytes=many\n"})
+	d = testtree.New(t, map[string]string{StatFile: "259:0 rbytes=many\n"})
 	if _, err := ReadStat(d); err == nil || !strings.Contains(err.Error(), `io.kyber.stat: 259:0: "rbytes=many" is not a key and a number`) {
 		t.Errorf("nonsense: %v", err)
 	}
 }
 
 func TestReadLatency(t *testing.T) {
-	d := dir(t, map[string]string{LatencyFile: "259:0 rmore=1 r20480=17 r1024=3 w4096=2\n8:0\n"})
+	d := testtree.New(t, map[string]string{LatencyFile: "259:0 rmore=1 r20480=17 r1024=3 w4096=2\n8:0\n"})
 	got, err := ReadLatency(d)
 	want := []Histograms{{
 		MajMin: "259:0",
@@ -75,7 +59,7 @@ func TestReadLatency(t *testing.T) {
 		t.Errorf("ReadLatency = %+v, %v\nwant %+v", got, err, want)
 	}
 	for _, bad := range []string{"x20480=1", "r=1", "=1", "rx=1", "r-5=1"} {
-		d := dir(t, map[string]string{LatencyFile: "259:0 " + bad + "\n"})
+		d := testtree.New(t, map[string]string{LatencyFile: "259:0 " + bad + "\n"})
 		if _, err := ReadLatency(d); err == nil {
 			t.Errorf("%s: taken", bad)
 		}
@@ -92,7 +76,7 @@ func TestUnitCost(t *testing.T) {
 		"bad/iosched/share_by":    "[time]\n",
 		"bad/iosched/cost_model":  "auto rbps=1 riops=1 wbps=1\n",
 	}
-	d := dir(t, files)
+	d := testtree.New(t, files)
 	// 2 reads of 8 KiB and 1 write of 4 KiB. In time: a read of 4 KiB takes 2 ms,
 	// 1 ms of that for its bytes; a write of 4 KiB 4 ms.
 	c := Counters{IOStat: cgroup.IOStat{ReadBytes: 16384, ReadIOs: 2, WriteBytes: 4096, WriteIOs: 1}}
@@ -113,10 +97,10 @@ func TestUnitCost(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	if err := Check(dir(t, map[string]string{StatFile: ""})); err != nil {
+	if err := Check(testtree.New(t, map[string]string{StatFile: ""})); err != nil {
 		t.Error(err)
 	}
-	if err := Check(dir(t, nil)); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "kyber-fairness is not loaded") {
+	if err := Check(testtree.New(t, nil)); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "kyber-fairness is not loaded") {
 		t.Errorf("without the module: %v", err)
 	}
 }

@@ -4,14 +4,12 @@ package view
 
 import (
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/state"
+	"isolio/internal/testtree"
 )
 
 const installed = "lib/modules/6.1.0/updates/" + moduleName + ".ko"
@@ -26,18 +24,7 @@ func examine(t *testing.T, name string, files map[string]string) (*Diagnosis, []
 func machineWith(t *testing.T, files map[string]string) (root string) {
 	t.Helper()
 	all := map[string]string{"proc/sys/kernel/osrelease": "6.1.0\n", "sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n"}
-	maps.Copy(all, files)
-	root = t.TempDir()
-	for name, text := range all {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
+	return testtree.New(t, all, files)
 }
 
 // examineAt looks at the machine below root.

@@ -6,34 +6,20 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"isolio/internal/host/weight"
+	"isolio/internal/testtree"
 )
-
-func put(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // tree has a disk of that scheduler and two groups, a of weight 300.
 func tree(t *testing.T, scheduler string) string {
 	t.Helper()
 	root := t.TempDir()
-	put(t, root, map[string]string{
+	testtree.Write(t, root, map[string]string{
 		"sys/block/sda/dev":                "8:0\n",
 		"sys/block/sda/size":               "1000\n",
 		"sys/block/sda/queue/scheduler":    "none [" + scheduler + "]\n",
@@ -52,7 +38,7 @@ func stat(bytes int) string { return fmt.Sprintf("8:0 rbytes=%d wbytes=0 rios=1 
 func TestShares(t *testing.T) {
 	root := tree(t, "bfq")
 	used := func(a, b int) {
-		put(t, root, map[string]string{"sys/fs/cgroup/io.stat": stat(a + b), "sys/fs/cgroup/a/io.stat": stat(a), "sys/fs/cgroup/b/io.stat": stat(b)})
+		testtree.Write(t, root, map[string]string{"sys/fs/cgroup/io.stat": stat(a + b), "sys/fs/cgroup/a/io.stat": stat(a), "sys/fs/cgroup/b/io.stat": stat(b)})
 	}
 	used(0, 0)
 	d, err := ReadStatus(context.Background(), StatusOptions{Root: root, Interval: time.Second, wait: func(context.Context, time.Duration) error {
@@ -94,7 +80,7 @@ func TestInert(t *testing.T) {
 		{"a disk's", "none", map[string]string{"sys/fs/cgroup/a/io.bfq.weight": "default 100\n8:0 50\n"}, "the scheduler none knows no weights; isolio enable sda"},
 	} {
 		root := tree(t, tt.scheduler)
-		put(t, root, tt.more)
+		testtree.Write(t, root, tt.more)
 		d, err := ReadStatus(context.Background(), StatusOptions{Root: root})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +103,7 @@ func TestInert(t *testing.T) {
 // compared where the slice's is. The scheduler's own number is shown where it has one.
 func TestSums(t *testing.T) {
 	root := tree(t, "kyber-fairness")
-	put(t, root, map[string]string{
+	testtree.Write(t, root, map[string]string{
 		"sys/fs/cgroup/burstable/io.kyber.weight":        "default sum\n",
 		"sys/fs/cgroup/burstable/web/io.kyber.weight":    "default 300\n",
 		"sys/fs/cgroup/besteffort/io.kyber.weight":       "default 100\n8:0 sum\n",
@@ -126,7 +112,7 @@ func TestSums(t *testing.T) {
 	})
 	used := func(web, batch int) {
 		for name, n := range map[string]int{"": web + batch, "burstable/": web, "burstable/web/": web, "besteffort/": batch, "besteffort/batch/": batch, "besteffort/idle/": 0} {
-			put(t, root, map[string]string{"sys/fs/cgroup/" + name + "io.stat": stat(n)})
+			testtree.Write(t, root, map[string]string{"sys/fs/cgroup/" + name + "io.stat": stat(n)})
 		}
 	}
 	read := func(o StatusOptions) *Status {
@@ -165,7 +151,7 @@ func TestSums(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.stat": "8:0 rbytes=0 weight=450 share_ppm=0\n"})
+	testtree.Write(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.stat": "8:0 rbytes=0 weight=450 share_ppm=0\n"})
 	if got := read(StatusOptions{Only: []string{"burstable"}}).Groups[0].Shares[0].Weight; got != 450 {
 		t.Errorf("the scheduler says 450, shown is %d", got)
 	}
@@ -181,7 +167,7 @@ func TestSums(t *testing.T) {
 		t.Errorf("no siblings, below a sum: %+v", x.Reasons)
 	}
 	// With a number for its parent, web is compared with no other.
-	put(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.weight": "default 300\n"})
+	testtree.Write(t, root, map[string]string{"sys/fs/cgroup/burstable/io.kyber.weight": "default 300\n"})
 	if x, err = Explain(context.Background(), StatusOptions{Root: root, Only: []string{"burstable/web"}}); err != nil ||
 		!slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == NoSiblings && r.On == "burstable" }) {
 		t.Errorf("%+v, %v", x, err)

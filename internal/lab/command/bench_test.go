@@ -3,13 +3,12 @@
 package command
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/testtree"
 )
 
 // A disk is measured that nothing uses, on a machine with the io controller.
@@ -31,15 +30,7 @@ func TestFreeDisk(t *testing.T) {
 		if tt.file != "" {
 			files[tt.file] = tt.text
 		}
-		for name, text := range files {
-			file := sys.Path(name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		testtree.Write(t, sys.Path(""), files)
 		d, err := freeDisk(sys, tt.disk)
 		switch {
 		case tt.want == "" && (err != nil || d.MajMin != "252:0" || d.SizeBytes != 4<<30 || d.Node != sys.Path("dev/nullb0") || d.About != "nullb0, 4096 MiB, nr_requests 64" || d.Check() == nil):

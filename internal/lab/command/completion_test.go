@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 // A shell completes what an experiment has, kernels that are there, and disks.
@@ -93,10 +95,5 @@ func TestCompletionsOfDisks(t *testing.T) {
 func putFile(t *testing.T, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, file, text)
 }

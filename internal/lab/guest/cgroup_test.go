@@ -16,27 +16,12 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 func fakeCgroups(t *testing.T, files map[string]string) Cgroups {
 	t.Helper()
-	return Cgroups{Root: fakeFiles(t, files)}
-}
-
-// fakeFiles is a directory with these files.
-func fakeFiles(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
+	return Cgroups{Root: testtree.New(t, files)}
 }
 
 func TestEnable(t *testing.T) {
@@ -203,9 +188,7 @@ func TestCountersReaderReadsAgain(t *testing.T) {
 		{"252:0 rbytes=12288 rios=3\n", counters{ReadBytes: 12288, ReadIOs: 3}},
 		{strings.Repeat("8:16 rbytes=1 wbytes=1 rios=1 wios=1 dbytes=0 dios=0\n", 400) + "252:0 rbytes=16384 rios=4\n", counters{ReadBytes: 16384, ReadIOs: 4}},
 	} {
-		if err := os.WriteFile(tree.Path("x", "io.stat"), []byte(tt.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtree.File(t, tree.Path("x", "io.stat"), tt.text)
 		if got, err := r.Read(); err != nil || got != tt.want {
 			t.Errorf("%d bytes: %+v, %v, want %+v", len(tt.text), got, err, tt.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/testtree"
 )
 
 // FuzzCgroups reads the kernel's files of a cgroup. An error names the file.
@@ -20,9 +21,7 @@ func FuzzCgroups(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stat, memory, procs string) {
 		for name, text := range map[string]string{"io.stat": stat, "memory.stat": memory, "cgroup.procs": procs} {
-			if err := os.WriteFile(tree.Path("a", name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, tree.Path("a", name), text)
 		}
 		named := func(err error) {
 			if err != nil && !strings.Contains(err.Error(), tree.Root) {

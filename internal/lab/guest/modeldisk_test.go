@@ -13,6 +13,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 // modelDiskTree is a machine with the module, and with a disk nullb0 that is one
@@ -37,7 +38,7 @@ func diskTree(t *testing.T, more map[string]string) System {
 		"sys/block/nullb0/queue/nr_requests": "64\n", "sys/block/nullb0/stat": "1 0 8 0 1 0 8 0 0 0 0\n",
 	}
 	maps.Copy(files, more)
-	return System{Root: fakeFiles(t, files)}
+	return System{Root: testtree.New(t, files)}
 }
 
 func findDisk(t *testing.T, s System, name string) *Disk {

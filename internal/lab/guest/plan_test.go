@@ -14,6 +14,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/plan"
+	"isolio/internal/testtree"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -36,9 +37,7 @@ func TestDecide(t *testing.T) {
 		got := strings.ReplaceAll(b.String(), m.root, "")
 		file := filepath.Join("testdata", scheduler+".plan")
 		if *update {
-			if err = os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testtree.File(t, file, got)
 		}
 		want, err := os.ReadFile(file)
 		if err != nil {

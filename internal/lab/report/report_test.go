@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"isolio/internal/failure"
+	"isolio/internal/testtree"
 )
 
 func TestWriteReplaces(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target.html")
 	link := filepath.Join(dir, "link.html")
-	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, target, "old")
 	if err := os.Symlink("target.html", link); err != nil {
 		t.Fatal(err)
 	}
@@ -122,9 +121,7 @@ func TestADiskIsNoFile(t *testing.T) {
 
 func TestFailedWriteKeepsTheOldPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, path, "old")
 	doc := document()
 	doc.Runs = nil
 	if err := Write(path, doc); err == nil {

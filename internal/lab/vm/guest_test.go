@@ -8,17 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/testtree"
 )
 
 func TestInGuest(t *testing.T) {
 	guest := t.TempDir()
 	manifest := filepath.Join(guest, guestManifest)
-	if err := os.MkdirAll(filepath.Dir(manifest), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(manifest, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testtree.File(t, manifest, "{}")
 	other := t.TempDir()
 	tests := []struct {
 		what   string
