@@ -3,6 +3,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,14 @@ type Boost struct {
 // boostsFile is where raised weights are.
 const boostsFile = "run/isolio/held.json"
 
+// boostsSchema is the version of that file. One without a schema is a bare list of weights.
+const boostsSchema = 1
+
+type boosts struct {
+	Schema  int     `json:"schema"`
+	Weights []Boost `json:"weights"`
+}
+
 // LoadBoosts reads which weights the daemon has raised; none where it raised none.
 func LoadBoosts(root string) ([]Boost, error) {
 	name := pathOf(root, boostsFile)
@@ -45,16 +54,21 @@ func LoadBoosts(root string) ([]Boost, error) {
 	if err != nil || !there {
 		return nil, err
 	}
-	var all []Boost
-	if err := json.Unmarshal(text, &all); err != nil {
+	var found boosts
+	if text = bytes.TrimSpace(text); bytes.HasPrefix(text, []byte("[")) {
+		err = json.Unmarshal(text, &found.Weights)
+	} else if err = json.Unmarshal(text, &found); err == nil && found.Schema != boostsSchema {
+		err = errSchema(found.Schema, boostsSchema)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w; the daemon writes it anew when it raises a weight", name, err)
 	}
-	for _, h := range all {
+	for _, h := range found.Weights {
 		if !(h.Factor >= 1 && h.Factor <= h.Most && h.Most <= MaxBoost) {
 			return nil, fmt.Errorf("read %s: factor %g of %s, at most %g, is out of range; the daemon writes it anew when it raises a weight", name, h.Factor, h.Cgroup, h.Most)
 		}
 	}
-	return all, nil
+	return found.Weights, nil
 }
 
 // SetAsideBoosts moves a file that cannot be read out of the way, and returns its new name.
@@ -70,7 +84,7 @@ func SaveBoosts(root string, all []Boost) error {
 	if len(all) == 0 {
 		return remove(name)
 	}
-	return writeJSON(name, all, 0o644)
+	return writeJSON(name, boosts{boostsSchema, all}, 0o644)
 }
 
 // Boosted is what comes of a weight: a whole number, not below it, and not above most times it

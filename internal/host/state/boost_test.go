@@ -3,7 +3,6 @@
 package state
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -33,14 +32,19 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A file that is damaged raises no weight.
+// A file of a version that wrote no schema is read.
+func TestHeldWithoutSchema(t *testing.T) {
+	root := testtree.New(t, map[string]string{boostsFile: `[{"cgroup": "a", "disk": "8:0", "factor": 2, "most": 4}]`})
+	if all, err := LoadBoosts(root); err != nil || len(all) != 1 || all[0].Factor != 2 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A file that is damaged, or of a later version, raises no weight.
 func TestHeldDamaged(t *testing.T) {
-	for _, text := range []string{"", "[{]", `[{"cgroup": "a", "factor": 5, "most": 4}]`, `[{"cgroup": "a", "factor": 500, "most": 500}]`, `[{"cgroup": "a", "factor": 0.5, "most": 4}]`} {
-		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, "run/isolio"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		testtree.File(t, pathOf(root, boostsFile), text)
+	for _, text := range []string{"", "[{]", `[{"cgroup": "a", "factor": 5, "most": 4}]`, `[{"cgroup": "a", "factor": 500, "most": 500}]`, `[{"cgroup": "a", "factor": 0.5, "most": 4}]`,
+		`{"weights": []}`, `{"schema": 2, "weights": []}`, `{"schema": 1, "weights": [{"cgroup": "a", "factor": 5, "most": 4}]}`} {
+		root := testtree.New(t, map[string]string{boostsFile: text})
 		if all, err := LoadBoosts(root); err == nil || all != nil {
 			t.Errorf("%q: %+v, %v", text, all, err)
 		}

@@ -172,7 +172,7 @@ func ParseClaims(text []byte) (Claims, error) {
 		return Claims{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if b.Schema > claimsSchema {
-		return Claims{}, errNewer(b.Schema, claimsSchema)
+		return Claims{}, errSchema(b.Schema, claimsSchema)
 	}
 	wrong := b.Schema != claimsSchema
 	for _, p := range b.Pods {

@@ -22,9 +22,12 @@ const maxBytes = 16 << 20
 // ErrDamaged says that a file holds what no version of isolio writes.
 var ErrDamaged = errors.New("is damaged")
 
-// errNewer says that a newer isolio wrote a file.
-func errNewer(schema, known int) error {
-	return fmt.Errorf("schema %d is not known; known: %d; update isolio", schema, known)
+// errSchema says that a file has another schema than the one that is known: a higher one is of a newer isolio.
+func errSchema(schema, known int) error {
+	if schema > known {
+		return fmt.Errorf("schema %d is not known; known: %d; update isolio", schema, known)
+	}
+	return fmt.Errorf("%w: schema %d", ErrDamaged, schema)
 }
 
 // EnabledFile is what `isolio enable` notes of a disk before it changes it, with the steps of its plan.

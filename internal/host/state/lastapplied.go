@@ -65,8 +65,13 @@ func OpenApplied(root string, tree cgroup.Tree) *AppliedStore {
 	return &AppliedStore{dir: pathOf(root, "run/isolio/marks"), tree: tree, memory: map[string]Applied{}, read: map[string]knownApplied{}}
 }
 
+// appliedSchema is the version of these files.
+const appliedSchema = 1
+
 // appliedFile is what is kept of a cgroup.
 type appliedFile struct {
+	// Schema is 0 in files of versions before it.
+	Schema  int     `json:"schema"`
 	Cgroup  string  `json:"cgroup"`
 	Weights Applied `json:"weights"`
 }
@@ -109,8 +114,13 @@ func (s *AppliedStore) Get(group string) (Applied, error) {
 		return nil, err
 	}
 	var found appliedFile
-	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, fmt.Errorf("%s: is damaged: %w; the cgroup keeps its weight; remove the file to have the weight count as an operator's", name, err)
+	if err = json.Unmarshal(text, &found); err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	} else if found.Schema > appliedSchema {
+		err = errSchema(found.Schema, appliedSchema)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; the cgroup keeps its weight; remove the file to have the weight count as an operator's", name, err)
 	}
 	if found.Cgroup != group {
 		return nil, nil // of a file system that gives a number twice
@@ -132,7 +142,7 @@ func (s *AppliedStore) Set(group string, to Applied) error {
 		delete(s.memory, group)
 		return remove(name)
 	}
-	if err := s.write(name, appliedFile{group, to}); err != nil {
+	if err := s.write(name, appliedFile{appliedSchema, group, to}); err != nil {
 		s.memory[group] = maps.Clone(to)
 		return fmt.Errorf("%w; only this process remembers the weights that it writes", err)
 	}

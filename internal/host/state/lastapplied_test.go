@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 
 	"isolio/internal/host/cgroup"
+	"isolio/internal/testtree"
 )
 
 func machine(t *testing.T, groups ...string) (root string, tree cgroup.Tree) {
@@ -58,6 +60,24 @@ func TestStore(t *testing.T) {
 	again.Sweep([]string{"b"})
 	if left, err := os.ReadDir(filepath.Join(root, "run/isolio/marks")); err != nil || len(left) != 0 {
 		t.Errorf("left after the sweep: %v, %v", left, err)
+	}
+}
+
+// A mark of a version that wrote no schema counts, one of a later version is an error.
+func TestMarkSchema(t *testing.T) {
+	root, tree := machine(t, "a")
+	s := OpenApplied(root, tree)
+	name, err := s.path("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testtree.File(t, name, `{"cgroup": "a", "weights": {"default": {"weight": 700, "before": 100}}}`)
+	if got, err := s.Get("a"); err != nil || got["default"].Weight != 700 {
+		t.Errorf("%v, %v", got, err)
+	}
+	testtree.File(t, name, `{"schema": 2, "cgroup": "a", "weights": {}}`)
+	if got, err := OpenApplied(root, tree).Get("a"); got != nil || err == nil || !strings.Contains(err.Error(), "schema 2 is not known") {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
