@@ -15,7 +15,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
-	"isolio/internal/host/policy"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/usage"
 	"isolio/internal/host/view"
 	"isolio/internal/printable"
@@ -96,7 +96,7 @@ func newSampler(root string) (*usage.Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	explainer := policy.NewExplainer(root, tree)
+	explainer := machine.NewExplainer(root, tree)
 	return &usage.Sampler{System: block.System{Root: root}, Containers: explainer.Containers, Grounds: explainer.For, Histories: true}, nil
 }
 

@@ -32,6 +32,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
@@ -196,7 +197,7 @@ func (d *Daemon) machine(at *scope) (*policy.Policy, error) {
 			return nil, err
 		}
 	}
-	disks, err := policy.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
+	disks, err := machine.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
 	d.disks = disks
 	m := policy.New(d.config, disks, d.containers).Hold(d.raised())
 	d.settle(annotation, m.Refused())
@@ -288,7 +289,7 @@ func (d *Daemon) lookAt(m *policy.Policy, group string) (decision, error) {
 	if err != nil || !there || m.Unsure(group) {
 		return is, err
 	}
-	wants, _, err := m.Wants(group, policy.Read(d.tree))
+	wants, _, err := m.Wants(group, d.tree.Weights)
 	if err != nil {
 		return is, err
 	}

@@ -21,7 +21,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/policy"
+	"isolio/internal/host/machine"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
@@ -220,7 +220,7 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 
 // otherDisks reports whether other disks have the scheduler than before.
 func (d *Daemon) otherDisks() bool {
-	disks, err := policy.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
+	disks, err := machine.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
 	return err == nil && !maps.EqualFunc(disks, d.disks, slices.Equal)
 }
 

@@ -37,18 +37,21 @@ func Read(root string) (*Snapshot, error) {
 	var err error
 	s.World, err = target.ReadWorld(root, s.Rules.Keeps)
 	s.Applied = state.OpenApplied(root, s.Tree)
-	s.policy = sync.OnceValues(func() (*policy.Policy, error) {
-		disks, err := policy.SharingDisks(s.System, s.Rules.Rules)
-		if err != nil {
-			return nil, err
-		}
-		boosts, err := state.LoadBoosts(root)
-		if err != nil {
-			return nil, err
-		}
-		return policy.New(s.Rules, disks, s.Containers).Hold(boosts), nil
-	})
+	s.policy = sync.OnceValues(func() (*policy.Policy, error) { return policyOf(s.System, s.Rules, s.Containers) })
 	return s, err
+}
+
+// policyOf is what rules say of the machine's cgroups, with the weights that are raised.
+func policyOf(sys block.System, rules rule.Config, containers []target.Container) (*policy.Policy, error) {
+	disks, err := SharingDisks(sys, rules.Rules)
+	if err != nil {
+		return nil, err
+	}
+	boosts, err := state.LoadBoosts(sys.Root)
+	if err != nil {
+		return nil, err
+	}
+	return policy.New(rules, disks, containers).Hold(boosts), nil
 }
 
 // Policy is what the rules say of the machine's cgroups.

@@ -5,10 +5,13 @@ package machine
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
+	"isolio/internal/host/rule"
 	"isolio/internal/testtree"
 )
 
@@ -32,7 +35,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants, _, err := rules.Wants("a.service", policy.Read(s.Tree))
+	wants, _, err := rules.Wants("a.service", s.Tree.Weights)
 	if err != nil || wants[policy.EveryDisk].Weight != 300 {
 		t.Errorf("%+v, %v", wants, err)
 	}
@@ -47,5 +50,20 @@ func TestBadSnapshot(t *testing.T) {
 	}
 	if _, err := s.Policy(); err == nil {
 		t.Error("no error of a damaged file")
+	}
+}
+
+// A rule names disks by what they are: it is for each of these that has the scheduler.
+func TestSharingDisks(t *testing.T) {
+	root := testtree.New(t, map[string]string{
+		"sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n", "sys/block/sda/device/model": "ST4000\n", "sys/block/sda/queue/scheduler": "[kyber-fairness]\n",
+		"sys/block/sdb/dev": "8:16\n", "sys/block/sdb/size": "8\n", "sys/block/sdb/device/model": "ST4000\n", "sys/block/sdb/queue/scheduler": "[kyber-fairness]\n",
+		"sys/block/sdc/dev": "8:32\n", "sys/block/sdc/size": "8\n", "sys/block/sdc/device/model": "ST4000\n", "sys/block/sdc/queue/scheduler": "[none] kyber-fairness\n",
+		"sys/block/sdc/device/wwid": "naa.3\n",
+	})
+	disks, err := SharingDisks(block.System{Root: root}, []rule.Rule{{Device: "sdb"}, {Device: "model:ST*"}, {Device: "wwn:0x3"}})
+	want := policy.DiskNumbers{"sda": {"8:0"}, "sdb": {"8:16"}, "model:ST*": {"8:0", "8:16"}}
+	if err != nil || !reflect.DeepEqual(disks, want) {
+		t.Errorf("%v, %v, want %v", disks, err, want)
 	}
 }

@@ -29,23 +29,6 @@ type IOSample struct {
 	Stats map[string]map[string]cgroup.IOStat
 }
 
-// TakeIOSample reads the counters of every group.
-func TakeIOSample(t cgroup.Tree) (IOSample, error) {
-	groups, err := t.Groups()
-	if err != nil {
-		return IOSample{}, err
-	}
-	s := IOSample{At: time.Now(), Groups: append([]string{RootGroup}, groups...), Stats: map[string]map[string]cgroup.IOStat{}}
-	for _, group := range s.Groups {
-		stats, err := t.IOStats(group)
-		if err != nil {
-			continue // of this one nothing is known; the others have their shares
-		}
-		s.Stats[group] = stats
-	}
-	return s, nil
-}
-
 // Unit is what a disk's parts are counted in.
 type Unit string
 
@@ -158,18 +141,4 @@ func since(a, b cgroup.IOStat) cgroup.IOStat {
 		return b
 	}
 	return b.Minus(a)
-}
-
-// UsedDisks lists the disks, "MAJ:MIN", that any cgroup used between two samples.
-func UsedDisks(a, b IOSample) []string {
-	var disks []string
-	for _, group := range b.Groups {
-		for majMin, now := range b.Stats[group] {
-			if now != a.Stats[group][majMin] && !slices.Contains(disks, majMin) {
-				disks = append(disks, majMin)
-			}
-		}
-	}
-	slices.Sort(disks)
-	return disks
 }

@@ -5,14 +5,11 @@ package policy
 import (
 	"fmt"
 	"math"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/weight"
-	"isolio/internal/testtree"
 )
 
 const disk = "259:0"
@@ -140,34 +137,5 @@ func TestRates(t *testing.T) {
 		if all[i].ReadIOs*4096 != all[i].ReadBytes || all[i].WriteBytes != 0 {
 			t.Errorf("%+v", all[i])
 		}
-	}
-}
-
-func TestTake(t *testing.T) {
-	root := t.TempDir()
-	for file, text := range map[string]string{
-		"io.stat":     "259:0 rbytes=8192 wbytes=0 rios=2 wios=0 dbytes=0 dios=0\n",
-		"a/io.stat":   "259:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n8:0 rbytes=0 wbytes=512 rios=0 wios=1\n",
-		"a/b/io.stat": "",
-		"c/pids.max":  "max\n", // a group without the io controller
-	} {
-		path := filepath.Join(root, file)
-		testtree.File(t, path, text)
-	}
-	s, err := TakeIOSample(cgroup.Tree{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{RootGroup, "a", "a/b", "c"}; !slices.Equal(s.Groups, want) {
-		t.Errorf("groups %v, want %v", s.Groups, want)
-	}
-	if got := s.Stats["a"]["8:0"]; got != (cgroup.IOStat{WriteBytes: 512, WriteIOs: 1}) {
-		t.Errorf("a on 8:0: %+v", got)
-	}
-	if got := UsedDisks(IOSample{}, s); !slices.Equal(got, []string{"259:0", "8:0"}) {
-		t.Errorf("Disks = %v", got)
-	}
-	if got := UsedDisks(s, s); len(got) != 0 {
-		t.Errorf("nobody did anything: Disks = %v", got)
 	}
 }

@@ -6,11 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"isolio/internal/host/block"
-	"isolio/internal/host/cgroup"
-	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
-	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
 
@@ -50,59 +46,16 @@ func (g *Grounds) Short() string {
 	return "-"
 }
 
-// Explainer tells on what grounds cgroups have their weights, as they are when it is asked.
-type Explainer struct {
-	root   string
-	tree   cgroup.Tree
-	marks  *state.AppliedStore
-	finder *target.Finder
-	// config are the rules when containers were listed last, and bad what is wrong with them.
-	config rule.Config
-	bad    error
-}
-
-// NewExplainer is one of the machine below root, "" for /, and its cgroups.
-func NewExplainer(root string, tree cgroup.Tree) *Explainer {
-	return &Explainer{root: root, tree: tree, marks: state.OpenApplied(root, tree), finder: &target.Finder{Root: root}}
-}
-
-// Containers lists those that run, with the labels and annotations that the rules name.
-func (e *Explainer) Containers(groups []string) ([]target.Container, error) {
-	if e.config, e.bad = rule.Load(e.root, ""); e.bad == nil {
-		e.finder.Keep(e.config.Keeps)
-	}
-	return e.finder.List(groups)
-}
-
-// For returns what tells of a cgroup's weight on a disk, nil where nothing is known.
-// all are the containers that were listed.
-func (e *Explainer) For(all []target.Container) (func(group, majMin string) *Grounds, error) {
-	if e.bad != nil {
-		return nil, e.bad
-	}
-	disks, err := SharingDisks(block.System{Root: e.root}, e.config.Rules)
-	if err != nil {
-		return nil, err
-	}
-	held, err := state.LoadBoosts(e.root)
-	if err != nil {
-		return nil, err
-	}
-	m := New(e.config, disks, all).Hold(held)
-	return func(group, majMin string) *Grounds {
-		last, errMark := e.marks.Get(group)
-		grounds, _, err := m.Grounds(group, Read(e.tree), last)
-		if err != nil || errMark != nil { // it has gone, or has no weights
-			return nil
+// GroundsOn are the Grounds that count on one disk, nil for none: those of the disk, else those of all disks.
+func (m *Policy) GroundsOn(majMin, group string, read Reader, last state.Applied) (*Grounds, error) {
+	all, _, err := m.Grounds(group, read, last)
+	var of *Grounds
+	for i := range all { // the one of all disks is first
+		if g := &all[i]; g.Disk == EveryDisk || g.Disk == majMin {
+			of = g
 		}
-		var of *Grounds
-		for i := range grounds { // the one of all disks is first
-			if g := &grounds[i]; g.Disk == EveryDisk || g.Disk == majMin {
-				of = g
-			}
-		}
-		return of
-	}, nil
+	}
+	return of, err
 }
 
 // Grounds tells of all disks and of each that has a weight of its own, or is to

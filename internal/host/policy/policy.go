@@ -4,6 +4,7 @@
 // on what grounds. It is the one source of truth: the daemon writes what it says,
 // and status, weight and explain show it. It also tells what part of a disk each cgroup is
 // entitled to among the active ones, and what part it got (entitlement.go).
+// It reads no files: a machine.Snapshot has what it decides by, and a Reader reads weights.
 package policy
 
 import (
@@ -13,8 +14,6 @@ import (
 	"slices"
 	"sync"
 
-	"isolio/internal/host/block"
-	"isolio/internal/host/cgroup"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
@@ -413,43 +412,4 @@ func (d DiskNumbers) Count() int {
 		}
 	}
 	return len(numbers)
-}
-
-// SharingDisks are the disks that have the scheduler, by their own names and those that rules have.
-func SharingDisks(sys block.System, rules []rule.Rule) (DiskNumbers, error) {
-	names, err := sys.List()
-	if err != nil {
-		return nil, err
-	}
-	disks := DiskNumbers{}
-	for _, name := range names {
-		d, err := sys.Find(name)
-		if err != nil {
-			continue // gone since it was listed
-		}
-		if active, _, err := d.Schedulers(); err == nil && active == string(weight.Kyber) {
-			disks[name] = []string{d.MajMin}
-		}
-	}
-	for i := range rules {
-		text := rules[i].Device
-		if text == "" || disks[text] != nil {
-			continue
-		}
-		found, err := sys.Match(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range found {
-			if disks[d.Name] != nil {
-				disks[text] = append(disks[text], d.MajMin)
-			}
-		}
-	}
-	return disks, nil
-}
-
-// Read reads weight files of a tree.
-func Read(tree cgroup.Tree) Reader {
-	return tree.Weights
 }

@@ -62,7 +62,7 @@ func Decide(m *machine.Snapshot, r Request) (*Plan, error) {
 	if slices.Contains(acting, weight.Kyber) {
 		by = weight.Kyber
 	}
-	if parent, others := policy.ComparedIn(m.Groups, r.Target.Group, by, policy.Read(m.Tree)); !others {
+	if parent, others := policy.ComparedIn(m.Groups, r.Target.Group, by, m.Tree.Weights); !others {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s has no sibling, so its weight is compared with no other: give %s the weight", r.Target, parent))
 	}
 	files, told, err := p.systemd(acting, node)
@@ -212,7 +212,7 @@ func (p *Plan) ruled(majMin string, systemdIsTold bool) error {
 	if err != nil {
 		return err
 	}
-	want, back, err := rules.WouldRevert(r.Target.Group, disk, n, policy.Read(p.machine.Tree), last)
+	want, back, err := rules.WouldRevert(r.Target.Group, disk, n, p.machine.Tree.Weights, last)
 	if err != nil || want == nil || want.Weight == n || !want.Decided() && systemdIsTold {
 		return err
 	}

@@ -4,10 +4,11 @@ package slo
 
 import (
 	"fmt"
-	"isolio/internal/host/state"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"isolio/internal/host/state"
 )
 
 // holder is a tenant of the model: its weight, what it was promised and sends at most, in parts of the

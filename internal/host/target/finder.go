@@ -4,7 +4,6 @@ package target
 
 import (
 	"cmp"
-	"isolio/internal/host/state"
 	"maps"
 	"path"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"isolio/internal/host/state"
 )
 
 // Finder finds containers again and again, for several at a time: it reads a

@@ -4,8 +4,9 @@ package target
 
 import (
 	"fmt"
-	"isolio/internal/host/state"
 	"maps"
+
+	"isolio/internal/host/state"
 )
 
 // Tell has the Finder take a report in place of the one in the file; nil is none

@@ -3,9 +3,10 @@
 package target
 
 import (
-	"isolio/internal/host/state"
 	"reflect"
 	"testing"
+
+	"isolio/internal/host/state"
 )
 
 // A pod is known from the moment that its cgroup is there, with or without a cgroup

@@ -310,7 +310,7 @@ func idle(i block.Info) (why, remedy string) {
 
 // look finds out who is active, and reads all weights.
 func (m *statusMachine) look(ctx context.Context, o StatusOptions) (err error) {
-	if m.before, err = policy.TakeIOSample(m.world.Tree); err != nil {
+	if m.before, err = usage.TakeIOSample(m.world.Tree); err != nil {
 		return err
 	}
 	m.after = m.before
@@ -318,7 +318,7 @@ func (m *statusMachine) look(ctx context.Context, o StatusOptions) (err error) {
 		if err := o.wait(ctx, o.Interval); err != nil {
 			return err
 		}
-		if m.after, err = policy.TakeIOSample(m.world.Tree); err != nil {
+		if m.after, err = usage.TakeIOSample(m.world.Tree); err != nil {
 			return err
 		}
 	}

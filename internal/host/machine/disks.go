@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+
+package machine
+
+import (
+	"isolio/internal/host/block"
+	"isolio/internal/host/policy"
+	"isolio/internal/host/rule"
+	"isolio/internal/host/weight"
+)
+
+// SharingDisks are the disks that have the scheduler, by their own names and those that rules have.
+func SharingDisks(sys block.System, rules []rule.Rule) (policy.DiskNumbers, error) {
+	names, err := sys.List()
+	if err != nil {
+		return nil, err
+	}
+	disks := policy.DiskNumbers{}
+	for _, name := range names {
+		d, err := sys.Find(name)
+		if err != nil {
+			continue // gone since it was listed
+		}
+		if active, _, err := d.Schedulers(); err == nil && active == string(weight.Kyber) {
+			disks[name] = []string{d.MajMin}
+		}
+	}
+	for i := range rules {
+		text := rules[i].Device
+		if text == "" || disks[text] != nil {
+			continue
+		}
+		found, err := sys.Match(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			if disks[d.Name] != nil {
+				disks[text] = append(disks[text], d.MajMin)
+			}
+		}
+	}
+	return disks, nil
+}
