@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"isolio/internal/host/view"
 	"isolio/internal/host/weight"
 	"isolio/internal/lab/vm"
 )
@@ -191,14 +192,14 @@ func TestEnableOnRealDisks(t *testing.T) {
 // checkStatus compares what status tells of the two with what they were given.
 func checkStatus(t *testing.T, d *disk) {
 	t.Helper()
-	var doc status
+	var doc view.Status
 	must(t, json.Unmarshal([]byte(succeeds(t, "status", "--json")), &doc))
-	at := slices.IndexFunc(doc.Disks, func(x statusDisk) bool { return x.Name == d.name })
+	at := slices.IndexFunc(doc.Disks, func(x view.Disk) bool { return x.Name == d.name })
 	if at < 0 || !slices.Equal(doc.Disks[at].WeightsBy, []weight.Mechanism{weight.Kyber}) || doc.Disks[at].MajMin != d.number || doc.Disks[at].ShareBy != "bytes" {
 		t.Fatalf("status tells of the disks %+v", doc.Disks)
 	}
 	for name, entitled := range map[string]float64{"command-a": 0.75, "command-b": 0.25} {
-		at := slices.IndexFunc(doc.Groups, func(g statusGroup) bool { return g.Group == name })
+		at := slices.IndexFunc(doc.Groups, func(g view.Group) bool { return g.Group == name })
 		if at < 0 || len(doc.Groups[at].Shares) != 1 {
 			t.Fatalf("status tells of the cgroups %+v", doc.Groups)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/host/view"
 )
 
 // slowDisk serves 16 requests at a time, each in a millisecond.
@@ -197,13 +199,13 @@ func TestSumByCommand(t *testing.T) {
 		startFio(t, d, pod, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=32").untilBusy(t)
 	}
 	time.Sleep(sumSettles)
-	var doc status
+	var doc view.Status
 	must(t, json.Unmarshal([]byte(succeeds(t, "status", "--json")), &doc))
-	for name, want := range map[string]statusShare{
+	for name, want := range map[string]view.Share{
 		"class-high.slice": {Weight: 300, Entitled: 0.75}, "class-high.slice/pod": {Weight: 300, Entitled: 0.75},
 		"class-low.slice": {Weight: 100, Entitled: 0.25}, "class-low.slice/pod": {Weight: 100, Entitled: 0.25},
 	} {
-		at := slices.IndexFunc(doc.Groups, func(g statusGroup) bool { return g.Group == name })
+		at := slices.IndexFunc(doc.Groups, func(g view.Group) bool { return g.Group == name })
 		if at < 0 || len(doc.Groups[at].Shares) != 1 {
 			t.Fatalf("%s: status tells of the cgroups %+v", name, doc.Groups)
 		}

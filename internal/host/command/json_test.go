@@ -14,6 +14,7 @@ import (
 
 	"isolio/internal/host/enable"
 	"isolio/internal/host/slo"
+	"isolio/internal/host/top"
 	"isolio/internal/host/view"
 )
 
@@ -22,7 +23,7 @@ var documents = map[string]any{
 	"isolio status, isolio weight":  view.Status{},
 	"isolio explain":                view.Explanation{},
 	"isolio enable, isolio disable": enable.Report{},
-	"isolio top":                    view.Line{},
+	"isolio top":                    top.Line{},
 	"isolio log":                    journalEntry{},
 	"isolio doctor":                 view.Diagnosis{},
 	"isolio sla plan":               slo.PlanDocument{},

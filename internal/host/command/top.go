@@ -16,8 +16,8 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/machine"
+	"isolio/internal/host/top"
 	"isolio/internal/host/usage"
-	"isolio/internal/host/view"
 	"isolio/internal/printable"
 )
 
@@ -27,11 +27,11 @@ type topFlags struct {
 	json     bool
 	interval time.Duration
 	count    int
-	view     view.TopView
+	view     top.View
 }
 
 func newTopCommand() *cobra.Command {
-	f := topFlags{view: view.DefaultTopView()}
+	f := topFlags{view: top.DefaultView()}
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch which container uses which disk, and what it is entitled to",
@@ -84,7 +84,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if screen := f.screen(cmd); screen != nil {
-		return view.ShowTop(cmd.Context(), sampler, f.interval, f.view, cmd.InOrStdin(), screen)
+		return top.Show(cmd.Context(), sampler, f.interval, f.view, cmd.InOrStdin(), screen)
 	}
 	return f.print(cmd, sampler)
 }
@@ -140,12 +140,12 @@ func (f *topFlags) print(cmd *cobra.Command, sampler *usage.Sampler) error {
 		}
 		rows := f.view.Apply(sample.Rows)
 		if f.json {
-			err = view.WriteTopJSON(cmd.OutOrStdout(), sample, rows)
+			err = top.WriteJSON(cmd.OutOrStdout(), sample, rows)
 		} else {
 			if n > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			err = view.WriteTopTable(cmd.OutOrStdout(), rows)
+			err = top.WriteTable(cmd.OutOrStdout(), rows)
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@
 // Package view is what an operator is shown. `isolio status` and `explain` tell of every disk whether
 // weights act on it, and of every weight what was meant, what comes of it, and why nothing does.
 // `isolio doctor` finds out whether a machine can share its disks, and what to do where it cannot.
-// `isolio top` shows which container uses which disk, live, as a table, or as lines of JSON.
 package view
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package view
+package top
 
 import (
 	"cmp"
@@ -131,8 +131,8 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%.2fs", d.Seconds())
 }
 
-// TopView is which rows are shown, and in which order.
-type TopView struct {
+// View is which rows are shown, and in which order.
+type View struct {
 	Order   int  // index of the column
 	Reverse bool // least first
 	Tree    bool
@@ -140,12 +140,12 @@ type TopView struct {
 	Busy    bool   // only cgroups that did something
 }
 
-// DefaultTopView is every cgroup that has sent a request; the one that had most of a disk first.
-func DefaultTopView() TopView { return TopView{Order: defaultOrder} }
+// DefaultView is every cgroup that has sent a request; the one that had most of a disk first.
+func DefaultView() View { return View{Order: defaultOrder} }
 
 // Apply returns the rows that the view shows, in its order: one for each
 // container, or in a tree one for each cgroup.
-func (v TopView) Apply(rows []usage.Row) []Row {
+func (v View) Apply(rows []usage.Row) []Row {
 	compare := v.compare()
 	if v.Tree {
 		return usageTree(v.filter(rows), rows, compare)
@@ -155,7 +155,7 @@ func (v TopView) Apply(rows []usage.Row) []Row {
 	return shown
 }
 
-func (v TopView) filter(rows []usage.Row) []Row {
+func (v View) filter(rows []usage.Row) []Row {
 	var shown []Row
 	for _, r := range rows {
 		if v.shows(&r) {
@@ -165,7 +165,7 @@ func (v TopView) filter(rows []usage.Row) []Row {
 	return shown
 }
 
-func (v TopView) shows(r *usage.Row) bool {
+func (v View) shows(r *usage.Row) bool {
 	if r.Counters.IOs() == 0 || v.Busy && r.IOPS() == 0 {
 		return false
 	}
@@ -178,7 +178,7 @@ func (v TopView) shows(r *usage.Row) bool {
 }
 
 // compare orders rows; equal ones by name, so that no row jumps.
-func (v TopView) compare() func(a, b *Row) int {
+func (v View) compare() func(a, b *Row) int {
 	byColumn := columns()[v.Order].compare
 	return func(a, b *Row) int {
 		n := -byColumn(a, b)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package view
+package top
 
 import (
 	"encoding/json"
@@ -34,7 +34,7 @@ func someRows() []usage.Row {
 	}
 }
 
-func shownTop(v TopView) string {
+func shownTop(v View) string {
 	var labels []string
 	for _, r := range v.Apply(someRows()) {
 		labels = append(labels, r.label())
@@ -49,20 +49,20 @@ func TestView(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		view TopView
+		view View
 		want string
 	}{
-		{"default", DefaultTopView(), "db,web,/user"},
-		{"least first", TopView{Order: defaultOrder, Reverse: true}, "/user,web,db"},
-		{"by name", TopView{Order: titles["CONTAINER"]}, "/user,db,web"},
-		{"by requests", TopView{Order: titles["IOPS"]}, "web,db,/user"},
-		{"by throttling", TopView{Order: titles["THROTTLED%"]}, "/user,db,web"},
-		{"filter by name", TopView{Filter: "W"}, "web"},
-		{"filter by cgroup", TopView{Order: defaultOrder, Filter: "pod"}, "db,web"},
-		{"filter by disk", TopView{Filter: "sdb"}, ""},
-		{"busy", TopView{Order: defaultOrder, Busy: true}, "db,web"},
-		{"tree", TopView{Order: defaultOrder, Tree: true}, "/,  pod,    db,    web,  user"},
-		{"filtered tree", TopView{Order: defaultOrder, Tree: true, Filter: "db"}, "/,  pod,    db"},
+		{"default", DefaultView(), "db,web,/user"},
+		{"least first", View{Order: defaultOrder, Reverse: true}, "/user,web,db"},
+		{"by name", View{Order: titles["CONTAINER"]}, "/user,db,web"},
+		{"by requests", View{Order: titles["IOPS"]}, "web,db,/user"},
+		{"by throttling", View{Order: titles["THROTTLED%"]}, "/user,db,web"},
+		{"filter by name", View{Filter: "W"}, "web"},
+		{"filter by cgroup", View{Order: defaultOrder, Filter: "pod"}, "db,web"},
+		{"filter by disk", View{Filter: "sdb"}, ""},
+		{"busy", View{Order: defaultOrder, Busy: true}, "db,web"},
+		{"tree", View{Order: defaultOrder, Tree: true}, "/,  pod,    db,    web,  user"},
+		{"filtered tree", View{Order: defaultOrder, Tree: true, Filter: "db"}, "/,  pod,    db"},
 	} {
 		if got := shownTop(tt.view); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -71,7 +71,7 @@ func TestView(t *testing.T) {
 }
 
 func TestTreeAdds(t *testing.T) {
-	rows := TopView{Order: defaultOrder, Tree: true}.Apply(someRows())
+	rows := View{Order: defaultOrder, Tree: true}.Apply(someRows())
 	pod := rows[1]
 	if pod.Weight != 700 || !near(pod.Actual, 0.75) || !near(pod.Entitled, 0.8) || !near(pod.BytesPS(), 3<<20) || !near(pod.IOPS(), 384) {
 		t.Errorf("pod = %+v", pod)
@@ -86,7 +86,7 @@ func TestTreeAdds(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	var b strings.Builder
-	if err := WriteTopJSON(&b, usage.Sample{At: time.Unix(0, 0), Over: 1500 * time.Millisecond}, DefaultTopView().Apply(someRows())[1:]); err != nil {
+	if err := WriteJSON(&b, usage.Sample{At: time.Unix(0, 0), Over: 1500 * time.Millisecond}, DefaultView().Apply(someRows())[1:]); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
@@ -94,7 +94,7 @@ func TestWriteJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 2 {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
-	if first.Schema != TopSchema || first.Time != "1970-01-01T00:00:00Z" || first.IntervalS != 1.5 || first.Container != "web" || first.Share != 0.25 {
+	if first.Schema != Schema || first.Time != "1970-01-01T00:00:00Z" || first.IntervalS != 1.5 || first.Container != "web" || first.Share != 0.25 {
 		t.Errorf("first line: %s", lines[0])
 	}
 }
@@ -135,7 +135,7 @@ func TestFigures(t *testing.T) {
 // press types keys at a screen of 100 columns and 12 lines that shows someRows.
 func press(t *testing.T, all ...string) *screen {
 	t.Helper()
-	s := newScreen(&usage.Sampler{}, time.Second, DefaultTopView())
+	s := newScreen(&usage.Sampler{}, time.Second, DefaultView())
 	s.Update(tea.WindowSizeMsg{Width: 110, Height: 12})
 	s.Update(sampled{sample: usage.Sample{At: time.Unix(0, 0), Over: time.Second, Rows: someRows()}})
 	for _, name := range all {
@@ -340,10 +340,10 @@ func TestHostileNames(t *testing.T) {
 		{Cgroup: "/pod/" + hostile, Disk: "sda", Weight: 100, Actual: 0.5, Counters: usage.Counters{IOStat: cgroup.IOStat{ReadIOs: 1}}},
 	}
 	for _, tree := range []bool{false, true} {
-		v := DefaultTopView()
+		v := DefaultView()
 		v.Tree = tree
 		var b strings.Builder
-		if err := WriteTopTable(&b, v.Apply(rows)); err != nil {
+		if err := WriteTable(&b, v.Apply(rows)); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(b.String(), "\x1b\a\u202e") || !utf8.ValidString(b.String()) || strings.Count(b.String(), `\x1b]52;c;aGk=\x07\u202e\xff`) != 2 {

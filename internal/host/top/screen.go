@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package view
+package top
 
 import (
 	"context"
@@ -59,7 +59,7 @@ type screen struct {
 	table  table.Model
 	width  int
 
-	view   TopView
+	view   View
 	paused bool
 	latest usage.Sample // what is shown: the last one before a pause
 	err    error        // why there was no newer one
@@ -71,8 +71,8 @@ type sampled struct {
 	err    error
 }
 
-// ShowTop shows the live table until the user quits or ctx ends.
-func ShowTop(ctx context.Context, sampler *usage.Sampler, interval time.Duration, view TopView, in io.Reader, out io.Writer) error {
+// Show shows the live table until the user quits or ctx ends.
+func Show(ctx context.Context, sampler *usage.Sampler, interval time.Duration, view View, in io.Reader, out io.Writer) error {
 	program := tea.NewProgram(newScreen(sampler, interval, view), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if ctx.Err() != nil {
@@ -84,7 +84,7 @@ func ShowTop(ctx context.Context, sampler *usage.Sampler, interval time.Duration
 	return nil
 }
 
-func newScreen(sampler *usage.Sampler, interval time.Duration, view TopView) *screen {
+func newScreen(sampler *usage.Sampler, interval time.Duration, view View) *screen {
 	filter := textinput.New()
 	filter.Prompt = "/"
 	filter.Placeholder = "part of a name, a cgroup or a disk"
@@ -299,7 +299,7 @@ func shortenBare(name string, width int) string {
 	return "…" + end
 }
 
-// TopView draws the screen.
+// View draws the screen.
 func (s *screen) View() tea.View {
 	v := tea.NewView(s.status() + "\n" + s.table.View() + "\n" + s.foot())
 	v.AltScreen = true

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package view
+package top
 
 import (
 	"path"
