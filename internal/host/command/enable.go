@@ -33,6 +33,8 @@ type enableFlags struct {
 	follows        bool // of enable
 	failuresTo     string
 	disables       bool
+	// rules are those of the machine, nil before they are read.
+	rules *rule.Config
 	// failed are the disks for which each got an error.
 	failed []state.EnableError
 }
@@ -275,16 +277,19 @@ func (f *enableFlags) carryOut(cmd *cobra.Command, p *enable.Plan, verify func()
 // table finds what the disk is to have by the rules. A mistake in them is no reason to
 // keep a disk from going back to what it was.
 func (f *enableFlags) table() error {
-	config, err := rule.Load(f.request.Root, "")
-	if err != nil && !f.disables {
-		return err
+	if f.rules == nil {
+		config, err := rule.Load(f.request.Root, "")
+		if err != nil && !f.disables {
+			return err
+		}
+		f.rules = &config
 	}
 	sys := block.System{Root: f.request.Root}
 	d, err := sys.Find(f.request.Device)
 	if err != nil {
 		return err
 	}
-	f.request.Table, err = config.DiskFor(sys, d.Name)
+	f.request.Table, err = f.rules.DiskFor(sys, d.Name)
 	return err
 }
 
@@ -342,6 +347,7 @@ func (f *enableFlags) enableSeveral(cmd *cobra.Command, only []string) error {
 	if err != nil {
 		return err
 	}
+	f.rules = &config
 	sys := block.System{Root: root}
 	names, left, err := enable.Candidates(sys, config, f.configured)
 	if err != nil {

@@ -115,7 +115,7 @@ func (w *follower) enable() error {
 			continue
 		}
 		one := *w.f
-		one.failed = nil
+		one.failed, one.rules = nil, &config
 		err := one.each(w.cmd, []string{name}, enable.Enable)
 		if w.cmd.Context().Err() != nil {
 			return nil
