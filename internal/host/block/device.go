@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/tunable"
 	"isolio/internal/plan"
 )
 
@@ -251,7 +250,7 @@ func (d *Device) SetTunable(scheduler, name, value string) (plan.Step, error) {
 // Tunable is what a file of the active scheduler has in force.
 func (d *Device) Tunable(name string) (string, error) {
 	text, err := d.read(tunables, name)
-	return tunable.Now(name, text), err
+	return TunableNow(name, text), err
 }
 
 // tunables is the directory of the active scheduler's tunables.

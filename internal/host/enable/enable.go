@@ -19,14 +19,13 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
-	"isolio/internal/host/tunable"
 	"isolio/internal/host/weight"
 	"isolio/internal/kmod"
 	"isolio/internal/plan"
 )
 
 // Schedulers are those that can be chosen.
-var Schedulers = tunable.Schedulers
+var Schedulers = block.Schedulers
 
 // DefaultScheduler is the scheduler if none is named.
 const DefaultScheduler = "kyber-fairness"
@@ -311,7 +310,7 @@ func (p *Plan) tune(table *rule.Disk, scheduler string, switched bool) error {
 	}
 	p.Report.Table, p.Report.Tunables, p.tunables = tableName(table), table.Tunables, table.Tunables
 	for _, t := range table.Tunables {
-		if now, err := p.device.Tunable(t.Name); !switched && err == nil && tunable.Same(t.Name, now, t.Value) {
+		if now, err := p.device.Tunable(t.Name); !switched && err == nil && block.SameTunable(t.Name, now, t.Value) {
 			continue
 		}
 		step, err := p.device.SetTunable(scheduler, t.Name, t.Value)
@@ -725,7 +724,7 @@ func (p *Plan) Verify() error {
 		if err != nil {
 			return err
 		}
-		if !tunable.Same(t.Name, now, t.Value) {
+		if !block.SameTunable(t.Name, now, t.Value) {
 			return fmt.Errorf("device %s: %s is %s after %s was written", p.Report.Disk, t.Name, now, t.Value)
 		}
 	}

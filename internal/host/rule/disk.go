@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"isolio/internal/host/block"
-	"isolio/internal/host/tunable"
 )
 
 // diskKey is the disk of a table among what may be there once.
@@ -28,7 +27,7 @@ func (c *checker) disks() []Disk {
 }
 
 func (c *checker) disk(table string, nr int, keys map[string]any) Disk {
-	d := Disk{Scheduler: tunable.Schedulers[0], At: c.at}
+	d := Disk{Scheduler: block.Schedulers[0], At: c.at}
 	d.At.Nr, d.At.Line = nr, c.lines[table]
 	switch device, isText := keys["device"].(string); {
 	case keys["device"] == nil:
@@ -43,8 +42,8 @@ func (c *checker) disk(table string, nr int, keys map[string]any) Disk {
 	}
 	if v, there := keys["scheduler"]; there {
 		name, _ := v.(string)
-		if d.Scheduler = name; name != Keep && !slices.Contains(tunable.Schedulers, name) {
-			c.fail(table, "scheduler", fmt.Sprintf("%q is not a scheduler", fmt.Sprint(v)), strings.Join(tunable.Schedulers, ", ")+", "+Keep)
+		if d.Scheduler = name; name != Keep && !slices.Contains(block.Schedulers, name) {
+			c.fail(table, "scheduler", fmt.Sprintf("%q is not a scheduler", fmt.Sprint(v)), strings.Join(block.Schedulers, ", ")+", "+Keep)
 			return d
 		}
 	}
@@ -54,7 +53,7 @@ func (c *checker) disk(table string, nr int, keys map[string]any) Disk {
 
 // tunables are those of the disk's scheduler, in the order of its list.
 func (c *checker) tunables(table, scheduler string, keys map[string]any) []Tunable {
-	of := tunable.Of(scheduler)
+	of := block.TunablesOf(scheduler)
 	allowed := []string{"device", "scheduler"}
 	for _, t := range of {
 		allowed = append(allowed, t.Name)
@@ -62,7 +61,7 @@ func (c *checker) tunables(table, scheduler string, keys map[string]any) []Tunab
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if !slices.Contains(allowed, key) {
 			what := "unknown key"
-			if tunable.Known(key) {
+			if block.KnownTunable(key) {
 				what = "is not a tunable of " + scheduler
 			}
 			c.fail(table, key, what, strings.Join(allowed, ", "))

@@ -19,7 +19,6 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
-	"isolio/internal/host/tunable"
 	"isolio/internal/lab/guest"
 	"isolio/internal/plan"
 )
@@ -254,7 +253,7 @@ func valueOf(sys block.System, disk, file string) string {
 		}
 		return active
 	}
-	return tunable.Now(filepath.Base(file), now)
+	return block.TunableNow(filepath.Base(file), now)
 }
 
 // groupsOf is the cgroup tree of the machine below root.

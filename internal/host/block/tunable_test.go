@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package tunable
+package block
 
 import (
 	"os"
@@ -32,7 +32,7 @@ func TestModulesHaveThem(t *testing.T) {
 			}
 		}
 		var known []string
-		for _, one := range Of(scheduler) {
+		for _, one := range TunablesOf(scheduler) {
 			known = append(known, one.Name)
 		}
 		slices.Sort(names)
@@ -41,7 +41,7 @@ func TestModulesHaveThem(t *testing.T) {
 			t.Errorf("%s has %q, known are %q", scheduler, names, known)
 		}
 	}
-	if len(Of("bfq")) != 0 || Known("guard_stat") || !Known("unit_kib") {
+	if len(TunablesOf("bfq")) != 0 || KnownTunable("guard_stat") || !KnownTunable("unit_kib") {
 		t.Error("of another scheduler")
 	}
 }
@@ -64,7 +64,7 @@ func TestRangesAreDocumented(t *testing.T) {
 	}
 	power := strings.NewReplacer("10^10", "10000000000")
 	for scheduler := range sources {
-		for _, one := range Of(scheduler) {
+		for _, one := range TunablesOf(scheduler) {
 			row := power.Replace(rows[scheduler+".md "+one.Name])
 			want := strconv.FormatInt(one.Least, 10) + " to " + strconv.FormatInt(one.Most, 10)
 			switch {
@@ -104,8 +104,8 @@ func TestValue(t *testing.T) {
 		{"cost_model", "rbps=100000 riops=0 wbps=100000 wiops=1", "", `"rbps=100000 riops=0 wbps=100000 wiops=1" is none`},
 		{"cost_model", "rbps=100000 riops=1 wbps=100000 wiops=1\n", "", `"rbps=100000 riops=1 wbps=100000 wiops=1\n" is none`},
 	} {
-		i := slices.IndexFunc(Of("kyber-fairness"), func(one Tunable) bool { return one.Name == tt.name })
-		if text, wrong := Of("kyber-fairness")[i].Value(tt.v); text != tt.text || wrong != tt.wrong {
+		i := slices.IndexFunc(TunablesOf("kyber-fairness"), func(one Tunable) bool { return one.Name == tt.name })
+		if text, wrong := TunablesOf("kyber-fairness")[i].Value(tt.v); text != tt.text || wrong != tt.wrong {
 			t.Errorf("%s = %v: %q, %q", tt.name, tt.v, text, wrong)
 		}
 	}
@@ -118,7 +118,7 @@ func TestNow(t *testing.T) {
 		{"cost_model", "auto rbps=3 riops=4 wbps=1 wiops=4\n", "auto"},
 		{"cost_model", "user rbps=3 riops=4 wbps=1 wiops=4\n", "rbps=3 riops=4 wbps=1 wiops=4"},
 	} {
-		if got := Now(tt.name, tt.text); got != tt.want {
+		if got := TunableNow(tt.name, tt.text); got != tt.want {
 			t.Errorf("%s, %q: %q, want %q", tt.name, tt.text, got, tt.want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestSame(t *testing.T) {
 		{"cost_model", "rbps=3199999998 riops=490011 wbps=1050000000 wiops=37999", model, true},
 		{"cost_model", "rbps=3200000000 riops=490000 wbps=1050000000 wiops=39000", model, false},
 	} {
-		if got := Same(tt.name, tt.now, tt.written); got != tt.want {
+		if got := SameTunable(tt.name, tt.now, tt.written); got != tt.want {
 			t.Errorf("%s: %s and %s: %v", tt.name, tt.now, tt.written, got)
 		}
 	}

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package tunable knows the files that schedulers have for an operator to write, below
-// queue/iosched, and what they take. The modules have the last word: a test compares the
-// two.
-package tunable
+package block
 
 import (
 	"fmt"
@@ -14,7 +11,8 @@ import (
 	"strings"
 )
 
-// Tunable is one file.
+// Tunable is a file that a scheduler has below queue/iosched for an operator to write, and what it
+// takes. The modules have the last word: a test compares the two.
 type Tunable struct {
 	Name string
 	// Least and Most bound a number; both 0 for a file that takes text.
@@ -32,7 +30,7 @@ var guard = []Tunable{
 	{Name: "max_wait_ms", Most: 3600000},
 }
 
-var of = map[string][]Tunable{
+var tunablesOf = map[string][]Tunable{
 	"kyber-fairness": append([]Tunable{
 		{Name: "share_by", Words: []string{"bytes", "iops", "time"}},
 		{Name: costModel},
@@ -60,13 +58,13 @@ var of = map[string][]Tunable{
 	}, guard...),
 }
 
-// Of are the tunables of a scheduler, in the order in which they are written: none of one
+// TunablesOf are the tunables of a scheduler, in the order in which they are written: none of one
 // that is not the project's.
-func Of(scheduler string) []Tunable { return of[scheduler] }
+func TunablesOf(scheduler string) []Tunable { return tunablesOf[scheduler] }
 
-// Known reports whether any scheduler has a tunable of that name.
-func Known(name string) bool {
-	for _, all := range of {
+// KnownTunable reports whether any scheduler has a tunable of that name.
+func KnownTunable(name string) bool {
+	for _, all := range tunablesOf {
 		if slices.ContainsFunc(all, func(t Tunable) bool { return t.Name == name }) {
 			return true
 		}
@@ -142,9 +140,9 @@ func isModel(text string) bool {
 	return true
 }
 
-// Now is what a file that reads as text says is in force: of "[bytes] iops time" the word
+// TunableNow is what a file that reads as text says is in force: of "[bytes] iops time" the word
 // in brackets, of a model what was written for it.
-func Now(name, text string) string {
+func TunableNow(name, text string) string {
 	text = strings.TrimSpace(text)
 	if name == costModel {
 		if figures, ok := strings.CutPrefix(text, "user "); ok {
@@ -164,8 +162,8 @@ func Now(name, text string) string {
 // a request and of a byte.
 const mostOff = 0.01
 
-// Same reports whether a file says what was written there.
-func Same(name, now, written string) bool {
+// SameTunable reports whether a file says what was written there.
+func SameTunable(name, now, written string) bool {
 	a, b := model.FindStringSubmatch(now), model.FindStringSubmatch(written)
 	if name != costModel || a == nil || b == nil {
 		return now == written
