@@ -176,39 +176,6 @@ func TestReadBTF(t *testing.T) {
 	}
 }
 
-func TestLZ4Block(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		block []byte
-		want  string // empty: refused
-	}{
-		{"literals", []byte("\x30abc"), "abc"},
-		{"match", []byte("\x30abc\x03\x00\x10d"), "abcabcad"},
-		{"match over itself", []byte("\x14a\x01\x00\x10b"), "aaaaaaaaab"},
-		{"long match", append([]byte("\x1fa\x01\x00\xff\x00"), "\x10b"...), strings.Repeat("a", 1+15+255+4) + "b"},
-		{"distance 0", []byte("\x30abc\x00\x00\x10d"), ""},
-		{"distance before the start", []byte("\x30abc\x04\x00\x10d"), ""},
-		{"literals missing", []byte("\x40abc"), ""},
-		{"distance missing", []byte("\x30abc\x01"), ""},
-		{"length missing", []byte("\xf0\xff\xff"), ""},
-	} {
-		out, err := appendLZ4Block(nil, test.block)
-		if test.want == "" {
-			if err == nil {
-				t.Errorf("%s: got %q, want an error", test.name, out)
-			}
-			continue
-		}
-		if err != nil || string(out) != test.want {
-			t.Errorf("%s: got %q, error %v, want %q", test.name, out, err, test.want)
-		}
-	}
-	// A block sees nothing of the block before it.
-	if _, err := appendLZ4Block([]byte("abc"), []byte("\x10d\x03\x00\x10e")); err == nil {
-		t.Error("a match reached into the block before")
-	}
-}
-
 // Damaged data is refused or unpacked to something, but never crashes.
 func TestLZ4Damaged(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

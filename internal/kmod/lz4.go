@@ -5,6 +5,8 @@ package kmod
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/pierrec/lz4/v4"
 )
 
 // lz4LegacyMagic starts the "legacy" LZ4 frame, which is what the kernel's
@@ -39,72 +41,16 @@ func unpackLZ4Legacy(data []byte) ([]byte, error) {
 		if size == 0 || size > len(data) {
 			return nil, errLZ4
 		}
-		var err error
-		if out, err = appendLZ4Block(out, data[:size]); err != nil {
-			return nil, err
+		block := make([]byte, min(lz4BlockMax, total-len(out)))
+		n, err := lz4.UncompressBlock(data[:size], block)
+		if err != nil || n == 0 {
+			return nil, errLZ4
 		}
+		out = append(out, block[:n]...)
 		data = data[size:]
 	}
 	if len(out) != total {
 		return nil, errLZ4
 	}
 	return out, nil
-}
-
-// appendLZ4Block unpacks one block behind out. A block is a row of sequences:
-// a token (high half: number of literals, low half: length of the match less
-// 4; 15 means that more length bytes follow), the literals, then the match's
-// distance backwards (u16). The last sequence has no match.
-func appendLZ4Block(out, block []byte) ([]byte, error) {
-	base := len(out)
-	for len(block) > 0 {
-		token := block[0]
-		literals, rest, ok := lz4Length(int(token>>4), block[1:])
-		if !ok || literals > len(rest) {
-			return nil, errLZ4
-		}
-		out = append(out, rest[:literals]...)
-		block = rest[literals:]
-		if len(block) == 0 {
-			break
-		}
-		if len(block) < 2 {
-			return nil, errLZ4
-		}
-		distance := int(binary.LittleEndian.Uint16(block))
-		match, rest, ok := lz4Length(int(token&15), block[2:])
-		if !ok || distance == 0 || distance > len(out)-base {
-			return nil, errLZ4
-		}
-		block = rest
-		match += 4
-		if len(out)-base+match > lz4BlockMax {
-			return nil, errLZ4
-		}
-		// A match may overlap what it produces: copy what exists, again and again.
-		for match > 0 {
-			from := len(out) - distance
-			n := min(match, distance)
-			out = append(out, out[from:from+n]...)
-			match -= n
-		}
-	}
-	if len(out)-base > lz4BlockMax {
-		return nil, errLZ4
-	}
-	return out, nil
-}
-
-// lz4Length reads the length bytes that follow a token half of 15.
-func lz4Length(n int, data []byte) (int, []byte, bool) {
-	if n < 15 {
-		return n, data, true
-	}
-	for i, b := range data {
-		n += int(b)
-		if b != 255 {
-			return n, data[i+1:], true
-		}
-	}
-	return 0, nil, false
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,16 +69,7 @@ func (OS) Create(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".isolio-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // nothing is left of that name once it is renamed
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := renameio.WriteFile(path, []byte(text), 0o644, renameio.WithStaticPermissions(0o644), renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

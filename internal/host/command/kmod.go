@@ -5,10 +5,10 @@ package command
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
@@ -171,21 +171,13 @@ func writeOutput(cmd *cobra.Command, name string, write func(io.Writer) error) e
 		// It may be bytes for another program, such as BTF.
 		return write(printable.Under(cmd.OutOrStdout()))
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), ".isolio-*")
+	file, err := renameio.NewPendingFile(name, renameio.WithStaticPermissions(0o644), renameio.WithTempDir(filepath.Dir(name)))
 	if err != nil {
 		return failure.Usagef("%w", err)
 	}
-	defer os.Remove(file.Name())
+	defer file.Cleanup()
 	if err := write(file); err != nil {
-		file.Close()
 		return err
 	}
-	if err := file.Chmod(0o644); err != nil {
-		file.Close()
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
+	return file.CloseAtomicallyReplace()
 }

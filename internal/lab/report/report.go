@@ -19,6 +19,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
+
 	"isolio/internal/failure"
 	"isolio/internal/lab/result"
 )
@@ -124,20 +126,9 @@ func writeInto(path string, page []byte) error {
 
 // replace puts page at path by a rename within path's directory.
 func replace(path string, page []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	err := renameio.WriteFile(path, page, 0o644, renameio.WithStaticPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return fmt.Errorf("report %s: %w", path, err)
-	}
-	_, err = f.Write(page)
-	if err == nil {
-		err = f.Chmod(0o644) // CreateTemp's 0600 would hide the page from others
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("report %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }
