@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // DKMS builds modules with the compiler that the kernel was built with.
 func TestModulesAreBuiltAsTheKernelWas(t *testing.T) {
 	script, err := filepath.Abs("dkms-make")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for config, want := range map[string]bool{"CONFIG_CC_IS_GCC=y\n": false, "CONFIG_CC_IS_GCC=y\n# CONFIG_CC_IS_CLANG is not set\n": false, "CONFIG_CC_IS_CLANG=y\n": true} {
 		dir := t.TempDir()
 		put := func(name, text string, mode os.FileMode) {
@@ -45,12 +45,8 @@ func TestModulesAreBuiltAsTheKernelWas(t *testing.T) {
 // put writes a file, in a directory that need not be there.
 func put(t *testing.T, file, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.OK(t, os.WriteFile(file, []byte(text), mode))
 }
 
 // reader reads dkms.conf as DKMS does: asked for kernel $1, it reads the file for kernel $2.
@@ -68,9 +64,7 @@ func TestKernelWithoutBTFIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"dkms-make", "dkms.conf"} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		put(t, filepath.Join(dir, "src", name), string(text), 0o755)
 	}
 	const none, has, old = "6.99-none", "6.99-has", "6.99-removed" // the last one has no headers
@@ -86,9 +80,7 @@ func TestKernelWithoutBTFIsSkipped(t *testing.T) {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			return string(out), string(exit.Stderr), exit.ExitCode()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(out), "", 0
 	}
 

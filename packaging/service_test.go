@@ -15,6 +15,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/command"
 	"isolio/internal/host/slo"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -22,9 +23,7 @@ import (
 func setting(t *testing.T, key string) []string {
 	t.Helper()
 	text, err := os.ReadFile("isolio.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var values []string
 	for _, found := range regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(string(text), -1) {
 		values = append(values, found[1])
@@ -92,13 +91,9 @@ func TestTheUnitMayWrite(t *testing.T) {
 // names it.
 func TestTheUnitOfDisks(t *testing.T) {
 	text, err := os.ReadFile("isolio-disk@.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rules, err := os.ReadFile("isolio-disk.rules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.Contains(string(rules), `ENV{SYSTEMD_WANTS}+="isolio-disk@.service"`) {
 		t.Errorf("the rule wants another unit:\n%s", rules)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // A page is filled with data; what is kept of it comes and goes with the file in results/, and --check changes nothing.
@@ -15,12 +17,8 @@ func TestDoc(t *testing.T) {
 	put := func(name, text string, mode os.FileMode) string {
 		t.Helper()
 		path := filepath.Join(tree, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	const page = "<!-- results\ndata = \"a\"\ncolumns = [{ head = \"n\", cell = \"n\" }]\n-->\n"

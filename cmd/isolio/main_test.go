@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // most is how large the program may be, in bytes, as `make build` builds it. The linker leaves
@@ -41,9 +43,7 @@ func TestNothingOfTheLab(t *testing.T) {
 		t.Errorf("--version prints %q, %v", text, err)
 	}
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if info.Size() > most {
 		t.Errorf("isolio has %d bytes, want %.0f at most", info.Size(), most)
 	}

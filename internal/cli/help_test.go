@@ -16,6 +16,7 @@ import (
 	"isolio/internal/cli"
 	host "isolio/internal/host/command"
 	lab "isolio/internal/lab/command"
+	"isolio/internal/must"
 )
 
 // Every command says what it does in one line without a full stop, shows itself in an
@@ -68,19 +69,13 @@ var placeholder = regexp.MustCompile(`[A-Z]{2,}`)
 // Documents call commands that there are, with flags and files that there are.
 func TestDocuments(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	results, err := filepath.Glob("../../docs/results/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	calls := 0
 	for _, file := range append(slices.Concat(files, results), "../../README.md", "../../README.ko.md", "../../CONTRIBUTING.md", "../../packaging/isolio.service") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, span := range code.FindAllStringSubmatch(printed.ReplaceAllString(strings.ReplaceAll(string(text), "ExecReload=", "    ExecReload="), "$1"), -1) {
 			for _, found := range call.FindAllStringSubmatch(span[1]+span[2], -1) {
 				calls++

@@ -9,15 +9,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // docs/security.md names tests that there are, at least one in each line of its tables of
 // attacks and faults.
 func TestSecurityNamesTests(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var sources strings.Builder
 	for _, dir := range []string{"../../internal", "../../packaging", "../../tests/vm"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -28,9 +28,7 @@ func TestSecurityNamesTests(t *testing.T) {
 			sources.Write(source)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	tested := regexp.MustCompile("`(Test[A-Za-z]+|[a-z-]+[.]txtar)`")
 	names := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(text), -1)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -64,9 +65,7 @@ var marked = regexp.MustCompile(`(?s)(<!-- kernels -->\n).*?(<!-- end of kernels
 func TestReadme(t *testing.T) {
 	for _, r := range readmes {
 		have, err := os.ReadFile(r.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !marked.Match(have) {
 			t.Fatalf("%s has no table between <!-- kernels --> and <!-- end of kernels -->", r.file)
 		}

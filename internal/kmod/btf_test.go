@@ -20,19 +20,16 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
 func rawBTF(t testing.TB) []byte {
 	t.Helper()
 	b, err := btf.NewBuilder(elevators(false), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	raw, err := b.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return raw
 }
 
@@ -52,9 +49,7 @@ func vmlinux(t testing.TB, section string, contents []byte) []byte {
 		t.Fatalf("%v: %s", err, out)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "vmlinux"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
@@ -78,9 +73,7 @@ func xzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip, err := xz.NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return packed(t, &b, zip, data)
 }
 
@@ -89,9 +82,7 @@ func zstdPacked(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip, err := zstd.NewWriter(&b, zstd.WithWindowSize(zstdWindow), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return packed(t, &b, zip, data)
 }
 
@@ -106,9 +97,7 @@ func packed(t testing.TB, b *bytes.Buffer, zip io.WriteCloser, data []byte) []by
 	if _, err := zip.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, zip.Close())
 	return binary.LittleEndian.AppendUint32(b.Bytes(), uint32(len(data)))
 }
 
@@ -158,9 +147,7 @@ func TestReadBTF(t *testing.T) {
 		{"damaged vmlinux", elf[:20], "damaged ELF"},
 	} {
 		name := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(name, test.data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, test.data, 0o644))
 		got, err := ReadBTF(name)
 		switch {
 		case test.want == "":

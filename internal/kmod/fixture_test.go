@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 
 	"github.com/cilium/ebpf/btf"
@@ -27,13 +28,9 @@ var (
 func build(t testing.TB, types ...btf.Type) *btf.Spec {
 	t.Helper()
 	b, err := btf.NewBuilder(types, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec, err := b.Spec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return spec
 }
 
@@ -130,18 +127,14 @@ func readList(t testing.TB, text string) *Wanted {
 	name := filepath.Join(t.TempDir(), "list.txt")
 	testtree.File(t, name, text)
 	wanted, err := ReadWanted(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return wanted
 }
 
 func headerText(t testing.TB, spec *btf.Spec) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteHeader(&b, &Kernel{Spec: spec}, readList(t, elevatorList)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteHeader(&b, &Kernel{Spec: spec}, readList(t, elevatorList)))
 	return b.String()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/must"
 )
 
 const mib = 1 << 20
@@ -95,9 +96,7 @@ func FuzzReadBTF(f *testing.F) {
 	limitUnpacked(f)
 	name := filepath.Join(f.TempDir(), "vmlinux")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, data, 0o644))
 		fuzzlimit.Run(t, 256*mib, func() {
 			found, err := ReadBTF(name)
 			if err != nil && !strings.HasPrefix(err.Error(), name+": ") {
@@ -189,9 +188,7 @@ func FuzzModule(f *testing.F) {
 	spec := build(f, elevators(false)...)
 	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
 		name := filepath.Join(dir, "module.ko"+[]string{"", ".gz", ".xz", ".zst"}[kind%4])
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, data, 0o644))
 		fuzzlimit.Run(t, 256*mib, func() {
 			if err := CheckLayout(name, spec); err != nil && !strings.HasPrefix(err.Error(), name+": ") {
 				t.Errorf("an error that does not begin with the file: %v", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 
 	"github.com/cilium/ebpf/btf"
@@ -73,19 +74,13 @@ func TestHeaderWithWrongLayoutDoesNotCompile(t *testing.T) {
 func TestHeaderLeavesOutWhatIsPublic(t *testing.T) {
 	dir := t.TempDir()
 	public := filepath.Join(dir, "include", "linux")
-	if err := os.MkdirAll(public, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(public, 0o755))
 	lines := "enum elv_merge {\n\tX,\n};\nstruct blk_mq_ctx;\ntypedef unsigned int __bitwise blkcg_free_fn;\n"
 	testtree.File(t, filepath.Join(public, "blk.h"), lines)
 	kernel := &Kernel{Spec: build(t, elevators(false)...)}
-	if err := kernel.AddHeaders(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kernel.AddHeaders(dir))
 	var b strings.Builder
-	if err := WriteHeader(&b, kernel, readList(t, elevatorList)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteHeader(&b, kernel, readList(t, elevatorList)))
 	for text, want := range map[string]bool{"enum elv_merge {": false, "typedef void (blkcg_free_fn)": false, "struct blk_mq_ctx {": true} {
 		if strings.Contains(b.String(), text) != want {
 			t.Errorf("header has %q: %t, want %t", text, !want, want)
@@ -124,9 +119,7 @@ func TestFeatures(t *testing.T) {
 	symvers := filepath.Join(t.TempDir(), "Module.symvers")
 	testtree.File(t, symvers, "0x12345678\telv_register\tvmlinux\tEXPORT_SYMBOL_GPL\t\n")
 	kernel := &Kernel{Spec: build(t, elevators(false)...)}
-	if err := kernel.AddSymvers(symvers); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, kernel.AddSymvers(symvers))
 	for _, test := range []struct {
 		question string
 		want     bool

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 
 	"github.com/klauspost/compress/zstd"
@@ -19,9 +20,7 @@ import (
 // A module is found, and its record read, whatever it is compressed with.
 func TestInstalled(t *testing.T) {
 	text, err := os.ReadFile(module(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for ext, packer := range map[string]func(io.Writer) (io.WriteCloser, error){
 		"":     func(w io.Writer) (io.WriteCloser, error) { return plain{w}, nil },
 		".gz":  func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
@@ -33,9 +32,7 @@ func TestInstalled(t *testing.T) {
 		path := filepath.Join(root, "lib/modules/6.1.0", file)
 		var packed bytes.Buffer
 		w, err := packer(&packed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err = w.Write(text); err != nil || w.Close() != nil {
 			t.Fatal(err)
 		}
@@ -61,16 +58,12 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 	broken := filepath.Join(t.TempDir(), "x.ko.xz")
-	if err := os.WriteFile(broken, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(broken, text, 0o644))
 	if _, err := ReadModule(broken); err == nil {
 		t.Error("no error for a file that is not what its name says")
 	}
 	signed := filepath.Join(t.TempDir(), "x.ko")
-	if err := os.WriteFile(signed, append(text, "~Module signature appended~\n"...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(signed, append(text, "~Module signature appended~\n"...), 0o644))
 	if is, err := Signed(signed); err != nil || !is {
 		t.Errorf("signed: %v, %v", is, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -90,9 +91,7 @@ func TestCheckLayoutOtherKernel(t *testing.T) {
 func recordRange(t *testing.T, ko string) (start, end uint64) {
 	t.Helper()
 	file, err := elf.Open(ko)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	section := file.Section(recordSection)
 	if section == nil {
@@ -128,13 +127,9 @@ func TestCheckLayoutAlteredRecord(t *testing.T) {
 		ko := module(t)
 		start, end := recordRange(t, ko)
 		data, err := os.ReadFile(ko)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		test.edit(data[start:end])
-		if err := os.WriteFile(ko, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(ko, data, 0o644))
 		if err := CheckLayout(ko, spec); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %q", test.name, err, test.want)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
+
 	"github.com/cilium/ebpf/btf"
 )
 
@@ -58,13 +60,9 @@ func TestDamagedBTF(t *testing.T) {
 	queue := &btf.Struct{Name: "request_queue", Size: 8}
 	queue.Members = []btf.Member{member("self", 0, queue)}
 	raw, err := btf.NewBuilder([]btf.Type{queue}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec, err := raw.Spec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = WriteHeader(io.Discard, &Kernel{Spec: spec}, readList(t, "record request_queue\n"))
 	if err == nil || !strings.Contains(err.Error(), "damaged BTF") {
 		t.Errorf("got error %v, want one of damaged BTF", err)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -55,13 +56,9 @@ func steps() []Step {
 func TestUndoGoesBackwards(t *testing.T) {
 	var r recorder
 	a := On(&r)
-	if err := a.Apply(steps()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Apply(steps()))
 	for range 2 { // the second does nothing
-		if err := a.Undo(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.Undo())
 	}
 	want := []string{"scheduler=bfq", "mkdir a", "a/weight=100", "rmdir a", "scheduler=none"}
 	if !slices.Equal(r.log, want) {
@@ -97,9 +94,7 @@ func TestUndoAfterAFailure(t *testing.T) {
 func TestUndoGoesOnAfterAnError(t *testing.T) {
 	r := recorder{fail: "rmdir a"}
 	a := On(&r)
-	if err := a.Apply(steps()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Apply(steps()))
 	if err := a.Undo(); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("Undo = %v, want the error of rmdir", err)
 	}
@@ -124,9 +119,7 @@ func TestErrorsSayWhatWasWritten(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	var b strings.Builder
-	if err := Print(&b, steps()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Print(&b, steps()))
 	if want := "echo 'bfq' > scheduler\nmkdir a\necho '100' > a/weight\n"; b.String() != want {
 		t.Errorf("Print:\n%swant\n%s", b.String(), want)
 	}
@@ -139,19 +132,13 @@ func TestOS(t *testing.T) {
 		t.Errorf("Write made a file that was not there: %v", err)
 	}
 	testtree.File(t, file, "something longer\n")
-	if err := (OS{}).Write(file, "1"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (OS{}).Write(file, "1"))
 	if got, _ := os.ReadFile(file); string(got) != "1\n" {
 		t.Errorf("file holds %q", got)
 	}
 	sub := filepath.Join(dir, "sub")
-	if err := (OS{}).Mkdir(sub); err != nil {
-		t.Fatal(err)
-	}
-	if err := (OS{}).Rmdir(sub); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (OS{}).Mkdir(sub))
+	must.OK(t, (OS{}).Rmdir(sub))
 	if err := (OS{}).Rmdir(sub); err != nil {
 		t.Errorf("Rmdir of what is gone: %v", err)
 	}
@@ -218,9 +205,7 @@ func TestFiles(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "d", "file")
 	for _, text := range []string{"one\n", "two\n"} {
-		if err := (OS{}).Create(file, text); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, (OS{}).Create(file, text))
 		if got, _ := os.ReadFile(file); string(got) != text {
 			t.Errorf("file holds %q", got)
 		}

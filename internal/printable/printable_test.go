@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"isolio/internal/must"
 )
 
 func TestText(t *testing.T) {
@@ -40,9 +42,7 @@ func TestWriter(t *testing.T) {
 		var b strings.Builder
 		encoder := json.NewEncoder(Writer(&b))
 		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(map[string]string{"name": name}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, encoder.Encode(map[string]string{"name": name}))
 		var got map[string]string
 		if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got["name"] != name {
 			t.Errorf("%q became %q, %v", name, b.String(), err)

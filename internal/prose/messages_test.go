@@ -22,6 +22,7 @@ import (
 
 	host "isolio/internal/host/command"
 	lab "isolio/internal/lab/command"
+	"isolio/internal/must"
 	"isolio/internal/prose"
 )
 
@@ -215,9 +216,7 @@ func allMessages(t *testing.T) []message {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return texts
 }
@@ -241,9 +240,7 @@ func TestSourceMessages(t *testing.T) {
 		"// some comment of words\n" +
 		"func f(n string) {\n\tfail(\"cannot read \"+n+\": \"+\"no such disk\", `two\nraw lines`)\n\tfail(\"io.weight\", c{Short: \"of a command\"})\n\tfail(\"%d:%s\")\n}\n"
 	got, err := sourceMessages("p.go", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []message{{"p.go", "cannot read {}: no such disk"}, {"p.go", "two\nraw lines"}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", got, want)

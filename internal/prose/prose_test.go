@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 func texts(sentences []Sentence) []string {
@@ -204,9 +206,7 @@ type T struct {
 func (T) overtake() {}
 `
 	got, err := GoComments("p.go", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := "// Package p is one.\n\n\n// is the user.\n\n\n/* Two\nlines. */\n\n// sends\n\n// anyone else is a word.\n\n\n\n// lets nobody overtake."
 	if got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -37,9 +39,7 @@ func TestSiteHasEachDocument(t *testing.T) {
 	var site struct {
 		Nav yaml.Node `yaml:"nav"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "../../packaging/site/mkdocs.yml")), &site); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte(read(t, "../../packaging/site/mkdocs.yml")), &site))
 	pages := navigation(&site.Nav)
 	for i, page := range pages {
 		if slices.Contains(pages[:i], page) {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // longPart is one part of so many of a document's sentences that may be long.
@@ -17,9 +19,7 @@ const longPart = 20
 func read(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -34,9 +34,7 @@ func files(t *testing.T, extensions []string, dirs ...string) []string {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return found
 }
@@ -44,9 +42,7 @@ func files(t *testing.T, extensions []string, dirs ...string) []string {
 func documents(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("../../*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Its words are not English.
 	found = slices.DeleteFunc(found, func(file string) bool { return strings.HasSuffix(file, ".ko.md") })
 	found = append(found, files(t, []string{".md"}, "docs", "experiments")...)

@@ -12,21 +12,18 @@ import (
 	host "isolio/internal/host/command"
 	"isolio/internal/host/rule"
 	lab "isolio/internal/lab/command"
+	"isolio/internal/must"
 )
 
 // Each command has a page of its name, and that of the rules has all their keys.
 func TestPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	dir := t.TempDir()
-	if err := write("../../docs", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, write("../../docs", dir))
 	read := func(name string) string {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(text)
 	}
 	for _, cmd := range append(host.Root().Commands(), lab.Root().Commands()...) {
@@ -66,9 +63,7 @@ func TestPagesArePackaged(t *testing.T) {
 	var listed strings.Builder
 	for _, name := range []string{"isolio", "isolio-lab"} {
 		text, err := os.ReadFile("../../debian/" + name + ".manpages")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		listed.Write(text)
 	}
 	for _, cmd := range host.Root().Commands() {

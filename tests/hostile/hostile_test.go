@@ -40,9 +40,7 @@ func TestMain(m *testing.M) {
 
 func TestHostile(t *testing.T) {
 	choice, err := script.FromEnvironment(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &world{choice: choice, counts: map[string]int{}, defaults: map[string]string{}}
 	loadModules(t, []string{"modeldisk.ko", "kyber-fairness-iosched.ko", "sfq-iosched.ko", "rsd-iosched.ko"})
 	before := memory(t)
@@ -77,9 +75,7 @@ func TestHostile(t *testing.T) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func loadModules(t *testing.T, files []string) {

@@ -28,6 +28,7 @@ import (
 
 	"isolio/internal/host/daemon"
 	"isolio/internal/host/profile"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -62,12 +63,8 @@ var (
 func readDashboard(t *testing.T, file string) (d dashboard, text string) {
 	t.Helper()
 	raw, err := os.ReadFile(packaging + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, json.Unmarshal(raw, &d))
 	return d, string(raw)
 }
 
@@ -96,16 +93,12 @@ func TestMetricsAreThere(t *testing.T) {
 	}
 	for _, file := range rules {
 		text, err := os.ReadFile(packaging + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all += string(text)
 	}
 	// In Kubernetes there are those of isolio-node as well.
 	ofNode, err := os.ReadFile("../../deploy/node/internal/driver/metrics.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	asked := map[string]bool{}
 	for _, name := range ofTheDaemon.FindAllString(all, -1) {
 		asked[name] = true
@@ -131,15 +124,11 @@ var notShown = []string{"isolio_passes_total", "isolio_config_last_reload_succes
 // are computed, and none that there is not.
 func TestRulesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/monitoring.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var are, named []string
 	for file, kinds := range map[string]string{"isolio.yml": "alert|record", "promises.yml": "alert"} {
 		rules, err := os.ReadFile(packaging + "prometheus/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, found := range regexp.MustCompile(`(?m)^ +- (?:`+kinds+`): (\S+)$`).FindAllStringSubmatch(string(rules), -1) {
 			are = append(are, found[1])
 		}
@@ -227,13 +216,9 @@ func TestRules(t *testing.T) {
 		}
 		// A test that tests no alert could not fail.
 		text, err := os.ReadFile(packaging + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		tests, err := os.ReadFile(packaging + testsOf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, alert := range regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(string(text), -1) {
 			if !regexp.MustCompile(`(?m)^ +-? ?(?:eval_time: \w+\n +)?alertname: ` + alert[1] + `\n +exp_alerts:\n`).Match(tests) {
 				t.Errorf("%s is never raised", alert[1])
@@ -271,9 +256,7 @@ func machine(t *testing.T) (root string, put func(name, text string)) {
 			{Depth: 16, IOPS: 100000, LowIOPS: 100000, Read: &profile.Latency{Mean: 160, P99: 240}},
 		},
 	}}}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	put("var/lib/isolio/profiles/wwid-eui.01.json", measured)
 	work(put, 1)
 	return root, put
@@ -301,17 +284,13 @@ func serve(t *testing.T, working func(put func(name, text string), n int)) strin
 	t.Helper()
 	root, put := machine(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address := l.Addr().String()
 	l.Close()
 	put("etc/isolio.toml", "nri = \"off\"\nmetrics = \""+address+"\"\n[[rule]]\nname = \"web\"\nweight = 200\n"+
 		"[[promise]]\nname = \"web\"\ndevice = \"sda\"\nread = \"100 IOPS\"\nmode = \"hold\"\n")
 	d := &daemon.Daemon{Root: root, RuleFile: filepath.Join(root, "etc/isolio.toml"), Every: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	if err := d.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Open())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- d.Run(ctx) }()
@@ -341,14 +320,10 @@ func serve(t *testing.T, working func(put func(name, text string), n int)) strin
 func scrape(t *testing.T, address string) string {
 	t.Helper()
 	response, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -385,17 +360,13 @@ func prometheus(t *testing.T, daemonAddress string) func(path string, query url.
 	t.Helper()
 	binary := program(t, "prometheus")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address := l.Addr().String()
 	l.Close()
 	var files []string
 	for _, file := range rules {
 		name, err := filepath.Abs(packaging + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files = append(files, strconv.Quote(name))
 	}
 	dir := t.TempDir()
@@ -406,13 +377,9 @@ func prometheus(t *testing.T, daemonAddress string) func(path string, query url.
 	cmd := exec.CommandContext(ctx, binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it ends by the signal

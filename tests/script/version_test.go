@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // Versions have Debian's form, and each commit's sorts above the last one's.
@@ -39,9 +41,7 @@ func TestVersion(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	commit := func() { run("git", "commit", "--quiet", "--allow-empty", "--message", "one more") }
 
@@ -86,7 +86,5 @@ func change(t *testing.T, name string) {
 	if err == nil {
 		err = os.WriteFile(name, append(text, "\nAnd more.\n"...), 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }

@@ -22,6 +22,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"isolio/internal/testtree"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
@@ -90,8 +92,7 @@ const (
 // putFile makes a file with its directories, as an engine does.
 func putFile(t *testing.T, file, text string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(file), 0o711))
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	testtree.File(t, file, text)
 }
 
 func asJSON(t *testing.T, value any) string {

@@ -166,9 +166,7 @@ func (p *databaseProcess) recovers(t *testing.T) error {
 func (c *cutDisk) makeDatabases(t *testing.T, kinds []*database) []*databaseProcess {
 	t.Helper()
 	openToNobody(t, c.at)
-	if err := c.mount(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.mount())
 	t.Cleanup(func() { _ = unix.Unmount(c.at, unix.MNT_DETACH) }) // where the test has not
 	must(t, os.Chmod(c.at, 0o777))
 	logs := t.TempDir()

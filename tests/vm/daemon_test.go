@@ -31,9 +31,7 @@ import (
 func startDaemon(t *testing.T, every time.Duration) (stop func()) {
 	t.Helper()
 	d := &daemon.Daemon{RuleFile: filepath.Join(t.TempDir(), "isolio.toml"), Every: every, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	if err := d.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Open())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()

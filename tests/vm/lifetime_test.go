@@ -131,9 +131,7 @@ func TestWritebackThrottling(t *testing.T) {
 	state := func() string {
 		t.Helper()
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.TrimSpace(string(text))
 	}
 	steps := []struct {

@@ -169,9 +169,7 @@ func (c *cutDisk) untilAcked(t *testing.T, w *writerProcess) {
 // the caller to judge.
 func (c *cutDisk) cut(t *testing.T, groups map[string]string) []error {
 	t.Helper()
-	if err := c.mount(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.mount())
 	c.figures.cuts++
 	top := filepath.Join(c.at, fmt.Sprint("cut", c.figures.cuts))
 	must(t, os.Mkdir(top, 0o755))

@@ -214,9 +214,7 @@ func inserted(t *testing.T, name string) bool {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func read(t *testing.T, file string) string {

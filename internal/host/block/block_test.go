@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -44,20 +45,14 @@ func machine(t *testing.T, more map[string]string) System {
 func find(t *testing.T, s System, name string) *Device {
 	t.Helper()
 	d, err := s.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
 func TestFind(t *testing.T) {
 	s := machine(t, nil)
-	if err := os.MkdirAll(s.Path("dev/disk/by-id"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../../nullb0", s.Path("dev/disk/by-id/test")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(s.Path("dev/disk/by-id"), 0o755))
+	must.OK(t, os.Symlink("../../nullb0", s.Path("dev/disk/by-id/test")))
 	for _, name := range []string{"nullb0", "/dev/nullb0", "/dev/disk/by-id/test", s.Path("dev/nullb0")} {
 		d, err := s.Find(name)
 		if err != nil {
@@ -146,9 +141,7 @@ func TestSetScheduler(t *testing.T) {
 func TestNrRequestsComesBack(t *testing.T) {
 	d := find(t, machine(t, nil), "nullb0")
 	keep, err := d.KeepNrRequests()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := plan.On(plan.OS{})
 	if err = a.Apply([]plan.Step{keep, d.SetNrRequests(256)}); err != nil {
 		t.Fatal(err)
@@ -183,9 +176,7 @@ func TestSetTunableExplains(t *testing.T) {
 		t.Errorf("SetTunable = %v, want %s", err, missing)
 	}
 	s, err := d.SetTunable("kyber", "read_lat_nsec", "0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = s.Explain(syscall.ERANGE)
 	if failure.Code(err) != failure.Usage || !strings.HasPrefix(err.Error(), `scheduler kyber refuses "0" for its tunable read_lat_nsec: `) {
 		t.Errorf("a value that is out of range: %v", err)
@@ -198,9 +189,7 @@ func TestSetTunableExplains(t *testing.T) {
 func TestSetSchedulerExplains(t *testing.T) {
 	d := find(t, machine(t, nil), "nullb0")
 	steps, err := d.SetScheduler("kyber-fairness")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = steps[0].Explain(syscall.EINVAL)
 	want := "device nullb0: scheduler kyber-fairness is not there (available: none, mq-deadline, bfq); " +
 		"load it with `modprobe kyber-fairness-iosched`, or `modprobe bfq` for bfq: invalid argument"
@@ -249,22 +238,14 @@ func TestCheckFree(t *testing.T) {
 // opened is not free.
 func TestCheckFreeFindsOpeners(t *testing.T) {
 	s := machine(t, map[string]string{"proc/41/comm": "qemu\n", "proc/41/fd/info": "", "proc/42/comm": "sh\n", "proc/42/fd/info": ""})
-	if err := find(t, s, "nullb0").CheckFree(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(s.Path("dev/nullb0"), s.Path("proc/41/fd/7")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(s.Path("dev/nvme0n1"), s.Path("proc/42/fd/7")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, find(t, s, "nullb0").CheckFree())
+	must.OK(t, os.Symlink(s.Path("dev/nullb0"), s.Path("proc/41/fd/7")))
+	must.OK(t, os.Symlink(s.Path("dev/nvme0n1"), s.Path("proc/42/fd/7")))
 	if err := find(t, s, "nullb0").CheckFree(); err == nil || !strings.Contains(err.Error(), "in use: process 41 (qemu) has it open; allowed") {
 		t.Errorf("open in a VM: %v", err)
 	}
 	d := find(t, s, "nullb0")
-	if err := os.Remove(d.Node); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(d.Node))
 	if err := d.CheckFree(); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("without a node: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -22,9 +23,7 @@ func identityOf(t *testing.T, more map[string]string, name string) (string, erro
 	sys := System{Root: t.TempDir()}
 	testtree.Write(t, sys.Path(""), files)
 	d, err := sys.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	id, err := DiskID(sys, d)
 	// DiskIDs at once are what they are one by one.
 	if all, failed := DiskIDs(sys); failed != nil || len(all) < 2 || all[d.Name] != id {
@@ -79,9 +78,7 @@ func modelDisk(name, model, scale string) map[string]string {
 func TestModelDiskIdentity(t *testing.T) {
 	identity := func(more map[string]string) string {
 		id, err := identityOf(t, more, "nullb0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return id
 	}
 	one := identity(modelDisk("nullb0", "nvme", "16"))

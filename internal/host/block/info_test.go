@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 func TestInfo(t *testing.T) {
@@ -44,9 +45,7 @@ func TestInfo(t *testing.T) {
 		"sys/block/md0/md/level":             "raid1\n",
 	})
 	all, err := s.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	kinds := map[string]Kind{}
 	for _, i := range all {
@@ -91,9 +90,7 @@ func TestAllWithoutADiskThatGoes(t *testing.T) {
 			s := machine(t, nil)
 			readFile = func(name string) ([]byte, error) {
 				if at := s.Path("sys/block/nullb0"); name == at+"/"+file {
-					if err := os.RemoveAll(at); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.RemoveAll(at))
 					return nil, &fs.PathError{Op: "read", Path: name, Err: cause}
 				}
 				return os.ReadFile(name)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -62,9 +63,7 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	d, err := sys.Find("nvme0n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if i, err := d.Info(); err != nil || i.WWN != "eui.0025385b61b0a3f1" || i.Serial != "PHLJ0001" || i.Model != "INTEL SSDPE2KX020T8" {
 		t.Errorf("%+v, %v", i, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -27,9 +28,7 @@ func TestStatistics(t *testing.T) {
 			testtree.File(t, name, text)
 		}
 		d, err := sys.Find("sda")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s, err := d.Statistics()
 		now, errNow := d.InFlight()
 		if err == nil {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // source is a module's source where its files are listed, and what lists one.
@@ -22,9 +24,7 @@ var sources = map[string]struct{ file, attr string }{
 func TestModulesHaveThem(t *testing.T) {
 	for scheduler, source := range sources {
 		text, err := os.ReadFile("../../../kernel/" + source.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var names []string
 		for _, found := range regexp.MustCompile(`(?m)^\t`+source.attr+`_ATTR\(([a-z_]+)\),`).FindAllStringSubmatch(string(text), -1) {
 			if found[1] != "guard_stat" {
@@ -51,9 +51,7 @@ func TestRangesAreDocumented(t *testing.T) {
 	rows := map[string]string{}
 	for _, file := range []string{"kyber-fairness.md", "sfq.md", "rsd.md"} {
 		text, err := os.ReadFile("../../../docs/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for line := range strings.Lines(string(text)) {
 			if cells := strings.Split(line, " | "); len(cells) > 2 {
 				for name := range strings.FieldsSeq(strings.NewReplacer("|", "", "`", "").Replace(cells[0])) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/host/weight"
+	"isolio/internal/must"
 )
 
 // Where several cgroup v2 trees are mounted, the one with the io controller is meant.
@@ -97,9 +98,7 @@ func TestIOCost(t *testing.T) {
 	if err != nil || !got["254:0"] || got["8:0"] || len(got) != 1 {
 		t.Errorf("IOCost = %v, %v", got, err)
 	}
-	if err := os.Remove(tree.Path("io.cost.qos")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(tree.Path("io.cost.qos")))
 	if got, err := tree.IOCost(); err != nil || len(got) != 0 {
 		t.Errorf("without io.cost: %v, %v", got, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -19,9 +20,7 @@ func TestApplyOutlivesItsTerminal(t *testing.T) {
 	testtree.File(t, file, "before\n")
 	holds := func() string {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return strings.TrimSpace(string(text))
 	}
 	steps := []plan.Step{

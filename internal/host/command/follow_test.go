@@ -15,6 +15,7 @@ import (
 
 	"isolio/internal/host/enable"
 	"isolio/internal/host/state"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -90,9 +91,7 @@ func TestFollow(t *testing.T) {
 	says("another disk has the name", "sda")
 
 	// The file cannot be written where a directory has its name. It is once that is gone.
-	if err := errors.Join(os.Remove(f.failuresTo), os.Mkdir(f.failuresTo, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(f.failuresTo), os.Mkdir(f.failuresTo, 0o755)))
 	put("sys/block/sdb/diskseq", "4")
 	put(note, "[")
 	put("sys/block/sdd/dev", "8:48")
@@ -102,9 +101,7 @@ func TestFollow(t *testing.T) {
 	put("sys/block/sdd/queue/scheduler", after)
 	put("run/isolio/enabled/sdd.json", "{")
 	w.look()
-	if err := os.Remove(f.failuresTo); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(f.failuresTo))
 	w.look()
 	failing("the file can be written again", "sdb", "sdd")
 	put("run/isolio/enabled/sdd.json", `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`)

@@ -16,6 +16,7 @@ import (
 	"isolio/internal/host/slo"
 	"isolio/internal/host/top"
 	"isolio/internal/host/view"
+	"isolio/internal/must"
 )
 
 // documents are what commands print as JSON, by the heading of docs/json.md.
@@ -87,9 +88,7 @@ func kindOf(t reflect.Type) string {
 // not: so a key does not go, nor become something else, without a change of the page.
 func TestJSONIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sections := map[string]string{}
 	for _, section := range strings.Split(string(page), "\n## ")[1:] {
 		title, body, _ := strings.Cut(section, "\n")

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -29,13 +30,9 @@ func TestKmodCommands(t *testing.T) {
 	b, err := btf.NewBuilder([]btf.Type{&btf.Struct{Name: "elevator_type", Size: 4, Members: []btf.Member{
 		{Name: "nr", Type: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}},
 	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	raw, err := b.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		testtree.File(t, path, text)

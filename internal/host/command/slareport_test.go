@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"isolio/internal/host/slo"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -30,22 +31,16 @@ func TestSLAReport(t *testing.T) {
 	}
 	now := time.Now()
 	s, err := slo.HistoryAt(root).Open(slo.Meta{Promise: "unit \x1b[2Jshop", Disk: "sda", Identity: "wwid-1", Terms: "1000 IOPS of reads", ObjectivePct: 99}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for back, n := range map[time.Duration]int{0: 199, 48 * time.Hour: 50} {
 		var c slo.Counts
 		for range n {
 			c.Count(slo.Verdict{Demanded: true, Kept: true})
 		}
 		c.Count(slo.Verdict{Demanded: true, Cause: slo.Oversold})
-		if err := s.Add(now.Add(-back), c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Add(now.Add(-back), c))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	out, stderr, code := run("--since", "1d")
 	if code != 0 || !strings.Contains(out, "99.500 %") || !strings.Contains(out, "oversold 1 s") || !strings.Contains(out, "50.0 %") || !strings.Contains(out, `unit \x1b[2Jshop`) {
 		t.Errorf("%d: %s%s", code, out, stderr)

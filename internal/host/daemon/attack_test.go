@@ -26,6 +26,7 @@ import (
 
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/rule"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -79,12 +80,8 @@ func TestOneFaultCostsOneCgroup(t *testing.T) {
 	h.put("sys/fs/cgroup/system.slice/bad.service/io.weight", "no weight at all\n")
 	h.group("system.slice/worse.service", 300)
 	file := filepath.Join(h.Root, "sys/fs/cgroup/system.slice/worse.service/io.kyber.weight")
-	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(h.Root, "var/lib/docker/containers/"+strings.Repeat("3", 64)+"/config.v2.json"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o755)))
+	must.OK(t, os.MkdirAll(filepath.Join(h.Root, "var/lib/docker/containers/"+strings.Repeat("3", 64)+"/config.v2.json"), 0o755))
 	for range 2 {
 		_, err := h.Once(context.Background())
 		if err == nil || !strings.Contains(err.Error(), "2 of 9 cgroups keep the weights that they have; the first: system.slice/bad.service: ") {
@@ -100,9 +97,7 @@ func TestOneFaultCostsOneCgroup(t *testing.T) {
 		}
 	}
 	h.put("sys/fs/cgroup/system.slice/bad.service/io.weight", "default 300\n")
-	if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte("default 100\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(file), os.WriteFile(file, []byte("default 100\n"), 0o644)))
 	if h.once(); h.weights("system.slice/bad.service", "system.slice/worse.service") != "300 300" || len(h.with(cannotRead)) != 0 {
 		t.Errorf("mended: weights %s, told %v", h.weights("system.slice/bad.service", "system.slice/worse.service"), h.told)
 	}
@@ -144,9 +139,7 @@ func TestAHalfWrittenFileTakesNoWeight(t *testing.T) {
 	}
 	// A daemon that starts just now knows nothing, and changes nothing.
 	next := &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every, Log: h.Log}
-	if err := next.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, next.Open())
 	if _, err := next.Once(context.Background()); err != nil || h.weights(scope) != "700" {
 		t.Errorf("weight %s of a daemon that never read the file, %v", h.weights(scope), err)
 	}
@@ -205,9 +198,7 @@ func TestCgroupsOfATenantAreLimited(t *testing.T) {
 	h := newHost(t, "")
 	log := h.logged()
 	for i := range mostInside + 5 {
-		if err := os.MkdirAll(h.tree.Path("docker/"+idA, fmt.Sprintf("c%04d", i)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(h.tree.Path("docker/"+idA, fmt.Sprintf("c%04d", i)), 0o755))
 	}
 	if h.once(); h.weights(everybody...) != "200 100 250 100" || len(h.groups) != mostInside+6 {
 		t.Errorf("%d cgroups, weights %s", len(h.groups), h.weights(everybody...))
@@ -221,9 +212,7 @@ func TestCgroupsOfATenantAreLimited(t *testing.T) {
 func TestADeepTree(t *testing.T) {
 	h := newHost(t, "")
 	at, err := unix.Open(h.tree.Path("docker/"+idA), unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	name := strings.Repeat("d", 200)
 	for range 30 {
 		err := unix.Mkdirat(at, name, 0o755)
@@ -264,17 +253,13 @@ func TestRunWithoutInotify(t *testing.T) {
 func TestLock(t *testing.T) {
 	h := newHost(t, "")
 	unlock, err := h.lock(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := h.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "another isolio daemon runs") {
 		t.Errorf("a second daemon: %v", err)
 	}
 	unlock()
 	unlock, err = h.lock(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	unlock()
 }
 
@@ -360,9 +345,7 @@ func TestMetricsOfATenantAreLimited(t *testing.T) {
 			t.Errorf("%s: %s skipped, want the tenant", tenant, got)
 		}
 		// One that goes makes room, and the others keep what they have.
-		if err := os.RemoveAll(h.tree.Path(inside(1))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(h.tree.Path(inside(1))))
 		h.put("sys/fs/cgroup/"+inside(2)+"/io.kyber.stat", fmt.Sprintf(stat, 1500))
 		for i := range 2 { // what the next one did before counts as the tenant's still
 			h.put("sys/fs/cgroup/"+inside(mostApart)+"/io.kyber.stat", strings.Replace(fmt.Sprintf(stat, 1000+100*i), "rios=1", fmt.Sprint("rios=", 1+i), 1))
@@ -420,9 +403,7 @@ metrics = false
 		t.Errorf("weights %s", h.weights("system.slice/backup.service", "docker/"+idB))
 	}
 	h.put("etc/isolio.toml", "")
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	m = NewMetrics(h.Root, h.tree, h.finder)
 	m.rules = func() rule.Config { return *h.inForce.Load() }
 	if got := served(`cgroup="/docker/` + idB + `",container="batch"`); got != "250" {
@@ -506,9 +487,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 // A server of metrics that ended is started again.
 func TestMetricsComeBack(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address := l.Addr().String()
 	l.Close()
 	h := newHost(t, "metrics = \""+address+"\"\n")
@@ -526,9 +505,7 @@ func TestMetricsComeBack(t *testing.T) {
 		t.Fatalf("the server is %v", h.server)
 	}
 	response, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	response.Body.Close()
 	if first.server.WriteTimeout == 0 || first.server.IdleTimeout == 0 || first.server.ReadTimeout == 0 {
 		t.Error("a client that does nothing keeps its connection")
@@ -550,18 +527,14 @@ func TestMarksGoWithTheirCgroups(t *testing.T) {
 	marks := func() int {
 		t.Helper()
 		all, err := filepath.Glob(filepath.Join(h.Root, "run/isolio/marks/*.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return len(all)
 	}
 	h.put("run/isolio/marks/1.json", `{"cgroup":"of/a/daemon/before"}`)
 	if h.once(); marks() != 3 {
 		t.Errorf("%d marks, want those of two containers and a unit", marks())
 	}
-	if err := os.RemoveAll(h.tree.Path(everybody[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(h.tree.Path(everybody[0])))
 	if h.once(); marks() != 2 {
 		t.Errorf("%d marks after a container went, want 2", marks())
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"isolio/internal/host/state"
+	"isolio/internal/must"
 )
 
 // What a cluster gives a pod is its weight from its beginning on, and others share what is
@@ -20,9 +21,7 @@ func TestClaims(t *testing.T) {
 		t.Helper()
 		b := state.Claims{}
 		b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: shares, Share: shares}}})
-		if err := b.Write(h.Root); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Write(h.Root))
 	}
 	give(300)
 	h.start()
@@ -31,9 +30,7 @@ func TestClaims(t *testing.T) {
 	give(600)
 	t.Logf("another share is there after %v", h.becomes(webGroup, "600"))
 	h.becomes(batchGroup, "400")
-	if err := (state.Claims{}).Write(h.Root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (state.Claims{}).Write(h.Root))
 	h.becomes(batchGroup, "1000")
 	h.becomes(webGroup, "100")
 }
@@ -53,9 +50,7 @@ func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
 			h.runtime(web, batch)
 			b := state.Claims{}
 			b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: 300, Share: 300}}})
-			if err := b.Write(h.Root); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.Write(h.Root))
 			stop := h.start()
 			h.becomes(webGroup, "300")
 			h.becomes(batchGroup, "700")
@@ -63,9 +58,7 @@ func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
 			h.put(state.ClaimsFile, text)
 			again := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every}}
 			log := again.logged()
-			if err := again.Open(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, again.Open())
 			again.once()
 			again.once()
 			if got := again.weights(webGroup, batchGroup); got != "300 700" {
@@ -75,9 +68,7 @@ func TestClaimsThatCannotBeReadTakeNothingAway(t *testing.T) {
 				t.Errorf("%d problems, of which the log tells %d times:\n%s", again.problems(), got, log)
 			}
 			b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: 400, Share: 400}}})
-			if err := b.Write(h.Root); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.Write(h.Root))
 			again.once()
 			if got := again.weights(webGroup, batchGroup); got != "400 600" || again.problems() != 0 {
 				t.Errorf("weights %s, want 400 600; %d problems", got, again.problems())
@@ -97,9 +88,7 @@ func TestAReportThatCannotBeReadTakesNothingAway(t *testing.T) {
 	h.put(state.PodReportFile, `{"engine": "containerd", "pods": [{"id"`)
 	again := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every}}
 	log := again.logged()
-	if err := again.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Open())
 	again.once()
 	if got := again.weights(group); got != "500" {
 		t.Errorf("weight %s, want 500", got)

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -29,9 +31,7 @@ const (
 func taken(t *testing.T) (goroutines, files, memory int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -42,9 +42,7 @@ func taken(t *testing.T) (goroutines, files, memory int) {
 func served(t *testing.T) (h *host, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	address = l.Addr().String()
 	l.Close()
 	h = newHost(t, "metrics = \""+address+"\"\n")
@@ -100,15 +98,11 @@ func TestClientsThatHoldConnections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, address := served(t)
-			if err := answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime))
 			goroutines, files, memory := taken(t)
 			for range connections {
 				conn, err := net.Dial("tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				t.Cleanup(func() { conn.Close() })
 				fmt.Fprint(conn, request) // the connection may be closed by now
 			}
@@ -135,9 +129,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 func TestLiveness(t *testing.T) {
 	h, address := served(t)
 	file := h.tree.Path("docker/"+idA) + "/io.kyber.stat"
-	if err := unix.Mkfifo(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Mkfifo(file, 0o644))
 	ended := make(chan error, 1)
 	go func() { ended <- answered("http://"+address+"/metrics", "isolio_passes_total", time.Minute) }()
 	var answer *os.File
@@ -149,9 +141,7 @@ func TestLiveness(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 1000 {
 		conn, err := attacker.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		fmt.Fprint(conn, "GET /metrics HTTP/1.1\r\nHost: n\r\n\r\n")
 		conn.Close()
 	}

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -53,9 +55,7 @@ func newHost(t testing.TB, rules string) *host {
 	if rules != "" {
 		h.put("etc/isolio.toml", rules)
 	}
-	if err := h.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Open())
 	return h
 }
 
@@ -125,9 +125,7 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 	h.put("etc/isolio.toml", "")
 	h.put("sys/fs/cgroup/docker/"+idB+"/io.kyber.weight", "42\n") // by hand
 	next := &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every, Log: h.Log}
-	if err := next.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, next.Open())
 	if _, err := next.Once(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -243,9 +241,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("weight %s after a reload that failed", h.weights(everybody[0]))
 	}
 	h.put("etc/isolio.toml", "[[rule]]\nname = \"web\"\nweight = 800\n")
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	if h.once(); h.weights(everybody[0]) != "800" {
 		t.Errorf("weight %s after a reload", h.weights(everybody[0]))
 	}
@@ -255,9 +251,7 @@ func TestReload(t *testing.T) {
 func TestWithoutTheModule(t *testing.T) {
 	h := newHost(t, "")
 	for _, group := range everybody {
-		if err := os.Remove(filepath.Join(h.Root, "sys/fs/cgroup", group, "io.kyber.weight")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(h.Root, "sys/fs/cgroup", group, "io.kyber.weight")))
 	}
 	if nr := h.once(); nr != 0 {
 		t.Errorf("%d written", nr)
@@ -293,13 +287,9 @@ func TestRun(t *testing.T) {
 	h.put("sys/fs/cgroup/system.slice/new.service/io.weight", "default 650\n")
 	eventually(t, "another weight", func() bool { return h.weights("system.slice/new.service") == "650" })
 	h.put("etc/isolio.toml", "[[rule]]\nunit = \"new.*\"\nweight = 7\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	eventually(t, "the weight of a rule", func() bool { return h.weights("system.slice/new.service") == "7" })
-	if err := os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/system.slice/new.service")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/system.slice/new.service")))
 	h.group("system.slice/other.service", 800)
 	eventually(t, "another one's weight, after it went", func() bool { return h.weights("system.slice/other.service") == "800" })
 	h.group("system.slice/new.service", 600)
@@ -361,9 +351,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("no %q in\n%s", served, got)
 	}
 	// What a cgroup inside did stays when it goes: counters never go back.
-	if err := os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/docker/"+idA+"/inner")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(h.Root, "sys/fs/cgroup/docker/"+idA+"/inner")))
 	m.at = m.at.Add(-leastInterval)
 	got = scrape()
 	for _, want := range []string{
@@ -381,9 +369,7 @@ func TestMetrics(t *testing.T) {
 // docs/daemon.md has each metric, and none that there is not.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/daemon.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	named := map[string]bool{}
 	for _, name := range regexp.MustCompile("isolio_[a-z_]+").FindAllString(string(text), -1) {
 		named[name] = true
@@ -418,9 +404,7 @@ func TestServes(t *testing.T) {
 	listen := func() net.Listener {
 		t.Helper()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return l
 	}
 	taken, free := listen(), listen()
@@ -442,9 +426,7 @@ func TestServes(t *testing.T) {
 	reload := func(address string) {
 		t.Helper()
 		h.put("etc/isolio.toml", "metrics = \""+address+"\"\n")
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	}
 	taken.Close()
 	reload(first)
@@ -468,9 +450,7 @@ func TestScope(t *testing.T) {
 	look := func(at scope) int {
 		t.Helper()
 		nr, err := h.write(context.Background(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return nr
 	}
 	h.put("sys/fs/cgroup/system.slice/backup.service/io.weight", "default 300\n")

@@ -15,6 +15,7 @@ import (
 
 	"isolio/internal/host/policy"
 	"isolio/internal/host/state"
+	"isolio/internal/must"
 )
 
 // held is promised with a weight for shop.service, which is held.
@@ -35,9 +36,7 @@ func newHeldHost(t *testing.T) *heldHost {
 	h := &heldHost{promisedHost: newPromisedHost(t), others: 1000, speed: 1}
 	h.put("etc/isolio.toml", held)
 	h.Log = slog.New(slog.NewTextHandler(&h.log, nil))
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.ledger = newLedger(h.Root, h.tree, h.Log, nil)
 	h.ledger.now = func() time.Time { return h.clock }
 	h.once()
@@ -139,9 +138,7 @@ func TestHold(t *testing.T) {
 	// Another program's view.
 	m := policy.New(h.config, policy.DiskNumbers{"sda": {"8:0"}}, nil).Hold(all)
 	last, err := h.marks.Get(shop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	grounds, _, err := m.Grounds(shop, h.tree.Weights, last)
 	if err != nil || len(grounds) != 2 || grounds[1].State != policy.InEffect || grounds[1].Want.By != policy.ByHold || grounds[1].Want.Base != 120 ||
 		grounds[1].Want.Why != "120 by rule 1 of /etc/isolio.toml, raised for the promise to unit shop.service: the disk is slower than its profile; at most 360" {
@@ -195,9 +192,7 @@ func TestHoldOfADiskThatComesAgain(t *testing.T) {
 func TestHoldIsOff(t *testing.T) {
 	h := newHeldHost(t)
 	h.put("etc/isolio.toml", strings.Replace(held, "mode = \"hold\"\nhold_max_factor = 3", "", 1))
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.once()
 	h.speed = 0.5
 	h.seconds(30, true)
@@ -216,9 +211,7 @@ func TestHoldOutlives(t *testing.T) {
 	again := func() {
 		t.Helper()
 		found, err := state.LoadBoosts(h.Root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		h.ledger = newLedger(h.Root, h.tree, h.Log, found)
 		h.ledger.now = func() time.Time { return h.clock }
 		h.once()
@@ -232,18 +225,14 @@ func TestHoldOutlives(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.put("etc/isolio.toml", strings.Replace(held, "mode = \"hold\"\nhold_max_factor = 3", "", 1))
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.once()
 	h.seconds(1, true)
 	if w := h.weight(); w != 120 {
 		t.Errorf("weight %d of a promise that is no longer held", w)
 	}
 	h.put("etc/isolio.toml", held)
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.once()
 	h.seconds(10, true)
 	if w := h.weight(); w <= 120 {

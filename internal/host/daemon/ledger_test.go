@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"isolio/internal/host/slo"
+	"isolio/internal/must"
 )
 
 const promised = `
@@ -128,9 +129,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("after a look: %+v, want %+v", got, want)
 	}
 	h.put("etc/isolio.toml", strings.Replace(promised, "1000 IOPS", "2000 IOPS", 1))
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.once()
 	h.pass(1000, 9000, true) // the first reading of another judge
 	h.pass(1000, 9000, true)
@@ -161,9 +160,7 @@ func TestPromiseMetrics(t *testing.T) {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	text, err := io.ReadAll(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{
 		`isolio_promise_judged_intervals_total{device="sda",promise="unit shop.service"} 2`,
 		`isolio_promise_demanded_intervals_total{device="sda",promise="unit shop.service"} 2`,
@@ -184,7 +181,7 @@ func TestLedgerKeeps(t *testing.T) {
 	for i := range 2 {
 		h := newPromisedHost(t)
 		if root != "" { // another daemon on the same machine
-			must(t, os.CopyFS(filepath.Join(h.Root, slo.HistoryDir), os.DirFS(filepath.Join(root, slo.HistoryDir))))
+			must.OK(t, os.CopyFS(filepath.Join(h.Root, slo.HistoryDir), os.DirFS(filepath.Join(root, slo.HistoryDir))))
 		}
 		root = h.Root
 		h.ledger.judge()
@@ -206,21 +203,12 @@ func TestLedgerKeeps(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // What is wrong with a promise is in the log, and costs the others nothing.
 func TestPromiseFaults(t *testing.T) {
 	h := newPromisedHost(t)
 	h.put("etc/isolio.toml", promised+"[[promise]]\nunit = \"*.service\"\ncount = 1\ndevice = \"sda\"\nread = \"9000 IOPS\"\n[[promise]]\nunit = \"x\"\ndevice = \"sdx\"\nread = \"1 IOPS\"\n")
 	log := h.logged()
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.once()
 	for _, want := range []string{
 		`msg=promise of=sda warning="125.0 % of the disk is promised, and at most 90.0 % can be; isolio sla plan says more"`,

@@ -22,6 +22,7 @@ import (
 
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 )
 
@@ -150,9 +151,7 @@ func TestPodsOverNRI(t *testing.T) {
 	pod, group := h.podOf(2, map[string]string{"isolio.dev/weight": "500", "isolio.dev/weight.db": "20"})
 	block := r.BlockPluginSync()
 	began := time.Now()
-	if err := r.RunPodSandbox(context.Background(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.RunPodSandbox(context.Background(), &api.RunPodSandboxRequest{Pod: pod}))
 	answered := time.Since(began)
 	t.Logf("answered after %v; the weight is there %v later", answered, h.becomes(group, "400"))
 
@@ -160,13 +159,9 @@ func TestPodsOverNRI(t *testing.T) {
 	id := strings.Repeat("d", 64)
 	scope := group + "/cri-containerd-" + id + ".scope"
 	c := &api.Container{Id: id, PodSandboxId: pod.Id, Name: "db", Linux: &api.LinuxContainer{CgroupsPath: filepath.Base(group) + ":cri-containerd:" + id}}
-	if err := r.PostCreateContainer(context.Background(), &api.PostCreateContainerRequest{Pod: pod, Container: c}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.PostCreateContainer(context.Background(), &api.PostCreateContainerRequest{Pod: pod, Container: c}))
 	h.group(scope, 100)
-	if err := r.StartContainer(context.Background(), &api.StartContainerRequest{Pod: pod, Container: c}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.StartContainer(context.Background(), &api.StartContainerRequest{Pod: pod, Container: c}))
 	block.Unblock()
 	t.Logf("a container's after %v", h.becomes(scope, "20"))
 	if now := h.health.now(); !now.hearing || now.problems != 0 || now.refused != 1 {
@@ -200,9 +195,7 @@ func TestPodsOutliveDaemonAndRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: 100 * time.Millisecond, Log: h.Log}}
-	if err := next.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, next.Open())
 	stop = next.start()
 	for next.health.now().passes < 5 {
 		time.Sleep(10 * time.Millisecond)
@@ -225,9 +218,7 @@ func TestNRIIsSwitchedOff(t *testing.T) {
 	stop := h.start()
 	h.becomes(group, "300")
 	h.put("etc/isolio.toml", "nri = \"off\"\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	h.becomes(group, "100")
 	if _, err := os.Stat(filepath.Join(h.Root, state.PodReportFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is there: %v", err)
@@ -235,9 +226,7 @@ func TestNRIIsSwitchedOff(t *testing.T) {
 	stop()
 	h.put("sys/fs/cgroup/"+group+"/io.kyber.weight", "default 100\n")
 	h.put("etc/isolio.toml", "")
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Reload())
 	h.NoNRI = true
 	h.start()
 	for h.health.now().passes < 3 {
@@ -260,9 +249,7 @@ func TestARuleForALabelOfAPod(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	h.put("etc/isolio.toml", "[[rule]]\npod = \"*\"\nlabel = \"tier=gold\"\nweight = 600\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	h.becomes(group, "600")
 }
 
@@ -305,9 +292,7 @@ func TestAStuckDaemonDelaysNoPod(t *testing.T) {
 	for n := range 20 {
 		pod, group := h.podOf(100+n, map[string]string{"isolio.dev/weight": fmt.Sprint(200 + n)})
 		groups = append(groups, group)
-		if err := r.run(ctx, pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.run(ctx, pod))
 	}
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("20 pods took %v", took)
@@ -357,9 +342,7 @@ func TestAWeightOfAPodIsTriedAgain(t *testing.T) {
 // A report that cannot be kept in its file counts all the same.
 func TestWithoutAPlaceForTheReport(t *testing.T) {
 	h := newHost(t, "")
-	if err := os.MkdirAll(filepath.Join(h.Root, state.PodReportFile, "in-the-way"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(h.Root, state.PodReportFile, "in-the-way"), 0o755))
 	pod, group := h.podOf(1, map[string]string{"isolio.dev/weight": "300"})
 	h.runtime(pod)
 	h.start()

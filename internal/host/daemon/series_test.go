@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"isolio/internal/host/usage"
+	"isolio/internal/must"
 	"isolio/internal/printable"
 )
 
@@ -30,14 +31,10 @@ func TestSeriesAreReadByPrometheus(t *testing.T) {
 		all = append(all, seriesOf("/many/"+strings.Repeat("x", len(all)%97)+"/"+time.Duration(len(all)).String(), sum))
 	}
 	var page bytes.Buffer
-	if err := writeSeries(&page, all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeSeries(&page, all))
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(&page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range []struct {
 		name string
 		n    int

@@ -18,6 +18,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/rule"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -116,15 +117,9 @@ func (k *kernel) Run(command []string) error {
 func do(t *testing.T, k *kernel, decide func(Request) (*Plan, error), r Request) *Plan {
 	t.Helper()
 	p, err := decide(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := plan.On(k).Apply(p.Steps); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Verify(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, plan.On(k).Apply(p.Steps))
+	must.OK(t, p.Verify())
 	return p
 }
 
@@ -140,9 +135,7 @@ func tree(t *testing.T, root string) map[string]string {
 		files[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return files
 }
 
@@ -177,9 +170,7 @@ func TestDisableAfterBoot(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none]", nil)
 	k := &kernel{}
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
-	if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(root, "run")))
 	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "none" || p.Report.Before != DefaultScheduler {
 		t.Errorf("%+v", p.Report)
 	}
@@ -238,17 +229,13 @@ func TestEnableThatFailsUnloads(t *testing.T) {
 	root := machine(t, "[none] mq-deadline", "[none]", bfq)
 	before := tree(t, root)
 	p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "bfq"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := &kernel{}
 	applied := plan.On(k)
 	if err := applied.Apply(append(slices.Clone(p.Steps), plan.Step{Path: filepath.Join(root, "absent/file"), Value: "1"})); err == nil {
 		t.Fatal("no error")
 	}
-	if err := applied.Undo(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, applied.Undo())
 	if want := []string{"bfq", "-r bfq"}; !slices.Equal(k.ran, want) {
 		t.Errorf("modprobe was called with %q, want %q", k.ran, want)
 	}
@@ -270,9 +257,7 @@ func TestEnabled(t *testing.T) {
 	if all, err := Enabled(sys); err != nil || !slices.Equal(all, []string{"sda"}) {
 		t.Errorf("enabled: %v, %v", all, err)
 	}
-	if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(root, "run")))
 	if all, err := Enabled(sys); err != nil || !slices.Equal(all, []string{"sda"}) {
 		t.Errorf("after a boot: %v, %v", all, err)
 	}
@@ -326,16 +311,12 @@ func TestTableIsAllOrNothing(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"sys/block/sda/queue/iosched/lead_us": "0\n"})
 	before := tree(t, root)
 	p, err := Enable(Request{Root: root, Device: "sda", Table: &rule.Disk{Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "lead_us", Value: "7"}, {Name: "unheard", Value: "7"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	applied := plan.On(&kernel{})
 	if err := applied.Apply(p.Steps); err == nil || !strings.Contains(err.Error(), "scheduler kyber-fairness has no tunable unheard; allowed: lead_us") {
 		t.Errorf("%v", err)
 	}
-	if err := applied.Undo(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, applied.Undo())
 	after := tree(t, root)
 	lead := filepath.Join(root, "sys/block/sda/queue/iosched/lead_us")
 	delete(before, lead)
@@ -384,9 +365,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"run/udev/data/b8:0": tt.sda, "run/udev/data/b8:16": tt.sdb})
 		p, err := Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rule := p.Steps[len(p.Steps)-1]
 		if !rule.Create || !strings.Contains(rule.Value, ", "+tt.want+", ATTR{queue/scheduler}=\"kyber-fairness\"\n") {
 			t.Errorf("%q beside %q: %s; want %s", tt.sda, tt.sdb, rule.Value, tt.want)
@@ -420,13 +399,9 @@ func TestDamagedRecord(t *testing.T) {
 // A module that cannot be compared with the kernel is not loaded: nothing is planned.
 func TestModuleIsNotLoaded(t *testing.T) {
 	builder, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kernelBTF, err := builder.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tt := range []struct {
 		btf, module, want string
 		code              int
@@ -464,13 +439,9 @@ func TestModuleOfADirectory(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			builder, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			kernelBTF, err := builder.Marshal(nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			tt.more["sys/kernel/btf/vmlinux"], tt.more["proc/sys/kernel/osrelease"] = string(kernelBTF), "6.1.0-1\n"
 			root := machine(t, "[none]", "none", tt.more)
 			_, err = Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Module: filepath.Join(root, "mods")})
@@ -485,9 +456,7 @@ func TestModuleOfADirectory(t *testing.T) {
 func read(t *testing.T, root, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.TrimSpace(string(text))
 }
 
@@ -495,9 +464,7 @@ func read(t *testing.T, root, name string) string {
 func rules(t *testing.T, root string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "etc/udev/rules.d/*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for _, file := range files {
 		names = append(names, filepath.Base(file))
@@ -515,9 +482,7 @@ func TestDisableToAnotherScheduler(t *testing.T) {
 		t.Errorf("requests %s, want those of none, 32", got)
 	}
 	// The one of before, by its name.
-	if err := k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "16"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "16"))
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "none"})
 	if got := read(t, root, "sys/block/sda/queue/nr_requests"); got != "16" {
@@ -533,9 +498,7 @@ func TestFailureKeepsRequests(t *testing.T) {
 		t.Helper()
 		before := tree(t, root)
 		p, err := decide(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		applied := plan.On(k)
 		if err := applied.Apply(append(slices.Clone(p.Steps), fails)); err == nil {
 			t.Fatal("no error")
@@ -550,17 +513,13 @@ func TestFailureKeepsRequests(t *testing.T) {
 	k := &kernel{tags: 32}
 	try(k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
-	if err := k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, k.requests(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"))
 	try(k, Disable, Request{Root: root, Device: "sda"})
 	// Fewer than four cannot be written.
 	try(&kernel{tags: 2}, Enable, Request{Root: root, Device: "sdb", Scheduler: DefaultScheduler})
 	// And --dry-run does not tell of a write that changes nothing.
 	p, err := Disable(Request{Root: root, Device: "sda"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	shown := p.Shown()
 	if len(shown) != len(p.Steps)-1 || slices.ContainsFunc(shown, func(s plan.Step) bool { return s.Value == "48" }) {
 		t.Errorf("shown: %v", shown)
@@ -615,9 +574,7 @@ func TestModulesOfSeveralSchedulers(t *testing.T) {
 	})
 	t.Run("the disk itself keeps it", func(t *testing.T) {
 		root := machine(t, "[none]", "[none]", bfq)
-		if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(root, "run")))
 		k := &kernel{}
 		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: "bfq"})
 		if p := do(t, k, Disable, Request{Root: root, Device: "sda", Scheduler: "bfq"}); len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "the module bfq stays: sda uses it") {
@@ -650,13 +607,9 @@ func TestEnableAfterBoot(t *testing.T) {
 		root := machine(t, "none [bfq] kyber-fairness rsd", "[none]", map[string]string{"run/udev/data/b8:0": udev})
 		k := &kernel{tags: 32}
 		do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
-		if err := os.RemoveAll(filepath.Join(root, "run/isolio")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(root, "run/isolio")))
 		// A number that is written now is of the rule's scheduler, not of that before.
-		if err := k.Write(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, k.Write(filepath.Join(root, "sys/block/sda/queue/nr_requests"), "48"))
 		if p := do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: tt.scheduler, Persist: tt.persist}); len(p.Steps) != tt.steps {
 			t.Errorf("%+v: %v", tt, p.Steps)
 		}
@@ -684,12 +637,8 @@ func TestKilledWhileEnabling(t *testing.T) {
 				do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: first})
 			}
 			p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "bfq"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := plan.On(k).Apply(p.Steps[:done]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, plan.On(k).Apply(p.Steps[:done]))
 			do(t, k, Disable, Request{Root: root, Device: "sda"})
 			if after := tree(t, root); !maps.Equal(before, after) {
 				t.Errorf("first %q, killed after %d steps: before %v\nafter %v", first, done, before, after)
@@ -706,15 +655,11 @@ func TestEnableAfterAnotherProgram(t *testing.T) {
 	root := machine(t, "[none] mq-deadline kyber-fairness", "[none]", nil)
 	k := &kernel{}
 	p, err := Enable(Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := plan.On(k).Apply(p.Steps[:1]); err != nil || !p.Steps[0].Create { // the record alone
 		t.Fatal(p.Steps, err)
 	}
-	if err := k.Write(filepath.Join(root, "sys/block/sda/queue/scheduler"), "mq-deadline"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, k.Write(filepath.Join(root, "sys/block/sda/queue/scheduler"), "mq-deadline"))
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler})
 	if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "mq-deadline" {
 		t.Errorf("it goes back to %s", p.Report.Scheduler)
@@ -751,9 +696,7 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 	})
 	t.Run("disable after a boot", func(t *testing.T) {
 		root, k := start(t)
-		if err := os.RemoveAll(filepath.Join(root, "run/isolio")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(root, "run/isolio")))
 		if all, err := Enabled(block.System{Root: root}); err != nil || !slices.Contains(all, "sda") {
 			t.Errorf("enabled: %q, %v", all, err)
 		}
@@ -844,19 +787,13 @@ func TestForgetAbsent(t *testing.T) {
 	for _, disk := range []string{"sda", "sdb"} {
 		do(t, k, Enable, Request{Root: root, Device: disk, Scheduler: DefaultScheduler, Persist: true})
 	}
-	if err := os.RemoveAll(filepath.Join(root, "sys/block/sdb")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(root, "sys/block/sdb")))
 	p, err := ForgetAbsent(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []string{"the rule /etc/udev/rules.d/95-isolio-two.rules goes: its disk is not there"}; !slices.Equal(p.Notes, want) {
 		t.Errorf("notes %q, want %q", p.Notes, want)
 	}
-	if err := plan.On(k).Apply(p.Steps); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, plan.On(k).Apply(p.Steps))
 	if got, want := rules(t, root), []string{"60-x.rules", "95-isolio-a-b.rules", "95-isolio-mine.rules"}; !slices.Equal(got, want) {
 		t.Errorf("rules %q, want %q", got, want)
 	}
@@ -908,9 +845,7 @@ func TestTunablesComeBack(t *testing.T) {
 		"run/isolio/enabled/sda.json": `{"scheduler":"kyber-fairness","before":"none","nr_requests":64,"loaded":"kyber-fairness-iosched"}`,
 	})
 	p, err := Disable(Request{Root: root, Device: "sda"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, s := range p.Shown() {
 		if strings.Contains(s.Path, "iosched") {
 			t.Errorf("--dry-run prints %s", s)
@@ -920,9 +855,7 @@ func TestTunablesComeBack(t *testing.T) {
 	if err := done.Apply(p.Steps); !errors.Is(err, syscall.EBUSY) {
 		t.Fatalf("%v, want %v", err, syscall.EBUSY)
 	}
-	if err := done.Undo(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, done.Undo())
 	for name, want := range map[string]string{"queue/scheduler": "none [kyber-fairness]", "queue/iosched/depth_pct": "60", "queue/iosched/share_by": "time"} {
 		if got := read(t, root, filepath.Join("sys/block/sda", name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

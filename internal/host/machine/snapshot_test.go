@@ -12,6 +12,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -28,13 +29,9 @@ func TestSnapshot(t *testing.T) {
 	if err != nil || s.BadRules != nil {
 		t.Fatalf("%v, %v", err, s.BadRules)
 	}
-	if err := os.Remove(filepath.Join(root, "etc/isolio.toml")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(root, "etc/isolio.toml")))
 	rules, err := s.Policy()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	wants, _, err := rules.Wants("a.service", s.Tree.Weights)
 	if err != nil || wants[policy.EveryDisk].Weight != 300 {
 		t.Errorf("%+v, %v", wants, err)

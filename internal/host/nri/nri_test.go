@@ -24,6 +24,7 @@ import (
 
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
+	"isolio/internal/must"
 )
 
 // A machine is a root directory with a place for the runtime's socket.
@@ -31,9 +32,7 @@ func machine(t *testing.T) (root, socket string) {
 	t.Helper()
 	root = t.TempDir()
 	socket = filepath.Join(root, Socket)
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(socket), 0o755))
 	return root, socket
 }
 
@@ -65,12 +64,8 @@ func start(t *testing.T, socket string, pods []*api.PodSandbox, containers []*ap
 	behind := filepath.Join(none, "nri.sock")
 	runtime, err := adaptation.New("containerd", "v2.1.9", sync, update,
 		adaptation.WithSocketPath(behind), adaptation.WithPluginPath(none), adaptation.WithPluginConfigPath(none))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := runtime.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, runtime.Start())
 	e.Adaptation = runtime
 	// The library leaves it to the end of the process to close connections, so the
 	// plugin reaches it through one that can be closed.
@@ -261,18 +256,14 @@ func TestAPodAfterThePlugin(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 	ctx := context.Background()
-	if err := e.RemoveContainer(ctx, &api.RemoveContainerRequest{Pod: web, Container: aContainer(web, "nginx")}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.RemoveContainer(ctx, &api.RemoveContainerRequest{Pod: web, Container: aContainer(web, "nginx")}))
 	has(t, s, "web", "db-0", "db-0/postgres")
 	e.stopPod(web)
 	until(t, s, "that web ended", func(r *state.PodReport, _ error) bool {
 		return len(r.Pods) == 2 && r.Pods[0].Stopped && !r.Pods[1].Stopped
 	})
 	for _, pod := range []*api.PodSandbox{web, db} { // the container of the second is not removed before
-		if err := e.RemovePodSandbox(ctx, &api.RemovePodSandboxRequest{Pod: pod}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, e.RemovePodSandbox(ctx, &api.RemovePodSandboxRequest{Pod: pod}))
 	}
 	has(t, s)
 }
@@ -310,15 +301,11 @@ func TestPodsThatEndedStayEnded(t *testing.T) {
 	until(t, s, "the end", func(_ *state.PodReport, err error) bool { return err != nil })
 	start(t, socket, both, nil)
 	text, err := json.Marshal(until(t, s, "that web has ended, of the next runtime", ended))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stop()
 	// The daemon writes the report to a file, for others and for the next one.
 	file := filepath.Join(root, state.PodReportFile)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o600)))
 	again, _ := listen(t, root)
 	until(t, again, "that web has ended, of the next daemon", ended)
 }
@@ -383,25 +370,17 @@ func (p *peer) UpdateContainers(context.Context, *api.UpdateContainersRequest) (
 func accept(t *testing.T, listener net.Listener) *peer {
 	t.Helper()
 	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := &peer{t: t, mux: multiplex.Multiplex(conn, multiplex.WithBlockedRead()), register: make(chan struct{}, 1)}
 	t.Cleanup(func() { p.mux.Close() })
 	to, err := p.mux.Open(multiplex.PluginServiceConn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.plugin = api.NewPluginClient(ttrpc.NewClient(to))
 	server, err := ttrpc.NewServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	api.RegisterRuntimeService(server, p)
 	from, err := p.mux.Listen(multiplex.RuntimeServiceConn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	go func() { _ = server.Serve(context.Background(), from) }()
 	t.Cleanup(func() { server.Close() })
 	p.mux.Unblock()
@@ -416,9 +395,7 @@ func accept(t *testing.T, listener net.Listener) *peer {
 func unix(t *testing.T, socket string) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return listener
 }
@@ -446,9 +423,7 @@ func TestARuntimeThatEndsEarly(t *testing.T) {
 	listener := unix(t, socket)
 	s, _ := listen(t, root)
 	conn, err := listener.Accept() // before registration
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	conn.Close()
 	accept(t, listener).mux.Close() // before Configure
 	third := accept(t, listener)

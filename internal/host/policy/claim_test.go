@@ -12,6 +12,7 @@ import (
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
+	"isolio/internal/must"
 )
 
 // aPod is a sandbox in a cgroup of its own.
@@ -34,9 +35,7 @@ func on(disk string, n int) state.ClaimedShare {
 func show(t *testing.T, m *Policy, group string) string {
 	t.Helper()
 	wants, _, err := m.Wants(group, files(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var all []string
 	for _, disk := range []string{EveryDisk, "8:0", "8:16"} {
 		if w, ok := wants[disk]; ok {
@@ -78,9 +77,7 @@ func TestWhatDecidesInACluster(t *testing.T) {
 				text = "[[rule]]\n" + tt.rules
 			}
 			config, err := rule.Parse("isolio.toml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			c, group := aPod(1, tt.annotation, tt.given)
 			if got := show(t, New(config, nil, []target.Container{c}), group); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
@@ -186,9 +183,7 @@ func TestARaisedClaimIsNotCut(t *testing.T) {
 func rules(t *testing.T, text string) rule.Config {
 	t.Helper()
 	config, err := rule.Parse("isolio.toml", []byte("[[rule]]\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return config
 }
 

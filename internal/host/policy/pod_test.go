@@ -10,6 +10,7 @@ import (
 	"isolio/internal/host/rule"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
+	"isolio/internal/must"
 )
 
 const (
@@ -74,16 +75,12 @@ func TestWhatDecidesOfAPod(t *testing.T) {
 				text = "[[rule]]\n" + tt.rules
 			}
 			config, err := rule.Parse("r.toml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			m := New(config, nil, pod(tt.annotations))
 			read := files(map[string]int{dbGroup + "/io.bfq.weight": max(tt.asked, 100), podGroup + "/io.bfq.weight": 100})
 			for group, want := range map[string]string{podGroup: tt.pod, dbGroup: tt.db, podGroup + "/cri-containerd-pause.scope": ""} {
 				wants, _, err := m.Wants(group, read)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				got := ""
 				if w, ok := wants[EveryDisk]; ok {
 					got = weightAndWhy(w)
@@ -125,9 +122,7 @@ func TestClassByLabel(t *testing.T) {
 				text += "[[rule]]\n" + tt.rules
 			}
 			config, err := rule.Parse("r.toml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			one := alone
 			all := pod(nil)
 			for _, c := range []*target.Container{&one, &all[0], &all[1]} {
@@ -136,9 +131,7 @@ func TestClassByLabel(t *testing.T) {
 			read := files(map[string]int{one.Cgroup + "/io.bfq.weight": max(tt.asked, 100), podGroup + "/io.bfq.weight": 100})
 			for group, want := range map[string]string{one.Cgroup: tt.want, podGroup: tt.ofPod} {
 				wants, _, err := New(config, nil, append(all, one)).Wants(group, read)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				got := ""
 				if w, ok := wants[EveryDisk]; ok {
 					got = weightAndWhy(w)
@@ -158,9 +151,7 @@ func TestClassByLabel(t *testing.T) {
 // A rule for disks by what they are is for each that has the scheduler.
 func TestRuleForDisks(t *testing.T) {
 	config, err := rule.Parse("r.toml", []byte("[[rule]]\nname = 'db'\ndevice = 'sdb'\nweight = 7\n[[rule]]\nname = 'db'\ndevice = 'model:ST*'\nweight = 8\n[[rule]]\nname = 'db'\ndevice = 'wwn:0x3'\nweight = 9\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	disks := DiskNumbers{"sda": {"8:0"}, "sdb": {"8:16"}, "model:ST*": {"8:0", "8:16"}}
 	wants, _, err := New(config, disks, pod(nil)).Wants(dbGroup, files(nil))
 	if disks.Count() != 2 {

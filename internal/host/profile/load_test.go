@@ -13,18 +13,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 func openFile(t *testing.T, size int64, flags int) *os.File {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "disk")
-	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, make([]byte, size), 0o600))
 	f, err := os.OpenFile(name, flags, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -50,9 +48,7 @@ func TestRun(t *testing.T) {
 			f := openFile(t, size, flags)
 			c.job.Bytes = size
 			windows, err := RunJob(t.Context(), f, c.job, 10*time.Millisecond, func(w []Window) bool { return len(w) == 8 })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var all Window
 			for i := range windows {
 				all.Latency[ReadIO].Merge(&windows[i].Latency[ReadIO])
@@ -62,9 +58,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("%d windows, %d reads, %d writes", len(windows), all.Latency[ReadIO].N(), all.Latency[WriteIO].N())
 			}
 			now, err := os.ReadFile(f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if changed := !bytes.Equal(now, make([]byte, size)); changed != c.wrote || len(now) != size {
 				t.Errorf("the file has %d bytes, changed: %v", len(now), changed)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -79,9 +80,7 @@ func (m *model) machine() machine {
 func surveyOf(t *testing.T, names string, writes bool) *Survey {
 	t.Helper()
 	kinds, err := choose(strings.Split(names, ","), writes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &Survey{kinds: kinds, identity: "wwid-1", options: Options{Time: time.Second}, info: block.Info{Scheduler: "none"}}
 	s.disk = &block.Device{Name: "sda", SizeBytes: 1 << 30}
 	return s
@@ -91,16 +90,12 @@ func measured(t *testing.T, s *Survey, m *model) *Profile {
 	t.Helper()
 	lines := 0
 	p, err := s.measure(t.Context(), m.machine(), func(string) { lines++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if lines != m.runs {
 		t.Errorf("%d lines of progress for %d runs", lines, m.runs)
 	}
 	text, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := Decode([]byte(text)); err != nil {
 		t.Errorf("the profile cannot be read back: %v", err)
 	}
@@ -299,9 +294,7 @@ func TestDecideRefuses(t *testing.T) {
 func TestRunChecksTheNode(t *testing.T) {
 	root := machineWith(t, map[string]string{"proc/self/mountinfo": "22 1 8:0 / /data rw - ext4 /dev/sda rw\n"})
 	s, err := Decide(Options{Root: root, Device: "sda", Time: time.Second, Scheduler: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := s.Run(t.Context(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not a block device's node") {
 		t.Errorf("%v", err)
 	}

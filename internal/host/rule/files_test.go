@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -29,9 +30,7 @@ func TestLoadOfSeveralFiles(t *testing.T) {
 		"etc/other.d/10-elsewhere.toml": "nri = \"off\"\n",
 	})
 	config, err := Load(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	own := Place{File: "/etc/isolio.toml", Nr: 1, Line: 2, Own: true}
 	a := Place{File: "/etc/isolio.d/10-a.toml", Nr: 1, Line: 2}
 	b := Place{File: "/etc/isolio.d/20-b.toml", Nr: 1, Line: 3}
@@ -51,9 +50,7 @@ func TestLoadOfSeveralFiles(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	// The file itself need not be there.
-	if err := os.Remove(filepath.Join(root, "etc/isolio.toml")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(root, "etc/isolio.toml")))
 	if config, err := Load(root, ""); err != nil || len(config.Rules) != 2 {
 		t.Errorf("%+v, %v", config.Rules, err)
 	}
@@ -98,9 +95,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestClasses(t *testing.T) {
 	const classes = "[class.gold]\nweight = 800\n[class.bulk]\nweight = 20\nlabels = true\n"
 	config, err := Parse("r.toml", []byte(classes+"[[rule]]\nunit = \"db\"\nweight = \"gold\"\n[[rule]]\npod = \"batch/*\"\ndefault = \"bulk\"\nmost = 50\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := Place{File: "r.toml", Line: 1, Own: true}
 	bulk := at
 	bulk.Line = 3

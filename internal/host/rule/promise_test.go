@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 func TestParsePromises(t *testing.T) {
@@ -32,9 +34,7 @@ device = "/dev/disk/by-id/x"
 order = "sequential"
 read = "1 GiB/s"
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []Promise{
 		{
 			File: "r.toml", For: Rule{Name: "db"}, Line: 8, Lines: map[string]int{"read": 11, "write": 12, "p99": 14, "device": 10, "block": 13},

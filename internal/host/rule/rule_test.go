@@ -12,6 +12,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -237,13 +238,9 @@ func TestWeightsOfPods(t *testing.T) {
 // Only labels and annotations that a rule asks for are kept.
 func TestKeeps(t *testing.T) {
 	config, err := Parse("", []byte("[[rule]]\nlabel = \"tier=gold\"\nweight = 1\n[[rule]]\nannotation = \"team\"\nweight = 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	classes, err := Parse("", []byte("[[rule]]\nclass = \"low\"\nweight = 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for key, want := range map[string]struct{ config, classes bool }{
 		"tier": {true, false}, "team": {true, false}, "gold": {}, "": {}, "tier=gold": {},
 		"io.kubernetes.cri.blockio-class": {false, true}, "blockio.resources.beta.kubernetes.io/container.x": {false, true},

@@ -11,6 +11,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/machine"
 	"isolio/internal/host/weight"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -40,13 +41,9 @@ func machineWith(t *testing.T, scheduler string, more map[string]string) string 
 func decide(t *testing.T, root, name, device string, n weight.Value) (*Plan, error) {
 	t.Helper()
 	m, err := machine.Read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found, err := m.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return Decide(m, Request{Target: found, Device: device, N: n})
 }
 
@@ -182,9 +179,7 @@ func TestVerify(t *testing.T) {
 		{"sda", "default 300\n8:0 500\n", 0, false},
 	} {
 		p, err := decide(t, root, "plain", tt.device, tt.n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		testtree.File(t, p.Steps[0].Path, tt.text)
 		if err := p.Verify(); (err == nil) != tt.ok {
 			t.Errorf("%s on %q, %q: %v", tt.n, tt.device, tt.text, err)
@@ -200,9 +195,7 @@ func TestVerifyOfTwo(t *testing.T) {
 		"sys/fs/cgroup/plain/io.weight":     "default 300\n",
 	})
 	p, err := decide(t, root, "plain", "sda", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(p.written) != 2 {
 		t.Fatalf("written: %v", p.written)
 	}

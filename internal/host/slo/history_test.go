@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 var shop = Meta{Promise: "unit shop.service", Disk: "nvme0n1", Identity: "wwid-1", Terms: "reads: 3000 IOPS", ObjectivePct: 99.9}
@@ -26,17 +28,13 @@ func counts(judged, demanded, kept, disk uint32) Counts {
 func open(t *testing.T, root string, m Meta, now time.Time) *Series {
 	t.Helper()
 	s, err := HistoryAt(root).Open(m, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
 func add(t *testing.T, s *Series, now time.Time, c Counts) {
 	t.Helper()
-	if err := s.Add(now, c); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Add(now, c))
 }
 
 // sum is all of the one history.
@@ -71,9 +69,7 @@ func TestRestart(t *testing.T) {
 	s = open(t, root, shop, noon) // the first one was killed
 	add(t, s, noon.Add(3*time.Minute), counts(1, 1, 0, 1))
 	add(t, s, noon.Add(6*time.Minute), counts(5, 5, 5, 0))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	all, buckets := sum(t, root, noon, noon.Add(time.Hour))
 	if all != counts(26, 24, 22, 2) || len(buckets) != 2 || buckets[0].Counts != counts(21, 19, 17, 2) || !buckets[1].From.Equal(noon.Add(Step)) {
 		t.Errorf("%+v", buckets)
@@ -99,14 +95,10 @@ func TestTornWrite(t *testing.T) {
 		// The last write was of the open record: of its bytes only some came to the disk.
 		file := filepath.Join(root, HistoryDir, shop.File())
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		torn := openAt + int64(s.open.turn%2)*sector + int64(r.IntN(recordBytes))
 		text[torn] ^= byte(1 + r.IntN(255))
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, text, 0o644))
 		if all, _ := sum(t, root, noon, at); all.Kept != kept-last {
 			t.Fatalf("%d are left of %d, the last of which were %d", all.Kept, kept, last)
 		}
@@ -130,9 +122,7 @@ func TestDamage(t *testing.T) {
 	s.Close()
 	file := filepath.Join(root, HistoryDir, shop.File())
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first := slotAt(numberOf(noon))
 	for range 300 {
 		text := slices.Clone(whole)
@@ -148,9 +138,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for name, text := range map[string][]byte{"empty": nil, "short": whole[:1000], "header": append([]byte("x"), whole[1:]...), "other": []byte(strings.Repeat("x", int(FileBytes)))} {
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, text, 0o644))
 		past, faults, err := HistoryAt(root).Read(noon, noon)
 		if err != nil || len(past) != 0 || len(faults) != 1 {
 			t.Errorf("%s: %+v, %v, %v", name, past, faults, err)
@@ -283,9 +271,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, at uint16, with byte) {
 		_, _, _, _ = parse(text)
 		head, err := header(shop)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		whole := append(head, make([]byte, FileBytes-int64(len(head)))...)
 		copy(whole[openAt:], text)
 		whole[int(at)%len(whole)] ^= with
@@ -311,18 +297,12 @@ func TestDamageTakesNothingAway(t *testing.T) {
 		root := t.TempDir()
 		s := open(t, root, shop, noon)
 		add(t, s, noon, counts(10, 10, 9, 1))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		file := filepath.Join(root, HistoryDir, shop.File())
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		damaged := damage(text)
-		if err := os.WriteFile(file, damaged, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, damaged, 0o644))
 		_, _, _, isDamaged := parse(damaged)
 		s = open(t, root, shop, noon.Add(time.Hour))
 		add(t, s, noon.Add(time.Hour), counts(1, 1, 1, 0))
@@ -348,13 +328,9 @@ func TestNewer(t *testing.T) {
 	s.Close()
 	file := filepath.Join(root, HistoryDir, shop.File())
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	newer := append([]byte("isolio promise 2\n"), text[len(magic):]...)
-	if err := os.WriteFile(file, newer, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, newer, 0o644))
 	if _, err := HistoryAt(root).Open(shop, noon); err == nil || !strings.Contains(err.Error(), file+": is of a newer version; update isolio") {
 		t.Errorf("Open: %v", err)
 	}

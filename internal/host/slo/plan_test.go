@@ -13,6 +13,7 @@ import (
 
 	"isolio/internal/host/profile"
 	"isolio/internal/host/rule"
+	"isolio/internal/must"
 )
 
 // loadOf is a load of a disk that takes alone for a request and completes most a second.
@@ -60,9 +61,7 @@ func to(name string, read, write float64) rule.Promise {
 // weights are 600 and 200.
 func TestMake(t *testing.T) {
 	p, err := Make(SoldDisk{"sda", ssd()}, []rule.Promise{to("a", 30000, 0), to("b", 0, 2000)}, rule.DefaultSLA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !p.Fits || math.Abs(p.PromisedPct-40) > 1e-6 || math.Abs(p.LeftPct-50) > 1e-6 || p.ReservePct != 10 || p.Interference != 1 {
 		t.Errorf("%+v", p)
 	}
@@ -108,9 +107,7 @@ func TestOversold(t *testing.T) {
 		{[]rule.Promise{to("a", 60000, 0), {For: rule.Rule{Unit: "x"}, Read: rule.Amount{IOPS: 20000}, BlockBytes: 4096, Count: 2}}, 100, "unit x (--what-if)"},
 	} {
 		p, err := Make(SoldDisk{"sda", ssd()}, c.promises, rule.DefaultSLA)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p.Fits || math.Abs(p.PromisedPct-c.promised) > 1e-6 || math.Abs(p.LeftPct-(90-c.promised)) > 1e-6 || strings.Join(p.Drop, ", ") != c.drop {
 			t.Errorf("%+v, want %.0f %%, drop %s", p, c.promised, c.drop)
 		}
@@ -340,9 +337,7 @@ func TestDepthPct(t *testing.T) {
 	} {
 		measured := &profile.Profile{Loads: []profile.Load{loadOf("randread-4k", true, 100, 4096, c.alone, c.most)}}
 		p, err := Make(SoldDisk{"sda", measured}, []rule.Promise{to("a", c.most/4, 0)}, rule.DefaultSLA)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		product := c.alone * c.most
 		share := p.Tenants[0].Share
 		if depth := p.Tenants[0].Depth; !awaited(float64(depth), 2*share, product, p.DepthPct) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 var begin = time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
@@ -63,9 +65,7 @@ func TestNew(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	if err := NewReport(sample(), begin, begin.Add(3*time.Hour)).WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewReport(sample(), begin, begin.Add(3*time.Hour)).WriteTable(&b))
 	const want = `2026-11-02 10:00 to 2026-11-02 13:00 UTC
 
 promise to         disk     promised             demanded  missed  availability  objective  budget left  worst hour                  why missed
@@ -111,9 +111,7 @@ func hostile() []Past {
 
 func TestCSV(t *testing.T) {
 	var b strings.Builder
-	if err := NewReport(hostile(), begin, begin.Add(3*time.Hour)).WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewReport(hostile(), begin, begin.Add(3*time.Hour)).WriteCSV(&b))
 	rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
 	if err != nil || len(rows) != 4 {
 		t.Fatalf("%v, %v", rows, err)
@@ -133,9 +131,7 @@ func TestCSV(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var b strings.Builder
-	if err := NewReport(sample(), begin, begin.Add(3*time.Hour)).WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewReport(sample(), begin, begin.Add(3*time.Hour)).WriteJSON(&b))
 	var r Report
 	dec := json.NewDecoder(strings.NewReader(b.String()))
 	dec.DisallowUnknownFields()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -18,15 +19,11 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%v, %v of a machine without any", all, err)
 	}
 	want := []Boost{{Cgroup: "a", Disk: "8:0", Promise: "unit a", Factor: 1.5, Most: 4, Cause: "disk", Since: time.Unix(1e9, 0).UTC()}}
-	if err := SaveBoosts(root, want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, SaveBoosts(root, want))
 	if all, err := LoadBoosts(root); err != nil || !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if err := SaveBoosts(root, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, SaveBoosts(root, nil))
 	if left, _ := filepath.Glob(filepath.Join(root, "run/isolio/*")); left != nil {
 		t.Errorf("left: %q", left)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -24,9 +25,7 @@ func TestClaimFile(t *testing.T) {
 	web := PodClaims{UID: "b", Namespace: "shop", Name: "web", Shares: []ClaimedShare{{Claim: "disk", ClaimUID: "1", Device: "wwid-1", Disk: "sda", MajMin: "8:0", Share: 300}}}
 	b.Set(web)
 	b.Set(PodClaims{UID: "a", Namespace: "shop", Name: "db", Default: 500, Why: "PriorityClass gold: 500"})
-	if err := b.Write(root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Write(root))
 	again, err := ReadClaims(root)
 	if err != nil || !reflect.DeepEqual(again.Pods, b.Pods) || again.Pods[0].Name != "db" {
 		t.Errorf("%+v, %v; want %+v", again, err, b)

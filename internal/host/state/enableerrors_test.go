@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -17,19 +18,13 @@ func TestFile(t *testing.T) {
 	if disks, err := ReadEnableErrors(file); err != nil || disks != nil {
 		t.Fatalf("without a file: %v, %v", disks, err)
 	}
-	if err := WriteEnableErrors(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteEnableErrors(file, nil))
 	want := []EnableError{{"sda", "device sda: no module"}, {"", "no disk"}}
-	if err := WriteEnableErrors(file, want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteEnableErrors(file, want))
 	if disks, err := ReadEnableErrors(file); err != nil || !slices.Equal(disks, want) {
 		t.Errorf("%v, %v; want %v", disks, err, want)
 	}
-	if err := WriteEnableErrors(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteEnableErrors(file, nil))
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the file is still there")
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // A file is replaced as a whole and leaves nothing beside it. Any user may read it, whatever the umask.
@@ -15,9 +17,7 @@ func TestWrite(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	name := filepath.Join(t.TempDir(), "isolio", "a.json")
 	for _, text := range []string{"first, which is longer", "second"} {
-		if err := write(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, write(name, []byte(text), 0o644))
 		got, there, err := read(name)
 		if err != nil || !there || string(got) != text {
 			t.Errorf("%q, %t, %v after %q", got, there, err, text)
@@ -35,12 +35,8 @@ func TestWrite(t *testing.T) {
 // A file without an end does not fill the memory.
 func TestReadIsBounded(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "claims.json")
-	if err := os.WriteFile(name, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(name, maxBytes+1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, nil, 0o644))
+	must.OK(t, os.Truncate(name, maxBytes+1))
 	if _, _, err := read(name); !errors.Is(err, ErrDamaged) {
 		t.Errorf("%v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/host/cgroup"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -19,9 +20,7 @@ func machine(t *testing.T, groups ...string) (root string, tree cgroup.Tree) {
 	root = t.TempDir()
 	tree = cgroup.Tree{Root: filepath.Join(root, "sys/fs/cgroup")}
 	for _, group := range groups {
-		if err := os.MkdirAll(tree.Path(group), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(tree.Path(group), 0o755))
 	}
 	return root, tree
 }
@@ -33,9 +32,7 @@ func TestStore(t *testing.T) {
 	s := OpenApplied(root, tree)
 	want := Applied{"default": {Weight: 700, Before: 100}}
 	for _, group := range []string{"a", "b"} {
-		if err := s.Set(group, want); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Set(group, want))
 	}
 	info, err := os.Stat(filepath.Join(root, "run/isolio/marks"))
 	if err != nil || info.Mode().Perm() != 0o755 {
@@ -45,15 +42,11 @@ func TestStore(t *testing.T) {
 	if got, err := again.Get("a"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Get = %v, %v, want %v", got, err, want)
 	}
-	if err := again.Set("b", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Set("b", nil))
 	if got, err := again.Get("b"); got != nil || err != nil {
 		t.Errorf("taken back: %v, %v", got, err)
 	}
-	if err := os.Remove(tree.Path("a")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(tree.Path("a")))
 	if got, err := again.Get("a"); got != nil || err != nil {
 		t.Errorf("of a cgroup that is gone: %v, %v", got, err)
 	}
@@ -68,9 +61,7 @@ func TestMarkSchema(t *testing.T) {
 	root, tree := machine(t, "a")
 	s := OpenApplied(root, tree)
 	name, err := s.path("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	testtree.File(t, name, `{"cgroup": "a", "weights": {"default": {"weight": 700, "before": 100}}}`)
 	if got, err := s.Get("a"); err != nil || got["default"].Weight != 700 {
 		t.Errorf("%v, %v", got, err)
@@ -84,9 +75,7 @@ func TestMarkSchema(t *testing.T) {
 // Without a place to write, a mark holds for the process.
 func TestStoreWithoutAPlace(t *testing.T) {
 	root, tree := machine(t, "a")
-	if err := os.WriteFile(filepath.Join(root, "run"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(root, "run"), nil, 0o644))
 	s := OpenApplied(root, tree)
 	want := Applied{"default": {Weight: 700, Before: 100}}
 	if err := s.Set("a", want); err == nil {

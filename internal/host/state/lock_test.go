@@ -6,6 +6,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 func TestTake(t *testing.T) {
@@ -14,9 +16,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("before: held %v, known %v", held, known)
 	}
 	release, err := Lock(context.Background(), root, DisksLock, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if held, known := Locked(root, DisksLock); !held || !known {
 		t.Errorf("held %v, known %v", held, known)
 	}
@@ -35,9 +35,7 @@ func TestTake(t *testing.T) {
 	}
 	time.AfterFunc(3*lockPause, release)
 	again, err := Lock(context.Background(), root, DisksLock, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again()
 	if held, _ := Locked(root, DisksLock); held {
 		t.Error("held after it was given back")

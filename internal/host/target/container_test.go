@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -54,9 +55,7 @@ func TestList(t *testing.T) {
 	f := &Finder{Root: root}
 	f.Keep(func(string) bool { return true })
 	all, err := f.List(groups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := map[string]Container{}
 	for _, c := range all {
 		got[c.Cgroup] = c
@@ -140,15 +139,11 @@ func TestFinderSeesWhatChanges(t *testing.T) {
 	written := time.Unix(1e9, 0)
 	write := func(name string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o755))
 		text := `{"ID":"` + id("1") + `","Name":"/` + name + `"}`
 		testtree.File(t, filepath.Join(root, file), text)
 		written = written.Add(time.Minute) // long ago, as times of files go
-		if err := os.Chtimes(filepath.Join(root, file), written, written); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(filepath.Join(root, file), written, written))
 	}
 	f := &Finder{Root: root}
 	for _, want := range []string{"web", "web", "two", "two"} {
@@ -169,12 +164,8 @@ func TestFinderSeesWhatChanges(t *testing.T) {
 	if all, err := f.List([]string{group}); err != nil || all[0].Name != "kept" {
 		t.Errorf("List = %+v, %v; the file was read again", all, err)
 	}
-	if err := os.Remove(filepath.Join(root, file)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(root, "var")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(root, file)))
+	must.OK(t, os.RemoveAll(filepath.Join(root, "var")))
 	if all, err := f.List([]string{group}); err != nil || all[0].Name != "" || len(f.told) != 0 {
 		t.Errorf("List = %+v, %v, %d kept; want one without a name, and nothing kept", all, err, len(f.told))
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -23,9 +24,7 @@ func all(string) bool { return true }
 func find(t *testing.T, f *Finder, groups ...string) map[string]Container {
 	t.Helper()
 	list, err := f.List(groups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := map[string]Container{}
 	for _, c := range list {
 		found[c.Cgroup] = c
@@ -38,9 +37,7 @@ const pod = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a0a0
 func text(t *testing.T, value any) string {
 	t.Helper()
 	b, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -208,12 +205,8 @@ func TestAFileThatIsBroken(t *testing.T) {
 	if got := names(); got != "db web" || len(f.Faults()) != 2 {
 		t.Errorf("half written: %s, faults %v", got, f.Faults())
 	}
-	if err := os.Remove(filepath.Join(root, config)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(root, config), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(root, config)))
+	must.OK(t, os.Mkdir(filepath.Join(root, config), 0o755))
 	if got := names(); got != "db web" || len(f.Faults()) != 2 {
 		t.Errorf("a directory: %s, faults %v", got, f.Faults())
 	}
@@ -248,9 +241,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	over := filepath.Join(root, "var/lib/docker/containers", filepath.Base(groups[11]), "config.v2.json")
 	testtree.File(t, over, `{"ID":"`+filepath.Base(groups[11])+`","Name":"/big","Config":{"Labels":{"tier":"`+huge+huge+`"}}}`)
 	for _, group := range groups {
-		if err := os.Chtimes(filepath.Join(root, "var/lib/docker/containers", filepath.Base(group), "config.v2.json"), long, long); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(filepath.Join(root, "var/lib/docker/containers", filepath.Base(group), "config.v2.json"), long, long))
 	}
 	f := &Finder{Root: root}
 	f.Keep(func(key string) bool { return key == "tier" })

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // everyKey wants all.
@@ -51,9 +53,7 @@ func TestUnwantedLabelsTakeNoMemory(t *testing.T) {
 		labels[fmt.Sprint("label", i)] = strings.Repeat("x", 64<<10)
 	}
 	asText, err := json.Marshal(labels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d := &disk{keep: func(key string) bool { return key == "tier" }}
 	for name, one := range map[string]struct {
 		parse func(text []byte) (Container, error)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"isolio/internal/host/state"
+	"isolio/internal/must"
 )
 
 // A pod is known from the moment that its cgroup is there, with or without a cgroup
@@ -30,9 +31,7 @@ func TestReport(t *testing.T) {
 	list := func(groups ...string) []Container {
 		t.Helper()
 		all, err := f.List(append([]string{"system.slice", "kubepods.slice"}, groups...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return all
 	}
 	if got := list(); len(got) != 0 {
@@ -58,9 +57,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("a container: %+v", got)
 	}
 	// The file tells the same, until there is another report in its place.
-	if err := r.Write(f.Root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Write(f.Root))
 	f.Tell(&state.PodReport{})
 	if got := list(pod, db.Cgroup); len(got) != 1 || got[0].Name != "" {
 		t.Errorf("another report: %+v", got)

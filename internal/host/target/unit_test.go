@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 func TestOf(t *testing.T) {
@@ -37,9 +38,7 @@ func TestSetWeight(t *testing.T) {
 	if _, there := SystemdOn(root); there {
 		t.Error("systemd is there in an empty tree")
 	}
-	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755))
 	if _, there := SystemdOn(root); !there {
 		t.Error("systemd is not there")
 	}
@@ -83,13 +82,9 @@ func TestWeightIsTakenBack(t *testing.T) {
 		if tt.said == "" {
 			script = "#!/bin/sh\n"
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, []byte(script), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, []byte(script), 0o755)))
 		step, err := Systemd{root}.SetWeight(tt.w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := ""
 		if step.UndoCommand != nil {
 			got = strings.Join(step.UndoCommand[1:], " ")

@@ -19,6 +19,7 @@ import (
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/usage"
+	"isolio/internal/must"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
@@ -86,9 +87,7 @@ func TestTreeAdds(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	var b strings.Builder
-	if err := WriteJSON(&b, usage.Sample{At: time.Unix(0, 0), Over: 1500 * time.Millisecond}, DefaultView().Apply(someRows())[1:]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteJSON(&b, usage.Sample{At: time.Unix(0, 0), Over: 1500 * time.Millisecond}, DefaultView().Apply(someRows())[1:]))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	var first Line
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 2 {
@@ -343,9 +342,7 @@ func TestHostileNames(t *testing.T) {
 		v := DefaultView()
 		v.Tree = tree
 		var b strings.Builder
-		if err := WriteTable(&b, v.Apply(rows)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WriteTable(&b, v.Apply(rows)))
 		if strings.ContainsAny(b.String(), "\x1b\a\u202e") || !utf8.ValidString(b.String()) || strings.Count(b.String(), `\x1b]52;c;aGk=\x07\u202e\xff`) != 2 {
 			t.Errorf("tree %v: %q", tree, b.String())
 		}

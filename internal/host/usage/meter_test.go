@@ -11,6 +11,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/cgroup"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -82,9 +83,7 @@ func TestUnitCost(t *testing.T) {
 	c := Counters{IOStat: cgroup.IOStat{ReadBytes: 16384, ReadIOs: 2, WriteBytes: 4096, WriteIOs: 1}}
 	for name, want := range map[string]float64{"bytes": 20480, "iops": 3, "time": 2*0.001 + 4*0.001 + 0.004} {
 		u, err := ReadUnit(filepath.Join(d, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := u.Cost(c); u.Name != name || got < 0.999*want || got > 1.001*want {
 			t.Errorf("%s: unit %s, cost %v, want %v", name, u.Name, got, want)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"isolio/internal/host/cgroup"
 	"isolio/internal/host/policy"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -19,9 +20,7 @@ func TestTakeIOSample(t *testing.T) {
 		"c/pids.max":  "max\n", // a group without the io controller
 	})
 	s, err := TakeIOSample(cgroup.Tree{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []string{policy.RootGroup, "a", "a/b", "c"}; !slices.Equal(s.Groups, want) {
 		t.Errorf("groups %v, want %v", s.Groups, want)
 	}

@@ -14,6 +14,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
 	"isolio/internal/host/target"
+	"isolio/internal/must"
 )
 
 // machine is a sampler on a tree of files with two disks, one of which has the
@@ -128,9 +129,7 @@ func TestCountersBeginAgain(t *testing.T) {
 	if a := row(t, m.sample().Rows, "/pod/a"); !near(a.BytesPS(), 40*1024) || !near(a.Actual, 1) {
 		t.Errorf("a = %+v", a)
 	}
-	if err := os.RemoveAll(m.System.Path("sys/fs/cgroup/pod/a")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(m.System.Path("sys/fs/cgroup/pod/a")))
 	m.now = m.now.Add(time.Second)
 	if s := m.sample(); len(s.Rows) != 2 || len(m.history) != 2 || len(m.last) != 2 {
 		t.Errorf("after its removal: %+v; %d histories, %d counters", s.Rows, len(m.history), len(m.last))

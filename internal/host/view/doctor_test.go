@@ -9,6 +9,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/state"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -31,9 +32,7 @@ func machineWith(t *testing.T, files map[string]string) (root string) {
 func examineAt(t *testing.T, root, name string) (*Diagnosis, []Check) {
 	t.Helper()
 	d, err := Examine(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var found []Check
 	for _, c := range d.Checks {
 		if c.Name == name {
@@ -97,9 +96,7 @@ func TestDaemonRuns(t *testing.T) {
 	}
 	stands(Warning)
 	release, err := state.Lock(t.Context(), root, state.DaemonLock, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer release()
 	stands(OK)
 }

@@ -6,15 +6,15 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // docs/weights.md has each code of a reason, and none that there is not: programs
 // compare them.
 func TestCodesAreDocumented(t *testing.T) {
 	source, err := os.ReadFile("explain.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	codes := map[string]bool{}
 	for _, found := range regexp.MustCompile(`Code += "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
 		codes[found[1]] = true
@@ -23,9 +23,7 @@ func TestCodesAreDocumented(t *testing.T) {
 		t.Fatalf("%d codes found", len(codes))
 	}
 	text, err := os.ReadFile("../../../docs/weights.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, found := range regexp.MustCompile("(?m)^\\| ((?:`[a-z-]+`(?:, )?)+) \\|").FindAllStringSubmatch(string(text), -1) {
 		for _, code := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(found[1], -1) {
 			if !codes[code[1]] {

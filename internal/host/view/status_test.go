@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"isolio/internal/host/weight"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -82,9 +83,7 @@ func TestInert(t *testing.T) {
 		root := tree(t, tt.scheduler)
 		testtree.Write(t, root, tt.more)
 		d, err := ReadStatus(context.Background(), StatusOptions{Root: root})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, g := range d.Groups {
 			for _, w := range g.Weights {
@@ -124,9 +123,7 @@ func TestSums(t *testing.T) {
 			return nil
 		}
 		d, err := ReadStatus(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return d
 	}
 	shares := map[string]Share{}
@@ -156,9 +153,7 @@ func TestSums(t *testing.T) {
 		t.Errorf("the scheduler says 450, shown is %d", got)
 	}
 	x, err := Explain(context.Background(), StatusOptions{Root: root, Only: []string{"burstable/web"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const parent = "it shares what its parent burstable gets, whose weight is sum: what its active children weigh together"
 	if !slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Code == LimitParent && r.Weight == weight.Sum && r.Text == parent }) {
 		t.Errorf("%+v", x.Reasons)

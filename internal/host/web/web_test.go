@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 // client is one at an address of the loopback.
@@ -24,9 +26,7 @@ func connect(t *testing.T, from byte, to net.Addr) client {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, from}), 0))}
 	conn, err := dialer.Dial(to.Network(), to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return client{conn, bufio.NewReader(conn)}
 }
@@ -52,24 +52,18 @@ func (c client) asks() error {
 // theirs, though these be older.
 func TestTheClientWithTheMostLosesItsOldest(t *testing.T) {
 	l, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	server := Server(Probe(func(context.Context) string { return "" }))
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	few := []client{connect(t, 2, l.Addr()), connect(t, 3, l.Addr())}
 	for _, c := range few {
-		if err := c.asks(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.asks())
 	}
 	var many []client
 	for range 2 * Most {
 		c := connect(t, 4, l.Addr())
-		if err := c.asks(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.asks())
 		many = append(many, c)
 	}
 	for i, c := range few {

@@ -14,14 +14,9 @@ import (
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/guest"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
+	"isolio/internal/testtree"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const testExperiment = `# a comment
 name = "one"
@@ -63,14 +58,13 @@ func newTree(t *testing.T) Tree {
 
 func put(t *testing.T, file, text string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(t, os.WriteFile(file, []byte(text), 0o644))
+	testtree.File(t, file, text)
 }
 
 func (t Tree) one(tb *testing.T) *experiment.Experiment {
 	tb.Helper()
 	all, err := t.Experiments()
-	must(tb, err)
+	must.OK(tb, err)
 	if len(all) != 1 {
 		tb.Fatalf("%d experiments", len(all))
 	}
@@ -85,8 +79,8 @@ func (t Tree) measure(tb *testing.T, name string) {
 		x = OnKernel(x, line)
 	}
 	p, err := t.Provenance(x)
-	must(tb, err)
-	must(tb, t.Write(&result.Document{Schema: result.Schema, Experiment: name, Provenance: p}))
+	must.OK(tb, err)
+	must.OK(tb, t.Write(&result.Document{Schema: result.Schema, Experiment: name, Provenance: p}))
 }
 
 // A result is old when the experiment or the code of a module that it loads changes, and not
@@ -129,9 +123,9 @@ func TestOld(t *testing.T) {
 		tree.measure(t, "one")
 		put(t, filepath.Join(string(tree), c.file), c.text)
 		doc, err := tree.Read("one")
-		must(t, err)
+		must.OK(t, err)
 		why, err := tree.Old(tree.one(t), doc)
-		must(t, err)
+		must.OK(t, err)
 		if !slices.Equal(why, c.want) {
 			t.Errorf("%s: old for %q, want %q", c.file, why, c.want)
 		}
@@ -141,7 +135,7 @@ func TestOld(t *testing.T) {
 // A module that an experiment loads has sources.
 func TestProvenanceNeedsTheModule(t *testing.T) {
 	tree := newTree(t)
-	must(t, os.RemoveAll(filepath.Join(string(tree), "kernel/rsd")))
+	must.OK(t, os.RemoveAll(filepath.Join(string(tree), "kernel/rsd")))
 	if _, err := tree.Provenance(tree.one(t)); err == nil || !strings.Contains(err.Error(), "code of rsd: ") || !strings.Contains(err.Error(), "kernel/rsd has no C file") {
 		t.Error(err)
 	}
@@ -150,7 +144,7 @@ func TestProvenanceNeedsTheModule(t *testing.T) {
 func TestOldWithoutResult(t *testing.T) {
 	tree := newTree(t)
 	doc, err := tree.Read("one")
-	must(t, err)
+	must.OK(t, err)
 	if doc != nil {
 		t.Errorf("read %+v", doc)
 	}
@@ -189,12 +183,12 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 	x := tree.one(t)
 	tree.measure(t, "one@6.12")
 	all, err := tree.Measured()
-	must(t, err)
+	must.OK(t, err)
 	if len(all) != 2 || all[0].Name != "one" || all[0].Kernel != x.Kernel || all[1].Name != "one@6.12" || all[1].Kernel != "6.12" {
 		t.Fatalf("%+v", all)
 	}
 	read, err := tree.Read("one@6.12")
-	must(t, err)
+	must.OK(t, err)
 	if why, err := tree.Old(all[1], read); err != nil || why != nil {
 		t.Error(why, err)
 	}
@@ -209,7 +203,7 @@ func TestMeasuredOnOtherKernels(t *testing.T) {
 func TestOldEngine(t *testing.T) {
 	tree := newTree(t)
 	p, err := tree.Provenance(tree.one(t))
-	must(t, err)
+	must.OK(t, err)
 	p.Engine--
 	want := []string{fmt.Sprintf("engine %d, now %d", guest.EngineVersion-1, guest.EngineVersion)}
 	if why, err := tree.Old(tree.one(t), &result.Document{Provenance: p}); err != nil || !slices.Equal(why, want) {
@@ -221,11 +215,11 @@ func TestOldEngine(t *testing.T) {
 func TestProvenanceOfThisTree(t *testing.T) {
 	tree := Tree("../../..")
 	all, err := tree.Experiments()
-	must(t, err)
+	must.OK(t, err)
 	withLibaps := 0
 	for _, x := range all {
 		p, err := tree.Provenance(x)
-		must(t, err)
+		must.OK(t, err)
 		sums := p.Code
 		if p.Plan == "" || p.Engine == 0 {
 			t.Errorf("%s: %+v", x.Name, p)

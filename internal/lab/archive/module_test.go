@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // Each module of the tree is known to experiments, which load those that they need.
 func TestModulesAreKnown(t *testing.T) {
 	files, err := filepath.Glob("../../../kernel/*/Kbuild")
-	must(t, err)
+	must.OK(t, err)
 	var modules []string
 	for _, file := range files {
 		modules = append(modules, filepath.Base(filepath.Dir(file)))
@@ -34,7 +35,7 @@ func TestModuleFilesAreWhatIsCompiled(t *testing.T) {
 	tree := Tree("../../..")
 	for _, module := range append(experiment.Own(), experiment.ModelDisk) {
 		files, err := tree.moduleFiles(module)
-		must(t, err)
+		must.OK(t, err)
 		for _, file := range files {
 			if strings.Contains(file, "/tests/") {
 				t.Errorf("%s: %s", module, file)
@@ -46,7 +47,7 @@ func TestModuleFilesAreWhatIsCompiled(t *testing.T) {
 			}
 		}
 		built, err := filepath.Glob(tree.path("build/roots/*/isolio/obj"))
-		must(t, err)
+		must.OK(t, err)
 		for _, obj := range built {
 			if sameSources(tree, files, obj) {
 				compiled(t, files, obj, module)
@@ -71,10 +72,10 @@ func sameSources(tree Tree, files []string, obj string) bool {
 func compiled(t *testing.T, files []string, obj, module string) {
 	t.Helper()
 	objects, err := filepath.Glob(filepath.Join(obj, module, ".*.o.cmd"))
-	must(t, err)
+	must.OK(t, err)
 	for _, object := range objects {
 		text, err := os.ReadFile(object)
-		must(t, err)
+		must.OK(t, err)
 		for name := range strings.FieldsSeq(string(text)) {
 			_, below, ours := strings.Cut(name, "/isolio/obj/")
 			if ext := filepath.Ext(name); !ours || ext != ".c" && ext != ".h" || strings.HasPrefix(below, "gen/") || strings.HasSuffix(name, ".mod.c") {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/guest"
+	"isolio/internal/must"
 )
 
 // The disk is held while load runs, and let go where a run looks whether it is free, or
@@ -18,9 +19,7 @@ import (
 // booted one.
 func TestHold(t *testing.T) {
 	node := filepath.Join(t.TempDir(), "disk")
-	if err := os.WriteFile(node, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(node, nil, 0o600))
 	ctx, end := context.WithCancelCause(context.Background())
 	h := hold{node: node}
 	defer h.release()

@@ -11,6 +11,7 @@ import (
 
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/guest"
+	"isolio/internal/must"
 )
 
 // schedulers is an experiment without cases.
@@ -62,9 +63,7 @@ func TestNoProgressWithoutATerminal(t *testing.T) {
 		t.Errorf("written to a buffer: %q", b.String())
 	}
 	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	l := newProgressLine(file, schedulers("none"))
 	l.show(guest.Progress{Scheduler: "none"})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 const withCases = `name = "m"
@@ -85,9 +86,7 @@ within_pct = 5
 func parseCases(t *testing.T) *Experiment {
 	t.Helper()
 	e, err := Parse("x", []byte(withCases))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }
 
@@ -135,9 +134,7 @@ func TestParseCases(t *testing.T) {
 func TestSelectCases(t *testing.T) {
 	e := parseCases(t)
 	s, err := e.Select([]string{"none"}, []string{"nvme", "deep"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(s.Cases) != 2 || s.Cases[0].Name != "deep" || s.Cases[1].Name != "nvme" {
 		t.Errorf("cases %+v, want deep and nvme, in the experiment's order", s.Cases)
 	}
@@ -152,9 +149,7 @@ func TestSelectCases(t *testing.T) {
 		t.Errorf("Select of an absent case: %v", err)
 	}
 	e, err = Parse("x", []byte(valid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err = e.Select(nil, []string{""}); err == nil || err.Error() != `x: cases: "" is not among the experiment's; allowed: none, it lists no cases` {
 		t.Errorf("Select of a case where there are none: %v", err)
 	}

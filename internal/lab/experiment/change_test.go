@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 const changing = `name = "changing"
@@ -43,9 +44,7 @@ device = { stall_every = 0 }
 
 func TestChanges(t *testing.T) {
 	e, err := Parse("c.toml", []byte(changing))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The reference is of the same disk, with what happens to it.
 	for _, name := range []string{"slower", "slower-reference"} {
 		if got := e.CaseNamed(name).Changes; len(got) != 1 || got[0].AtS != 1 || got[0].Device["scale"] != 48 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const withWeights = `name = "w"
@@ -57,9 +59,7 @@ func told(containers []Container) string {
 // A table without a weight is a container that is there, changed; one with a weight is new.
 func TestContainers(t *testing.T) {
 	e, err := Parse("x", []byte(withWeights))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, want := range []string{
 		"w200 200 w200 x1 0-4 randread/; w100 100 w100 x1 0-4 randread/8k; other 5 a/other x1 0-3.5 randwrite/64k",
 		"other 5 a/other x1 0-3.5 randwrite/4k; w200 200 w200 x1 1-4 randread/; new 1 new x1 0-4 randread/",
@@ -101,9 +101,7 @@ func TestWeightsOfACaseHaveNoParents(t *testing.T) {
 	text := strings.Replace(withWeights, "[[case]]", "[[parent]]\ncgroup = \"a\"\nweight = 50\n\n[[case]]", 1)
 	text = strings.Replace(text, `container = [{ name = "w200", count = 4 }, { name = "other", weight = 7 }]`, "", 1)
 	e, err := Parse("x", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(e.Cases[0].Parents) != 1 || len(e.Cases[2].Parents) != 0 {
 		t.Errorf("parents %v and %v", e.Cases[0].Parents, e.Cases[2].Parents)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 const variants = `name = "variants"
@@ -46,9 +47,7 @@ min = 0.5
 
 func TestContenders(t *testing.T) {
 	e, err := Parse("x", []byte(variants))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Those that `schedulers` does not list come after it.
 	if want := []string{"none", "kf-300", "iocost", "kf-100", "iocost-170"}; !slices.Equal(e.Schedulers, want) {
 		t.Errorf("schedulers %q, want %q", e.Schedulers, want)

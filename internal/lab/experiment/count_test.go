@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const severalOfOne = `name = "p"
@@ -29,9 +31,7 @@ weight = 100
 
 func TestParseCount(t *testing.T) {
 	e, err := Parse("x", []byte(severalOfOne))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := &e.Cases[0]
 	many, one := &k.Containers[0], &k.Containers[1]
 	if got, want := many.MemberCgroups(), []string{"many-0000", "many-0001", "many-0002"}; many.Members() != 3 || !slices.Equal(got, want) {

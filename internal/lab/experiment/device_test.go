@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 const modelDisk = `name = "m"
@@ -60,9 +61,7 @@ func refuses(t *testing.T, valid string, tests []struct{ name, old, new, want st
 
 func TestParseModelDisk(t *testing.T) {
 	e, err := Parse("x", []byte(modelDisk))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d := e.Cases[0].Device
 	want := Device{
 		Kind: "modeldisk", Tags: 64, Queues: 1, SizeMiB: 1024,
@@ -163,9 +162,7 @@ func TestParseRefusesFilesystems(t *testing.T) {
 			"x:8: device.filesystem: needs a disk that keeps what is written; allowed: memory_backed = true, with size_mib; or no filesystem"},
 	})
 	e, err := Parse("x", []byte(strings.Replace(base, with(""), with("memory_backed = true\nsize_mib = 64\nfilesystem = \"ext4\"\n"), 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d := e.Cases[0].Device; d.Filesystem != "ext4" || !strings.HasSuffix(d.String(), "memory-backed, ext4") {
 		t.Errorf("device %s", d)
 	}
@@ -181,9 +178,7 @@ func TestParseFilesystems(t *testing.T) {
 		"[job]\nrw = \"write\"\n[[container]]\nname = \"a\"\nweight = 1\nmemory_mib = 64\n" +
 		"[[case]]\nname = \"swap\"\ndevice.swap_mib = 256\n[[case]]\nname = \"btrfs\"\ndevice.filesystem = \"btrfs\"\n[[case]]\nname = \"again\"\n"
 	e, err := Parse("x", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var kinds []string
 	for _, kind := range e.FilesystemsUsed() {
 		kinds = append(kinds, kind.Name)

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const onDisks = `name = "d"
@@ -41,9 +43,7 @@ device = { disk = "sata-ssd", size_mib = 64 }
 // A file says what differs from the disk; a disk in a case takes the place of all of the top's.
 func TestDisks(t *testing.T) {
 	e, err := Parse("x", []byte(onDisks))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p4500 := Device{Kind: ModelDisk, Tags: 1023, Queues: 1, Model: Model{
 		Name: "nvme", Preset: "p4500-2tb", Scale: 64, Seed: 1,
 		Iocost: &Iocost{RBPS: 3_200_000_000, RSeqIOPS: 490_000, RRandIOPS: 490_000, WBPS: 1_050_000_000, WSeqIOPS: 256_348, WRandIOPS: 38_000, RLatUS: 340},
@@ -66,9 +66,7 @@ func TestDisks(t *testing.T) {
 // Only a contender iocost is told what the disk can do.
 func TestDiskWithoutIocost(t *testing.T) {
 	e, err := Parse("x", []byte(strings.Replace(onDisks, `"iocost"`, `"bfq"`, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, k := range e.Cases {
 		if k.Device.Model.Iocost != nil {
 			t.Errorf("case %s: nobody is told %+v", k.Name, k.Device.Model.Iocost)

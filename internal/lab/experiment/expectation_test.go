@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const severalExpected = `name = "s"
@@ -39,9 +41,7 @@ min = 0.5
 
 func TestExpectOfEach(t *testing.T) {
 	e, err := Parse("x", []byte(severalExpected))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []string
 	for _, x := range e.Expect {
 		got = append(got, x.Subject()+" "+x.Wanted())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 const waiting = `name = "waiting"
@@ -49,9 +50,7 @@ max = 1
 
 func TestContendersMayBePrograms(t *testing.T) {
 	e, err := Parse("x", []byte(waiting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !e.UsesLibaps() {
 		t.Error("no engine of libaps")
 	}

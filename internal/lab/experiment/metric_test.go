@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/tomlfile"
 )
 
@@ -175,9 +176,7 @@ metric = "cpu_ns_per_io_vs_case:calm"
 max = 1
 [[expect]]`, 1)
 	e, err := Parse("x", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tt := range []struct {
 		schedulers, cases []string
 		kinds             []string
@@ -191,9 +190,7 @@ max = 1
 		{nil, []string{"calm"}, nil, UnitBytes, "calm"},
 	} {
 		s, err := e.Select(tt.schedulers, tt.cases)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var kinds []string
 		for _, x := range s.Expect {
 			kinds = append(kinds, x.Metric.Kind)
@@ -225,9 +222,7 @@ func TestDepth(t *testing.T) {
 // first example is one that is taken.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/experiments.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	doc := string(text)
 	for _, f := range metricForms {
 		written := strings.TrimSuffix(f.String(), "[/SCHEDULER]")

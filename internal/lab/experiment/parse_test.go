@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 const valid = `name = "two"
@@ -51,9 +52,7 @@ min = 0.99
 
 func TestParse(t *testing.T) {
 	e, err := Parse("two.toml", []byte(valid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	low := 0.99
 	want := &Experiment{
 		File: "two.toml",
@@ -230,13 +229,9 @@ metric = "total_vs:bfq"
 min = 1.0
 `
 	e, err := Parse("x", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err := e.Select([]string{"kyber-fairness", "none"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []string{"none", "kyber-fairness"}; !reflect.DeepEqual(s.Schedulers, want) {
 		t.Errorf("schedulers = %v, want %v: the experiment's order", s.Schedulers, want)
 	}
@@ -267,9 +262,7 @@ func TestShippedExperiments(t *testing.T) {
 			t.Errorf("%s: name = %q, want the file's", file, e.Name)
 		}
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !strings.HasPrefix(string(text), "# SPDX-License-Identifier: MIT\n") {
 			t.Errorf("%s: the first line is not the licence", file)
 		}

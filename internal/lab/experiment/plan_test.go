@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const planned = `# One question.
@@ -39,17 +41,11 @@ func TestPlanIsCanonical(t *testing.T) {
 	plans := func(text string) (string, string) {
 		t.Helper()
 		x, err := Parse("t.toml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all, err := x.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		vm, err := x.ForVM(&x.Cases[0], "fast")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(all), string(vm)
 	}
 	wantAll, wantVM := plans(planned)
@@ -120,18 +116,12 @@ func TestPlanHasEachField(t *testing.T) {
 // A guest has of each experiment of this tree what the host has.
 func TestFromPlan(t *testing.T) {
 	all, err := All("../../../experiments")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, x := range all {
 		text, err := x.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := FromPlan(x.File, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got.Question, got.Answers, got.Critical = x.Question, x.Answers, x.Critical
 		for i := range got.Contenders {
 			got.Contenders[i].Label = x.Contenders[i].Label

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"regexp"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const withPrograms = `name = "p"
@@ -44,9 +46,7 @@ job.rw = "write"
 
 func TestParsePrograms(t *testing.T) {
 	e, err := Parse("x", []byte(withPrograms))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := e.Cases[0].Containers
 	want := &Program{
 		Ends: true, Setup: [][]string{{"sqlite3", "x.db", "CREATE TABLE t (x)"}}, Command: []string{"sh", "-c", "cat x.sql | sqlite3 x.db"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 // bounded has a case that asks for its reference, one with a reference of the file's own,
@@ -56,9 +57,7 @@ or_times_reference = 1.1
 
 func TestSharingReference(t *testing.T) {
 	e, err := Parse("b.toml", []byte(bounded))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := strings.Join(e.caseNames(), " "); got != "asks asks-reference own alone plain" {
 		t.Errorf("cases %s", got)
 	}
@@ -99,9 +98,7 @@ func TestSharingReferenceOfAllCases(t *testing.T) {
 	text = strings.Replace(text, "ramp_s = 1\n", "ramp_s = 1\nsharing_reference = true\n", 1)
 	text = strings.Replace(text, "reference_case = \"alone\"\n", "sharing_reference = false\n", 1)
 	e, err := Parse("b.toml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := strings.Join(e.caseNames(), " "); got != "asks asks-reference own alone plain plain-reference" {
 		t.Errorf("cases %s", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // sharing has a case that is not for all contenders, and is compared with.
@@ -78,9 +80,7 @@ func runsOf(e *Experiment) (all []string) {
 
 func TestSchedulersOfCases(t *testing.T) {
 	e, err := Parse("x", []byte(sharing))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := []string{
 		"shared: bfq: share_error_pct of a", "deep: bfq: share_error_pct of a", // the reference has no a: bfq is not there
 		"shared: bfq: total_vs:kyber", // kyber is not in deep

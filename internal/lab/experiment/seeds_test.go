@@ -5,6 +5,8 @@ package experiment
 import (
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // starting is an application that starts while something else writes.
@@ -37,9 +39,7 @@ max = 1
 
 func TestSeeds(t *testing.T) {
 	e, err := Parse("x", []byte(starting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := &e.Cases[0]
 	if k.Seeds != 3 || k.Seed != 0 {
 		t.Errorf("%d seeds, the first is %d", k.Seeds, k.Seed)
@@ -55,17 +55,13 @@ func TestSeeds(t *testing.T) {
 // What the best of the others is, is known when all of them ran.
 func TestSelectLeavesOutTheBestOfOthers(t *testing.T) {
 	e, err := Parse("x", []byte(strings.Replace(starting, `"bfq"]`, `"bfq", "kyber"]`, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tt := range []struct {
 		schedulers []string
 		want       int
 	}{{nil, 1}, {[]string{"none", "bfq"}, 0}, {[]string{"bfq", "kyber", "none"}, 1}} {
 		selected, err := e.Select(tt.schedulers, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(selected.Expect) != tt.want {
 			t.Errorf("%v: %d expectations, want %d", tt.schedulers, len(selected.Expect), tt.want)
 		}
@@ -75,9 +71,7 @@ func TestSelectLeavesOutTheBestOfOthers(t *testing.T) {
 func TestOthersIn(t *testing.T) {
 	variants := "[[contender]]\nname = \"bfq-2\"\nscheduler = \"bfq\"\n"
 	e, err := Parse("x", []byte(strings.Replace(starting, "[device]", variants+"[device]", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, want := range map[string]string{"bfq": "none", "bfq-2": "none", "none": "bfq bfq-2"} {
 		if got := strings.Join(e.OthersIn(&e.Cases[0], name), " "); got != want {
 			t.Errorf("others than %s: %q, want %q", name, got, want)

@@ -5,6 +5,8 @@ package experiment
 import (
 	"reflect"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 const paused = `name = "p"
@@ -38,9 +40,7 @@ max = 20
 
 func TestParsePauses(t *testing.T) {
 	e, err := Parse("x", []byte(paused))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := e.Cases[0]
 	if want := []Pause{{1, 2}, {2.5, 3}}; k.SampleMS != 5 || !reflect.DeepEqual(k.Containers[0].Pauses, want) || k.Containers[1].Pauses != nil {
 		t.Errorf("sample_ms %d, pauses %v and %v", k.SampleMS, k.Containers[0].Pauses, k.Containers[1].Pauses)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -49,9 +50,7 @@ func TestEnable(t *testing.T) {
 func TestMake(t *testing.T) {
 	var b strings.Builder
 	steps := Cgroups{Root: "/cg"}.Make("isolio-x", []string{"a", "k8s/pod1", "k8s/pod2"}, []string{"io"})
-	if err := plan.Print(&b, steps); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, plan.Print(&b, steps))
 	want := `mkdir /cg/isolio-x
 echo '+io' > /cg/isolio-x/cgroup.subtree_control
 mkdir /cg/isolio-x/a
@@ -95,9 +94,7 @@ func TestSetNamesGroupAndFile(t *testing.T) {
 
 func TestKillUsesTheKernelsFile(t *testing.T) {
 	tree := fakeCgroups(t, map[string]string{"x/cgroup.kill": "", "x/cgroup.procs": "1\n"})
-	if err := tree.Kill("x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tree.Kill("x"))
 	if got, _ := os.ReadFile(tree.Path("x", "cgroup.kill")); string(got) != "1\n" {
 		t.Errorf("cgroup.kill holds %q", got)
 	}
@@ -105,13 +102,9 @@ func TestKillUsesTheKernelsFile(t *testing.T) {
 
 func TestKillWithoutTheKernelsFile(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sleep.Start())
 	tree := fakeCgroups(t, map[string]string{"x/cgroup.procs": strconv.Itoa(sleep.Process.Pid) + "\n"})
-	if err := tree.Kill("x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tree.Kill("x"))
 	var exit *exec.ExitError
 	if err := sleep.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("sleep ended with %v, want killed", err)
@@ -130,9 +123,7 @@ func TestKillWithoutTheKernelsFile(t *testing.T) {
 func TestOpenWantsADirectory(t *testing.T) {
 	tree := fakeCgroups(t, map[string]string{"x/cgroup.procs": ""})
 	dir, err := tree.Open("x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir.Close()
 	if f, err := tree.Open("x/cgroup.procs"); err == nil {
 		f.Close()
@@ -176,9 +167,7 @@ func TestCountersRefuses(t *testing.T) {
 func TestCountersReaderReadsAgain(t *testing.T) {
 	tree := fakeCgroups(t, map[string]string{"x/io.stat": "252:0 rbytes=4096 rios=1\n"})
 	r, err := tree.OpenCounters("x", "252:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	for _, tt := range []struct {
 		text string
@@ -198,9 +187,7 @@ func TestCountersReaderReadsAgain(t *testing.T) {
 func TestFreeze(t *testing.T) {
 	tree := fakeCgroups(t, map[string]string{"x/cgroup.freeze": "0\n", "y/io.stat": ""})
 	for on, want := range map[bool]string{true: "1\n", false: "0\n"} {
-		if err := tree.Freeze("x", on); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tree.Freeze("x", on))
 		if got, err := os.ReadFile(tree.Path("x", "cgroup.freeze")); err != nil || string(got) != want {
 			t.Errorf("Freeze(%t) wrote %q, %v", on, got, err)
 		}

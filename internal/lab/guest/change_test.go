@@ -12,6 +12,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // changing has two changes of the disk in its 0.4 s, not in the order of their times.
@@ -32,9 +33,7 @@ func changingRun(t *testing.T, text, device string) (*fakeMachine, error) {
 		e.Find = nil
 	}
 	x, err := experiment.Parse("x.toml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	began := time.Now()
 	run, err := runOn(context.Background(), e, x, "none", nil)
 	if err != nil {
@@ -53,9 +52,7 @@ func changingRun(t *testing.T, text, device string) (*fakeMachine, error) {
 // The disk changes under load, at the times that the file says.
 func TestChange(t *testing.T) {
 	m, err := changingRun(t, changing, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	log := strings.Join(m.log, "\n")
 	const dir = "sys/kernel/config/modeldisk/isolio0/"
@@ -86,19 +83,13 @@ func TestChangeNeedsTheModelDisk(t *testing.T) {
 
 func TestPlanPrintsChanges(t *testing.T) {
 	x, err := experiment.Parse("x.toml", []byte(changing))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, e := newMachine(t, "")
 	e.Find = nil
 	changes, err := e.changes(x, &x.Cases[0], ownDevice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var text bytes.Buffer
-	if err := (&Plan{Scheduler: "none", Device: "d", Changes: changes}).Print(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (&Plan{Scheduler: "none", Device: "d", Changes: changes}).Print(&text))
 	if want := "# after 300ms\necho '16' > "; !strings.Contains(text.String(), want) {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 // Several containers have one fio, a cgroup each, and one row.
@@ -31,9 +32,7 @@ func TestCount(t *testing.T) {
 	k.DurationS, k.Containers = 1, k.Containers[:1]
 	k.Containers[0].Count, k.Containers[0].EndS = 3, 1
 	run, err := runOn(context.Background(), e, x, "bfq", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	// fio is frozen while its jobs run, and no longer when it is to stop them.
 	if got := traced(t, m); len(got) != 3 || !strings.HasPrefix(got[0], "3 ") || !strings.HasPrefix(got[1], "held") || !strings.HasPrefix(got[2], "let go 0") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 )
 
@@ -50,9 +51,7 @@ func TestSetScheduler(t *testing.T) {
 func TestNrRequestsComesBack(t *testing.T) {
 	d := findDisk(t, diskTree(t, nil), "nullb0")
 	keep, err := d.keepNrRequests()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := plan.On(plan.OS{})
 	if err = a.Apply([]plan.Step{keep, d.setNrRequests(256)}); err != nil {
 		t.Fatal(err)
@@ -87,9 +86,7 @@ func TestSetTunableExplains(t *testing.T) {
 		t.Errorf("setTunable = %v, want %s", err, missing)
 	}
 	s, err := d.setTunable("kyber", "read_lat_nsec", "0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = s.Explain(syscall.ERANGE)
 	if failure.Code(err) != failure.Usage || !strings.HasPrefix(err.Error(), `scheduler kyber refuses "0" for its tunable read_lat_nsec: `) {
 		t.Errorf("a value that is out of range: %v", err)
@@ -102,9 +99,7 @@ func TestSetTunableExplains(t *testing.T) {
 func TestSetSchedulerExplains(t *testing.T) {
 	d := findDisk(t, diskTree(t, nil), "nullb0")
 	steps, err := d.setScheduler("kyber-fairness")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = steps[0].Explain(syscall.EINVAL)
 	want := "device nullb0: scheduler kyber-fairness is not there (available: none, mq-deadline, bfq); " +
 		"load it with `modprobe kyber-fairness-iosched`, or `modprobe bfq` for bfq: invalid argument"

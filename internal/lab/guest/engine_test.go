@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 // The engine refuses what it cannot do with a line on file 3, not in silence.
@@ -19,9 +20,7 @@ func TestEngineReports(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "plan.json")
 	code := engine(missing, json.NewEncoder(&line), os.Stderr)
 	var got Report
-	if err := json.Unmarshal([]byte(line.String()), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(line.String()), &got))
 	if code != failure.Failed || !strings.Contains(got.Error, missing) {
 		t.Errorf("code %d, report %q", code, line.String())
 	}
@@ -31,9 +30,7 @@ func TestEngineReports(t *testing.T) {
 // changes no result.
 func TestGuestHasNoHostCode(t *testing.T) {
 	text, err := exec.Command("go", "list", "-deps", "isolio/cmd/isolio-guest").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	packages := strings.Fields(string(text))
 	for _, name := range packages {
 		if strings.HasPrefix(name, "isolio/internal/host") || strings.HasSuffix(name, "/run") && strings.HasPrefix(name, "isolio/") {

@@ -11,6 +11,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // withMkfs puts the programs that make file systems and swap into the path. They are not run.
@@ -22,9 +23,7 @@ func withMkfs(t *testing.T) string {
 		programs = append(programs, "mkfs."+kind)
 	}
 	for _, name := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return dir
@@ -96,13 +95,9 @@ func TestFilesystemKinds(t *testing.T) {
 		x := parse(t, "")
 		x.Cases[0].Device.Filesystem = tt.kind
 		p, err := decide(t, e, x, "bfq")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var b strings.Builder
-		if err := p.Print(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Print(&b))
 		text := strings.NewReplacer(dir+"/", "", m.root+"/", "").Replace(b.String())
 		at := filepath.Join(os.TempDir(), "isolio-x")
 		want := "mkfs." + tt.kind + " " + tt.mkfs + " dev/nullb0\nmkdir " + at + "\nmount -t " + tt.kind + " dev/nullb0 " + at + "\n"
@@ -124,16 +119,12 @@ func TestMemoryAndSwap(t *testing.T) {
 	x.Cases[0].Device.Filesystem, x.Cases[0].Device.SwapMiB = "ext4", 1024
 	x.Cases[0].Containers[0].MemoryMiB = 48
 	p, err := decide(t, e, x, "bfq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, want := p.Jobs[0].SizeBytes, fileBytes((4<<30-1<<30)/2); got != want {
 		t.Errorf("a file of %d bytes, want %d", got, want)
 	}
 	run, err := runOn(context.Background(), e, x, "bfq", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	file := filepath.Join(os.TempDir(), "isolio-x", ".swap")
 	log := strings.Join(m.log, "\n")
@@ -174,9 +165,7 @@ func TestSwapNeedsItsPrograms(t *testing.T) {
 	t.Setenv("PATH", withMkfs(t))
 	for _, name := range experiment.SwapPrograms() {
 		dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(dir, name)))
 		t.Setenv("PATH", dir)
 		x := parse(t, "")
 		x.Cases[0].Device.Filesystem, x.Cases[0].Device.SwapMiB = "ext4", 64

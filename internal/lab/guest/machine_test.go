@@ -17,6 +17,7 @@ import (
 
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 )
 
@@ -140,9 +141,7 @@ func newMachine(t *testing.T, body string) (*fakeMachine, Env) {
 		m.file(filepath.Join(m.root, file), text)
 	}
 	fixture, err := filepath.Abs("fio/testdata/mixed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	script := filepath.Join(m.root, "fio")
 	m.file(script, `#!/bin/sh
 for a; do
@@ -160,9 +159,7 @@ report() { sed "s/w1000/$name/" `+fixture+` > $out; }
 stat() { echo "reads $1\nhost_pages $2\nmedia_pages $3\ndepth_max $4" > `+m.root+`/sys/kernel/config/modeldisk/isolio0/stat; }
 trace() { echo "$1 $name" >> `+m.root+`/trace; }
 `+body+"\n")
-	if err := os.Chmod(script, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(script, 0o755))
 	e := NewEnv(m.root)
 	e.Fio, e.machine = script, m
 	e.Find = func() (*Disk, error) {
@@ -208,9 +205,7 @@ trace() { echo "$1 $name" >> `+m.root+`/trace; }
 func members(t *testing.T, pgrp int) string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var b strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -264,9 +259,7 @@ weight = 300
 name = "b"
 weight = 100
 `+more))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return x
 }
 

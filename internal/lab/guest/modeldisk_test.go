@@ -12,6 +12,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -44,9 +45,7 @@ func diskTree(t *testing.T, more map[string]string) System {
 func findDisk(t *testing.T, s System, name string) *Disk {
 	t.Helper()
 	d, err := s.disk(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -91,9 +90,7 @@ echo '1' > X/power
 	}
 	for _, tt := range tests {
 		steps, err := s.createModelDisk("isolio0", tt.disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var b strings.Builder
 		if err = plan.Print(&b, steps); err != nil {
 			t.Fatal(err)
@@ -182,9 +179,7 @@ func TestModelDiskSays(t *testing.T) {
 func TestCreateNullBlk(t *testing.T) {
 	s := diskTree(t, map[string]string{"sys/kernel/config/nullb/features": "x\n"})
 	steps, err := s.createNullBlk("isolio0", experiment.Device{CompletionUS: 1000, Tags: 32, Queues: 2, SizeMiB: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var b strings.Builder
 	if err = plan.Print(&b, steps); err != nil {
 		t.Fatal(err)

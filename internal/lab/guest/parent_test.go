@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // A parent's weight is written as its children's are, and in proportion with
@@ -22,9 +23,7 @@ func TestParentsHaveWeights(t *testing.T) {
 	k.Containers[0].Cgroup, k.Containers[1].Cgroup = "p/a", "p/q/b"
 	k.Parents = []experiment.Parent{{Cgroup: "p/q", Weight: 2000}}
 	run, err := runOn(context.Background(), e, x, "bfq", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log := strings.Join(m.log, "\n")
 	for _, want := range []string{
 		"mkdir sys/fs/cgroup/isolio-x/p/q\nsys/fs/cgroup/isolio-x/p/q/cgroup.subtree_control = +io\n",

@@ -13,6 +13,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 	"isolio/internal/testtree"
 )
@@ -24,9 +25,7 @@ func TestDecide(t *testing.T) {
 	for _, scheduler := range experiment.Known() {
 		m, e := newMachine(t, honest)
 		p, err := decide(t, e, parse(t, ""), scheduler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(m.log) != 0 {
 			t.Errorf("%s: Decide changed the machine: %q", scheduler, m.log)
 		}
@@ -40,9 +39,7 @@ func TestDecide(t *testing.T) {
 			testtree.File(t, file, got)
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got != string(want) {
 			t.Errorf("%s:\n%s\nwant %s:\n%s", scheduler, got, file, want)
 		}
@@ -183,14 +180,10 @@ func TestIocostOfTheExperiment(t *testing.T) {
 		t.Errorf("on a disk of the machine: %v", err)
 	}
 	d, err := e.found()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e.Find = nil
 	p, err := e.decide(x, &x.Cases[0], "strict-iocost", d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := strings.Join(settings(p.Setup), "\n")
 	for _, want := range []string{" rseqiops=16000 rrandiops=8 ", " rpct=95.00 rlat=1000 wpct=0.00 wlat=0 ", "a/io.weight = default 300"} {
 		if !strings.Contains(lines, want) {
@@ -206,16 +199,12 @@ func TestOnlyOwnDisksAreSlow(t *testing.T) {
 		x := parse(t, "")
 		x.Cases[0].Device.Model.Scale = 16
 		d, err := e.found()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if device == "" {
 			e.Find = nil
 		}
 		p, err := e.decide(x, &x.Cases[0], "kyber", d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := slices.ContainsFunc(p.Setup, func(s plan.Step) bool { return s.Name == "queue/iosched/read_lat_nsec" }); got != want {
 			t.Errorf("device %q: kyber's target is set: %t, want %t", device, got, want)
 		}
@@ -256,9 +245,7 @@ func TestNrRequestsIsForSchedulers(t *testing.T) {
 		x := parse(t, "")
 		x.NrRequests = 256
 		p, err := decide(t, e, x, scheduler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at := slices.IndexFunc(p.Setup, func(s plan.Step) bool { return s.Name == "queue/nr_requests" && s.Value == "256" })
 		if (at >= 0) != want {
 			t.Errorf("%s: nr_requests at step %d", scheduler, at)
@@ -279,9 +266,7 @@ func TestIocostThatIsOnAlready(t *testing.T) {
 		m, e := newMachine(t, honest)
 		m.file(e.Cgroups.Path("io.cost.qos"), "8:0 enable=0\n252:0 enable=1 ctrl=user rpct=95.00\n")
 		p, err := decide(t, e, parse(t, ""), tt.scheduler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := ""
 		if i := slices.IndexFunc(p.Setup, func(s plan.Step) bool { return s.Name == costQoS }); i >= 0 {
 			got = p.Setup[i].Value + " | undo " + p.Setup[i].Undo
@@ -295,9 +280,7 @@ func TestIocostThatIsOnAlready(t *testing.T) {
 func TestIocostNeedsTheKernel(t *testing.T) {
 	_, e := newMachine(t, honest)
 	for _, file := range []string{"io.cost.qos", "io.cost.model"} {
-		if err := os.Remove(e.Cgroups.Path(file)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(e.Cgroups.Path(file)))
 	}
 	if _, err := decide(t, e, parse(t, ""), "iocost"); failure.Code(err) != failure.Unsupported {
 		t.Errorf("iocost without io.cost: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // withProgram is an experiment on a file system whose container a runs a command, and b fio.
@@ -44,9 +45,7 @@ func TestProgram(t *testing.T) {
 	x.Cases[0].DurationS, x.Cases[0].Containers[0].EndS, x.Cases[0].Containers[1].EndS = 1, 1, 1
 	begin := time.Now()
 	run, err := runOn(context.Background(), e, x, "bfq", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	where, err := os.ReadFile(filepath.Join(m.root, "where"))
 	if at := filepath.Join(os.TempDir(), "isolio-x", "a"); err != nil || strings.TrimSpace(string(where)) != at {
@@ -74,9 +73,7 @@ func TestProgramThatEnds(t *testing.T) {
 	m, e := newMachine(t, honest)
 	x := withProgram(t, experiment.Program{Command: sh("sleep 0.3"), Ends: true})
 	run, err := runOn(context.Background(), e, x, "bfq", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	if ms := run.Containers[0].FinishMS; ms == nil || *ms < 300 || *ms > 20_000 {
 		t.Errorf("it took %v ms, want 300 and a little more", ms)
@@ -178,13 +175,9 @@ func TestPrintOfAProgram(t *testing.T) {
 	_, e := newMachine(t, honest)
 	x := withProgram(t, experiment.Program{Setup: [][]string{{"initdb", "-D", "my data"}}, Command: []string{"pgbench", "-T", "9"}})
 	p, err := decide(t, e, x, "bfq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var b strings.Builder
-	if err := p.Print(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Print(&b))
 	at := filepath.Join(os.TempDir(), "isolio-x", "a")
 	want := "# in isolio-x/a, as user 65534 in " + at + ", before the load:\ninitdb -D 'my data'\n# from 0s on, stopped with SIGTERM after 100ms:\npgbench -T 9\n"
 	if !strings.Contains(b.String(), want) {

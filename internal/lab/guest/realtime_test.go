@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 func TestMustOutrank(t *testing.T) {
@@ -38,9 +39,7 @@ func TestMustOutrank(t *testing.T) {
 func TestOutrank(t *testing.T) {
 	policy := func(pid int) uint32 {
 		attr, err := unix.SchedGetAttr(pid, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return attr.Policy
 	}
 	undo, err := outrank()
@@ -50,24 +49,18 @@ func TestOutrank(t *testing.T) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := policy(os.Getpid()); got != unix.SCHED_FIFO {
 		t.Errorf("its policy is %d, want %d", got, unix.SCHED_FIFO)
 	}
 	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Start())
 	if got := policy(child.Process.Pid); got != unix.SCHED_NORMAL {
 		t.Errorf("the policy of what it starts is %d, want %d", got, unix.SCHED_NORMAL)
 	}
 	_ = child.Process.Kill()
 	_ = child.Wait()
-	if err := undo(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, undo())
 	if got := policy(os.Getpid()); got != unix.SCHED_NORMAL {
 		t.Errorf("its policy is %d at the end, want %d", got, unix.SCHED_NORMAL)
 	}

@@ -18,6 +18,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 const honest = "barrier; trace run; report"
@@ -45,9 +46,7 @@ func TestRun(t *testing.T) {
 		}
 		phases = append(phases, p.Phase)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	if run.Scheduler != "bfq" || run.Kernel != "6.1.0-test" || run.Fio != "fio-3.33" || run.Device != "nullb0, 4096 MiB, nr_requests 64" {
 		t.Errorf("run is of %q on %q, kernel %q, %q", run.Scheduler, run.Device, run.Kernel, run.Fio)
@@ -85,9 +84,7 @@ func TestRunMakesItsOwnDevice(t *testing.T) {
 	m, e := newMachine(t, honest)
 	e.Find = nil
 	run, err := runOn(context.Background(), e, parse(t, ""), "iocost", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	if run.Device != "null_blk, completion 1000 us, 1 queue of 32 tags, 4096 MiB" {
 		t.Errorf("device %q", run.Device)
@@ -155,18 +152,14 @@ func modelDiskRun(t *testing.T, script, scheduler string) (*fakeMachine, result.
 	m, e := newMachine(t, script)
 	e.Find = nil
 	x, err := experiment.Parse("x.toml", []byte(modelDisk))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	run, err := runOn(context.Background(), e, x, scheduler, nil)
 	return m, run, err
 }
 
 func TestRunOnAModelDisk(t *testing.T) {
 	m, run, err := modelDiskRun(t, "barrier; sleep 0.1; count 4096 0; stat 110 15 47 9; load; report; exit 128", "iocost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	if run.Case != "one" || run.Device != "modeldisk nvme, dies 48, scale 16, 1 queue of 64 tags" {
 		t.Errorf("case %q, device %q", run.Case, run.Device)
@@ -203,9 +196,7 @@ func TestAParameterThatIsNotThere(t *testing.T) {
 	m, e := newMachine(t, honest)
 	e.Find = nil
 	x, err := experiment.Parse("x.toml", []byte(strings.Replace(modelDisk, "dies = 48", "heads = 48", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = runOn(context.Background(), e, x, "none", nil)
 	want := `make modeldisk: write "48" to ` + m.root + "/sys/kernel/config/modeldisk/isolio0/nvme/heads: no such file or directory; allowed in " +
 		m.root + "/sys/kernel/config/modeldisk/isolio0/nvme/: dies"
@@ -292,9 +283,7 @@ func TestRunFailures(t *testing.T) {
 func abs(t *testing.T, path string) string {
 	t.Helper()
 	full, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return full
 }
 
@@ -317,9 +306,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func traced(t *testing.T, m *fakeMachine) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.root, "trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
@@ -358,9 +345,7 @@ func TestAContainerMayStartLater(t *testing.T) {
 	x.Cases[0].Containers[0].StartS, x.Cases[0].Containers[0].EndS = 1, 2 // half of the time
 	x.Cases[0].Containers[1].EndS = 2
 	run, err := runOn(context.Background(), e, x, "none", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, want := traced(t, m), []string{"run b", "end b", "run a"}; !slices.Equal(got, want) {
 		t.Errorf("order %q, want %q", got, want)
 	}

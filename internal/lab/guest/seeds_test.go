@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // A case with two seeds is two loads with random numbers of their own, and one
@@ -23,14 +25,10 @@ barrier; sleep 0.02; count 4096000 40960; case $name in b) load ;; esac; report;
 		k.Containers[i].Job["number_ios"] = "10"
 	}
 	run, err := runOn(context.Background(), e, x, "bfq", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.checkClean()
 	text, err := os.ReadFile(filepath.Join(m.root, "trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[0], "first") || !strings.HasPrefix(lines[3], "second") {
 		t.Errorf("loads %q, want two of the first seed and two of the second", lines)

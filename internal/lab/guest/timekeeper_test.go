@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // paused has a pause of a from 0.3 to 0.6 s and, where sampled, a reading every
@@ -35,9 +36,7 @@ func TestPause(t *testing.T) {
 		until grep -q 0 $GROUP/cgroup.freeze || test $name = b; do sleep 0.01; done; trace thawed
 		load`)
 	run, err := runOn(context.Background(), e, paused(t, 0), "none", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := strings.Join(traced(t, m), ", "); !strings.HasSuffix(got, "frozen a, thawed a") {
 		t.Errorf("order %s", got)
 	}
@@ -71,9 +70,7 @@ func TestSeries(t *testing.T) {
 		grow() { printf '252:0 rbytes=%08d wbytes=4096 rios=%08d wios=1\n' $(($1 * 4096)) $1 1<>$GROUP/io.stat; }
 		trap 'report; exit 128' INT; grow 100; barrier; sleep 0.5; grow 250; load`)
 	run, err := runOn(context.Background(), e, paused(t, 20), "none", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range run.Containers {
 		s := c.Series
 		if s == nil || s.StepMS != 20 || math.Abs(s.StartS-0.2) > 1e-9 || len(s.Bytes) != 40 || len(s.IOs) != 40 || s.LateUS <= 0 {
@@ -99,9 +96,7 @@ func TestSeries(t *testing.T) {
 
 func TestSleepUntilEndsWithItsContext(t *testing.T) {
 	now, err := monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	begin := time.Now()

@@ -16,18 +16,15 @@ import (
 	"time"
 
 	"isolio/internal/lab/guest/fio"
+	"isolio/internal/must"
 )
 
 // Over the same time, the kernel's counters and fio's own give the same rates.
 func TestWindowAgreesWithFio(t *testing.T) {
 	text, err := os.ReadFile("fio/testdata/mixed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o, err := fio.Decode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The fixture: 159080448 bytes in 38832 reads and 158593024 in 38717 writes,
 	// and 32 more (16 each) that are in flight at its end, in 701 ms.
 	open := counters{ReadBytes: 1 << 40, WriteBytes: 1 << 30, ReadIOs: 1 << 28, WriteIOs: 1 << 18}
@@ -77,9 +74,7 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 	}
 	begin := time.Now()
 	run, err := runOn(context.Background(), e, x, "none", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	took := time.Since(begin)
 	for _, c := range run.Containers {
 		within(t, c.Name, c.BytesPS, 4096000, 1600*time.Millisecond, took)

@@ -11,6 +11,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/must"
 	"isolio/internal/plan"
 )
 
@@ -111,9 +112,7 @@ func says(actions []Action) (all []string) {
 func TestWhatAKilledBenchLeft(t *testing.T) {
 	h := newHost(t)
 	k, err := h.keep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	h.change()
 	k = h.killed(k)
 	want := []string{
@@ -152,15 +151,11 @@ func TestWhatAKilledBenchLeft(t *testing.T) {
 func TestABenchThatEnds(t *testing.T) {
 	h := newHost(t)
 	k, err := h.keep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if actions := k.Decide(h.root); len(actions) > 0 {
 		t.Errorf("with nothing changed: %q", says(actions))
 	}
-	if err := k.End(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, k.End())
 	if found, running, err := Find(h.root); err != nil || len(found)+len(running) > 0 {
 		t.Errorf("Find = %v, %v, %v", found, running, err)
 	}
@@ -170,9 +165,7 @@ func TestABenchThatEnds(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	h := newHost(t)
 	k, err := h.keep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := h.keep(); failure.Code(err) != failure.Usage || !strings.Contains(err.Error(), "device sdb: another `isolio bench` uses it") {
 		t.Errorf("beside a running one: %v", err)
 	}
@@ -193,9 +186,7 @@ func TestHalfARecord(t *testing.T) {
 		t.Errorf("Find = %v, %v, %v", found, running, err)
 	}
 	k, err := h.keep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := k.End(); err != nil {
 		t.Error(err)
 	}
@@ -205,9 +196,7 @@ func TestHalfARecord(t *testing.T) {
 func TestAnotherDisk(t *testing.T) {
 	h := newHost(t)
 	k, err := h.keep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	h.change()
 	h.put("sys/block/sdb/diskseq", "9")
 	for _, line := range says(h.killed(k).Decide(h.root)) {
@@ -221,9 +210,7 @@ func TestAnotherDisk(t *testing.T) {
 func TestNothingMountedIsRemoved(t *testing.T) {
 	h := newHost(t)
 	k, err := h.keep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	h.change()
 	at := filepath.Join(h.tmp, "work/at")
 	k.Mounts = []string{at}

@@ -15,23 +15,20 @@ import (
 	"golang.org/x/net/html"
 
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 func render(t *testing.T, doc *result.Document, opts ...Option) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Render(&b, doc, opts...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Render(&b, doc, opts...))
 	return b.String()
 }
 
 func parse(t *testing.T, page string) *html.Node {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return root
 }
 

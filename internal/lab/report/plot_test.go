@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"isolio/internal/must"
+
 	"golang.org/x/net/html"
 	plottext "gonum.org/v1/plot/text"
 )
@@ -147,14 +149,10 @@ func TestNothingIsClipped(t *testing.T) {
 	figures = append(figures, all(parse(t, render(t, curve())), "figure")...)
 	for _, figure := range figures {
 		width, err := strconv.ParseFloat(attr(all(figure, "svg")[0], "width"), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, words := range all(figure, "text") {
 			x, err := strconv.ParseFloat(attr(words, "x"), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if words.Parent.Parent.Data == "g" {
 				continue // turned by a quarter: the vertical axis's name
 			}

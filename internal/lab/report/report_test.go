@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -20,16 +21,10 @@ func TestWriteReplaces(t *testing.T) {
 	target := filepath.Join(dir, "target.html")
 	link := filepath.Join(dir, "link.html")
 	testtree.File(t, target, "old")
-	if err := os.Symlink("target.html", link); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(link, document()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("target.html", link))
+	must.OK(t, Write(link, document()))
 	page, err := os.ReadFile(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if string(page) != render(t, document()) {
 		t.Error("the file is not the page")
 	}
@@ -46,9 +41,7 @@ func TestWriteReplaces(t *testing.T) {
 
 func TestWriteIntoPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
 	got := make(chan string, 1)
 	go func() {
 		defer close(got)
@@ -60,9 +53,7 @@ func TestWriteIntoPipe(t *testing.T) {
 		page, _ := io.ReadAll(f)
 		got <- string(page)
 	}()
-	if err := Write(pipe, document()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(pipe, document()))
 	select {
 	case page := <-got:
 		if page != render(t, document()) {
@@ -79,9 +70,7 @@ func TestWriteIntoPipe(t *testing.T) {
 func TestBadPaths(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	for _, tt := range []struct{ path, says string }{
 		{"", "give one"},
 		{dir, "is a directory"},

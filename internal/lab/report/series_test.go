@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 func sampledDoc() *result.Document {
@@ -56,9 +57,7 @@ func TestPageShowsSeries(t *testing.T) {
 	const label = `aria-label="Rate of each container over time under `
 	doc := sampledDoc()
 	var page bytes.Buffer
-	if err := Render(&page, doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Render(&page, doc))
 	if got := strings.Count(page.String(), label); got != 2 {
 		t.Errorf("%d panels of rates over time, want 2", got)
 	}
@@ -71,9 +70,7 @@ func TestPageShowsSeries(t *testing.T) {
 		}
 	}
 	page.Reset()
-	if err := Render(&page, doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Render(&page, doc))
 	if strings.Contains(page.String(), "over time") {
 		t.Error("rates over time without samples")
 	}

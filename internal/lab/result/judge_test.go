@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // inCases is an experiment with a case of two containers, "both", that is
@@ -61,9 +62,7 @@ weight = 1
 job.rw = "randrw"
 job.numjobs = 2
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var runs []Run
 	for _, k := range e.Cases {
 		for _, scheduler := range e.Schedulers {
@@ -96,9 +95,7 @@ func judged(t *testing.T, e *experiment.Experiment, runs []Run, m experiment.Met
 		Case: "both", Scheduler: "bfq", Metric: m, Direction: direction, Container: container, Min: new(float64),
 	}}
 	d, err := Merge(e, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d.Verdicts[0].Got
 }
 
@@ -374,9 +371,7 @@ func TestDocumentOfVariants(t *testing.T) {
 	run("both", "fast").Containers[0].BytesPS *= 2
 	judged(t, e, *runs, experiment.Metric{Kind: experiment.JainWeighted}, "", "")
 	d, err := Merge(e, *runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := d.run("both", "fast")
 	if v := r.Variant; v == nil || v.Of != "bfq" || v.Label != "idle = 0" || v.Changes["slice_idle"] != "0" {
 		t.Errorf("variant %+v", r.Variant)
@@ -389,13 +384,9 @@ func TestDocumentOfVariants(t *testing.T) {
 	}
 	golden(t, "reference.txt", d)
 	var b bytes.Buffer
-	if err := d.WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteJSON(&b))
 	var back Document
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b.Bytes(), &back))
 	for _, want := range []string{
 		`"share_unit": "device_time"`, `"reference_case": "solo-small"`, `"critical": "small"`, `"cpu_busy_pct": 50`, `"total_vs_reference": 3`, `"slice_idle": "0"`,
 	} {
@@ -417,9 +408,7 @@ func TestMergeOfSomeSchedulers(t *testing.T) {
 	}
 	// What was left over from the others is not the document's.
 	d, err := Merge(e, *runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var of []string
 	for i := range d.Runs {
 		r := &d.Runs[i]
@@ -430,9 +419,7 @@ func TestMergeOfSomeSchedulers(t *testing.T) {
 		t.Errorf("runs %q, want %q", of, want)
 	}
 	var b bytes.Buffer
-	if err := d.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteTable(&b))
 	for _, heading := range []string{"== both: reference: none in solo-small\n", "== solo-large: reference: none in solo-large\n"} {
 		if !strings.Contains(b.String(), heading) {
 			t.Errorf("no %q in\n%s", heading, b.String())

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // An archived document is read as it was written, and so is one in one piece.
@@ -21,23 +23,15 @@ func TestLines(t *testing.T) {
 		},
 	}
 	var lines, whole bytes.Buffer
-	if err := doc.WriteLines(&lines); err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.WriteJSON(&whole); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, doc.WriteLines(&lines))
+	must.OK(t, doc.WriteJSON(&whole))
 	if n := strings.Count(lines.String(), "\n"); n != 3 {
 		t.Errorf("%d lines, want 3:\n%s", n, &lines)
 	}
 	a, err := Read(bytes.NewReader(lines.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := Read(bytes.NewReader(whole.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !reflect.DeepEqual(a, b) || !reflect.DeepEqual(a, doc.rounded()) {
 		t.Errorf("of lines\n%+v\nof one piece\n%+v\nwant\n%+v", a, b, doc.rounded())
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // What exact sharing allows bounds the total; a p99 may be above its bound where the disk
@@ -42,9 +43,7 @@ metric = "p99_vs_fair"
 max = 2
 or_times_reference = 1.1
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Fair is 8 requests over 1000 a second for one, 12 over 2000 for the reference.
 	container := func(name string, iops, p99 float64) Container {
 		return Container{Name: name, IOPS: iops, BytesPS: iops * 4096, Read: &Direction{IOPS: iops, BytesPS: iops * 4096, Lat: Latency{P99: p99}}}
@@ -70,9 +69,7 @@ or_times_reference = 1.1
 			run("c", "bfq", container("large", tt.total, tt.p99), container("small", tt.total, 1)),
 			run("c-reference", "none", container("all", 2000, tt.diskP99)),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		total, p99 := d.Verdicts[0], d.Verdicts[1]
 		if total.Met != tt.totalMet || !near(*total.Got, tt.vsReference) {
 			t.Errorf("%s: total %g of the reference, met %t", tt.name, *total.Got, total.Met)

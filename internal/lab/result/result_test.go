@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 func TestJain(t *testing.T) {
@@ -113,9 +114,7 @@ func testExperiment(schedulers ...string) *experiment.Experiment {
 
 func TestMergeOrdersAndCompares(t *testing.T) {
 	d, err := Merge(testExperiment("none", "bfq"), []Run{run("bfq", 30, 15, 7.5, 3), run("none", 30, 30, 30, 30)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d.Runs[0].Scheduler != "none" || d.Runs[1].Scheduler != "bfq" {
 		t.Errorf("order %s, %s", d.Runs[0].Scheduler, d.Runs[1].Scheduler)
 	}
@@ -129,9 +128,7 @@ func TestMergeOrdersAndCompares(t *testing.T) {
 
 func TestMergeWithoutNone(t *testing.T) {
 	d, err := Merge(testExperiment("bfq"), []Run{run("bfq", 30, 15, 7.5, 3)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d.Runs[0].TotalVsNone != nil {
 		t.Errorf("total_vs_none = %g, want null", *d.Runs[0].TotalVsNone)
 	}
@@ -176,9 +173,7 @@ func TestExpectations(t *testing.T) {
 		e := testExperiment("none", "bfq")
 		e.Expect = []experiment.Expectation{tt.x}
 		d, err := Merge(e, []Run{run("none", 30, 30, 30, 30), run("bfq", 30, 15, 7.5, 3)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := strings.Join(d.Unmet, "|"); got != tt.want {
 			t.Errorf("%s:\n got %q\nwant %q", tt.x, got, tt.want)
 		}
@@ -204,9 +199,7 @@ func withCases(t *testing.T, expect ...experiment.Expectation) *Document {
 		runs = append(runs, bfq, none)
 	}
 	d, err := Merge(e, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -290,9 +283,7 @@ func TestWriteJSONOfCases(t *testing.T) {
 	})
 	d.Runs[1].DeviceStat["write_amplification"] = 4.0 / 3
 	var b bytes.Buffer
-	if err := d.WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteJSON(&b))
 	for _, want := range []string{
 		`"case": "half",`, `"write_amplification": 1.333333`, `"p95": 10000,`, `"met": true`,
 		`"metric": "jain_weighted",`, `"wanted": "1 within 100 %",`, `"got": 0.89`,
@@ -308,9 +299,7 @@ func TestWriteJSONOfCases(t *testing.T) {
 
 func TestWriteJSONRoundsAndKeepsTheDocument(t *testing.T) {
 	d, err := Merge(testExperiment("none", "bfq"), []Run{run("none", 10.1234567, 10, 10, 10), run("bfq", 9, 4.5, 2.25, 0.9)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	share := d.Runs[0].Containers[0].Share
 	var a, b bytes.Buffer
 	if err = d.WriteJSON(&a); err != nil {
@@ -339,9 +328,7 @@ func TestWriteJSONRoundsAndKeepsTheDocument(t *testing.T) {
 		}
 	}
 	var back Document
-	if err := json.Unmarshal(a.Bytes(), &back); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(a.Bytes(), &back))
 	if !reflect.DeepEqual(&back, d.rounded()) {
 		t.Error("the printed document reads back as another")
 	}
@@ -352,9 +339,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func golden(t *testing.T, name string, d *Document) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := d.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteTable(&b))
 	for line := range strings.Lines(b.String()) {
 		if len(strings.TrimRight(line, "\n")) > tableWidth {
 			t.Errorf("line wider than %d: %q", tableWidth, line)
@@ -365,14 +350,10 @@ func golden(t *testing.T, name string, d *Document) {
 	}
 	file := "testdata/" + name
 	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, b.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if b.String() != string(want) {
 		t.Errorf("table:\n%s\nwant %s:\n%s", b.String(), file, want)
 	}
@@ -385,9 +366,7 @@ func TestTable(t *testing.T) {
 	kf := run("kyber-fairness", 62, 31, 15.5, 6.2)
 	kf.Containers[3].Write = &Direction{Lat: Latency{P50: 12.3, P99: 123456}}
 	d, err := Merge(e, []Run{run("none", 30, 30, 30, 30), run("bfq", 30, 15, 7.5, 3), kf})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	golden(t, "four.txt", d)
 }
 
@@ -400,8 +379,6 @@ func TestTableOfManyContainersWraps(t *testing.T) {
 	}
 	r.Sum()
 	d, err := Merge(testExperiment("none"), []Run{r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	golden(t, "many.txt", d)
 }

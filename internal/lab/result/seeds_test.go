@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // seeded is a run of a reader whose requests took so long at most.
@@ -78,9 +79,7 @@ func TestSeedsInTheTable(t *testing.T) {
 	finish := 30.0
 	d := Document{Experiment: "x", Runs: []Run{OfSeeds([]Run{seeded(3000, 900, finish), seeded(1000, 100, finish), seeded(2000, 200, finish)})}}
 	var b strings.Builder
-	if err := d.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteTable(&b))
 	for _, want := range []string{"read latency over the seeds, ms: medians", "bfq              app       300  0.020  0.100  0.200      0.100     0.900", "finished\nscheduler  container  ms\nbfq              app  30"} {
 		if !strings.Contains(b.String(), want) && !strings.Contains(strings.Join(strings.Fields(b.String()), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("no %q in:\n%s", want, b.String())

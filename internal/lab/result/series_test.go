@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/experiment"
+	"isolio/internal/must"
 )
 
 // Steps of 5 ms from 1 s on: nothing until 1.100 s, then a rise to 100 a step.
@@ -114,13 +115,9 @@ after_s = 0.0
 until_s = 0.04
 max = 9
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, err := Merge(e, []Run{{Scheduler: "none", Containers: []Container{{Name: "a"}, {Name: "b", Series: series}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const want = "none: settle_ms of b to 95 % in windows of 10 ms from 0 to 0.04 s <= 9: measured 10"
 	if len(d.Unmet) != 1 || d.Unmet[0] != want {
 		t.Errorf("unmet %q, want %q", d.Unmet, want)

@@ -13,6 +13,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/guest"
+	"isolio/internal/must"
 )
 
 // What finished before an interruption is not measured again, unless its VM would be
@@ -54,20 +55,20 @@ func TestResume(t *testing.T) {
 	}
 
 	other, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, "iodepth = 1", "iodepth = 2", 1)))
-	must(t, err)
+	must.OK(t, err)
 	opts.Reuse = true
 	if boots, done, err := run(other); boots != "none kyber" || len(done) != 0 || err == nil {
 		t.Errorf("another experiment: booted %s, took %v; error %v", boots, done, err)
 	}
 
-	must(t, os.WriteFile(filepath.Join(state, "mended"), nil, 0o644))
+	must.OK(t, os.WriteFile(filepath.Join(state, "mended"), nil, 0o644))
 	boots, done, err := run(x)
-	must(t, err)
+	must.OK(t, err)
 	if boots != "kyber bfq" || len(done) != 1 || done[0] != "none" {
 		t.Errorf("resumed: booted %s, took %v", boots, done)
 	}
 	renamed, err := experiment.Parse("u.toml", []byte(strings.Replace(testExperiment, `name = "t"`, "# the same\nname = \"u\"", 1)))
-	must(t, err)
+	must.OK(t, err)
 	for _, x := range []*experiment.Experiment{x, renamed} {
 		if boots, done, err := run(x); boots != "" || len(done) != 3 || err != nil {
 			t.Errorf("%s again: booted %q, took %v; error %v", x.Name, boots, done, err)
@@ -88,11 +89,11 @@ func TestResumeFromBrokenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept, err := filepath.Glob(filepath.Join(opts.Cache, "*.json"))
-	must(t, err)
+	must.OK(t, err)
 	if len(kept) != 1 {
 		t.Fatalf("kept: %v", kept)
 	}
-	must(t, os.WriteFile(kept[0], []byte("{"), 0o644))
+	must.OK(t, os.WriteFile(kept[0], []byte("{"), 0o644))
 	opts.Reuse = true
 	if _, err = Experiment(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), kept[0]) {
 		t.Errorf("error %v, want one that names %s", err, kept[0])

@@ -10,6 +10,7 @@ import (
 	"isolio/internal/fuzzlimit"
 	"isolio/internal/lab/guest"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 // FuzzReport takes lines that a VM writes. A result in them is written as a
@@ -43,8 +44,6 @@ func FuzzReport(f *testing.F) {
 func written(t *testing.T, document *result.Document) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := document.WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, document.WriteJSON(&out))
 	return out.Bytes()
 }

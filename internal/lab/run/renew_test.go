@@ -14,14 +14,15 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/lab/archive"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 // newTree is a source tree with one experiment, and no module.
 func newTree(t *testing.T) archive.Tree {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(dir, "experiments"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "experiments/one.toml"), []byte(strings.Replace(testExperiment, `name = "t"`, `name = "one"`, 1)), 0o644))
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "experiments"), 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "experiments/one.toml"), []byte(strings.Replace(testExperiment, `name = "t"`, `name = "one"`, 1)), 0o644))
 	return archive.Tree(dir)
 }
 
@@ -29,21 +30,21 @@ func newTree(t *testing.T) archive.Tree {
 func keep(t *testing.T, tree archive.Tree, name string) {
 	t.Helper()
 	all, err := tree.Experiments()
-	must(t, err)
+	must.OK(t, err)
 	x := all[0]
 	if _, line, is := strings.Cut(name, archive.KernelMark); is {
 		x = archive.OnKernel(x, line)
 	}
 	p, err := tree.Provenance(x)
-	must(t, err)
-	must(t, tree.Write(&result.Document{Schema: result.Schema, Experiment: name, Runs: []result.Run{{Scheduler: "none"}}, Provenance: p}))
+	must.OK(t, err)
+	must.OK(t, tree.Write(&result.Document{Schema: result.Schema, Experiment: name, Runs: []result.Run{{Scheduler: "none"}}, Provenance: p}))
 }
 
 // A pattern and a kernel say which experiments are renewed.
 func TestRenewalOf(t *testing.T) {
 	tree := newTree(t)
 	all, err := tree.Experiments()
-	must(t, err)
+	must.OK(t, err)
 	x := all[0]
 	keep(t, tree, "one@6.12")
 	for _, c := range []struct {
@@ -59,7 +60,7 @@ func TestRenewalOf(t *testing.T) {
 	} {
 		r := Renewal{Tree: tree, Only: c.only, Kernel: c.kernel}
 		all, err := r.experiments()
-		must(t, err)
+		must.OK(t, err)
 		var names []string
 		for _, x := range all {
 			if r.isAsked(x) {
@@ -83,7 +84,7 @@ func TestRenewalOfOld(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		r := Renewal{Tree: tree, Lab: Options{Jobs: 1}, DryRun: true, All: all, Out: &out}
-		must(t, r.Run(context.Background()))
+		must.OK(t, r.Run(context.Background()))
 		return out.String()
 	}
 	if got, want := says(false), "[1/1] one: not measured; 3 VMs, at most about 33 s; 33 s left for all\n"; got != want {
@@ -98,8 +99,8 @@ func TestRenewalOfOld(t *testing.T) {
 	}
 	file := filepath.Join(string(tree), "experiments/one.toml")
 	text, err := os.ReadFile(file)
-	must(t, err)
-	must(t, os.WriteFile(file, bytes.Replace(text, []byte("weight = 100"), []byte("weight = 101"), 1), 0o644))
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(file, bytes.Replace(text, []byte("weight = 100"), []byte("weight = 101"), 1), 0o644))
 	if got := says(false); !strings.Contains(got, "one: experiment changed; 3 VMs") {
 		t.Errorf("changed: %q", got)
 	}

@@ -18,6 +18,7 @@ import (
 	"isolio/internal/lab/result"
 	"isolio/internal/lab/vm"
 	"isolio/internal/lab/vm/vmtest"
+	"isolio/internal/must"
 )
 
 const testExperiment = `
@@ -50,12 +51,12 @@ func fakeLab(t *testing.T, script string) (Options, *experiment.Experiment) {
 	init, _ := vmtest.QEMU(t, `scheduler=$(basename $(dirname "$console")); : >"$console"`+"\n"+script)
 	build := t.TempDir()
 	dir := filepath.Join(build, "kernel/6.1")
-	must(t, os.MkdirAll(dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "release"), []byte("6.1-test\n"), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "vmlinuz"), nil, 0o644))
+	must.OK(t, os.MkdirAll(dir, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "release"), []byte("6.1-test\n"), 0o644))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "vmlinuz"), nil, 0o644))
 	root := vmtest.ModuleRoot(t)
-	must(t, os.Symlink(root, filepath.Join(dir, "root")))
-	must(t, os.Symlink(anyLibrary(t), filepath.Join(build, vm.ClockLibrary)))
+	must.OK(t, os.Symlink(root, filepath.Join(dir, "root")))
+	must.OK(t, os.Symlink(anyLibrary(t), filepath.Join(build, vm.ClockLibrary)))
 	for _, program := range []string{"fio", "sh"} {
 		vmtest.ELF{Needed: []string{}}.Write(t, filepath.Join(root, "usr/bin", program))
 	}
@@ -67,15 +68,8 @@ func fakeLab(t *testing.T, script string) (Options, *experiment.Experiment) {
 	}
 	vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(build, "modules/6.1/kyber-fairness-iosched.ko"))
 	x, err := experiment.Parse("t.toml", []byte(testExperiment))
-	must(t, err)
+	must.OK(t, err)
 	return Options{Build: build, Line: "6.1", Init: init, Jobs: 2}, x
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // anyLibrary is one that any program can be started with: it has it anyway.
@@ -138,7 +132,7 @@ func TestRunMerges(t *testing.T) {
 	doc, err := Experiment(context.Background(), opts, x, func(p guest.Progress) {
 		seen = append(seen, p.Scheduler+" "+p.Phase)
 	})
-	must(t, err)
+	must.OK(t, err)
 	var order []string
 	for _, r := range doc.Runs {
 		order = append(order, r.Scheduler)
@@ -156,15 +150,15 @@ func TestRunMerges(t *testing.T) {
 			}
 		}
 		image, err := os.ReadFile(filepath.Join(opts.Keep, s, "initramfs.cpio"))
-		must(t, err)
+		must.OK(t, err)
 		plan, err := x.ForVM(&x.Cases[0], s)
-		must(t, err)
+		must.OK(t, err)
 		if !strings.Contains(string(image), string(plan)) || strings.Contains(string(image), "question") {
 			t.Errorf("%s: the initramfs lacks its plan, or has the experiment", s)
 		}
 	}
 	most, err := os.ReadFile(filepath.Join(opts.Keep, "../most"))
-	must(t, err)
+	must.OK(t, err)
 	if strings.Contains(string(most), "3") || !strings.Contains(string(most), "2") {
 		t.Errorf("VMs at a time: %q, want 2 at most and once", most)
 	}
@@ -199,7 +193,7 @@ func TestRunBootsAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			left := filepath.Join(t.TempDir(), "left")
-			must(t, os.WriteFile(left, []byte(c.before), 0o644))
+			must.OK(t, os.WriteFile(left, []byte(c.before), 0o644))
 			opts, x := fakeLab(t, `
 				n=$(cat `+left+`)
 				if [ "$n" -gt 0 ]; then
@@ -217,7 +211,7 @@ func TestRunBootsAgain(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, c.reason)
 			}
 			rest, err := os.ReadFile(left)
-			must(t, err)
+			must.OK(t, err)
 			if got := strings.TrimSpace(string(rest)); got != c.after {
 				t.Errorf("%s hangs are left, want %s", got, c.after)
 			}
@@ -265,10 +259,10 @@ func TestRunCases(t *testing.T) {
 	vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(opts.Build, "modules/6.1/modeldisk.ko"))
 	opts.Keep = filepath.Join(t.TempDir(), "kept")
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(modelDiskCases, `name = "large"`, "name = \"large\"\nschedulers = [\"none\"]", 1)))
-	must(t, err)
+	must.OK(t, err)
 	var seen []string
 	doc, err := Experiment(context.Background(), opts, x, func(p guest.Progress) { seen = append(seen, p.Case+" "+p.Scheduler+" "+p.Phase) })
-	must(t, err)
+	must.OK(t, err)
 	var order []string
 	for _, r := range doc.Runs {
 		order = append(order, result.Label(r.Case, r.Scheduler))
@@ -280,7 +274,7 @@ func TestRunCases(t *testing.T) {
 		t.Errorf("progress %q", seen)
 	}
 	image, err := os.ReadFile(filepath.Join(opts.Keep, "stored", "bfq", "initramfs.cpio"))
-	must(t, err)
+	must.OK(t, err)
 	for _, want := range []string{`"schedulers":["bfq"],"cases":[{"name":"stored"`, `"limit_ms": 680000`, "modules/modeldisk.ko"} {
 		if !strings.Contains(string(image), want) {
 			t.Errorf("the initramfs lacks %q", want)
@@ -290,7 +284,7 @@ func TestRunCases(t *testing.T) {
 
 func TestWorkMiB(t *testing.T) {
 	x, err := experiment.Parse("t.toml", []byte(modelDiskCases))
-	must(t, err)
+	must.OK(t, err)
 	one := kernelMiB + processMiB + jobMiB
 	if got, want := workMiB(&x.Cases[0]), one+256; got != want { // maps of 64 GiB
 		t.Errorf("large: %d MiB, want %d", got, want)
@@ -309,9 +303,9 @@ func TestWorkMiB(t *testing.T) {
 func TestModulesOfContenders(t *testing.T) {
 	opts, _ := fakeLab(t, goodRun)
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(modelDiskCases, `"none", "bfq"`, `"none", "bfq", "kyber-fairness", "rsd"`, 1)))
-	must(t, err)
+	must.OK(t, err)
 	base, err := opts.machine(x)
-	must(t, err)
+	must.OK(t, err)
 	g := &group{opts: opts, experiment: x, base: base, dir: t.TempDir()}
 	for _, missing := range []string{"modeldisk", "rsd-iosched"} {
 		if err := g.makeImages(); err == nil || !strings.Contains(err.Error(), "modules/6.1/"+missing+".ko") || !strings.Contains(err.Error(), "`make setup KERNEL=6.1` builds it") {
@@ -319,7 +313,7 @@ func TestModulesOfContenders(t *testing.T) {
 		}
 		vmtest.ELF{Modinfo: []string{"depends="}}.Write(t, filepath.Join(opts.Build, "modules/6.1", missing+".ko"))
 	}
-	must(t, g.makeImages())
+	must.OK(t, g.makeImages())
 	if len(g.images) != 3 {
 		t.Errorf("%d images, want 3: of kyber-fairness, of rsd, and of the rest", len(g.images))
 	}
@@ -328,7 +322,7 @@ func TestModulesOfContenders(t *testing.T) {
 	} {
 		img := g.imageOf(contender{&x.Cases[0], tt.scheduler})
 		text, err := os.ReadFile(img.File)
-		must(t, err)
+		must.OK(t, err)
 		var loaded []string
 		for _, m := range img.Modules {
 			if name := filepath.Base(m.Path); strings.Contains(name, "iosched") && !strings.HasPrefix(name, "kyber-iosched") || name == "modeldisk.ko" {
@@ -351,23 +345,23 @@ func TestModulesOfContenders(t *testing.T) {
 func TestEnginesOfLibaps(t *testing.T) {
 	opts, plain := fakeLab(t, goodRun)
 	kernel, err := vm.OpenKernel(opts.Build, opts.Line)
-	must(t, err)
+	must.OK(t, err)
 	if got, err := built(kernel, plain); got != nil || err != nil {
 		t.Errorf("without: %v, %v", got, err)
 	}
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, `"libaio"`, `"aps"`, 1)))
-	must(t, err)
+	must.OK(t, err)
 	if _, err := built(kernel, x); err == nil || !strings.Contains(err.Error(), "`make setup WITH=libaps KERNEL=6.1` makes it") {
 		t.Errorf("not built: %v", err)
 	}
 	root, err := filepath.EvalSymlinks(filepath.Join(opts.Build, "kernel/6.1/root"))
-	must(t, err)
+	must.OK(t, err)
 	out := filepath.Join(root, "isolio/libaps/out")
 	for _, file := range []string{"fio-aps.so", "fio-compute.so"} {
 		vmtest.ELF{Needed: []string{}}.Write(t, filepath.Join(out, file))
 	}
 	got, err := built(kernel, x)
-	must(t, err)
+	must.OK(t, err)
 	if len(got) != 2 || got["/isolio/fio/fio-aps.so"] != filepath.Join(out, "fio-aps.so") {
 		t.Errorf("engines %v", got)
 	}
@@ -390,8 +384,8 @@ func TestRunQuotesTheDisk(t *testing.T) {
 func TestRunNeedsModules(t *testing.T) {
 	opts, _ := fakeLab(t, goodRun)
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(testExperiment, `"kyber"`, `"kyber-fairness"`, 1)))
-	must(t, err)
-	must(t, os.RemoveAll(filepath.Join(opts.Build, "modules")))
+	must.OK(t, err)
+	must.OK(t, os.RemoveAll(filepath.Join(opts.Build, "modules")))
 	if _, err := Experiment(context.Background(), opts, x, nil); err == nil || !strings.Contains(err.Error(), "make setup KERNEL=6.1") {
 		t.Errorf("error %v does not say what to do", err)
 	}
@@ -414,7 +408,7 @@ func TestFilesystemsOfTheGuest(t *testing.T) {
 		{with("filesystem = \"ext4\"\nswap_mib = 64"), "fio sh mkfs.ext4 fallocate chmod mkswap swapon swapoff", " ext4", cacheMiB, true},
 	} {
 		x, err := experiment.Parse("t.toml", []byte(tt.text))
-		must(t, err)
+		must.OK(t, err)
 		var helpers []string
 		for _, kind := range x.FilesystemsUsed() {
 			for range kind.Helpers {
@@ -433,7 +427,7 @@ func TestFilesystemsOfTheGuest(t *testing.T) {
 
 func TestWorkMiBOfMany(t *testing.T) {
 	x, err := experiment.Parse("t.toml", []byte(testExperiment))
-	must(t, err)
+	must.OK(t, err)
 	x.Cases[0].Containers[0].Count = 1024
 	if got, want := workMiB(&x.Cases[0]), kernelMiB+processMiB+fewJobs*jobMiB+(1024-fewJobs)*manyMiB; got != want {
 		t.Errorf("%d MiB, want %d", got, want)
@@ -446,7 +440,7 @@ func TestRunWithoutItsPrograms(t *testing.T) {
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(strings.Replace(testExperiment,
 		"kind = \"null_blk\"\ncompletion_us = 1000\ntags = 32\nqueues = 1\n", "kind = \"modeldisk\"\nmodel = \"nvme\"\nmemory_backed = true\nfilesystem = \"ext4\"\n", 1),
 		"weight = 100\n", "weight = 100\nsetup = [[\"initdb\"]]\ncommand = [\"pgbunch\", \"-c\", \"4\"]\n", 1)))
-	must(t, err)
+	must.OK(t, err)
 	fails := func(want string) {
 		t.Helper()
 		_, err := Experiment(context.Background(), opts, x, nil)
@@ -457,7 +451,7 @@ func TestRunWithoutItsPrograms(t *testing.T) {
 	fails("`make setup WITH=programs KERNEL=6.1` makes it")
 	root := filepath.Join(opts.Build, "roots/6.1-programs")
 	vmtest.ELF{}.Write(t, filepath.Join(root, "usr/bin/initdb"))
-	must(t, os.MkdirAll(filepath.Join(root, "isolio/programs"), 0o755))
+	must.OK(t, os.MkdirAll(filepath.Join(root, "isolio/programs"), 0o755))
 	fails("lab: container a: command pgbunch: ")
 	x.Cases[0].Containers[0].Program.Command[0] = "initdb"
 	x.Programs = []string{"cat"}

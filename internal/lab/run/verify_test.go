@@ -10,6 +10,7 @@ import (
 
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 func runs(total, share float64) []result.Run {
@@ -81,7 +82,7 @@ func TestVerifyNeedsAResult(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	must(t, tree.Write(&result.Document{Schema: result.Schema, Experiment: "one", Runs: []result.Run{{Scheduler: "none"}}}))
+	must.OK(t, tree.Write(&result.Document{Schema: result.Schema, Experiment: "one", Runs: []result.Run{{Scheduler: "none"}}}))
 	if _, _, err := caseOf(tree, "one", "deep"); err == nil || !strings.Contains(err.Error(), `one has no case "deep"`) {
 		t.Error(err)
 	}

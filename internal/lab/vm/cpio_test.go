@@ -10,19 +10,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"isolio/internal/must"
 )
 
 // The format is checked by hand here: one file, all fields known.
 func TestArchiveBytes(t *testing.T) {
 	a := newArchive()
-	if err := a.addBytes("/hi", 0o644, []byte("abcde")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.addBytes("/hi", 0o644, []byte("abcde")))
 	var got bytes.Buffer
 	n, err := a.writeTo(&got, 512)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	zero := "00000000"
 	want := "070701" + "00000001" + "000081A4" + zero + zero + "00000001" + "6955B900" + "00000005" +
 		zero + zero + zero + zero + "00000003" + zero + "hi\x00" + "\x00\x00\x00" + "abcde\x00\x00\x00" +
@@ -49,12 +47,8 @@ func TestArchiveReproducible(t *testing.T) {
 		a := newArchive()
 		for i := range 20 {
 			host := filepath.Join(dir, fmt.Sprint("f", i))
-			if err := os.WriteFile(host, bytes.Repeat([]byte{byte(i)}, i*37), mode); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(host, at, at); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(host, bytes.Repeat([]byte{byte(i)}, i*37), mode))
+			must.OK(t, os.Chtimes(host, at, at))
 			name := fmt.Sprintf("/d%d/e/f%d", i%3, i)
 			adds = append(adds, func() error { return a.addFile(name, 0o755, host) })
 		}
@@ -63,9 +57,7 @@ func TestArchiveReproducible(t *testing.T) {
 			if reverse {
 				i = len(adds) - 1 - i
 			}
-			if err := adds[i](); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, adds[i]())
 		}
 		var out bytes.Buffer
 		if _, err := a.writeTo(&out, 4096); err != nil {
@@ -86,9 +78,7 @@ func TestArchiveReproducible(t *testing.T) {
 func TestArchiveOrderAndParents(t *testing.T) {
 	a := newArchive()
 	for _, name := range []string{"/z/a", "/a/b/c", "a/b.x"} {
-		if err := a.addBytes(name, 0o644, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.addBytes(name, 0o644, nil))
 	}
 	var out bytes.Buffer
 	if _, err := a.writeTo(&out, 4); err != nil {
@@ -106,9 +96,7 @@ func TestArchiveOrderAndParents(t *testing.T) {
 
 func TestArchiveRefuses(t *testing.T) {
 	a := newArchive()
-	if err := a.addBytes("/x", 0o644, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.addBytes("/x", 0o644, nil))
 	if err := a.addBytes("x", 0o644, []byte("other")); err == nil || !strings.Contains(err.Error(), "/x is there twice") {
 		t.Errorf("the same name twice: %v", err)
 	}
@@ -118,9 +106,7 @@ func TestArchiveRefuses(t *testing.T) {
 	if err := a.addBytes("/", 0o644, nil); err == nil {
 		t.Error("a file named / was taken")
 	}
-	if err := a.addFile("/gone", 0o644, filepath.Join(t.TempDir(), "gone")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.addFile("/gone", 0o644, filepath.Join(t.TempDir(), "gone")))
 	if _, err := a.writeTo(&bytes.Buffer{}, 4); err == nil || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("a host file that is not there: %v", err)
 	}
@@ -133,9 +119,7 @@ func TestTailLength(t *testing.T) {
 		t.Helper()
 		file := filepath.Join(dir, "initramfs")
 		n, err := writeInitramfs(file, strings.NewReader(strings.Repeat("b", 8192)), m, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if st, err := os.Stat(file); err != nil || st.Size() != n {
 			t.Fatalf("wrote %d bytes, the file: %v, %v", n, st, err)
 		}

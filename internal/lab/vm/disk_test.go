@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"isolio/internal/must"
 )
 
 // Every disk of a kind has a file that backs it and a device that uses it, and every
@@ -16,7 +18,7 @@ func TestDiskArgs(t *testing.T) {
 	dir := t.TempDir()
 	for _, kind := range diskKinds {
 		args, err := diskArgs(dir, []string{kind.name})
-		must(t, err)
+		must.OK(t, err)
 		line := strings.Join(args, " ")
 		if strings.Contains(line, "%") {
 			t.Errorf("%s: a name is missing in %s", kind.name, line)
@@ -25,13 +27,13 @@ func TestDiskArgs(t *testing.T) {
 			t.Errorf("%s: %d backings for %d disks", kind.name, got, kind.disks)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, kind.name+"-[0-9].raw"))
-		must(t, err)
+		must.OK(t, err)
 		if len(files) != kind.disks {
 			t.Errorf("%s: files %q for %d disks", kind.name, files, kind.disks)
 		}
 		for _, file := range files {
 			info, err := os.Stat(file)
-			must(t, err)
+			must.OK(t, err)
 			if info.Size() != diskMiB<<20 {
 				t.Errorf("%s has %d bytes", file, info.Size())
 			}
@@ -60,7 +62,7 @@ func TestDiskArgs(t *testing.T) {
 // Two kinds that share a driver load it once.
 func TestDiskModules(t *testing.T) {
 	modules, err := diskModules([]string{"ahci", "megasas"})
-	must(t, err)
+	must.OK(t, err)
 	if want := []string{"ahci", "sd_mod", "megaraid_sas"}; !slices.Equal(modules, want) {
 		t.Errorf("modules %q, want %q", modules, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -46,11 +47,11 @@ func TestTree(t *testing.T) {
 	vm, _ := fakeQemu(t, `: >"$console"; event '{"event":"exit"}'`)
 	vm.Keep = t.TempDir()
 	vm.Tree = filepath.Join(t.TempDir(), "tree.cpio")
-	must(t, os.WriteFile(vm.Tree, []byte("a distribution as it came"+"   "), 0o644))
+	must.OK(t, os.WriteFile(vm.Tree, []byte("a distribution as it came"+"   "), 0o644))
 	_, err := Boot(t.Context(), vm, nil)
-	must(t, err)
+	must.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(vm.Keep, "initramfs.cpio"))
-	must(t, err)
+	must.OK(t, err)
 	at := 0
 	for _, want := range []string{"ExecStart=/init", "tree/etc/systemd/system/multi-user.target.wants/isolio-lab.service", "../isolio-lab.service",
 		"TRAILER!!!", "a distribution as it came", "070701", `"tree": true`} {
@@ -60,7 +61,7 @@ func TestTree(t *testing.T) {
 		}
 		at += next
 	}
-	must(t, os.WriteFile(vm.Tree, []byte("cut off"), 0o644))
+	must.OK(t, os.WriteFile(vm.Tree, []byte("cut off"), 0o644))
 	if _, err := Boot(t.Context(), vm, nil); err == nil || !strings.Contains(err.Error(), "7 bytes") {
 		t.Errorf("an archive that is cut off: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"isolio/internal/lab/vm/vmtest"
+	"isolio/internal/must"
+	"isolio/internal/testtree"
 )
 
 // programsRoot is a kernel whose programs' root has a database with its data, and tar.
@@ -20,8 +22,7 @@ func programsRoot(t *testing.T) (*Kernel, string) {
 	write := func(name, text string) {
 		t.Helper()
 		name = filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(text), 0o644))
+		testtree.File(t, name, text)
 	}
 	for _, name := range []string{"usr/lib/db/15/bin/server", "usr/lib/db/15/bin/client", "usr/bin/tar"} {
 		write(name, "")
@@ -29,17 +30,17 @@ func programsRoot(t *testing.T) (*Kernel, string) {
 	}
 	write("usr/share/db/15/zones/a/UTC", "utc")
 	write("usr/share/db/15/words.sql", "words")
-	must(t, os.Symlink("../words.sql", filepath.Join(root, "usr/share/db/15/zones/link")))
+	must.OK(t, os.Symlink("../words.sql", filepath.Join(root, "usr/share/db/15/zones/link")))
 	write("isolio/programs/db", "/usr/lib/db/15/bin/server\n/usr/lib/db/15/bin/client\n/usr/share/db/15/zones\n")
 	k := &Kernel{Line: "6.1"}
-	must(t, k.OpenPrograms(build))
+	must.OK(t, k.OpenPrograms(build))
 	return k, root
 }
 
 func TestPrograms(t *testing.T) {
 	k, root := programsRoot(t)
 	got, err := k.programs.programs([]string{"client", "tar"})
-	must(t, err)
+	must.OK(t, err)
 	want := map[string]string{
 		"/usr/lib/db/15/bin/client":    filepath.Join(root, "usr/lib/db/15/bin/client"),
 		"/usr/lib/db/15/bin/server":    filepath.Join(root, "usr/lib/db/15/bin/server"),
@@ -64,7 +65,7 @@ func TestPrograms(t *testing.T) {
 // A list may name what a newer release of a package no longer has.
 func TestProgramsOfAWrongList(t *testing.T) {
 	k, root := programsRoot(t)
-	must(t, os.Remove(filepath.Join(root, "usr/lib/db/15/bin/server")))
+	must.OK(t, os.Remove(filepath.Join(root, "usr/lib/db/15/bin/server")))
 	if err := k.HasProgram("client"); err == nil || !strings.Contains(err.Error(), "usr/lib/db/15/bin/server") {
 		t.Errorf("a file of the list is missing: %v", err)
 	}
@@ -81,12 +82,12 @@ func TestOpenProgramsMissing(t *testing.T) {
 func TestContentsOfPrograms(t *testing.T) {
 	k, root := programsRoot(t)
 	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu/libdb.so.1")
-	must(t, os.MkdirAll(filepath.Dir(lib), 0o755))
+	must.OK(t, os.MkdirAll(filepath.Dir(lib), 0o755))
 	vmtest.ELF{Needed: []string{}}.Write(t, lib)
 	vmtest.ELF{Needed: []string{"libdb.so.1"}}.Write(t, filepath.Join(root, "usr/lib/db/15/bin/server"))
 	k.root = rootFS(vmtest.Root(t))
 	a := newArchive()
-	must(t, contents{kernel: k, root: k.programs, programs: []string{"client"}}.addPrograms(a))
+	must.OK(t, contents{kernel: k, root: k.programs, programs: []string{"client"}}.addPrograms(a))
 	for _, name := range []string{"/bin/client", "/bin/server", "/usr/lib/db/15/bin/server", "/usr/share/db/15/zones/a/UTC", "/lib/x86_64-linux-gnu/libdb.so.1"} {
 		if !a.has(name) {
 			t.Errorf("the guest has no %s", name)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
+	"isolio/internal/must"
 )
 
 // One CPU is timed by the HPET; each of several has a timer of its own, and the
@@ -64,10 +65,10 @@ func TestQemuFor(t *testing.T) {
 		{says: "QEMU emulator version 8.1.0", cpus: 2, newer: true, want: qemu},
 		{says: "QEMU emulator version 10.0.2", cpus: 8, asked: true, want: qemu},
 	} {
-		must(t, os.WriteFile(qemu, []byte("#!/bin/sh\necho '"+tt.says+"'\n"), 0o755))
-		must(t, os.RemoveAll(newer))
+		must.OK(t, os.WriteFile(qemu, []byte("#!/bin/sh\necho '"+tt.says+"'\n"), 0o755))
+		must.OK(t, os.RemoveAll(newer))
 		if tt.newer {
-			must(t, os.WriteFile(newer, nil, 0o755))
+			must.OK(t, os.WriteFile(newer, nil, 0o755))
 		}
 		t.Setenv("PATH", dir+":/usr/bin:/bin")
 		t.Setenv("ISOLIO_QEMU", "")
@@ -82,7 +83,7 @@ func TestQemuFor(t *testing.T) {
 			t.Errorf("%s, %d CPUs: %v (code %d), want %q", tt.says, tt.cpus, err, failure.Code(err), tt.refuse)
 		}
 	}
-	must(t, os.WriteFile(qemu, []byte("#!/bin/sh\necho hello\n"), 0o755))
+	must.OK(t, os.WriteFile(qemu, []byte("#!/bin/sh\necho hello\n"), 0o755))
 	if _, err := qemuFor(context.Background(), 2, newer); err == nil || !strings.Contains(err.Error(), `says "hello"`) {
 		t.Errorf("a program that is no QEMU: %v", err)
 	}

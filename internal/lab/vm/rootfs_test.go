@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"isolio/internal/lab/vm/vmtest"
+	"isolio/internal/must"
 )
 
 const loader = "/lib64/ld-linux-x86-64.so.2"
@@ -20,17 +21,17 @@ func TestClosure(t *testing.T) {
 	lib := filepath.Join(string(root), "usr/lib/x86_64-linux-gnu")
 	vmtest.ELF{Interp: loader, Needed: []string{"liba.so.1", "libc.so.6"}}.Write(t, filepath.Join(string(root), "usr/bin/fio"))
 	vmtest.ELF{Needed: []string{"libdeep.so.2", "libc.so.6"}, Runpath: "$ORIGIN/ceph"}.Write(t, filepath.Join(lib, "liba.so.1.2.3"))
-	must(t, os.Symlink("liba.so.1.2.3", filepath.Join(lib, "liba.so.1")))
+	must.OK(t, os.Symlink("liba.so.1.2.3", filepath.Join(lib, "liba.so.1")))
 	vmtest.ELF{Needed: []string{"liba.so.1"}}.Write(t, filepath.Join(lib, "ceph/libdeep.so.2")) // a loop
 	vmtest.ELF{Needed: []string{"ld-linux-x86-64.so.2"}}.Write(t, filepath.Join(lib, "libc.so.6"))
 	vmtest.ELF{Needed: []string{}}.Write(t, filepath.Join(lib, "ld-linux-x86-64.so.2"))
-	must(t, os.Symlink("/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", filepath.Join(string(root), "usr/lib64/ld-linux-x86-64.so.2")))
+	must.OK(t, os.Symlink("/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", filepath.Join(string(root), "usr/lib64/ld-linux-x86-64.so.2")))
 	vmtest.ELF{Needed: []string{}}.Write(t, filepath.Join(lib, "libunused.so.1"))
 
 	fio, err := root.find(binDirs, "fio")
-	must(t, err)
+	must.OK(t, err)
 	got := map[string]string{}
-	must(t, root.closure(fio, got))
+	must.OK(t, root.closure(fio, got))
 	want := map[string]string{
 		loader:                                filepath.Join(lib, "ld-linux-x86-64.so.2"),
 		"/lib/x86_64-linux-gnu/liba.so.1":     filepath.Join(lib, "liba.so.1.2.3"),
@@ -56,14 +57,14 @@ func TestClosureMissing(t *testing.T) {
 
 func TestResolveStaysInside(t *testing.T) {
 	root := rootFS(vmtest.Root(t))
-	must(t, os.WriteFile(filepath.Join(string(root), "usr/lib64/x"), nil, 0o644))
-	must(t, os.Symlink("../../../../lib64/x", filepath.Join(string(root), "usr/lib/up")))
+	must.OK(t, os.WriteFile(filepath.Join(string(root), "usr/lib64/x"), nil, 0o644))
+	must.OK(t, os.Symlink("../../../../lib64/x", filepath.Join(string(root), "usr/lib/up")))
 	got, err := root.resolve("/lib/up")
-	must(t, err)
+	must.OK(t, err)
 	if want := filepath.Join(string(root), "usr/lib64/x"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	must(t, os.Symlink("loop", filepath.Join(string(root), "usr/lib/loop")))
+	must.OK(t, os.Symlink("loop", filepath.Join(string(root), "usr/lib/loop")))
 	if _, err := root.resolve("/lib/loop"); err == nil || !strings.Contains(err.Error(), "too many") {
 		t.Errorf("a link to itself: %v", err)
 	}
@@ -71,9 +72,9 @@ func TestResolveStaysInside(t *testing.T) {
 
 func TestModuleOrder(t *testing.T) {
 	index, err := readModules(rootFS(vmtest.ModuleRoot(t)), "6.1-test")
-	must(t, err)
+	must.OK(t, err)
 	list, err := index.order("bfq", "null_blk", "mid", "mq-deadline", "kyber_iosched", "bfq")
-	must(t, err)
+	must.OK(t, err)
 	var got []string
 	for _, file := range list {
 		got = append(got, filepath.Base(file))
@@ -102,7 +103,7 @@ func TestInitramfsModules(t *testing.T) {
 	}
 	a := newArchive()
 	got, err := c.addModules(a)
-	must(t, err)
+	must.OK(t, err)
 	want := []Module{
 		{Path: "/isolio/modules/configfs.ko", Params: "a=1 b=2"},
 		{Path: "/isolio/modules/base.ko"},
@@ -131,10 +132,10 @@ func TestOpenKernelMissing(t *testing.T) {
 func TestOpenKernelWithoutClock(t *testing.T) {
 	build := t.TempDir()
 	dir := filepath.Join(build, "kernel/6.1")
-	must(t, os.MkdirAll(dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "release"), []byte("6.1-test\n"), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "vmlinuz"), nil, 0o644))
-	must(t, os.Symlink(vmtest.ModuleRoot(t), filepath.Join(dir, "root")))
+	must.OK(t, os.MkdirAll(dir, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "release"), []byte("6.1-test\n"), 0o644))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "vmlinuz"), nil, 0o644))
+	must.OK(t, os.Symlink(vmtest.ModuleRoot(t), filepath.Join(dir, "root")))
 	_, err := OpenKernel(build, "6.1")
 	if err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("error %v does not say what to do", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"isolio/internal/lab/vm/vmtest"
+	"isolio/internal/must"
 )
 
 // fakeQemu is a VM of a kernel root, and the script in QEMU's place.
@@ -28,20 +29,13 @@ func fakeQemu(t *testing.T, script string) (vm VM, pid string) {
 	}, pid
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // gone checks that the script's process has ended.
 func gone(t *testing.T, pidFile string) {
 	t.Helper()
 	text, err := os.ReadFile(pidFile)
-	must(t, err)
+	must.OK(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must(t, err)
+	must.OK(t, err)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d is still there: %v", pid, err)
 	}
@@ -58,7 +52,7 @@ func TestBootOutcome(t *testing.T) {
 	out, err := Boot(context.Background(), vm, func(ev Event) {
 		kinds = append(kinds, ev.Kind+ev.Line+string(ev.Data))
 	})
-	must(t, err)
+	must.OK(t, err)
 	gone(t, pid)
 	if out.Code != 7 || !strings.Contains(out.Log, "Linux version 6.1\n") {
 		t.Errorf("outcome %+v", out)
@@ -159,10 +153,10 @@ func TestBootCancelled(t *testing.T) {
 func TestBootKeeps(t *testing.T) {
 	vm, _ := fakeQemu(t, `sleep 0.3; : >"$console"; event '{"event":"exit","code":0}'`)
 	vm.Keep = filepath.Join(t.TempDir(), "kept")
-	must(t, os.Mkdir(vm.Keep, 0o755))
-	must(t, os.WriteFile(filepath.Join(vm.Keep, "events.jsonl"), []byte(`{"event":"error","line":"stale"}`+"\n"), 0o644))
+	must.OK(t, os.Mkdir(vm.Keep, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(vm.Keep, "events.jsonl"), []byte(`{"event":"error","line":"stale"}`+"\n"), 0o644))
 	_, err := Boot(context.Background(), vm, nil)
-	must(t, err)
+	must.OK(t, err)
 	for _, name := range []string{"initramfs.cpio", "console.log", "events.jsonl"} {
 		if _, err := os.Stat(filepath.Join(vm.Keep, name)); err != nil {
 			t.Error(err)

@@ -12,6 +12,7 @@ import (
 
 	"isolio/internal/lab/experiment"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 func TestArgs(t *testing.T) {
@@ -64,9 +65,7 @@ func TestArgsOfAWritingJobAreNotReadonly(t *testing.T) {
 func decode(t *testing.T, file string) (*Output, error) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return Decode(text)
 }
 
@@ -76,9 +75,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 // hand: rates are io_bytes and the completed requests, lat_ns.N, over runtime; latencies in us.
 func TestDecodeMixed(t *testing.T) {
 	o, err := decode(t, "mixed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if o.Version != "fio-3.33" || o.Job != "w1000" || o.UserPct != 9.0 || o.SystemPct != 45.571429 {
 		t.Errorf("%+v", o)
 	}
@@ -100,9 +97,7 @@ func TestDecodeMixed(t *testing.T) {
 
 func TestDecodeReadOnlyHasNoWrites(t *testing.T) {
 	o, err := decode(t, "read.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if o.Write != nil || o.Both != nil || o.Read == nil || o.Read.Lat.P9999 != 2605.056 {
 		t.Errorf("read %+v, write %+v", o.Read, o.Write)
 	}
@@ -112,9 +107,7 @@ func TestDecodeReadOnlyHasNoWrites(t *testing.T) {
 // own to divide their number by: it is the writes'.
 func TestDecodeSync(t *testing.T) {
 	o, err := decode(t, "sync.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := result.Latency{
 		Mean: 256.258128817, P10: 166.912, P30: 185.344, P50: 207.872, P70: 240.64, P90: 403.456, P95: 544.768,
 		P99: 872.448, P999: 1400.832, P9999: 1794.048, Max: 1801.477,
@@ -136,13 +129,9 @@ func TestDecodeFailures(t *testing.T) {
 		t.Errorf("failed job: %v", err)
 	}
 	good, err := os.ReadFile("testdata/read.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mixed, err := os.ReadFile("testdata/mixed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tests := []struct{ name, text, want string }{
 		{"empty", "", "not JSON"},
 		{"only a complaint", "fio: engine nosuch not loadable\n", "engine nosuch not loadable"},
@@ -162,9 +151,7 @@ func TestDecodeFailures(t *testing.T) {
 // with another number of decimals.
 func TestDecodeIsLenient(t *testing.T) {
 	text, err := os.ReadFile("testdata/read.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text = bytes.Replace(text, []byte(`"99.900000"`), []byte(`"99.90"`), 1)
 	text = bytes.Replace(text, []byte(`"jobs"`), []byte(`"news": {"prios": [1, "x"]}, "jobs"`), 1)
 	o, err := Decode(append([]byte("fio: a note\n"), text...))
