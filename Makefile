@@ -73,7 +73,7 @@ results: programs-here ## measure anew what is older than the code: ONLY='kf-*' 
 doc: ## fill documents with results/; P=reliability fills that page with what make vm measured, build/data/reliability.*.jsonl
 	$(if $(P),go run ./cmd/isolio-results doc $(P) $(wildcard build/data/$(P).*jsonl),go run ./cmd/isolio-results docs)
 	$(if $(P),,go run ./packaging/layout docs/plots/layout.svg)
-	$(if $(P),,cd tests/kubernetes && go test -count=1 -run 'TestManifest|TestFilesOfPackaging' -update .)
+	$(if $(P),,cd tests/kubernetes && go test -count=1 -run TestManifest -update .)
 
 site: ## write the documents as a site, with search and manual pages, into build/site/ (root, to get mandoc and python3-venv)
 	@rm -rf build/man

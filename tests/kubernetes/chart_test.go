@@ -36,7 +36,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-var update = flag.Bool("update", false, "write the manifest, and what the chart has of packaging/")
+var update = flag.Bool("update", false, "write the manifest")
 
 const (
 	chart    = "../../deploy/helm/isolio"
@@ -194,20 +194,6 @@ metadata:
 	text = strings.ReplaceAll(text, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
 	same(t, manifest, text)
 	objects(t, text)
-}
-
-// The chart has the rules and the dashboards of packaging/.
-func TestFilesOfPackaging(t *testing.T) {
-	for file, from := range map[string]string{
-		"rules.yml": "../../packaging/prometheus/isolio.yml", "promises.yml": "../../packaging/prometheus/promises.yml",
-		"dashboard.json": "../../packaging/grafana/isolio.json", "promises.json": "../../packaging/grafana/promises.json",
-	} {
-		want, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, filepath.Join(chart, "files", file), string(want))
-	}
 }
 
 // With rules and dashboards, those of weights and those of promises come.
