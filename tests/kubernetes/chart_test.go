@@ -49,7 +49,7 @@ type values = map[string]any
 // everything has all that the chart can make.
 var everything = values{
 	"quota":      values{"shop": 20},
-	"limits":     values{"most": 300, "namespaces": values{"batch": 50, "shop": 500}},
+	"limits":     values{"maxWeight": 300, "namespaces": values{"batch": 50, "shop": 500}},
 	"monitoring": values{"podMonitor": true, "rules": true, "dashboard": true, "labels": values{"release": "prometheus"}},
 	"image":      values{"repository": "registry.example.com/isolio", "digest": "sha256:" + strings.Repeat("0", 64)},
 	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},
@@ -248,7 +248,7 @@ func TestBadValues(t *testing.T) {
 	}{
 		{values{"disk": "sda"}, "disk"},
 		{values{"disks": []any{"/dev/sda"}}, "disks"},
-		{values{"limits": values{"most": 20000}}, "most"},
+		{values{"limits": values{"maxWeight": 20000}}, "maxWeight"},
 		{values{"limits": values{"namespaces": values{"shop": "many"}}}, "shop"},
 		{values{"modules": values{"mode": "build"}}, "mode"},
 		{values{"image": values{"repository": "x", "digest": "latest"}}, "digest"},
@@ -321,7 +321,7 @@ func TestDisksThatComeLater(t *testing.T) {
 		t.Fatalf("%d containers", len(spec.Containers))
 	}
 	c, enable := &spec.Containers[2], &spec.InitContainers[0]
-	want := []string{"/usr/bin/isolio", "enable", "--all", "--follow", "--module", "/opt/lib/modules", "--failures-to", "/run/isolio/enable/enable-all.json"}
+	want := []string{"/usr/bin/isolio", "enable", "--all", "--follow", "--module", "/opt/lib/modules", "--error-file", "/run/isolio/enable/enable-all.json"}
 	if !slices.Equal(c.Command, want) {
 		t.Errorf("it runs %q, want %q", c.Command, want)
 	}
@@ -346,7 +346,7 @@ func TestWhereModulesComeFrom(t *testing.T) {
 		spec := find[*apps.DaemonSet](t, rendered(t, values{"modules": values{"mode": mode}, "disks": []any{"sda"}})).Spec.Template.Spec
 		var want, got []string
 		if from != "" {
-			want = []string{"/usr/bin/isolio", "enable", "sda", "--module", from, "--failures-to", "/run/isolio/enable/enable-sda.json"}
+			want = []string{"/usr/bin/isolio", "enable", "sda", "--module", from, "--error-file", "/run/isolio/enable/enable-sda.json"}
 		}
 		for i := range spec.InitContainers {
 			got = append(got, spec.InitContainers[i].Command...)
@@ -714,7 +714,7 @@ func TestFailuresAreTold(t *testing.T) {
 	var written, read []string
 	for i := range spec.InitContainers {
 		command := spec.InitContainers[i].Command
-		if at := slices.Index(command, "--failures-to"); at >= 0 {
+		if at := slices.Index(command, "--error-file"); at >= 0 {
 			written = append(written, command[at+1])
 		}
 	}

@@ -39,7 +39,7 @@ func TestFollow(t *testing.T) {
 	cmd.SetContext(t.Context())
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	f := &enableFlags{all: true, failuresTo: filepath.Join(root, "run/failures.json"), request: enable.Request{Root: root}}
+	f := &enableFlags{all: true, errorFile: filepath.Join(root, "run/failures.json"), request: enable.Request{Root: root}}
 	w := newFollower(f, cmd)
 	says := func(what string, lines ...string) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestFollow(t *testing.T) {
 	}
 	failing := func(what string, want ...string) {
 		t.Helper()
-		disks, err := state.ReadEnableErrors(f.failuresTo)
+		disks, err := state.ReadEnableErrors(f.errorFile)
 		if err != nil {
 			t.Error(err)
 		}
@@ -94,7 +94,7 @@ func TestFollow(t *testing.T) {
 	says("another disk has the name", "sda")
 
 	// The file cannot be written where a directory has its name. It is once that is gone.
-	if err := errors.Join(os.Remove(f.failuresTo), os.Mkdir(f.failuresTo, 0o755)); err != nil {
+	if err := errors.Join(os.Remove(f.errorFile), os.Mkdir(f.errorFile, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	put("sys/block/sdb/diskseq", "4")
@@ -106,7 +106,7 @@ func TestFollow(t *testing.T) {
 	put("sys/block/sdd/queue/scheduler", after)
 	put("run/isolio/enabled/sdd.json", "{")
 	w.look()
-	if err := os.Remove(f.failuresTo); err != nil {
+	if err := os.Remove(f.errorFile); err != nil {
 		t.Fatal(err)
 	}
 	w.look()

@@ -100,7 +100,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, address := served(t)
-			if err := answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime); err != nil {
+			if err := answered("http://"+address+"/metrics", "isolio_reconciles_total", scrapeTime); err != nil {
 				t.Fatal(err)
 			}
 			goroutines, files, memory := taken(t)
@@ -117,7 +117,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 					t.Errorf("probe %d: %v", i, err)
 				}
 			}
-			if err := answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime); err != nil {
+			if err := answered("http://"+address+"/metrics", "isolio_reconciles_total", scrapeTime); err != nil {
 				t.Errorf("scrape: %v", err)
 			}
 			g, f, m := taken(t)
@@ -139,7 +139,7 @@ func TestLiveness(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- answered("http://"+address+"/metrics", "isolio_passes_total", time.Minute) }()
+	go func() { ended <- answered("http://"+address+"/metrics", "isolio_reconciles_total", time.Minute) }()
 	var answer *os.File
 	eventually(t, "the file is read", func() bool {
 		var err error
@@ -204,7 +204,7 @@ func TestClientsThatComeWithoutEnd(t *testing.T) {
 			t.Errorf("probe %d: %v", i, err)
 		}
 		longest = max(longest, time.Since(begin))
-		if err := answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime); err != nil {
+		if err := answered("http://"+address+"/metrics", "isolio_reconciles_total", scrapeTime); err != nil {
 			t.Errorf("scrape %d: %v", i, err)
 		}
 	}

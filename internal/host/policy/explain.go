@@ -14,9 +14,9 @@ import (
 	"isolio/internal/host/weight"
 )
 
-// Grounds are why a cgroup has its weight in io.kyber.weight on a disk: what is to
+// Reasons are why a cgroup has its weight in io.kyber.weight on a disk: what is to
 // be there, what is, and who wrote it.
-type Grounds struct {
+type Reasons struct {
 	// Disk is EveryDisk, or "MAJ:MIN" of a disk that has a weight of its own.
 	Disk string `json:"disk"`
 	// Weight is what the file holds, 0 where it has none for the disk.
@@ -30,7 +30,7 @@ type Grounds struct {
 }
 
 // Short is what decided, in few words.
-func (g *Grounds) Short() string {
+func (g *Reasons) Short() string {
 	why := ""
 	if g.Want != nil {
 		why = g.Want.Why
@@ -50,7 +50,7 @@ func (g *Grounds) Short() string {
 	return "-"
 }
 
-// Explainer tells on what grounds cgroups have their weights, as they are when it is asked.
+// Explainer tells on what reasons cgroups have their weights, as they are when it is asked.
 type Explainer struct {
 	root   string
 	tree   cgroup.Tree
@@ -76,7 +76,7 @@ func (e *Explainer) Containers(groups []string) ([]target.Container, error) {
 
 // For returns what tells of a cgroup's weight on a disk, nil where nothing is known.
 // all are the containers that were listed.
-func (e *Explainer) For(all []target.Container) (func(group, majMin string) *Grounds, error) {
+func (e *Explainer) For(all []target.Container) (func(group, majMin string) *Reasons, error) {
 	if e.bad != nil {
 		return nil, e.bad
 	}
@@ -89,15 +89,15 @@ func (e *Explainer) For(all []target.Container) (func(group, majMin string) *Gro
 		return nil, err
 	}
 	m := New(e.config, disks, all).Hold(held)
-	return func(group, majMin string) *Grounds {
+	return func(group, majMin string) *Reasons {
 		last, errMark := e.marks.Get(group)
-		grounds, _, err := m.Grounds(group, Read(e.tree), last)
+		reasons, _, err := m.Reasons(group, Read(e.tree), last)
 		if err != nil || errMark != nil { // it has gone, or has no weights
 			return nil
 		}
-		var of *Grounds
-		for i := range grounds { // the one of all disks is first
-			if g := &grounds[i]; g.Disk == EveryDisk || g.Disk == majMin {
+		var of *Reasons
+		for i := range reasons { // the one of all disks is first
+			if g := &reasons[i]; g.Disk == EveryDisk || g.Disk == majMin {
 				of = g
 			}
 		}
@@ -105,9 +105,9 @@ func (e *Explainer) For(all []target.Container) (func(group, majMin string) *Gro
 	}, nil
 }
 
-// Grounds tells of all disks and of each that has a weight of its own, or is to
+// Reasons tells of all disks and of each that has a weight of its own, or is to
 // have one. There are none for a cgroup without the file.
-func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Grounds, weight.Asked, error) {
+func (m *Policy) Reasons(group string, read Reader, last state.Applied) ([]Reasons, weight.Asked, error) {
 	wants, asked, err := m.Wants(group, read)
 	if err != nil {
 		return nil, asked, err
@@ -121,9 +121,9 @@ func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Groun
 	for disk := range have.Devices {
 		disks[disk] = true
 	}
-	var all []Grounds
+	var all []Reasons
 	for _, disk := range slices.Sorted(maps.Keys(disks)) {
-		g := Grounds{Disk: disk, State: StateOf(disk, wants[disk], have, last)}
+		g := Reasons{Disk: disk, State: StateOf(disk, wants[disk], have, last)}
 		g.Weight, _ = number(have, disk)
 		if want, ok := wants[disk]; ok {
 			g.Want = &want
@@ -134,7 +134,7 @@ func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Groun
 		all = append(all, g)
 	}
 	// "default" sorts after the numbers of disks, and is what a reader looks for first.
-	slices.SortStableFunc(all, func(a, b Grounds) int {
+	slices.SortStableFunc(all, func(a, b Reasons) int {
 		switch {
 		case a.Disk == b.Disk:
 			return 0
