@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
 )
 
 // slowDisk serves 16 requests at a time, each in a millisecond.
