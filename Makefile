@@ -71,8 +71,8 @@ results: programs-here ## measure anew what is older than the code: ONLY='kf-*' 
 	go run ./cmd/isolio-results run --only '$(ONLY)'
 
 doc: ## fill documents with results/; P=reliability fills that page with what make vm measured, build/data/reliability.*.jsonl
-	$(if $(P),go run ./cmd/isolio-results doc $(P) $(wildcard build/data/$(P).*jsonl),go run ./cmd/isolio-results docs)
-	$(if $(P),,cd tests/kubernetes && go test -count=1 -run 'TestManifest|TestFilesOfPackaging' -update .)
+	go run ./cmd/isolio-results doc $(P) $(and $(P),$(wildcard build/data/$(P).*jsonl))
+	$(if $(P),,cd tests/kubernetes && go test -count=1 -run TestManifest -update .)
 
 site: ## write the documents as a site, with search and manual pages, into build/site/ (root, to get mandoc and python3-venv)
 	@rm -rf build/man
@@ -110,10 +110,6 @@ programs-here: build/qemu-clock.so
 	go build $(small) -ldflags="-s -w $(set_version)" -o build/ ./cmd/isolio ./cmd/isolio-lab
 	go build -o build/isolio-guest ./cmd/isolio-guest
 
-# Names in messages, and in comments of experiments, for parts of setup.
-modules libaps programs qemu: programs-here
-	@scripts/setup "$(KERNEL)" $(filter-out modules,$@)
-
 # The tests that VMs boot, and what boots them. scripts/vm calls it.
 guest-tests:
 	go build $(small) -ldflags="-s -w" -o build/guest/ ./cmd/isolio ./cmd/isolio-lab
@@ -127,4 +123,4 @@ build/tools/golangci-lint-%:
 	GOBIN=$(CURDIR)/build/tools/$* go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv build/tools/$*/golangci-lint $@ && rmdir build/tools/$*
 
-.PHONY: help setup build demo test check vm suite lint results doc site deb image release install clean programs-here modules libaps programs qemu guest-tests
+.PHONY: help setup build demo test check vm suite lint results doc site deb image release install clean programs-here guest-tests

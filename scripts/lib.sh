@@ -58,6 +58,58 @@ apt_get() {
 	}
 }
 
+# bootstrap ARG...: mmdebstrap, without documentation and translations.
+bootstrap() {
+	as_root mmdebstrap --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' "$@"
+}
+
+# unpack ARG...: bootstrap, with packages that are unpacked and not configured: that is
+# quick, and enough to compile and to take files from.
+unpack() { bootstrap --variant=extract --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr "$@"; }
+
+# get_tree bootstrap|unpack WHAT DIR SUITE PACKAGES ARG...: make DIR/tree of that Debian release with
+# these packages, a list with commas.
+get_tree() {
+	how=$1 what=$2 dir=$3 suite=$4 packages=$5
+	shift 5
+	command -v mmdebstrap >/dev/null || die "this takes mmdebstrap: make setup"
+	say "$what: getting packages of Debian $suite into build/${dir#"$build/"}"
+	rm -f "$dir/recipe"
+	mkdir -p "$dir"
+	"$top/scripts/mirror" "$suite" >"$dir/list"
+	as_root rm -rf "$dir/tree"
+	"$how" "$@" --include="$packages" "$suite" "$dir/tree" "$dir/list" >"$dir/log" 2>&1 || {
+		tail -20 "$dir/log" >&2
+		die "making build/${dir#"$build/"}/tree failed; the whole output is in $dir/log"
+	}
+}
+
+# pack_tree DIR: make DIR/tree.cpio of DIR/tree, which goes. The lab looks for the name tree.
+pack_tree() {
+	as_root sh -c 'cd "$1/tree" && rm -rf var/cache/apt/*.bin usr/share/locale && find dev -mindepth 1 -delete' sh "$1"
+	as_root sh -c 'cd "$1" && find tree | sort | cpio -o -H newc --quiet' sh "$1" >"$1/tree.cpio"
+	as_root rm -rf "$1/tree"
+}
+
+# libraries_of ROOT PROGRAM: what the program is linked with there.
+libraries_of() { as_root chroot "$1" /lib64/ld-linux-x86-64.so.2 --list "$2" | sed -n 's/^[^/]*\(\/[^ ]*\) (0x.*/\1/p'; }
+
+# apt_there ARG...: apt-get in the directory $there, which sees the sources in its file list
+# alone, and takes the packages in the file $there_status for installed, if it is set.
+apt_there() {
+	mkdir -p "${there:?}/lists/partial"
+	(cd "$there" && apt-get -qq -o Dir::Etc::SourceList="$there/list" -o Dir::Etc::SourceParts=/dev/null \
+		-o Dir::State::Lists="$there/lists" ${there_status:+-o Dir::State::status="$there_status"} \
+		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User= "$@")
+}
+
+# compile_kernel ARG...: $CC, or gcc, with the kernel's code in userspace, in the top of the tree.
+compile_kernel() {
+	"${CC:-gcc}" -std=gnu11 -g -Wall -Wextra -Werror -Wno-sign-compare -Wno-unused-parameter -Wno-missing-field-initializers \
+		-isystem /nonexistent -I kernel/common -I kernel/compat -I kernel/common/tests/shim "$@"
+}
+
 # What every kernel root has besides its kernel: the compiler, what the kernel's
 # build calls for a module, fio, and the file systems of tests.
 root_packages() { echo gcc,make,dash,coreutils,findutils,grep,mawk,sed,fio,e2fsprogs,xfsprogs; }

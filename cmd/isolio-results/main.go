@@ -141,7 +141,7 @@ func verifyCommand(tree *string) *cobra.Command {
 func docCommand(tree *string) *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
-		Use: "doc [PAGE [DATA...]]", Aliases: []string{"docs"}, Short: "Fill tables, plots and transcripts of all pages, or of one",
+		Use: "doc [PAGE [DATA...]]", Short: "Fill tables, plots and transcripts of all pages, or of one",
 		Long: `Fill the tables and plots of all pages, or of PAGE of docs/, with results/.
 
 DATA are files of JSON lines that tests in VMs, scripts/law and scripts/fuzz print. They replace

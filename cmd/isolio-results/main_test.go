@@ -46,7 +46,7 @@ func TestDoc(t *testing.T) {
 		{"doc page", 0, "", "old", ""},
 		{"doc --check page " + short, 1, "docs/page.md\n" + kept + "\n", "old", ""},
 		{"doc page " + short, 0, "docs/page.md\n" + kept + "\n", "| 1 |\n\nMeasured on kernel 6.1, at version v1", `"version":"v1`},
-		{"docs --check", 0, "", "| 1 |", `"n":1`},
+		{"doc --check", 0, "", "| 1 |", `"n":1`},
 		{"doc page " + long, 0, "docs/page.md\n" + kept + "\n", "| 2 |", ""},
 		{"doc --check page " + long, 0, "", "| 2 |", ""},
 		{"doc other " + long, 2, "", "| 2 |", ""},

@@ -39,7 +39,8 @@ func (p Problem) In(file string) error {
 }
 
 // Decode reads text into the struct that to points to; a key that the struct does
-// not have is an error. name stands for the file in messages.
+// not have is an error, which names the key that has the tag `was` with its name.
+// name stands for the file in messages.
 func Decode(name string, text []byte, to any) error {
 	dec := toml.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -105,6 +106,11 @@ func memberType(t reflect.Type, key string) reflect.Type {
 
 func allowedKeys(shape reflect.Type, key toml.Key) []string {
 	t, _ := structAt(shape, key)
+	for field := range t.Fields() {
+		if was := field.Tag.Get("was"); was != "" && was == key[len(key)-1] {
+			return []string{field.Tag.Get("toml") + ", its new name"}
+		}
+	}
 	return Keys(t)
 }
 

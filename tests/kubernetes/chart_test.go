@@ -36,7 +36,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-var update = flag.Bool("update", false, "write the manifest, and what the chart has of packaging/")
+var update = flag.Bool("update", false, "write the manifest")
 
 const (
 	chart    = "../../deploy/helm/isolio"
@@ -49,7 +49,7 @@ type values = map[string]any
 // everything has all that the chart can make.
 var everything = values{
 	"quota":      values{"shop": 20},
-	"limits":     values{"most": 300, "namespaces": values{"batch": 50, "shop": 500}},
+	"limits":     values{"maxWeight": 300, "namespaces": values{"batch": 50, "shop": 500}},
 	"monitoring": values{"podMonitor": true, "rules": true, "dashboard": true, "labels": values{"release": "prometheus"}},
 	"image":      values{"repository": "registry.example.com/isolio", "digest": "sha256:" + strings.Repeat("0", 64)},
 	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},
@@ -196,20 +196,6 @@ metadata:
 	objects(t, text)
 }
 
-// The chart has the rules and the dashboards of packaging/.
-func TestFilesOfPackaging(t *testing.T) {
-	for file, from := range map[string]string{
-		"rules.yml": "../../packaging/prometheus/isolio.yml", "promises.yml": "../../packaging/prometheus/promises.yml",
-		"dashboard.json": "../../packaging/grafana/isolio.json", "promises.json": "../../packaging/grafana/promises.json",
-	} {
-		want, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, filepath.Join(chart, "files", file), string(want))
-	}
-}
-
 // With rules and dashboards, those of weights and those of promises come.
 func TestMonitoring(t *testing.T) {
 	groups := map[string]bool{}
@@ -262,7 +248,7 @@ func TestBadValues(t *testing.T) {
 	}{
 		{values{"disk": "sda"}, "disk"},
 		{values{"disks": []any{"/dev/sda"}}, "disks"},
-		{values{"limits": values{"most": 20000}}, "most"},
+		{values{"limits": values{"maxWeight": 20000}}, "maxWeight"},
 		{values{"limits": values{"namespaces": values{"shop": "many"}}}, "shop"},
 		{values{"modules": values{"mode": "build"}}, "mode"},
 		{values{"image": values{"repository": "x", "digest": "latest"}}, "digest"},
@@ -335,7 +321,7 @@ func TestDisksThatComeLater(t *testing.T) {
 		t.Fatalf("%d containers", len(spec.Containers))
 	}
 	c, enable := &spec.Containers[2], &spec.InitContainers[0]
-	want := []string{"/usr/bin/isolio", "enable", "--all", "--follow", "--module", "/opt/lib/modules", "--failures-to", "/run/isolio/enable/enable-all.json"}
+	want := []string{"/usr/bin/isolio", "enable", "--all", "--follow", "--module", "/opt/lib/modules", "--error-file", "/run/isolio/enable/enable-all.json"}
 	if !slices.Equal(c.Command, want) {
 		t.Errorf("it runs %q, want %q", c.Command, want)
 	}
@@ -360,7 +346,7 @@ func TestWhereModulesComeFrom(t *testing.T) {
 		spec := find[*apps.DaemonSet](t, rendered(t, values{"modules": values{"mode": mode}, "disks": []any{"sda"}})).Spec.Template.Spec
 		var want, got []string
 		if from != "" {
-			want = []string{"/usr/bin/isolio", "enable", "sda", "--module", from, "--failures-to", "/run/isolio/enable/enable-sda.json"}
+			want = []string{"/usr/bin/isolio", "enable", "sda", "--module", from, "--error-file", "/run/isolio/enable/enable-sda.json"}
 		}
 		for i := range spec.InitContainers {
 			got = append(got, spec.InitContainers[i].Command...)
@@ -728,7 +714,7 @@ func TestFailuresAreTold(t *testing.T) {
 	var written, read []string
 	for i := range spec.InitContainers {
 		command := spec.InitContainers[i].Command
-		if at := slices.Index(command, "--failures-to"); at >= 0 {
+		if at := slices.Index(command, "--error-file"); at >= 0 {
 			written = append(written, command[at+1])
 		}
 	}

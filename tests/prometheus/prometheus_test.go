@@ -118,7 +118,7 @@ func TestMetricsAreThere(t *testing.T) {
 }
 
 // notShown are metrics that say what another one does.
-var notShown = []string{"isolio_passes_total", "isolio_config_last_reload_success_timestamp_seconds"}
+var notShown = []string{"isolio_reconciles_total", "isolio_config_last_reload_success_timestamp_seconds"}
 
 // docs/monitoring.md has each alert, and each recorded series but those from which alerts of promises
 // are computed, and none that there is not.

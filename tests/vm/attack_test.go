@@ -246,7 +246,7 @@ func (h *attacked) metric(t *testing.T, text, name string) float64 {
 // passes is how often the daemon has compared all weights.
 func (h *attacked) passes(t *testing.T) float64 {
 	t.Helper()
-	return h.metric(t, metrics(t), "isolio_passes_total")
+	return h.metric(t, metrics(t), "isolio_reconciles_total")
 }
 
 // looks has the daemon compare all weights again, as it does each minute, and waits
@@ -255,7 +255,7 @@ func (h *attacked) looks(t *testing.T) {
 	t.Helper()
 	state := func() (reloaded, passes float64) {
 		text := metrics(t)
-		return h.metric(t, text, "isolio_config_last_reload_success_timestamp_seconds"), h.metric(t, text, "isolio_passes_total")
+		return h.metric(t, text, "isolio_config_last_reload_success_timestamp_seconds"), h.metric(t, text, "isolio_reconciles_total")
 	}
 	before, passed := state()
 	must(t, h.cmd.Process.Signal(unix.SIGHUP))

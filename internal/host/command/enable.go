@@ -31,7 +31,7 @@ type enableFlags struct {
 	all            bool
 	configured     bool // of enable
 	follows        bool // of enable
-	failuresTo     string
+	errorFile      string
 	disables       bool
 	// rules are those of the machine, nil before they are read.
 	rules *rule.Config
@@ -63,7 +63,7 @@ attach volumes: enable stays until it is ended, looks for disks every five secon
 gives each its scheduler once. What is chosen for a disk after that stays until it goes.
 A disk that could not be enabled is tried again every minute.
 
---failures-to is for an init container, whose failure would keep the other containers of
+--error-file is for an init container, whose failure would keep the other containers of
 its pod from running. If a disk is missing or gets no scheduler, enable writes the reason
 to the file and exits 0. A mistake in the command line still has exit code 2.`,
 		Example: `  isolio enable nvme0n1
@@ -86,8 +86,8 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 				return failure.Usagef("--follow: is for --all, or --configured without DEV")
 			case f.follows && f.dryRun:
 				return failure.Usagef("--follow: cannot be combined with --dry-run, which changes nothing; leave one out")
-			case f.failuresTo != "" && f.dryRun:
-				return failure.Usagef("--failures-to: cannot be combined with --dry-run, which changes nothing; leave one out")
+			case f.errorFile != "" && f.dryRun:
+				return failure.Usagef("--error-file: cannot be combined with --dry-run, which changes nothing; leave one out")
 			case !f.all && !f.configured:
 				if err := cli.Exactly(1)(cmd, args); err != nil {
 					return err
@@ -99,7 +99,7 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 					return err
 				}
 				return f.follow(cmd)
-			case f.failuresTo != "":
+			case f.errorFile != "":
 				return f.bestEffort(cmd, args)
 			}
 			return f.enable(cmd, args)
@@ -112,7 +112,7 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 	flags.BoolVar(&f.request.Persist, "persist", false, "set the scheduler again at each boot, by a udev rule")
 	flags.StringVar(&f.request.Module, "module", "", "load this module `FILE` instead of the installed one, or RELEASE/NAME.ko of a directory")
 	flags.BoolVar(&f.follows, "follow", false, "stay, and enable disks that appear later")
-	flags.StringVar(&f.failuresTo, "failures-to", "", "if a disk cannot be enabled, write the reason to `FILE` and exit 0; otherwise remove FILE")
+	flags.StringVar(&f.errorFile, "error-file", "", "if a disk cannot be enabled, write the reason to `FILE` and exit 0; otherwise remove FILE")
 	f.addFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(enable.Schedulers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
@@ -137,7 +137,7 @@ func (f *enableFlags) prepare() (err error) {
 	if name := f.request.Scheduler; name != "" && !slices.Contains(enable.Schedulers, name) {
 		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(enable.Schedulers, ", "))
 	}
-	f.failuresTo, err = cli.Absolute(f.failuresTo)
+	f.errorFile, err = cli.Absolute(f.errorFile)
 	return err
 }
 
@@ -156,8 +156,8 @@ func (f *enableFlags) bestEffort(cmd *cobra.Command, args []string) error {
 	if failed != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", failed)
 	}
-	if err := state.WriteEnableErrors(f.failuresTo, f.failed); err != nil {
-		return fmt.Errorf("--failures-to: %w", err)
+	if err := state.WriteEnableErrors(f.errorFile, f.failed); err != nil {
+		return fmt.Errorf("--error-file: %w", err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type follower struct {
 	had map[string]string
 	// failed are those of them that got no scheduler.
 	failed map[string]state.EnableError
-	// wrote tells that the file of --failures-to has what failed. At first it may be that of
+	// wrote tells that the file of --error-file has what failed. At first it may be that of
 	// another process.
 	wrote bool
 	// noted are the disks that have a table and cannot have a scheduler, as was said.
@@ -130,12 +130,12 @@ func (w *follower) enable() error {
 		}
 	}
 	w.wrote = w.wrote && maps.Equal(before, w.failed)
-	if w.f.failuresTo == "" || w.wrote {
+	if w.f.errorFile == "" || w.wrote {
 		return nil
 	}
 	disks := slices.SortedFunc(maps.Values(w.failed), func(a, b state.EnableError) int { return cmp.Compare(a.Device, b.Device) })
-	if err := state.WriteEnableErrors(w.f.failuresTo, disks); err != nil {
-		return fmt.Errorf("--failures-to: %w", err)
+	if err := state.WriteEnableErrors(w.f.errorFile, disks); err != nil {
+		return fmt.Errorf("--error-file: %w", err)
 	}
 	w.wrote = true
 	return nil

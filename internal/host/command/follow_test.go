@@ -36,7 +36,7 @@ func TestFollow(t *testing.T) {
 	cmd.SetContext(t.Context())
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	f := &enableFlags{all: true, failuresTo: filepath.Join(root, "run/failures.json"), request: enable.Request{Root: root}}
+	f := &enableFlags{all: true, errorFile: filepath.Join(root, "run/failures.json"), request: enable.Request{Root: root}}
 	w := newFollower(f, cmd)
 	says := func(what string, lines ...string) {
 		t.Helper()
@@ -52,7 +52,7 @@ func TestFollow(t *testing.T) {
 	}
 	failing := func(what string, want ...string) {
 		t.Helper()
-		disks, err := state.ReadEnableErrors(f.failuresTo)
+		disks, err := state.ReadEnableErrors(f.errorFile)
 		if err != nil {
 			t.Error(err)
 		}
@@ -91,7 +91,7 @@ func TestFollow(t *testing.T) {
 	says("another disk has the name", "sda")
 
 	// The file cannot be written where a directory has its name. It is once that is gone.
-	must.OK(t, errors.Join(os.Remove(f.failuresTo), os.Mkdir(f.failuresTo, 0o755)))
+	must.OK(t, errors.Join(os.Remove(f.errorFile), os.Mkdir(f.errorFile, 0o755)))
 	put("sys/block/sdb/diskseq", "4")
 	put(note, "[")
 	put("sys/block/sdd/dev", "8:48")
@@ -101,7 +101,7 @@ func TestFollow(t *testing.T) {
 	put("sys/block/sdd/queue/scheduler", after)
 	put("run/isolio/enabled/sdd.json", "{")
 	w.look()
-	must.OK(t, os.Remove(f.failuresTo))
+	must.OK(t, os.Remove(f.errorFile))
 	w.look()
 	failing("the file can be written again", "sdb", "sdd")
 	put("run/isolio/enabled/sdd.json", `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`)

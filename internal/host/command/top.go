@@ -97,7 +97,7 @@ func newSampler(root string) (*usage.Sampler, error) {
 		return nil, err
 	}
 	explainer := machine.NewExplainer(root, tree)
-	return &usage.Sampler{System: block.System{Root: root}, Containers: explainer.Containers, Grounds: explainer.For, Histories: true}, nil
+	return &usage.Sampler{System: block.System{Root: root}, Containers: explainer.Containers, Reasons: explainer.For, Histories: true}, nil
 }
 
 // screen is the terminal to show a live table on, nil if there is none, or none

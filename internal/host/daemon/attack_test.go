@@ -475,7 +475,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request())
-	if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "\nisolio_passes_total ") {
+	if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "\nisolio_reconciles_total ") {
 		t.Errorf("status %d:\n%s", recorder.Code, recorder.Body)
 	}
 	close(ended)

@@ -98,7 +98,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, address := served(t)
-			must.OK(t, answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime))
+			must.OK(t, answered("http://"+address+"/metrics", "isolio_reconciles_total", scrapeTime))
 			goroutines, files, memory := taken(t)
 			for range connections {
 				conn, err := net.Dial("tcp", address)
@@ -111,7 +111,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 					t.Errorf("probe %d: %v", i, err)
 				}
 			}
-			if err := answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime); err != nil {
+			if err := answered("http://"+address+"/metrics", "isolio_reconciles_total", scrapeTime); err != nil {
 				t.Errorf("scrape: %v", err)
 			}
 			g, f, m := taken(t)
@@ -131,7 +131,7 @@ func TestLiveness(t *testing.T) {
 	file := h.tree.Path("docker/"+idA) + "/io.kyber.stat"
 	must.OK(t, unix.Mkfifo(file, 0o644))
 	ended := make(chan error, 1)
-	go func() { ended <- answered("http://"+address+"/metrics", "isolio_passes_total", time.Minute) }()
+	go func() { ended <- answered("http://"+address+"/metrics", "isolio_reconciles_total", time.Minute) }()
 	var answer *os.File
 	eventually(t, "the file is read", func() bool {
 		var err error
@@ -194,7 +194,7 @@ func TestClientsThatComeWithoutEnd(t *testing.T) {
 			t.Errorf("probe %d: %v", i, err)
 		}
 		longest = max(longest, time.Since(begin))
-		if err := answered("http://"+address+"/metrics", "isolio_passes_total", scrapeTime); err != nil {
+		if err := answered("http://"+address+"/metrics", "isolio_reconciles_total", scrapeTime); err != nil {
 			t.Errorf("scrape %d: %v", i, err)
 		}
 	}

@@ -178,7 +178,7 @@ weight = 78
 // The annotations that containerd's pod_annotations passes on, and CRI-O keeps, tell
 // what a pod asks for without NRI.
 func TestAnnotationsInFiles(t *testing.T) {
-	h := newHost(t, "[[rule]]\npod = \"batch/*\"\ndefault = 50\nmost = 200\n")
+	h := newHost(t, "[[rule]]\npod = \"batch/*\"\ndefault = 50\nmax_weight = 200\n")
 	const slice = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod"
 	const podA, podB = slice + "11111111_1111_1111_1111_111111111111.slice", slice + "22222222_2222_2222_2222_222222222222.slice"
 	put := func(pod, uid, id, name, kind, more string) {

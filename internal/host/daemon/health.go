@@ -16,7 +16,7 @@ type health struct {
 
 // healthNow is health at one moment.
 type healthNow struct {
-	passes, writes, writeErrors                  uint64
+	reconciles, writes, writeErrors              uint64
 	disks, groups, containers, problems, refused int
 	turned, lastPass, lastReload                 time.Time
 	reloadOK, hearing                            bool
@@ -51,7 +51,7 @@ func (h *health) turns() {
 func (h *health) looked(disks, groups, containers, problems, refused int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.passes++
+	h.reconciles++
 	h.disks, h.groups, h.containers, h.problems, h.refused, h.lastPass = disks, groups, containers, problems, refused, time.Now()
 }
 

@@ -77,10 +77,10 @@ func (l *ledger) holdAgain(was []state.Boost) {
 				continue
 			}
 			// A disk that comes again, as one that is plugged in, may have another number.
-			if m.law != nil && m.held.Most == s.Hold && m.held.Disk == s.disk.MajMin {
+			if m.law != nil && m.held.Max == s.Hold && m.held.Disk == s.disk.MajMin {
 				continue
 			}
-			m.held = state.Boost{Cgroup: m.group, Disk: s.disk.MajMin, Promise: s.meta.Promise, Most: s.Hold}
+			m.held = state.Boost{Cgroup: m.group, Disk: s.disk.MajMin, Promise: s.meta.Promise, Max: s.Hold}
 			factor := 1.0
 			for _, h := range was {
 				if h.Cgroup == m.held.Cgroup && h.Disk == m.held.Disk && h.Promise == m.held.Promise {

@@ -139,11 +139,11 @@ func TestHold(t *testing.T) {
 	m := policy.New(h.config, policy.DiskNumbers{"sda": {"8:0"}}, nil).Hold(all)
 	last, err := h.marks.Get(shop)
 	must.OK(t, err)
-	grounds, _, err := m.Grounds(shop, h.tree.Weights, last)
-	if err != nil || len(grounds) != 2 || grounds[1].State != policy.InEffect || grounds[1].Want.By != policy.ByHold || grounds[1].Want.Base != 120 ||
-		grounds[1].Want.Why != "120 by rule 1 of /etc/isolio.toml, raised for the promise to unit shop.service: the disk is slower than its profile; at most 360" {
-		t.Errorf("%+v, %v", grounds, err)
-		for _, g := range grounds {
+	reasons, _, err := m.Reasons(shop, h.tree.Weights, last)
+	if err != nil || len(reasons) != 2 || reasons[1].State != policy.InEffect || reasons[1].Want.By != policy.ByBoost || reasons[1].Want.Base != 120 ||
+		reasons[1].Want.Why != "120 by rule 1 of /etc/isolio.toml, raised for the promise to unit shop.service: the disk is slower than its profile; at most 360" {
+		t.Errorf("%+v, %v", reasons, err)
+		for _, g := range reasons {
 			t.Logf("%+v", g.Want)
 		}
 	}

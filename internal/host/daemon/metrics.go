@@ -172,7 +172,7 @@ var (
 	problems    = describe("problems", "What the log calls wrong now: cgroups, rules and files of engines.", nil)
 	refused     = describe("refused_annotations", "Pods and containers whose annotation is not a weight, or is more than they may have.", nil)
 	hearing     = describe("nri_connected", "1 if a container runtime tells of pods over NRI, else 0.", nil)
-	passes      = describe("passes_total", "How often the daemon compared weights with what is asked for.", nil)
+	reconciles  = describe("reconciles_total", "How often the daemon compared weights with what is asked for.", nil)
 	lastPass    = describe("last_pass_timestamp_seconds", "When the daemon last compared weights with what is asked for.", nil)
 	writes      = describe("weight_writes_total", "Weights that were written.", nil)
 	writeErrors = describe("weight_write_errors_total", "Weights that could not be written.", nil)
@@ -184,7 +184,7 @@ var (
 // Describe tells what the daemon tells of itself.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, sharedDisks, cgroups, containers, problems, refused, hearing, passes, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
+		buildInfo, sharedDisks, cgroups, containers, problems, refused, hearing, reconciles, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
 	} {
 		to <- d
 	}
@@ -222,7 +222,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		{problems, prometheus.GaugeValue, float64(h.problems)},
 		{refused, prometheus.GaugeValue, float64(h.refused)},
 		{hearing, prometheus.GaugeValue, map[bool]float64{true: 1}[h.hearing]},
-		{passes, prometheus.CounterValue, float64(h.passes)},
+		{reconciles, prometheus.CounterValue, float64(h.reconciles)},
 		{lastPass, prometheus.GaugeValue, seconds(h.lastPass)},
 		{writes, prometheus.CounterValue, float64(h.writes)},
 		{writeErrors, prometheus.CounterValue, float64(h.writeErrors)},

@@ -140,7 +140,7 @@ func (l *log) String() string {
 // A pod has its weight before its first container is created: the runtime is asked
 // for the pod, then for the image, then for the container.
 func TestPodsOverNRI(t *testing.T) {
-	h := newHost(t, "[[rule]]\npod = \"shop/*\"\nmost = 400\n")
+	h := newHost(t, "[[rule]]\npod = \"shop/*\"\nmax_weight = 400\n")
 	var text log
 	h.Log = slog.New(slog.NewTextHandler(&text, nil))
 	before, groupOfBefore := h.podOf(1, map[string]string{"isolio.dev/weight": "300"})
@@ -197,7 +197,7 @@ func TestPodsOutliveDaemonAndRuntime(t *testing.T) {
 	next := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: 100 * time.Millisecond, Log: h.Log}}
 	must.OK(t, next.Open())
 	stop = next.start()
-	for next.health.now().passes < 5 {
+	for next.health.now().reconciles < 5 {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if got := h.weights(group); got != "300" {
@@ -229,7 +229,7 @@ func TestNRIIsSwitchedOff(t *testing.T) {
 	must.OK(t, h.Reload())
 	h.NoNRI = true
 	h.start()
-	for h.health.now().passes < 3 {
+	for h.health.now().reconciles < 3 {
 		time.Sleep(10 * time.Millisecond)
 		h.put("sys/fs/cgroup/idle/io.weight", "default 100\n") // something to look at
 	}
@@ -370,7 +370,7 @@ func TestNoSocket(t *testing.T) {
 		for !strings.Contains(text.String(), want.line) {
 			time.Sleep(time.Millisecond)
 		}
-		for passes := h.health.now().passes; h.health.now().passes < passes+5; {
+		for before := h.health.now().reconciles; h.health.now().reconciles < before+5; {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if now := h.health.now(); now.problems != want.problems || now.hearing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package activation gives a disk a scheduler that shares, for now or for good,
+// Package enable gives a disk a scheduler that shares, for now or for good,
 // and takes it away again so that nothing is left.
 package enable
 

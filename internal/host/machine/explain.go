@@ -11,7 +11,7 @@ import (
 	"isolio/internal/host/target"
 )
 
-// Explainer tells on what grounds cgroups have their weights, at each of many looks.
+// Explainer tells for what reasons cgroups have their weights, at each of many looks.
 type Explainer struct {
 	system  block.System
 	tree    cgroup.Tree
@@ -37,7 +37,7 @@ func (e *Explainer) Containers(groups []string) ([]target.Container, error) {
 
 // For returns what tells of a cgroup's weight on a disk, nil where nothing is known.
 // all are the containers that were listed.
-func (e *Explainer) For(all []target.Container) (func(group, majMin string) *policy.Grounds, error) {
+func (e *Explainer) For(all []target.Container) (func(group, majMin string) *policy.Reasons, error) {
 	if e.bad != nil {
 		return nil, e.bad
 	}
@@ -45,12 +45,12 @@ func (e *Explainer) For(all []target.Container) (func(group, majMin string) *pol
 	if err != nil {
 		return nil, err
 	}
-	return func(group, majMin string) *policy.Grounds {
+	return func(group, majMin string) *policy.Reasons {
 		last, err := e.applied.Get(group)
 		if err != nil {
 			return nil
 		}
-		of, err := m.GroundsOn(majMin, group, e.tree.Weights, last)
+		of, err := m.ReasonsOn(majMin, group, e.tree.Weights, last)
 		if err != nil { // the cgroup is gone
 			return nil
 		}

@@ -9,8 +9,8 @@ import (
 	"isolio/internal/host/weight"
 )
 
-// ByHold is a promise that is missed, for which the daemon raised the weight.
-const ByHold weight.By = "hold"
+// ByBoost is a promise that is missed, for which the daemon raised the weight.
+const ByBoost weight.By = "hold"
 
 // Hold tells which weights are raised.
 func (m *Policy) Hold(all []state.Boost) *Policy {
@@ -40,19 +40,19 @@ func (m *Policy) raise(group string, wants map[string]Want, read Reader) error {
 			want.Weight = have.Default
 		}
 		base := want.Weight
-		if want.By == ByHold {
+		if want.By == ByBoost {
 			base = want.Base // a second promise for the same
 		}
-		n := weight.Value(state.Boosted(int(base), h.Factor, h.Most, weight.Max))
+		n := weight.Value(state.Boosted(int(base), h.Factor, h.Max, weight.Max))
 		if base < 1 || n <= want.Weight { // of a sum, and where nothing is raised
 			continue
 		}
 		source := want.Source()
-		if want.By == ByHold {
+		if want.By == ByBoost {
 			source = want.of
 		}
-		want.Why = fmt.Sprintf("%s by %s, raised for the promise to %s: %s; at most %s", base, source, h.Promise, meaning(h.Cause), weight.Value(state.Boosted(int(base), h.Most, h.Most, weight.Max)))
-		want.Weight, want.Base, want.By, want.Promise, want.of = n, base, ByHold, h.Promise, source
+		want.Why = fmt.Sprintf("%s by %s, raised for the promise to %s: %s; at most %s", base, source, h.Promise, meaning(h.Cause), weight.Value(state.Boosted(int(base), h.Max, h.Max, weight.Max)))
+		want.Weight, want.Base, want.By, want.Promise, want.of = n, base, ByBoost, h.Promise, source
 		wants[h.Disk] = want
 	}
 	return nil

@@ -60,7 +60,7 @@ func TestWhatDecidesInACluster(t *testing.T) {
 		{"an annotation over it", "200", "", gold, "default=200 by pod-annotation"},
 		{"a bad annotation", "lots", "", gold, "default=500 by cluster-default"},
 		{"a rule's default over it", "", "pod = 'shop/*'\ndefault = 50\n", gold, "default=50 by rule-default"},
-		{"a rule's most", "", "pod = 'shop/*'\nmost = 400\n", gold, "default=400 by cluster-default"},
+		{"max_weight", "", "pod = 'shop/*'\nmax_weight = 400\n", gold, "default=400 by cluster-default"},
 		{"a claim", "", "", shares(on("8:0", 300)), "8:0=300 by claim"},
 		{"a claim and an annotation", "200", "", shares(on("8:0", 300)), "default=200 by pod-annotation, 8:0=300 by claim"},
 		{"a claim and a default of the cluster", "", "", both, "default=500 by cluster-default, 8:0=300 by claim"},
@@ -68,7 +68,7 @@ func TestWhatDecidesInACluster(t *testing.T) {
 		{"two claims on a disk", "", "", shares(on("8:0", 300), on("8:0", 20)), "8:0=320 by claim"},
 		{"a share of every disk", "200", "", shares(state.ClaimedShare{Share: 70}), "default=70 by claim"},
 		{"a claim on a disk that is gone", "200", "", shares(state.ClaimedShare{Claim: "c", ClaimUID: "1", Device: "d", Disk: "sda", Share: 300}), "default=200 by pod-annotation"},
-		{"a claim is not cut by most", "", "pod = 'shop/*'\nmost = 100\n", shares(on("8:0", 300)), "8:0=300 by claim"},
+		{"a claim is not cut by max_weight", "", "pod = 'shop/*'\nmax_weight = 100\n", shares(on("8:0", 300)), "8:0=300 by claim"},
 		{"a rule's weight over a claim", "", "pod = 'shop/*'\nweight = 7\n", shares(on("8:0", 300)), "default=7 by rule"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,9 +172,9 @@ func TestARaisedClaimIsNotCut(t *testing.T) {
 	db, group := aPod(0, "", shares(on("8:0", 300)))
 	heavy, _ := aPod(1, "10000", nil)
 	m := New(rule.Config{}, nil, []target.Container{db, heavy})
-	m.Hold([]state.Boost{{Cgroup: group, Disk: "8:0", Promise: "pod p0", Factor: 1.5, Most: 2, Cause: "disk"}})
+	m.Hold([]state.Boost{{Cgroup: group, Disk: "8:0", Promise: "pod p0", Factor: 1.5, Max: 2, Cause: "disk"}})
 	wants, _, err := m.Wants(group, files(map[string]int{group + "/io.kyber.weight": 100}))
-	if got := wants["8:0"]; err != nil || got.Weight != 450 || got.By != ByHold {
+	if got := wants["8:0"]; err != nil || got.Weight != 450 || got.By != ByBoost {
 		t.Errorf("%+v, %v; want 450", got, err)
 	}
 }

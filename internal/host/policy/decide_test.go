@@ -100,7 +100,7 @@ func TestAmong(t *testing.T) {
 // What decided a weight is told in few words.
 func TestShort(t *testing.T) {
 	want := &Want{Weight: 700, Why: "rule 1"}
-	for text, g := range map[string]Grounds{
+	for text, g := range map[string]Reasons{
 		"-": {State: Default}, "by hand": {State: ByHand}, "rule 1": {State: InEffect, Want: want}, "rule 1, not yet": {State: Pending, Want: want},
 		"by hand, over rule 1": {State: Overridden, Want: want}, "left by the daemon": {State: Leftover},
 	} {

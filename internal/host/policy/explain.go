@@ -10,9 +10,9 @@ import (
 	"isolio/internal/host/weight"
 )
 
-// Grounds are why a cgroup has its weight in io.kyber.weight on a disk: what is to
+// Reasons are why a cgroup has its weight in io.kyber.weight on a disk: what is to
 // be there, what is, and who wrote it.
-type Grounds struct {
+type Reasons struct {
 	// Disk is EveryDisk, or "MAJ:MIN" of a disk that has a weight of its own.
 	Disk string `json:"disk"`
 	// Weight is what the file holds, 0 where it has none for the disk.
@@ -26,7 +26,7 @@ type Grounds struct {
 }
 
 // Short is what decided, in few words.
-func (g *Grounds) Short() string {
+func (g *Reasons) Short() string {
 	why := ""
 	if g.Want != nil {
 		why = g.Want.Why
@@ -46,10 +46,10 @@ func (g *Grounds) Short() string {
 	return "-"
 }
 
-// GroundsOn are the Grounds that count on one disk, nil for none: those of the disk, else those of all disks.
-func (m *Policy) GroundsOn(majMin, group string, read Reader, last state.Applied) (*Grounds, error) {
-	all, _, err := m.Grounds(group, read, last)
-	var of *Grounds
+// ReasonsOn are the Reasons that count on one disk, nil for none: those of the disk, else those of all disks.
+func (m *Policy) ReasonsOn(majMin, group string, read Reader, last state.Applied) (*Reasons, error) {
+	all, _, err := m.Reasons(group, read, last)
+	var of *Reasons
 	for i := range all { // the one of all disks is first
 		if g := &all[i]; g.Disk == EveryDisk || g.Disk == majMin {
 			of = g
@@ -58,9 +58,9 @@ func (m *Policy) GroundsOn(majMin, group string, read Reader, last state.Applied
 	return of, err
 }
 
-// Grounds tells of all disks and of each that has a weight of its own, or is to
+// Reasons tells of all disks and of each that has a weight of its own, or is to
 // have one. There are none for a cgroup without the file.
-func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Grounds, weight.Asked, error) {
+func (m *Policy) Reasons(group string, read Reader, last state.Applied) ([]Reasons, weight.Asked, error) {
 	wants, asked, err := m.Wants(group, read)
 	if err != nil {
 		return nil, asked, err
@@ -74,9 +74,9 @@ func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Groun
 	for disk := range have.Devices {
 		disks[disk] = true
 	}
-	var all []Grounds
+	var all []Reasons
 	for _, disk := range slices.Sorted(maps.Keys(disks)) {
-		g := Grounds{Disk: disk, State: StateOf(disk, wants[disk], have, last)}
+		g := Reasons{Disk: disk, State: StateOf(disk, wants[disk], have, last)}
 		g.Weight, _ = number(have, disk)
 		if want, ok := wants[disk]; ok {
 			g.Want = &want
@@ -87,7 +87,7 @@ func (m *Policy) Grounds(group string, read Reader, last state.Applied) ([]Groun
 		all = append(all, g)
 	}
 	// "default" sorts after the numbers of disks, and is what a reader looks for first.
-	slices.SortStableFunc(all, func(a, b Grounds) int {
+	slices.SortStableFunc(all, func(a, b Reasons) int {
 		switch {
 		case a.Disk == b.Disk:
 			return 0

@@ -62,12 +62,12 @@ func TestWhatDecidesOfAPod(t *testing.T) {
 		{"the own annotation over a blockio class's", "class = 'low'\ndefault = 30\n",
 			map[string]string{"blockio.resources.beta.kubernetes.io/pod": "low", own + ".db": "40"}, 0, "", "40 annotation isolio.dev/weight.db: 40"},
 		{"a weight's rule after a default's", "pod = 'shop/*'\ndefault = 50\n[[rule]]\npod = '*'\nweight = 60\n", nil, 0, "60 rule 2", ""},
-		{"more than it may have", "pod = 'shop/*'\nmost = 200\n[[rule]]\npod = '*'\nmost = 9000\n", map[string]string{own: "300"}, 0,
+		{"more than it may have", "pod = 'shop/*'\nmax_weight = 200\n[[rule]]\npod = '*'\nmax_weight = 9000\n", map[string]string{own: "300"}, 0,
 			"200 annotation isolio.dev/weight: 300; 200 is the most by rule 1", ""},
 		{"more than any may have", "", map[string]string{own: "10000"}, 0, "1000 annotation isolio.dev/weight: 10000; 1000 is the most without a rule", ""},
-		{"more, where a rule allows it", "pod = 'shop/*'\nmost = 10000\n", map[string]string{own: "9999"}, 0, "9999 annotation isolio.dev/weight: 9999", ""},
-		{"of the runtime, too", "name = 'd*'\nmost = 150\n", nil, 200, "", "150 --blkio-weight 200; 150 is the most by rule 1"},
-		{"what it may have", "pod = 'shop/*'\nmost = 200\n", map[string]string{own: "200"}, 0, "200 annotation isolio.dev/weight: 200", ""},
+		{"more, where a rule allows it", "pod = 'shop/*'\nmax_weight = 10000\n", map[string]string{own: "9999"}, 0, "9999 annotation isolio.dev/weight: 9999", ""},
+		{"of the runtime, too", "name = 'd*'\nmax_weight = 150\n", nil, 200, "", "150 --blkio-weight 200; 150 is the most by rule 1"},
+		{"what it may have", "pod = 'shop/*'\nmax_weight = 200\n", map[string]string{own: "200"}, 0, "200 annotation isolio.dev/weight: 200", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := ""
@@ -113,7 +113,7 @@ func TestClassByLabel(t *testing.T) {
 		{name: "what was asked first", label: "gold", asked: 200, want: "200 --blkio-weight 200", ofPod: "5000 class gold: 5000, by its label isolio.class"},
 		{name: "before a default", label: "gold", rules: "name = 'd*'\ndefault = 30\n[[rule]]\npod = '*'\ndefault = 40\n", want: "5000 class gold: 5000, by its label isolio.class", ofPod: "5000 class gold: 5000, by its label isolio.class"},
 		{name: "a rule over it", label: "gold", rules: "name = 'd*'\nweight = 30\n[[rule]]\npod = '*'\nweight = 'private'\n", want: "30 rule 1", ofPod: "9000 rule 2, class private"},
-		{name: "limited", label: "gold", rules: "name = 'd*'\nmost = 50\n[[rule]]\npod = '*'\nmost = 60\n", want: "50 class gold: 5000, by its label isolio.class; 50 is the most by rule 1", ofPod: "60 class gold: 5000, by its label isolio.class; 60 is the most by rule 2"},
+		{name: "limited", label: "gold", rules: "name = 'd*'\nmax_weight = 50\n[[rule]]\npod = '*'\nmax_weight = 60\n", want: "50 class gold: 5000, by its label isolio.class; 50 is the most by rule 1", ofPod: "60 class gold: 5000, by its label isolio.class; 60 is the most by rule 2"},
 		{name: "a rule by class", label: "gold", rules: "class = 'g*'\nweight = 70\n", want: "70 rule 1", ofPod: "5000 class gold: 5000, by its label isolio.class"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Package policy decides which weight a cgroup is to have in io.kyber.weight, and
-// on what grounds. It is the one source of truth: the daemon writes what it says,
+// on what reasons. It is the one source of truth: the daemon writes what it says,
 // and status, weight and explain show it. It also tells what part of a disk each cgroup is
 // entitled to among the active ones, and what part it got (entitlement.go).
 // It reads no files: a machine.Snapshot has what it decides by, and a Reader reads weights.
@@ -37,7 +37,7 @@ type Want struct {
 	Why   string `json:"why"`
 	// Limit is the most that could be had where more was asked for, 0 if that is not so.
 	Limit int `json:"limit,omitempty"`
-	// Base is what was raised, and Promise for what, where By is ByHold.
+	// Base is what was raised, and Promise for what, where By is ByBoost.
 	Base    weight.Value `json:"base,omitempty"`
 	Promise string       `json:"promise,omitempty"`
 
@@ -48,7 +48,7 @@ type Want struct {
 
 // AskedFor is the weight that was asked for: a raise does not ask for another.
 func (w Want) AskedFor() weight.Value {
-	if w.By == ByHold {
+	if w.By == ByBoost {
 		return w.Base
 	}
 	return w.Weight
@@ -57,13 +57,13 @@ func (w Want) AskedFor() weight.Value {
 // Decided reports whether a rule or a pod decided, and not what a runtime or systemd
 // was asked for.
 func (w Want) Decided() bool {
-	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.By == ByClaim || w.By == ByCluster || w.By == ByHold || w.Limit != 0
+	return w.By == weight.ByRule || w.By == weight.ByDefault || w.By == weight.ByPod || w.By == weight.ByClass || w.By == ByClaim || w.By == ByCluster || w.By == ByBoost || w.Limit != 0
 }
 
 // Source is what decided, for a reader.
 func (w Want) Source() string {
 	switch {
-	case w.By == ByHold, w.Rule == 0:
+	case w.By == ByBoost, w.Rule == 0:
 		return w.Why
 	case w.By == weight.ByDefault:
 		return "default of " + w.RuleName()
@@ -250,8 +250,8 @@ func (m *Policy) ofClass(group string) (Want, bool) {
 func (m *Policy) limited(group string, want Want, most int) Want {
 	by := "the most without a rule"
 	for i := range m.rules {
-		if r := &m.rules[i]; r.Most != 0 && m.isFor(r, group) {
-			most, by = r.Most, "the most by "+r.At.Rule()
+		if r := &m.rules[i]; r.MaxWeight != 0 && m.isFor(r, group) {
+			most, by = r.MaxWeight, "the most by "+r.At.Rule()
 			break
 		}
 	}

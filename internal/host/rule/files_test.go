@@ -75,7 +75,7 @@ func TestLoadRefuses(t *testing.T) {
 		"an objective": {map[string]string{own: "[sla]\nobjective_pct = 99.0\n", b: "[sla]\nobjective_pct = 98.0\n"}, b + ":2: sla.objective_pct: is in ROOT/" + own + ":2 as well; allowed: it in one of the files"},
 		"a setting":    {map[string]string{own: "[sla]\nreserve_pct = 1.0\n", b: "[sla]\nreserve_pct = 2.0\n"}, b + ":2: sla.reserve_pct: is in ROOT/" + own + ":2 as well; allowed: it in one of the files"},
 		"a mistake":    {map[string]string{own: "[[rule]]\nname = \"x\"\nweight = 1\n", b: "[[rule]]\nname = \"y\"\nweight = 0\n"}, b + ":3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\""},
-		"two files":    {map[string]string{a: "\n\n[[rule]]\nname = \"x\"\n", b: "[[rule]]\nname = \"y\"\n"}, a + ":3: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most"},
+		"two files":    {map[string]string{a: "\n\n[[rule]]\nname = \"x\"\n", b: "[[rule]]\nname = \"y\"\n"}, a + ":3: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, max_weight"},
 		"no TOML":      {map[string]string{own: "", a: "[[rule]\n"}, a + ":1: "},
 		"no file":      {map[string]string{own: "", "etc/isolio.d/a.toml/x": ""}, "is a directory"},
 		"a key of it":  {map[string]string{a: "[[rule]]\nnime = \"x\"\n"}, a + ":2: rule.nime: unknown key; allowed: name, "},
@@ -94,7 +94,7 @@ func TestLoadRefuses(t *testing.T) {
 // Rules name classes where they have a weight.
 func TestClasses(t *testing.T) {
 	const classes = "[class.gold]\nweight = 800\n[class.bulk]\nweight = 20\nlabels = true\n"
-	config, err := Parse("r.toml", []byte(classes+"[[rule]]\nunit = \"db\"\nweight = \"gold\"\n[[rule]]\npod = \"batch/*\"\ndefault = \"bulk\"\nmost = 50\n"))
+	config, err := Parse("r.toml", []byte(classes+"[[rule]]\nunit = \"db\"\nweight = \"gold\"\n[[rule]]\npod = \"batch/*\"\ndefault = \"bulk\"\nmax_weight = 50\n"))
 	must.OK(t, err)
 	at := Place{File: "r.toml", Line: 1, Own: true}
 	bulk := at
@@ -102,16 +102,16 @@ func TestClasses(t *testing.T) {
 	if want := map[string]Class{"gold": {Weight: 800, At: at}, "bulk": {Weight: 20, Labels: true, At: bulk}}; !reflect.DeepEqual(config.Classes, want) {
 		t.Errorf("%+v", config.Classes)
 	}
-	if r := config.Rules; r[0].Weight != 800 || r[0].From != "gold" || r[1].Default != 20 || r[1].From != "bulk" || r[1].Most != 50 {
+	if r := config.Rules; r[0].Weight != 800 || r[0].From != "gold" || r[1].Default != 20 || r[1].From != "bulk" || r[1].MaxWeight != 50 {
 		t.Errorf("%+v", r)
 	}
 	if !config.Keeps("isolio.class") || (Config{Classes: map[string]Class{"gold": {Weight: 1}}}).Keeps("isolio.class") {
 		t.Error("the label is kept where a class may be had by it, and only there")
 	}
 	for text, want := range map[string]string{
-		"[[rule]]\nname = \"x\"\nweight = \"silver\"\n":           `r.toml:8: rule.weight: "silver" is not a weight; allowed: an integer 1..10000, or "sum", or a class: "bulk", "gold"`,
-		"[[rule]]\nname = \"x\"\ndefault = \"sum\"\n":             `r.toml:8: rule.default: "sum" is not a weight; allowed: an integer 1..10000, or a class: "bulk", "gold"`,
-		"[[rule]]\nname = \"x\"\ndefault = \"gold\"\nmost = 50\n": `r.toml:8: rule.default: 800 is larger than most, 50; allowed: no more than most`,
+		"[[rule]]\nname = \"x\"\nweight = \"silver\"\n":                 `r.toml:8: rule.weight: "silver" is not a weight; allowed: an integer 1..10000, or "sum", or a class: "bulk", "gold"`,
+		"[[rule]]\nname = \"x\"\ndefault = \"sum\"\n":                   `r.toml:8: rule.default: "sum" is not a weight; allowed: an integer 1..10000, or a class: "bulk", "gold"`,
+		"[[rule]]\nname = \"x\"\ndefault = \"gold\"\nmax_weight = 50\n": `r.toml:8: rule.default: 800 is larger than max_weight, 50; allowed: no more than max_weight`,
 		"[class.silver]\n":                     `r.toml:6: class.silver.weight: is missing; allowed: an integer 1..10000`,
 		"[class.silver]\nweight = 20000\n":     `r.toml:7: class.silver.weight: 20000 is out of range; allowed: an integer 1..10000`,
 		"[class.silver]\nlabel = true\n":       `r.toml:7: class.silver.label: unknown key; allowed: weight, labels`,

@@ -16,7 +16,7 @@ import (
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("metrics = \"127.0.0.1:9188\"\n[[rule]]\nname = \"db-*\"\nweight = 300\n[[rule]]\nlabel = \"tier=gold\"\ndevice = \"sda\"\nweight = 1\n"), "db-1", "tier", "gold")
 	f.Add([]byte("[[rule]]\npod = \"shop/[a-z]*\"\nweight = 10000\n[[rule]]\nunit = \"nginx\"\nweight = 5\n"), "web", "a/b", "c/d")
-	f.Add([]byte("[[rule]]\npod = \"shop/*\"\ndefault = 50\nmost = 300\n"), "web", "a", "b")
+	f.Add([]byte("[[rule]]\npod = \"shop/*\"\ndefault = 50\nmax_weight = 300\n"), "web", "a", "b")
 	f.Add([]byte("[sla]\nreserve_pct = 5\nbest_effort = 3\nshare_by = \"bytes\"\n[[promise]]\nname = \"db\"\ndevice = \"sda\"\nread = \"5000 IOPS\"\nwrite = \"1.5 MiB/s\"\nblock = \"16 KiB\"\np99 = \"5 ms\"\ncount = 2\n"), "db", "a", "b")
 	f.Add([]byte("[class.gold]\nweight = 800\nlabels = true\n[[rule]]\nunit = \"x\"\nweight = \"gold\"\n[[disk]]\ndevice = \"model:I*\"\nshare_by = \"time\"\nlead_us = 5\n"), "x", "isolio.class", "gold")
 	f.Add([]byte("[class.\"a\\nb\"]\nweight = 1\n"), "", "", "")
@@ -33,12 +33,12 @@ func FuzzParse(f *testing.F) {
 			}
 			c := target.Container{Name: name, Pod: key, Namespace: value, Labels: map[string]string{key: value}, Annotations: map[string]string{value: key}}
 			for _, r := range config.Rules {
-				for _, n := range []int{int(r.Weight), r.Default, r.Most} {
+				for _, n := range []int{int(r.Weight), r.Default, r.MaxWeight} {
 					if n != int(weight.Sum) && (n < 0 || n > 10000) {
 						t.Errorf("a rule has %d", n)
 					}
 				}
-				if r.Weight == 0 && r.Default == 0 && r.Most == 0 {
+				if r.Weight == 0 && r.Default == 0 && r.MaxWeight == 0 {
 					t.Errorf("%+v does nothing", r)
 				}
 				if r.ForContainer(c) && r.ForPod(c) {

@@ -48,7 +48,7 @@ type fileRule struct {
 	Device     *string `toml:"device"`
 	Weight     any     `toml:"weight"`
 	Default    any     `toml:"default"`
-	Most       *int64  `toml:"most"`
+	MaxWeight  *int64  `toml:"max_weight" was:"most"`
 	Metrics    *bool   `toml:"metrics"`
 }
 
@@ -267,7 +267,7 @@ func (c *checker) rules() []Rule {
 		return nil
 	}
 	for i, r := range rules {
-		r.Weight, r.Default, r.Most, r.Metrics, r.From, r.At = 0, 0, 0, Unsaid, "", Place{}
+		r.Weight, r.Default, r.MaxWeight, r.Metrics, r.From, r.At = 0, 0, 0, Unsaid, "", Place{}
 		line := c.lines[tableOf(i)]
 		if before := c.once(r, line); before != "" {
 			c.fail(tableOf(i), "", "matches the same as that in "+before+", which wins", "one rule for each")
@@ -319,7 +319,7 @@ func (c *checker) rule(table string, f *fileRule) Rule {
 	r.Weight, ofWeight = c.weight(table, "weight", f.Weight)
 	var least weight.Value
 	least, ofDefault = c.weight(table, "default", f.Default)
-	r.Default, r.Most = int(least), c.number(table, "most", f.Most)
+	r.Default, r.MaxWeight = int(least), c.number(table, "max_weight", f.MaxWeight)
 	r.From = ofWeight + ofDefault // a rule has one of them
 	if f.Metrics != nil {
 		r.Metrics = Together
@@ -328,18 +328,18 @@ func (c *checker) rule(table string, f *fileRule) Rule {
 		}
 	}
 	switch {
-	case f.Weight == nil && f.Default == nil && f.Most == nil && f.Metrics == nil:
-		c.fail(table, "weight", "is missing", c.weights("weight")+"; or default, most, metrics")
+	case f.Weight == nil && f.Default == nil && f.MaxWeight == nil && f.Metrics == nil:
+		c.fail(table, "weight", "is missing", c.weights("weight")+"; or default, max_weight, metrics")
 	case f.Weight != nil && f.Default != nil:
 		c.fail(table, "default", "cannot be combined with weight, which decides whatever is asked for", "one of them")
-	case f.Weight != nil && f.Most != nil:
-		c.fail(table, "most", "cannot be combined with weight, which decides whatever is asked for", "one of them")
-	case f.Most != nil && f.Device != nil:
-		c.fail(table, "most", "cannot be combined with device", "most for all disks")
+	case f.Weight != nil && f.MaxWeight != nil:
+		c.fail(table, "max_weight", "cannot be combined with weight, which decides whatever is asked for", "one of them")
+	case f.MaxWeight != nil && f.Device != nil:
+		c.fail(table, "max_weight", "cannot be combined with device", "max_weight for all disks")
 	case f.Metrics != nil && f.Device != nil:
 		c.fail(table, "metrics", "cannot be combined with device", "metrics of all disks")
-	case r.Most > 0 && r.Default > r.Most:
-		c.fail(table, "default", fmt.Sprintf("%d is larger than most, %d", r.Default, r.Most), "no more than most")
+	case r.MaxWeight > 0 && r.Default > r.MaxWeight:
+		c.fail(table, "default", fmt.Sprintf("%d is larger than max_weight, %d", r.Default, r.MaxWeight), "no more than max_weight")
 	}
 	if f.Device != nil {
 		r.Device = c.device(table, *f.Device)

@@ -51,9 +51,9 @@ type Rule struct {
 	// Device is the disk that the weight is for, as block.System.Match takes it, "" for all.
 	Device string
 	// Weight decides, whatever is asked for. Default is for those that ask for none,
-	// and Most is the largest that may be asked for. 0 is none of it.
-	Weight        weight.Value
-	Default, Most int
+	// and MaxWeight is the largest that may be asked for. 0 is none of it.
+	Weight             weight.Value
+	Default, MaxWeight int
 	// Metrics is whether they have metrics of their own.
 	Metrics Series
 	// From is the class that Weight or Default was taken from, "" for none.

@@ -41,7 +41,7 @@ weight = "sum"
 [[rule]]
 pod = "team-*/*"
 default = 50
-most = 200
+max_weight = 200
 
 [[rule]]
 unit = "session-*"
@@ -53,7 +53,7 @@ metrics = false
 		{Name: "db-*", Weight: 700, At: at(2, 10)},
 		{Unit: "backup.service", Weight: 20, At: at(3, 14)},
 		{Unit: "machine.slice", Weight: weight.Sum, At: at(4, 18)},
-		{Pod: "team-*/*", Default: 50, Most: 200, At: at(5, 22)},
+		{Pod: "team-*/*", Default: 50, MaxWeight: 200, At: at(5, 22)},
 		{Unit: "session-*", Metrics: Together, At: at(6, 27)},
 	}, SLA: DefaultSLA}
 	if err != nil || !reflect.DeepEqual(config, want) {
@@ -70,7 +70,7 @@ func TestParseRefuses(t *testing.T) {
 		"metrics = \":\"\n":                  "r.toml:1: metrics: \":\" is not an address; allowed: HOST:PORT, such as \"127.0.0.1:9188\"",
 		"[rule]\nname = \"a\"\nweight = 7\n": "r.toml:1: rule: is one table; allowed: [[rule]], of which there may be more",
 		"[[rule]]\nname=\"a\"\nweight=1\n[[rule]]\nname=\"b\"\nweight=1\n[[rule]]\nname=\"a\"\nweight=2\n": "r.toml:7: rule: matches the same as that in line 1, which wins; allowed: one rule for each",
-		"\n[[rule]]\nname = \"a\"\n":                             "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most, metrics",
+		"\n[[rule]]\nname = \"a\"\n":                             "r.toml:2: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, max_weight, metrics",
 		"[[rule]]\nname = \"a\"\nweight = 0\n":                   "r.toml:3: rule.weight: 0 is out of range; allowed: an integer 1..10000, or \"sum\"",
 		"[[rule]]\nname = \"a\"\nweight = 10001\n":               "r.toml:3: rule.weight: 10001 is out of range; allowed: an integer 1..10000, or \"sum\"",
 		"[[rule]]\nname = \"a\"\nweight = -1\n":                  "r.toml:3: rule.weight: -1 is out of range; allowed: an integer 1..10000, or \"sum\"",
@@ -84,13 +84,14 @@ func TestParseRefuses(t *testing.T) {
 		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":                 "r.toml:2: rule.label: \"=x\" is not a key and a pattern; allowed: KEY=PATTERN, or KEY for any value",
 		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":     "r.toml:3: rule.device: \"a/b\" is not a disk; allowed: a name as in /sys/block, such as \"nvme0n1\"; or " + block.Selected,
 		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":         "r.toml:3: rule.unit: cannot be combined with keys of containers; allowed: unit alone, or one or more of name, label, annotation, class, pod",
-		"[[rule]]\nname=\"a\"\nwheight = 5\n":                    "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, most, metrics",
+		"[[rule]]\nname=\"a\"\nwheight = 5\n":                    "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, max_weight, metrics",
 		"[[rule]]\nname=\"a\"\nweight=1\ndefault=1\n":            "r.toml:4: rule.default: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
-		"[[rule]]\nname=\"a\"\nmost=5\nweight=1\n":               "r.toml:3: rule.most: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
-		"[[rule]]\nname=\"a\"\nmost=5\ndevice=\"sda\"\n":         "r.toml:3: rule.most: cannot be combined with device; allowed: most for all disks",
-		"[[rule]]\nname=\"a\"\nmost=5\ndefault=6\n":              "r.toml:4: rule.default: 6 is larger than most, 5; allowed: no more than most",
-		"[[rule]]\nname=\"a\"\nmost=-1\n":                        "r.toml:3: rule.most: -1 is out of range; allowed: an integer 1..10000",
-		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5":    "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, most, metrics",
+		"[[rule]]\nname=\"a\"\nmost = 5\n":                       "r.toml:3: rule.most: unknown key; allowed: max_weight, its new name",
+		"[[rule]]\nname=\"a\"\nmax_weight=5\nweight=1\n":         "r.toml:3: rule.max_weight: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",
+		"[[rule]]\nname=\"a\"\nmax_weight=5\ndevice=\"sda\"\n":   "r.toml:3: rule.max_weight: cannot be combined with device; allowed: max_weight for all disks",
+		"[[rule]]\nname=\"a\"\nmax_weight=5\ndefault=6\n":        "r.toml:4: rule.default: 6 is larger than max_weight, 5; allowed: no more than max_weight",
+		"[[rule]]\nname=\"a\"\nmax_weight=-1\n":                  "r.toml:3: rule.max_weight: -1 is out of range; allowed: an integer 1..10000",
+		"[[rule]]\nname=\"a\"\n[[rule]]\nname=\"\"\nweight=5":    "r.toml:1: rule.weight: is missing; allowed: an integer 1..10000, or \"sum\"; or default, max_weight, metrics",
 	} {
 		if _, err := Parse("r.toml", []byte(text)); err == nil || err.Error() != want || failure.Code(err) != failure.Usage {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package assignment gives a cgroup its weight where it acts: in the file that
+// Package setweight gives a cgroup its weight where it acts: in the file that
 // the disks' schedulers read, and through systemd where the cgroup is a unit's,
 // so that nothing that systemd does takes it back.
 package setweight

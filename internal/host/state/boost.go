@@ -27,9 +27,9 @@ type Boost struct {
 	// Disk is "MAJ:MIN".
 	Disk    string `json:"disk"`
 	Promise string `json:"promise"`
-	// Factor is what the weight is multiplied by, Most the most that the promise allows.
+	// Factor is what the weight is multiplied by, Max the most that the promise allows.
 	Factor float64 `json:"factor"`
-	Most   float64 `json:"most"`
+	Max    float64 `json:"most"`
 	// Cause is why it was raised last, as the account has it.
 	Cause string `json:"cause"`
 	// Since is when it was raised from 1.
@@ -64,8 +64,8 @@ func LoadBoosts(root string) ([]Boost, error) {
 		return nil, fmt.Errorf("read %s: %w; the daemon writes it anew when it raises a weight", name, err)
 	}
 	for _, h := range found.Weights {
-		if !(h.Factor >= 1 && h.Factor <= h.Most && h.Most <= MaxBoost) {
-			return nil, fmt.Errorf("read %s: factor %g of %s, at most %g, is out of range; the daemon writes it anew when it raises a weight", name, h.Factor, h.Cgroup, h.Most)
+		if !(h.Factor >= 1 && h.Factor <= h.Max && h.Max <= MaxBoost) {
+			return nil, fmt.Errorf("read %s: factor %g of %s, at most %g, is out of range; the daemon writes it anew when it raises a weight", name, h.Factor, h.Cgroup, h.Max)
 		}
 	}
 	return found.Weights, nil

@@ -18,7 +18,7 @@ func TestHeld(t *testing.T) {
 	if all, err := LoadBoosts(root); all != nil || err != nil {
 		t.Errorf("%v, %v of a machine without any", all, err)
 	}
-	want := []Boost{{Cgroup: "a", Disk: "8:0", Promise: "unit a", Factor: 1.5, Most: 4, Cause: "disk", Since: time.Unix(1e9, 0).UTC()}}
+	want := []Boost{{Cgroup: "a", Disk: "8:0", Promise: "unit a", Factor: 1.5, Max: 4, Cause: "disk", Since: time.Unix(1e9, 0).UTC()}}
 	must.OK(t, SaveBoosts(root, want))
 	if all, err := LoadBoosts(root); err != nil || !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v, %v", all, err)

@@ -81,10 +81,10 @@ func (r *Row) weight() string {
 
 // decided is what gave it its weight, "" where that is not known.
 func (r *Row) decided() string {
-	if r.Grounds == nil {
+	if r.Reasons == nil {
 		return ""
 	}
-	return printable.Text(r.Grounds.Short())
+	return printable.Text(r.Reasons.Short())
 }
 
 // percent writes a part of one; nothing of it is a dash, so that an idle cgroup

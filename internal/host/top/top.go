@@ -96,8 +96,8 @@ type Line struct {
 	Container string  `json:"container,omitempty"`
 	Device    string  `json:"device"`
 	Weight    int     `json:"weight"`
-	// Grounds are why, as `isolio status` and `isolio explain` have them.
-	Grounds       *policy.Grounds `json:"grounds,omitempty"`
+	// Reasons are why, as `isolio status` and `isolio explain` have them.
+	Reasons       *policy.Reasons `json:"grounds,omitempty"`
 	EntitledShare float64         `json:"entitled_share"`
 	Share         float64         `json:"share"`
 	BytesPS       float64         `json:"bytes_per_s"`
@@ -133,7 +133,7 @@ func WriteJSON(w io.Writer, sample usage.Sample, rows []Row) error {
 		r := &rows[i]
 		err := encoder.Encode(Line{
 			Schema: Schema, Time: sample.At.UTC().Format(time.RFC3339Nano), IntervalS: sample.Over.Seconds(),
-			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight, Grounds: r.Grounds,
+			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight, Reasons: r.Reasons,
 			EntitledShare: r.Entitled, Share: r.Actual, BytesPS: r.BytesPS(), IOPS: r.IOPS(),
 			ThrottledPct: r.ThrottledPct, Read: jsonOf(r.Read), Write: jsonOf(r.Write),
 		})

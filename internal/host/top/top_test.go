@@ -261,8 +261,8 @@ func aligned(columns []table.Column, line []rune) error {
 // screen.
 func TestWeightBy(t *testing.T) {
 	rows := someRows()
-	rows[0].Grounds = &policy.Grounds{State: policy.InEffect, Want: &policy.Want{Weight: 100, Why: "rule 1\x1b[2J"}}
-	rows[1].Grounds = &policy.Grounds{State: policy.ByHand}
+	rows[0].Reasons = &policy.Reasons{State: policy.InEffect, Want: &policy.Want{Weight: 100, Why: "rule 1\x1b[2J"}}
+	rows[1].Reasons = &policy.Reasons{State: policy.ByHand}
 	sample := sampled{sample: usage.Sample{At: time.Unix(0, 0), Over: time.Second, Rows: rows}}
 	for _, tt := range []struct {
 		width int

@@ -33,7 +33,7 @@ func usageTree(shown []Row, all []usage.Row, compare func(a, b *Row) int) []Row 
 			return n
 		}
 		o := own[k]
-		n := &node{row: Row{Row: usage.Row{Cgroup: k.cgroup, Disk: k.disk, Weight: o.Weight, Grounds: o.Grounds, Name: o.Name, Within: o.Within}}}
+		n := &node{row: Row{Row: usage.Row{Cgroup: k.cgroup, Disk: k.disk, Weight: o.Weight, Reasons: o.Reasons, Name: o.Name, Within: o.Within}}}
 		nodes[k] = n
 		if k.cgroup == "/" {
 			roots = append(roots, n)

@@ -42,8 +42,8 @@ type Row struct {
 	Counters Counters
 	// Did is what was counted since the sample before; of a cgroup that is new, all.
 	Did Counters
-	// Grounds are why it has its weight, nil where that is not known.
-	Grounds *policy.Grounds
+	// Reasons are why it has its weight, nil where that is not known.
+	Reasons *policy.Reasons
 	// Cost is how much of what is shared that is: bytes, requests, or seconds of the
 	// disk. Actual is its part of all cgroups'.
 	Cost float64
@@ -80,8 +80,8 @@ type Sampler struct {
 	// Containers finds containers among cgroups, which it gets as paths from the
 	// root of the tree; nil for none.
 	Containers func(groups []string) ([]target.Container, error)
-	// Grounds returns what tells why a cgroup has its weight on a disk; nil for nothing.
-	Grounds func(all []target.Container) (func(group, majMin string) *policy.Grounds, error)
+	// Reasons returns what tells why a cgroup has its weight on a disk; nil for nothing.
+	Reasons func(all []target.Container) (func(group, majMin string) *policy.Reasons, error)
 	// Histories has rows have histories.
 	Histories bool
 	// Most is how many cgroups inside of a tenant's are read, 0 for all.
@@ -221,17 +221,17 @@ func (s *Sampler) Sample() (Sample, error) {
 // ground tells why each cgroup that used a disk has its weight there. Mistakes in the rules
 // leave that unknown.
 func (s *Sampler) ground(sample *Sample) {
-	if s.Grounds == nil {
+	if s.Reasons == nil {
 		return
 	}
-	of, err := s.Grounds(s.found)
+	of, err := s.Reasons(s.found)
 	if err != nil {
 		sample.Skipped["weights"] = err.Error()
 		return
 	}
 	for i := range sample.Rows {
 		if r := &sample.Rows[i]; r.Counters.IOs() > 0 && r.Cgroup != "/" {
-			r.Grounds = of(strings.TrimPrefix(r.Cgroup, "/"), r.MajMin)
+			r.Reasons = of(strings.TrimPrefix(r.Cgroup, "/"), r.MajMin)
 		}
 	}
 }

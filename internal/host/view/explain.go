@@ -36,7 +36,7 @@ const (
 	DecidedByClaim Code = "decided-claim"   // a share of the disk that the pod claimed decides
 	DecidedCluster Code = "decided-cluster" // the default of the pod's PriorityClass or namespace decides
 	DecidedByAsked Code = "decided-asked"   // what was asked decides
-	DecidedByHold  Code = "decided-hold"    // the daemon raised it for a promise that is missed
+	DecidedByBoost Code = "decided-hold"    // the daemon raised it for a promise that is missed
 	BadAnnotation  Code = "bad-annotation"  // an annotation of the pod is no weight, or is more than it may have
 	Undecided      Code = "undecided"       // neither
 	InEffect       Code = "in-effect"       // io.kyber.weight holds what was decided
@@ -102,7 +102,7 @@ func Explain(ctx context.Context, o StatusOptions) (*Explanation, error) {
 }
 
 type explainer struct {
-	m       *statusMachine
+	m       *statusReader
 	d       *Status
 	g       Group
 	reasons []Reason
@@ -154,18 +154,18 @@ func (x *explainer) decided() {
 		x.add(Reason{Code: Unsure, Text: "a file of its container's engine cannot be read or parsed, so the weight stays as it is", Remedy: "journalctl -u isolio -p warning names the file"})
 	}
 	file := weight.Kyber.File()
-	if len(x.g.Grounds) == 0 {
+	if len(x.g.Reasons) == 0 {
 		x.add(Reason{Code: NoFile, Text: "the cgroup has no " + file + ": the module is not loaded, or the io controller ends above it", Remedy: "isolio doctor"})
 		return
 	}
-	for _, ground := range x.g.Grounds {
+	for _, ground := range x.g.Reasons {
 		on := x.disk(ground.Disk)
 		switch want := ground.Want; {
 		case want == nil && ground.Disk == policy.EveryDisk:
 			x.add(Reason{Code: Undecided, Text: "no rule in " + rule.File + " matches it"})
 		case want == nil:
-		case want.By == policy.ByHold:
-			x.add(Reason{Code: DecidedByHold, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
+		case want.By == policy.ByBoost:
+			x.add(Reason{Code: DecidedByBoost, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
 		case want.By == weight.ByDefault:
 			x.add(Reason{Code: DecidedDefault, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: the default in %s%s", want.Weight, want.RuleName(), x.matches(want))})
 		case want.By == weight.ByPod:
@@ -209,7 +209,7 @@ func (x *explainer) matches(want *policy.Want) string {
 }
 
 // state is what the file holds against what was decided.
-func (x *explainer) state(ground policy.Grounds, on string) {
+func (x *explainer) state(ground policy.Reasons, on string) {
 	file := weight.Kyber.File()
 	r := Reason{On: on, Weight: ground.Weight}
 	switch ground.State {
@@ -318,7 +318,7 @@ func (x *explainer) shown(majMin string) bool {
 
 // steps are what codes are about, for a reader.
 var steps = map[Code]string{
-	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByClaim: "decided", DecidedCluster: "decided", DecidedByAsked: "decided", DecidedByHold: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
+	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByClaim: "decided", DecidedCluster: "decided", DecidedByAsked: "decided", DecidedByBoost: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
 	Acts: "acts on", ActsNot: "does not act on", NoSiblings: "acts on", InertWeight: "does not act on", Entitled: "entitled", Idle: "entitled",
 	LimitParent: "limited", LimitMax: "limited", LimitBudget: "limited",
 }

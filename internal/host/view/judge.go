@@ -15,7 +15,7 @@ import (
 )
 
 // judge tells what comes of a weight in a file.
-func (m *statusMachine) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
+func (m *statusReader) judge(g Group, by weight.Mechanism, v weight.Values) Weight {
 	w := Weight{File: by.File(), Default: v.Default, Devices: v.Devices, ActsOn: []string{}}
 	for _, d := range m.disks {
 		if slices.Contains(d.WeightsBy, by) {
@@ -53,10 +53,10 @@ func (m *statusMachine) judge(g Group, by weight.Mechanism, v weight.Values) Wei
 }
 
 // ground is why the cgroup has its weight on a disk, nil if nothing is known.
-func (g *Group) ground(disk string) *policy.Grounds {
-	for i := range g.Grounds {
-		if g.Grounds[i].Disk == disk {
-			return &g.Grounds[i]
+func (g *Group) ground(disk string) *policy.Reasons {
+	for i := range g.Reasons {
+		if g.Reasons[i].Disk == disk {
+			return &g.Reasons[i]
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func times(n weight.Value) string {
 }
 
 // inertDefault is why a weight for all disks does nothing on any.
-func (m *statusMachine) inertDefault(g Group, by weight.Mechanism, v weight.Values, actsOn []string) (Inert, bool) {
+func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Values, actsOn []string) (Inert, bool) {
 	if v.Default == weight.Default || len(actsOn) > 0 || m.carried(g) {
 		return Inert{}, false
 	}
@@ -134,13 +134,13 @@ func (m *statusMachine) inertDefault(g Group, by weight.Mechanism, v weight.Valu
 
 // carried reports whether what was asked in a group is in its file of
 // kyber-fairness, and acts there.
-func (m *statusMachine) carried(g Group) bool {
+func (m *statusReader) carried(g Group) bool {
 	v, ok := m.weights[weight.Kyber.File()][g.Group]
 	return ok && v.Default == weight.Value(g.Asked.Weight) && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) })
 }
 
 // enable is how to have weights act somewhere: on a disk that is in use first.
-func (m *statusMachine) enable() string {
+func (m *statusReader) enable() string {
 	best := ""
 	for _, d := range m.disks {
 		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.SizeBytes > 0 && d.TakesScheduler && (best == "" || d.Kind == "disk") {
@@ -154,7 +154,7 @@ func (m *statusMachine) enable() string {
 }
 
 // inertDevice is why a weight for one disk does nothing.
-func (m *statusMachine) inertDevice(g Group, by weight.Mechanism, majMin string, n weight.Value) (Inert, bool) {
+func (m *statusReader) inertDevice(g Group, by weight.Mechanism, majMin string, n weight.Value) (Inert, bool) {
 	at := slices.IndexFunc(m.disks, func(d Disk) bool { return d.MajMin == majMin })
 	if at < 0 {
 		return Inert{On: majMin, Why: "there is no such disk", Remedy: shell.Echo(majMin+" default", m.shownPath(g.Group, by.File()))}, true
@@ -176,6 +176,6 @@ func (m *statusMachine) inertDevice(g Group, by weight.Mechanism, majMin string,
 }
 
 // shownPath is a cgroup's file as a user of the machine calls it.
-func (m *statusMachine) shownPath(group, file string) string {
+func (m *statusReader) shownPath(group, file string) string {
 	return strings.TrimPrefix(m.world.Tree.Path(group, file), m.sys.Root)
 }

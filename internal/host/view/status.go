@@ -46,7 +46,7 @@ type Status struct {
 	// Daemon is "running", "stopped" or, where the user is not root, "unknown".
 	Daemon string `json:"daemon"`
 
-	machine *statusMachine
+	machine *statusReader
 	// wide has tables with more of it.
 	wide bool
 }
@@ -67,8 +67,8 @@ type Group struct {
 	target.Target
 	// Asked is what was asked of systemd or of a container runtime.
 	Asked weight.Asked `json:"asked"`
-	// Grounds are why it has its weights in io.kyber.weight.
-	Grounds []policy.Grounds `json:"grounds,omitempty"`
+	// Reasons are why it has its weights in io.kyber.weight.
+	Reasons []policy.Reasons `json:"grounds,omitempty"`
 	// Weights are what its files hold: those that were written.
 	Weights []Weight `json:"weights"`
 	// Shares are of the disks that it used.
@@ -158,7 +158,7 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 		return nil, noCgroups
 	}
 	world := snapshot.World
-	m := &statusMachine{sys: sys, world: world, rules: snapshot.Rules.Rules, daemon: d.Daemon, marks: snapshot.Applied}
+	m := &statusReader{sys: sys, world: world, rules: snapshot.Rules.Rules, daemon: d.Daemon, marks: snapshot.Applied}
 	d.machine = m
 	if m.rulings, err = snapshot.Policy(); err != nil {
 		return nil, err
@@ -251,8 +251,8 @@ const (
 	DaemonUnknown = "unknown"
 )
 
-// statusMachine is what a document is made of.
-type statusMachine struct {
+// statusReader is what a document is made of.
+type statusReader struct {
 	rulings *policy.Policy
 	rules   []rule.Rule
 	marks   *state.AppliedStore
@@ -269,7 +269,7 @@ type statusMachine struct {
 }
 
 // disk tells what makes weights act on one.
-func (m *statusMachine) disk(i block.Info) Disk {
+func (m *statusReader) disk(i block.Info) Disk {
 	d := Disk{Info: i, WeightsBy: weight.Acting(i.Scheduler, m.iocost[i.MajMin])}
 	switch {
 	case slices.Contains(d.WeightsBy, weight.Kyber):
@@ -284,7 +284,7 @@ func (m *statusMachine) disk(i block.Info) Disk {
 }
 
 // shareBy is what kyber-fairness shares on a disk: "[bytes] iops time" is bytes.
-func (m *statusMachine) shareBy(disk string) string {
+func (m *statusReader) shareBy(disk string) string {
 	text, _ := os.ReadFile(m.sys.Path("sys/block", disk, "queue/iosched/share_by")) // an older module has no such tunable
 	for word := range strings.FieldsSeq(string(text)) {
 		if bare := strings.Trim(word, "[]"); bare != word {
@@ -308,7 +308,7 @@ func idle(i block.Info) (why, remedy string) {
 }
 
 // look finds out who is active, and reads all weights.
-func (m *statusMachine) look(ctx context.Context, o StatusOptions) (err error) {
+func (m *statusReader) look(ctx context.Context, o StatusOptions) (err error) {
 	if m.before, err = usage.TakeIOSample(m.world.Tree); err != nil {
 		return err
 	}
@@ -361,7 +361,7 @@ func unitOf(d Disk) policy.Unit {
 }
 
 // weightOn is the weight of a group that acts on a disk.
-func (m *statusMachine) weightOn(d Disk, group string) weight.Value {
+func (m *statusReader) weightOn(d Disk, group string) weight.Value {
 	if len(d.WeightsBy) == 0 {
 		return weight.Default
 	}
@@ -372,11 +372,11 @@ func (m *statusMachine) weightOn(d Disk, group string) weight.Value {
 }
 
 // group tells of one cgroup; all has files in it that were never written to.
-func (m *statusMachine) group(path string, all bool) (Group, error) {
+func (m *statusReader) group(path string, all bool) (Group, error) {
 	g := Group{Target: m.world.Of(path), Weights: []Weight{}, Shares: []Share{}}
 	var err error
 	last, _ := m.marks.Get(path) // the daemon tells of one that is damaged
-	if g.Grounds, g.Asked, err = m.rulings.Grounds(path, m.read, last); err != nil {
+	if g.Reasons, g.Asked, err = m.rulings.Reasons(path, m.read, last); err != nil {
 		return g, err
 	}
 	for _, by := range weight.Mechanisms() {
@@ -398,7 +398,7 @@ func (m *statusMachine) group(path string, all bool) (Group, error) {
 
 // share is a group's part of a disk, false if it does not use it. The scheduler
 // itself says what a group is entitled to, and what its weight comes to, where it does.
-func (m *statusMachine) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
+func (m *statusReader) share(d Disk, group string, stat cgroup.Keyed) (Share, bool) {
 	p := m.parts[d.MajMin][group]
 	s := Share{
 		Disk: d.Name, Weight: int(m.weightOn(d, group)), Entitled: p.Entitled, Actual: p.Actual,
@@ -414,7 +414,7 @@ func (m *statusMachine) share(d Disk, group string, stat cgroup.Keyed) (Share, b
 }
 
 // readStatus answers from what look has read of all cgroups.
-func (m *statusMachine) read(group, file string) (weight.Values, bool, error) {
+func (m *statusReader) read(group, file string) (weight.Values, bool, error) {
 	v, there := m.weights[file][group]
 	return v, there, nil
 }

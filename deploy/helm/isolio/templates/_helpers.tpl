@@ -41,7 +41,7 @@ command:
   {{- else }}
   - {{ .root.Values.modules.directory }}
   {{- end }}
-  - --failures-to
+  - --error-file
   - /run/isolio/enable/{{ include "isolio.enable" .disk }}.json
 securityContext: {privileged: true, readOnlyRootFilesystem: true}
 terminationMessagePolicy: FallbackToLogsOnError

@@ -95,7 +95,7 @@ Exit codes: 0 done, 1 failed, 2 bad input, 3 not supported here.`,
 	set.StringVar(&f.rules, "config", "", "the daemon's rules are in `FILE`, not "+rule.File)
 	set.StringVar(&f.listen, "listen", "", "serve /healthz, /livez and Prometheus metrics on /metrics at `HOST:PORT`; left out, nothing")
 	set.StringVar(&f.listenPods, "listen-pods", "", "tell of the node's pods and their volumes on /pods at `ADDRESS:PORT`, an address of the loopback; left out, nowhere")
-	set.StringArrayVar(&f.failures, "failures", nil, "tell of the disks that isolio enable --failures-to wrote to `FILE`; may be given several times")
+	set.StringArrayVar(&f.failures, "failures", nil, "tell of the disks that isolio enable --error-file wrote to `FILE`; may be given several times")
 	set.BoolVar(&f.extended, "extended-resource", false, "offer "+string(driver.ExtendedResource)+" in place of devices: for clusters before Kubernetes 1.34")
 	set.BoolVar(&f.classes, "disk-share-classes", false, "pods may name a DiskShareClass of the cluster in the annotation "+rule.ClassAnnotation)
 	set.BoolVar(&f.dryRun, "dry-run", false, "print what would be offered, as YAML, and end")

@@ -222,7 +222,7 @@ func TestEvents(t *testing.T) {
 			Containers: []state.ReportedContainer{{ID: "c3", Name: "main"}}},
 		state.ReportedPod{ID: "s4", UID: db, Namespace: "bad", Name: "db"},
 	)
-	n.put("etc/isolio.toml", "[[rule]]\npod = \"shop/*\"\nmost = 300\n")
+	n.put("etc/isolio.toml", "[[rule]]\npod = \"shop/*\"\nmax_weight = 300\n")
 	// The volume that web has lies on sda, its claim is on nvme0n1.
 	want := []string{
 		`bad BadDefaultDiskWeight namespace bad: annotation isolio.dev/default-weight: "much" is not a weight; allowed: an integer 1..10000`,

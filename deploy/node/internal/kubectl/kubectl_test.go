@@ -87,7 +87,7 @@ func podOf(name, claimName string, annotations map[string]string) *core.Pod {
 
 // rules are those of the chart, and a limit.
 func rules() *core.ConfigMap {
-	return &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: "isolio-rules"}, Data: map[string]string{"isolio.toml": "[[rule]]\npod = \"shop/*\"\nmost = 200\n"}}
+	return &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: "isolio-system", Name: "isolio-rules"}, Data: map[string]string{"isolio.toml": "[[rule]]\npod = \"shop/*\"\nmax_weight = 200\n"}}
 }
 
 // gold is a DiskShareClass of the cluster.
