@@ -171,13 +171,9 @@ func FuzzRecord(f *testing.F) {
 // FuzzModule reads a module file, packed or not, and its layout record.
 func FuzzModule(f *testing.F) {
 	ko, err := os.ReadFile(module(f))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	pack, err := zstd.NewWriter(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	gz, xz := gzipped(f, ko), xzipped(f, ko)
 	f.Add(uint8(0), ko)
 	f.Add(uint8(1), gz[:len(gz)-imageSizeBytes])

@@ -35,82 +35,33 @@ var others = []string{"none", "mq-deadline", "bfq", "kyber"}
 
 const cgroupRoot = "/sys/fs/cgroup"
 
+// programs are those that tests have this binary run as, by the variable that holds their argument.
+// The first that is set counts: a program that runs another one passes on its own variable.
+var programs = []struct {
+	variable string
+	run      func(argument string) error
+}{
+	{readAheadOf, readAhead}, {askMebibyteOf, askMebibyte}, {readMebibyteOf, readMebibyte}, {readMuchOf, readMuch},
+	{cutWriterOf, func(what string) error {
+		kind, dir, _ := strings.Cut(what, " ")
+		println(writeUntilCut(kind, dir).Error()) // the call that failed ends it, as it is to
+		return nil
+	}},
+	{treeWalkerOf, walkTree}, {chargedOf, workCharged}, {dirtierOf, dirtyPages}, {soakProbeOf, probeSoak}, {tenantOf, isTenant},
+	{swapper, func(string) error { return swapPages() }},
+}
+
 // TestMain refuses to run on anything but a lab VM: the tests load modules and
 // remove disks.
 func TestMain(m *testing.M) {
-	if path := os.Getenv(readAheadOf); path != "" {
-		if err := readAhead(path); err != nil {
-			println(err.Error())
-			os.Exit(1)
+	for _, p := range programs {
+		if argument := os.Getenv(p.variable); argument != "" {
+			if err := p.run(argument); err != nil {
+				println(err.Error())
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
-		os.Exit(0)
-	}
-	if path := os.Getenv(askMebibyteOf); path != "" {
-		if err := askMebibyte(path); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if path := os.Getenv(readMebibyteOf); path != "" {
-		if err := readMebibyte(path); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if path := os.Getenv(readMuchOf); path != "" {
-		if err := readMuch(path); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if kind, dir, ok := strings.Cut(os.Getenv(cutWriterOf), " "); ok {
-		println(writeUntilCut(kind, dir).Error())
-		os.Exit(0)
-	}
-	if dir := os.Getenv(treeWalkerOf); dir != "" {
-		if err := walkTree(dir); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if work := os.Getenv(chargedOf); work != "" {
-		if err := workCharged(work); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if what := os.Getenv(dirtierOf); what != "" {
-		if err := dirtyPages(what); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if what := os.Getenv(soakProbeOf); what != "" {
-		if err := probeSoak(what); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if own := os.Getenv(tenantOf); own != "" {
-		if err := isTenant(own); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if os.Getenv(swapper) != "" {
-		if err := swapPages(); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
 	}
 	flag.Parse()
 	if flag.Lookup("test.list").Value.String() != "" {

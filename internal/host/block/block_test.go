@@ -130,9 +130,7 @@ func TestSetScheduler(t *testing.T) {
 	if err != nil || len(steps) != 1 || steps[0].Value != "mq-deadline" || steps[0].Undo != "bfq" {
 		t.Fatalf("SetScheduler = %+v, %v", steps, err)
 	}
-	if err = plan.On(plan.OS{}).Apply(steps); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, plan.On(plan.OS{}).Apply(steps))
 	if got, _ := os.ReadFile(d.path("queue/scheduler")); string(got) != "mq-deadline\n" {
 		t.Errorf("queue/scheduler holds %q", got)
 	}
@@ -143,15 +141,11 @@ func TestNrRequestsComesBack(t *testing.T) {
 	keep, err := d.KeepNrRequests()
 	must.OK(t, err)
 	a := plan.On(plan.OS{})
-	if err = a.Apply([]plan.Step{keep, d.SetNrRequests(256)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Apply([]plan.Step{keep, d.SetNrRequests(256)}))
 	if n, err := d.NrRequests(); err != nil || n != 256 {
 		t.Errorf("NrRequests = %d, %v; want 256", n, err)
 	}
-	if err = a.Undo(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Undo())
 	if n, err := d.NrRequests(); err != nil || n != 64 {
 		t.Errorf("after Undo NrRequests = %d, %v; want 64", n, err)
 	}

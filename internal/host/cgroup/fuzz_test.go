@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -20,9 +21,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add("8:0\n\n 8:1 rbytes=x", "\n", "36 35 0:30 / - cgroup2")
 	root := f.TempDir()
 	for _, dir := range []string{"proc/self", "sys/fs/cgroup/a"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	usual := Tree{Root: filepath.Join(root, "sys/fs/cgroup")}
 	f.Fuzz(func(t *testing.T, stat, qos, mounts string) {

@@ -217,9 +217,7 @@ func TestADeepTree(t *testing.T) {
 	for range 30 {
 		err := unix.Mkdirat(at, name, 0o755)
 		next, openErr := unix.Openat(at, name, unix.O_DIRECTORY, 0)
-		if err = errors.Join(err, openErr, unix.Close(at)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, openErr, unix.Close(at)))
 		at = next
 	}
 	unix.Close(at)

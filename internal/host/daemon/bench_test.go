@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"isolio/internal/must"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 )
 
@@ -29,13 +31,9 @@ func crowded(b *testing.B) *host {
 	long := time.Now().Add(-time.Hour)
 	for _, pattern := range []string{"var/lib/docker/containers/*/*", "run/containerd/*/*/*/*"} {
 		files, err := filepath.Glob(filepath.Join(h.Root, pattern))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		for _, file := range files {
-			if err := os.Chtimes(file, long, long); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, os.Chtimes(file, long, long))
 		}
 	}
 	h.once()
@@ -56,9 +54,7 @@ func (h *host) container(i int) (group string) {
 		Syscalls: []specs.LinuxSyscall{{Names: slices.Repeat([]string{"clock_nanosleep_time64"}, 400)}},
 	}}}
 	text, err := json.Marshal(spec)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	h.put("run/containerd/io.containerd.runtime.v2.task/moby/"+id+"/config.json", string(text))
 	return group
 }

@@ -62,12 +62,8 @@ func newHost(t testing.TB, rules string) *host {
 func (h *host) put(name, text string) {
 	h.t.Helper()
 	file := filepath.Join(h.Root, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.OK(h.t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // group makes a cgroup with an io.weight.
@@ -84,9 +80,7 @@ func (h *host) weights(groups ...string) string {
 	var all []string
 	for _, group := range groups {
 		text, err := os.ReadFile(filepath.Join(h.Root, "sys/fs/cgroup", group, "io.kyber.weight"))
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, err)
 		all = append(all, strings.TrimPrefix(strings.TrimSpace(string(text)), "default "))
 	}
 	return strings.Join(all, " ")
@@ -95,9 +89,7 @@ func (h *host) weights(groups ...string) string {
 func (h *host) once() int {
 	h.t.Helper()
 	nr, err := h.Once(context.Background())
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	return nr
 }
 

@@ -48,9 +48,7 @@ func (h *heldHost) weight() int {
 	h.t.Helper()
 	name := filepath.Join(h.Root, "sys/fs/cgroup", shop, "io.kyber.weight")
 	text, err := os.ReadFile(name)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	n := 120
 	switch word := strings.TrimSpace(string(text)); {
 	case word == "8:0 default":
@@ -60,9 +58,7 @@ func (h *heldHost) weight() int {
 		fallthrough
 	default:
 		v, _, err := h.tree.Weights(shop, "io.kyber.weight")
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, err)
 		n = int(v.On("8:0"))
 	}
 	return n

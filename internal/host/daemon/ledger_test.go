@@ -264,9 +264,7 @@ func BenchmarkJudge(b *testing.B) {
 	h.put("sys/block/sda/stat", "1 0 8 0 0 0 0 0 9 1 0\n")
 	h.put("sys/block/sda/inflight", "0 0\n")
 	h.put("etc/isolio.toml", rules.String())
-	if err := h.Reload(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, h.Reload())
 	h.ledger = newLedger(h.Root, h.tree, h.Log, nil)
 	h.once()
 	for b.Loop() {

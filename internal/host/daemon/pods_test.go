@@ -48,12 +48,8 @@ func (h *host) runtime(pods ...*api.PodSandbox) *runtimeSide {
 	none := h.t.TempDir()
 	side, err := adaptation.New("containerd", "v2.1.9", sync, update, adaptation.WithSocketPath(filepath.Join(h.Root, "var/run/nri/nri.sock")),
 		adaptation.WithPluginPath(none), adaptation.WithPluginConfigPath(none))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := side.Start(); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
+	must.OK(h.t, side.Start())
 	h.t.Cleanup(side.Stop)
 	r.Adaptation = side
 	return r

@@ -116,18 +116,14 @@ func (e *engine) end() {
 func (e *engine) run(pod *api.PodSandbox) {
 	e.t.Helper()
 	defer e.BlockPluginSync().Unblock()
-	if err := e.RunPodSandbox(context.Background(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, e.RunPodSandbox(context.Background(), &api.RunPodSandboxRequest{Pod: pod}))
 }
 
 // stopPod is the end of a pod, whose sandbox is still there.
 func (e *engine) stopPod(pod *api.PodSandbox) {
 	e.t.Helper()
 	defer e.BlockPluginSync().Unblock()
-	if err := e.StopPodSandbox(context.Background(), &api.StopPodSandboxRequest{Pod: pod}); err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, e.StopPodSandbox(context.Background(), &api.StopPodSandboxRequest{Pod: pod}))
 }
 
 // create does all that comes before the start of a container's program.
@@ -139,12 +135,8 @@ func (e *engine) create(pod *api.PodSandbox, c *api.Container) {
 	if err != nil || len(adjust.GetAdjust().GetLinux().GetResources().GetUnified()) != 0 || len(adjust.GetUpdate()) != 0 {
 		e.t.Fatalf("CreateContainer: %+v, %v", adjust, err)
 	}
-	if err := e.PostCreateContainer(ctx, &api.PostCreateContainerRequest{Pod: pod, Container: c}); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := e.StartContainer(ctx, &api.StartContainerRequest{Pod: pod, Container: c}); err != nil {
-		e.t.Fatal(err)
-	}
+	must.OK(e.t, e.PostCreateContainer(ctx, &api.PostCreateContainerRequest{Pod: pod, Container: c}))
+	must.OK(e.t, e.StartContainer(ctx, &api.StartContainerRequest{Pod: pod, Container: c}))
 }
 
 func aPod(name string, annotations map[string]string) *api.PodSandbox {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -19,9 +20,7 @@ func FuzzFiles(f *testing.F) {
 		"8:0 r1280=5 r20480=17 wmore=1\n", "bytes iops [time]", "user rbps=1 riops=2 wbps=3 wiops=4")
 	f.Add("8:0 rbytes=x", "8:0 q1=1", "[bytes]", "")
 	dir := f.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "queue/iosched"), 0o755); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, os.MkdirAll(filepath.Join(dir, "queue/iosched"), 0o755))
 	f.Fuzz(func(t *testing.T, stat, latency, unit, model string) {
 		for name, text := range map[string]string{StatFile: stat, LatencyFile: latency, "queue/iosched/share_by": unit, "queue/iosched/cost_model": model} {
 			testtree.File(t, filepath.Join(dir, name), text)

@@ -53,12 +53,8 @@ func newMachine(t *testing.T, unit string) *machine {
 func (m *machine) write(name, text string) {
 	m.t.Helper()
 	file := m.System.Path(name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.OK(m.t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // stat gives a cgroup counters; of sdb too, which are to be passed over.
@@ -72,9 +68,7 @@ func (m *machine) stat(cgroup string, readKiB, ios, throttledMS int) {
 func (m *machine) sample() Sample {
 	m.t.Helper()
 	s, err := m.Sample()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	return s
 }
 

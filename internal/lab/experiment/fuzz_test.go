@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/must"
 )
 
 // FuzzParse reads an experiment. What is taken can be run: it has cases, and
@@ -20,9 +21,7 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		if len(text) < 3000 {
 			f.Add(text)
 		}

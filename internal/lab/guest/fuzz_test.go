@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"isolio/internal/fuzzlimit"
+	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
 
@@ -16,9 +17,7 @@ func FuzzCgroups(f *testing.F) {
 	f.Add("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n", "file_writeback 4096\n", "1\n77\n")
 	f.Add("8:0\n\n 8:1 rbytes=x", "file_writeback x", "0")
 	tree := Cgroups{Root: f.TempDir()}
-	if err := os.Mkdir(tree.Path("a"), 0o755); err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, os.Mkdir(tree.Path("a"), 0o755))
 	f.Fuzz(func(t *testing.T, stat, memory, procs string) {
 		for name, text := range map[string]string{"io.stat": stat, "memory.stat": memory, "cgroup.procs": procs} {
 			testtree.File(t, tree.Path("a", name), text)

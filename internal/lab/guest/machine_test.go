@@ -98,12 +98,8 @@ func (m *fakeMachine) Unmount(path string) error { return m.record("unmount " + 
 
 func (m *fakeMachine) file(path, text string) {
 	m.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(m.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func (m *fakeMachine) disk(name, majMin string) {

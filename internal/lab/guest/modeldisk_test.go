@@ -92,9 +92,7 @@ echo '1' > X/power
 		steps, err := s.createModelDisk("isolio0", tt.disk)
 		must.OK(t, err)
 		var b strings.Builder
-		if err = plan.Print(&b, steps); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, plan.Print(&b, steps))
 		if got := strings.ReplaceAll(b.String(), s.Path("sys/kernel/config/modeldisk/isolio0"), "X"); got != tt.want {
 			t.Errorf("%s: steps:\n%swant\n%s", tt.name, got, tt.want)
 		}
@@ -181,9 +179,7 @@ func TestCreateNullBlk(t *testing.T) {
 	steps, err := s.createNullBlk("isolio0", experiment.Device{CompletionUS: 1000, Tags: 32, Queues: 2, SizeMiB: 4096})
 	must.OK(t, err)
 	var b strings.Builder
-	if err = plan.Print(&b, steps); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, plan.Print(&b, steps))
 	want := `mkdir X
 echo '2' > X/queue_mode
 echo '2' > X/irqmode

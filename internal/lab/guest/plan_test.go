@@ -30,9 +30,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: Decide changed the machine: %q", scheduler, m.log)
 		}
 		var b strings.Builder
-		if err = p.Print(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Print(&b))
 		got := strings.ReplaceAll(b.String(), m.root, "")
 		file := filepath.Join("testdata", scheduler+".plan")
 		if *update {

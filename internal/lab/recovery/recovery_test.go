@@ -40,29 +40,21 @@ func (h *host) path(name string) string { return filepath.Join(h.root, name) }
 
 func (h *host) put(name, text string) {
 	h.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(h.path(name)), 0o755); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(h.path(name), []byte(text+"\n"), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, os.MkdirAll(filepath.Dir(h.path(name)), 0o755))
+	must.OK(h.t, os.WriteFile(h.path(name), []byte(text+"\n"), 0o644))
 }
 
 func (h *host) get(name string) string {
 	h.t.Helper()
 	text, err := os.ReadFile(h.path(name))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	return strings.TrimSpace(string(text))
 }
 
 func (h *host) keep() (*Kept, error) {
 	h.t.Helper()
 	d, err := block.System{Root: h.root}.Find("sdb")
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	return Keep(h.root, d, "x", []plan.Step{
 		{Path: h.path("sys/block/sdb/queue/scheduler"), Value: "bfq", Undo: "kyber-fairness"},
 		{Path: h.path("sys/fs/cgroup/io.cost.qos"), Value: "8:16 enable=1", Undo: "8:16 enable=0"},
@@ -80,13 +72,9 @@ func (h *host) change() {
 	h.put("sys/block/sdb/queue/nr_requests", "64")
 	h.put("sys/fs/cgroup/io.cost.qos", "8:0 enable=1\n8:16 enable=1")
 	for _, dir := range []string{h.path("sys/fs/cgroup/isolio-x/a"), filepath.Join(h.tmp, "work/at")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, os.MkdirAll(dir, 0o755))
 	}
-	if err := os.RemoveAll(h.path("sys/block/sdb/queue/iosched")); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, os.RemoveAll(h.path("sys/block/sdb/queue/iosched")))
 	h.put("sys/block/sdb/queue/iosched/low_latency", "0")
 }
 

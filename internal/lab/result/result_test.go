@@ -302,12 +302,8 @@ func TestWriteJSONRoundsAndKeepsTheDocument(t *testing.T) {
 	must.OK(t, err)
 	share := d.Runs[0].Containers[0].Share
 	var a, b bytes.Buffer
-	if err = d.WriteJSON(&a); err != nil {
-		t.Fatal(err)
-	}
-	if err = d.WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.WriteJSON(&a))
+	must.OK(t, d.WriteJSON(&b))
 	if !bytes.Equal(a.Bytes(), b.Bytes()) {
 		t.Error("two writes differ")
 	}

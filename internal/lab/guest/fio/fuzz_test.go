@@ -11,6 +11,7 @@ import (
 
 	"isolio/internal/fuzzlimit"
 	"isolio/internal/lab/result"
+	"isolio/internal/must"
 )
 
 // FuzzDecode reads fio's output. What is taken are figures: none is infinite, not
@@ -22,9 +23,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
