@@ -5,8 +5,8 @@
  * has a directory in it with its parameters; only those of the chosen
  * `model` count. The file `models` lists what there is.
  *
- * Only faults, `scale` and `power_cut` can be changed while the power is on. What is
- * refused is named in the kernel's log, with the values that are allowed.
+ * Only faults, `scale`, `scale_milli` and `power_cut` can be changed while the power is
+ * on. What is refused is named in the kernel's log, with the values that are allowed.
  */
 #include "modeldisk.h"
 #include "configfs.h"
@@ -14,7 +14,7 @@
 
 #define MD_NR_TYPES_MAX		8
 #define MD_FAULT_EVERY_MAX	1000000
-#define MD_SCALE_MAX		1000
+#define MD_SCALE_MAX		100000
 
 /* The parameters of one model, for one disk: a directory. */
 struct md_params {
@@ -92,32 +92,56 @@ static ssize_t md_setting_store(struct config_item *item, const char *page,
 
 MD_SETTINGS(MD_SETTING_FNS)
 
-static ssize_t md_scale_show(struct config_item *item, char *page)
+/* @unit is what one stands for in the file, in thousandths. */
+static ssize_t md_scale_read(struct config_item *item, char *page, u64 unit)
 {
-	return sysfs_emit(page, "%llu\n", READ_ONCE(md_config_of(item)->settings.scale));
+	return sysfs_emit(page, "%llu\n",
+			  div64_u64(READ_ONCE(md_config_of(item)->settings.scale_milli), unit));
 }
 
-static ssize_t md_scale_store(struct config_item *item, const char *page,
-			      size_t count)
+static ssize_t md_scale_write(struct config_item *item, const char *page,
+			      size_t count, const char *file, u64 unit)
 {
 	struct md_config *mc = md_config_of(item);
 	u64 scale;
 	int ret;
 
 	mutex_lock(&mc->lock);
-	ret = md_parse(mc, "", "scale", page, count, 1, MD_SCALE_MAX, &scale);
+	ret = md_parse(mc, "", file, page, count, MD_MILLI / unit,
+		       MD_SCALE_MAX * MD_MILLI / unit, &scale);
 	if (!ret && mc->md)
-		ret = md_set_scale(mc->md, scale);
+		ret = md_set_scale(mc->md, scale * unit);
 	if (ret == -ERANGE)
-		pr_err("modeldisk: %s/scale: %llu: the disk has been on for too long; 0 and 1 to power start it anew\n",
-		       md_name(mc), scale);
+		pr_err("modeldisk: %s/%s: %llu: the disk has been on for too long; 0 and 1 to power start it anew\n",
+		       md_name(mc), file, scale);
 	if (!ret)
-		WRITE_ONCE(mc->settings.scale, scale);
+		WRITE_ONCE(mc->settings.scale_milli, scale * unit);
 	mutex_unlock(&mc->lock);
 	return ret ?: count;
 }
 
+static ssize_t md_scale_show(struct config_item *item, char *page)
+{
+	return md_scale_read(item, page, MD_MILLI);
+}
+
+static ssize_t md_scale_store(struct config_item *item, const char *page, size_t count)
+{
+	return md_scale_write(item, page, count, "scale", MD_MILLI);
+}
+
+static ssize_t md_scale_milli_show(struct config_item *item, char *page)
+{
+	return md_scale_read(item, page, 1);
+}
+
+static ssize_t md_scale_milli_store(struct config_item *item, const char *page, size_t count)
+{
+	return md_scale_write(item, page, count, "scale_milli", 1);
+}
+
 CONFIGFS_ATTR(md_, scale);
+CONFIGFS_ATTR(md_, scale_milli);
 
 static ssize_t md_fault_store(struct config_item *item, const char *page,
 			      size_t count, const char *file, u64 most,
@@ -361,6 +385,7 @@ static struct configfs_attribute *md_config_attrs[] = {
 	&md_config_attr_stat,
 	&md_config_attr_overtaken,
 	&md_attr_scale,
+	&md_attr_scale_milli,
 	MD_SETTINGS(MD_SETTING_REF)
 	MD_FAULTS(MD_FAULT_REF)
 	NULL
@@ -477,7 +502,7 @@ static struct config_group *md_make_group(struct config_group *group,
 		return ERR_PTR(-ENOMEM);
 	mutex_init(&mc->lock);
 	mc->settings = (struct md_settings) {
-		.scale = 1, .seed = 1, .queues = 1, .tags = 64,
+		.scale_milli = MD_MILLI, .seed = 1, .queues = 1, .tags = 64,
 		.discard_kib = 64 << 10, .discard_granularity_kib = 4,
 		.discard_segments = 1,
 	};

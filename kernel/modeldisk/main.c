@@ -94,9 +94,9 @@ const unsigned int md_nr_types = ARRAY_SIZE(md_types);
 
 static u64 md_now_ns(struct md_disk *md)
 {
-	u64 scale = md->settings.scale;
+	u64 milli = md->settings.scale_milli;
 
-	return md_pace_device_ns(md->start_ns, scale, ktime_get_ns());
+	return md_pace_device_ns(md->start_ns, milli, ktime_get_ns());
 }
 
 static struct request *md_rq_of(struct md_rq *mr)
@@ -148,7 +148,8 @@ static void md_account_done(struct md_disk *md, struct md_rq *mr, u64 now_ns)
 	lockdep_assert_held(&md->lock);
 
 	trace_modeldisk_complete(disk_devt(md->disk), cmd, overtaken,
-				 (now_ns - cmd->done_ns) * md->settings.scale);
+				 md_pace_stretched_ns(md->settings.scale_milli,
+						      now_ns - cmd->done_ns));
 	stat->nr[mr->count]++;
 	stat->bytes[mr->count] += blk_rq_bytes(md_rq_of(mr));
 	stat->overtaken_max = max(stat->overtaken_max, overtaken);
@@ -276,7 +277,7 @@ static void md_set_timer(struct md_disk *md)
 	/* Something is in flight, so something will happen. */
 	if (WARN_ON_ONCE(next_ns == MD_NEVER_NS))
 		return;
-	next_ns = md_pace_kernel_ns(md->start_ns, md->settings.scale, next_ns);
+	next_ns = md_pace_kernel_ns(md->start_ns, md->settings.scale_milli, next_ns);
 	if (hrtimer_is_queued(&md->timer) &&
 	    ktime_to_ns(hrtimer_get_expires(&md->timer)) == next_ns)
 		return;
@@ -832,14 +833,14 @@ void md_power_return(struct md_disk *md)
 /**
  * md_set_scale - change how fast a disk's time goes
  * @md: the disk
- * @scale: for settings.scale
+ * @milli: for settings.scale_milli
  *
  * What was to happen until now has happened at the old speed; requests in flight go on
  * at the new one.
  *
  * Return: -ERANGE if the disk has been on for too long for that scale.
  */
-int md_set_scale(struct md_disk *md, u64 scale)
+int md_set_scale(struct md_disk *md, u64 milli)
 {
 	LIST_HEAD(done);
 	u64 kernel_ns, now_ns;
@@ -847,10 +848,10 @@ int md_set_scale(struct md_disk *md, u64 scale)
 
 	spin_lock_irq(&md->lock);
 	kernel_ns = ktime_get_ns();
-	now_ns = md_pace_device_ns(md->start_ns, md->settings.scale, kernel_ns);
+	now_ns = md_pace_device_ns(md->start_ns, md->settings.scale_milli, kernel_ns);
 	md_advance(md, now_ns, &done);
-	if (md_pace_start(now_ns, scale, kernel_ns, &md->start_ns))
-		md->settings.scale = scale;
+	if (md_pace_start(now_ns, milli, kernel_ns, &md->start_ns))
+		md->settings.scale_milli = milli;
 	else
 		ret = -ERANGE;
 	md_set_timer(md);

@@ -27,7 +27,7 @@
 /* What a disk is made from: the files of its directory in configfs. */
 struct md_settings {
 	u64 size_mib;
-	u64 scale;		/* the model's times are stretched by this; md_set_scale() */
+	u64 scale_milli;	/* of the model's times, in thousandths; md_set_scale() */
 	u64 seed;
 	u64 queues;		/* hardware queues that interrupt */
 	u64 poll_queues;	/* hardware queues that are polled */
@@ -120,7 +120,7 @@ struct md_disk {
 	struct md_store store;
 	const struct md_faults *faults;
 	atomic_t nr_asked;		/* requests that could fail, while faults are on */
-	u64 start_ns;			/* ktime at device time 0; with settings.scale under lock */
+	u64 start_ns;			/* ktime at device time 0; as settings.scale_milli under lock */
 	bool is_off;			/* being removed, or power is cut: everything fails */
 
 	/* lock protects everything below, and the polled lists. */
@@ -160,7 +160,7 @@ struct md_disk *md_power_on(const char *name, const struct md_model_type *type,
 void md_power_off(struct md_disk *md);
 int md_power_cut(struct md_disk *md, u64 seed);
 void md_power_return(struct md_disk *md);
-int md_set_scale(struct md_disk *md, u64 scale);
+int md_set_scale(struct md_disk *md, u64 milli);
 ssize_t md_stat_show(struct md_disk *md, char *page);
 ssize_t md_overtaken_show(struct md_disk *md, char *page);
 extern const struct md_model_type * const md_types[];

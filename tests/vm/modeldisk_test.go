@@ -237,10 +237,11 @@ func TestModelDiskBadValues(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o755))
 	defer func() { must(t, os.Remove(dir)) }()
 	cases := []struct{ file, value, log string }{
-		{"scale", "0", "bad/scale: 0 is not allowed; allowed: 1 to 1000"},
-		{"scale", "1001", "bad/scale: 1001 is not allowed; allowed: 1 to 1000"},
-		{"scale", "fast", "bad/scale: fast is not allowed; allowed: 1 to 1000"},
-		{"scale", "2\x00xxx", "bad/scale: 2 is not allowed; allowed: 1 to 1000"},
+		{"scale", "0", "bad/scale: 0 is not allowed; allowed: 1 to 100000"},
+		{"scale", "100001", "bad/scale: 100001 is not allowed; allowed: 1 to 100000"},
+		{"scale", "fast", "bad/scale: fast is not allowed; allowed: 1 to 100000"},
+		{"scale_milli", "999", "bad/scale_milli: 999 is not allowed; allowed: 1000 to 100000000"},
+		{"scale", "2\x00xxx", "bad/scale: 2 is not allowed; allowed: 1 to 100000"},
 		{"tags", "-1", "bad/tags: -1 is not allowed; allowed: 1 to 10240"},
 		{"power", "2", "bad/power: 2 is not allowed; allowed: 0 to 1"},
 		{"fixed/parallel", "0", "bad/fixed/parallel: 0 is not allowed; allowed: 1 to 65536"},
