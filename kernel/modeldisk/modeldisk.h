@@ -120,7 +120,7 @@ struct md_disk {
 	struct md_store store;
 	const struct md_faults *faults;
 	atomic_t nr_asked;		/* requests that could fail, while faults are on */
-	u64 start_ns;			/* ktime at device time 0; as settings.scale_milli under lock */
+	u64 start_ns;			/* ktime at device time 0; under lock, as scale_milli */
 	bool is_off;			/* being removed, or power is cut: everything fails */
 
 	/* lock protects everything below, and the polled lists. */

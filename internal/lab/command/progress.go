@@ -36,6 +36,9 @@ func newProgressLine(stderr io.Writer, x *experiment.Experiment) *progressLine {
 			runs = append(runs, result.Label(k.Name, scheduler))
 		}
 	}
+	for _, k := range x.OwnDisks() {
+		runs = append(runs, result.Label(k.Name, "none"))
+	}
 	l := &progressLine{runs: runs, latest: map[string]guest.Progress{}, began: time.Now(), now: time.Now}
 	// The line is written with escapes of its own. It has labels of the experiment, which
 	// are none.

@@ -22,6 +22,13 @@ type Case struct {
 	// ReferenceCase is the case with whose total, with the scheduler none, this one's
 	// totals are compared, "" for none in the same case.
 	ReferenceCase string `json:"reference_case,omitzero"`
+	// OwnDisk is whether its containers are compared with disks of their own: see OwnDisks.
+	// Not so for one that is alone.
+	OwnDisk bool `json:"own_disk,omitzero"`
+	// Part is which of so many Parts of the disk the first container has, from 0 on. Parts
+	// is 0 in a case of the file's: each container has one.
+	Part  int `json:"part,omitzero"`
+	Parts int `json:"parts,omitzero"`
 	// RampS is how long load runs before anything is counted, 0..3600.
 	RampS float64 `json:"ramp_s,omitzero"`
 	// DurationS is how long is counted after the ramp, above 0..86400.
@@ -102,6 +109,7 @@ type fileCase struct {
 	SampleMS         *int64          `toml:"sample_ms"`
 	ReferenceCase    *string         `toml:"reference_case"`
 	SharingReference *bool           `toml:"sharing_reference"`
+	OwnDisk          *bool           `toml:"own_disk"`
 	Device           *fileDevice     `toml:"device"`
 	Job              map[string]any  `toml:"job"`
 	Weights          []int64         `toml:"weights"`
@@ -134,7 +142,7 @@ type fileContainer struct {
 func (c *checker) cases(f *file, schedulers []string) []Case {
 	top := c.containers(containerSet{}, f.Weights, f.Container)
 	base := fileCase{
-		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Seeds: f.Seeds, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase,
+		RampS: f.RampS, DurationS: f.DurationS, CPUs: f.CPUs, Seeds: f.Seeds, SampleMS: f.SampleMS, ReferenceCase: f.ReferenceCase, OwnDisk: f.OwnDisk,
 		Device: c.onDisk(f.Device), Job: f.Job, Parent: f.Parent, Change: f.Change,
 	}
 	if len(f.Case) == 0 {
@@ -243,6 +251,9 @@ func (c *checker) oneCase(f *fileCase, containers containerSet, parents string) 
 	c.parents(parents, f.Parent, &k)
 	c.changes(f.Change, &k)
 	c.samples(&k)
+	if k.OwnDisk = value(f.OwnDisk, false) && k.members() > 1; len(c.problems) == 0 {
+		c.ownDisk(&k)
+	}
 	if k.Seeds > 1 && k.SampleMS > 0 {
 		c.fail("seeds", "does not go with sample_ms", "one or the other: a rate over time is of one run")
 	}

@@ -162,7 +162,7 @@ func TestParseRefusesCases(t *testing.T) {
 		{"wrong in one case", "tags = 32", "tags = 0",
 			"x:31: case.device.tags: 0 is out of range; allowed: an integer 1..10240"},
 		{"unknown key", "duration_s = 20.5", "duration = 20.5",
-			"x:28: case.duration: unknown key; allowed: name, schedulers, ramp_s, duration_s, cpus, seeds, sample_ms, reference_case, sharing_reference, device, job, weights, container, parent, change"},
+			"x:28: case.duration: unknown key; allowed: name, schedulers, ramp_s, duration_s, cpus, seeds, sample_ms, reference_case, sharing_reference, own_disk, device, job, weights, container, parent, change"},
 		{"too many CPUs", "cpus = 4", "cpus = 9", "x:29: case.cpus: 9 is out of range; allowed: an integer 1..8"},
 		{"bad duration", "duration_s = 20.5", "duration_s = 0.0",
 			"x:28: case.duration_s: 0 is out of range; allowed: above 0 seconds, at most 86400"},

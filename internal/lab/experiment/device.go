@@ -35,6 +35,9 @@ type Device struct {
 	Filesystem string `json:"filesystem,omitzero"`
 	// SwapMiB is how large a file of it the kernel swaps to; 0 is none.
 	SwapMiB int `json:"swap_mib,omitzero"`
+	// Share is the part of its speed that the disk has, above 0 to 1; 0 for all. A file
+	// cannot say it.
+	Share float64 `json:"share,omitzero"`
 	// Model is what a modeldisk is; the zero Model for a null_blk.
 	Model Model `json:"model,omitzero"`
 }
@@ -84,7 +87,7 @@ func Models() []string { return []string{"fixed", "hdd", "flash", "nvme", "ull"}
 func (d Device) String() string {
 	queues := countOf(d.Queues, "queue") + fmt.Sprintf(" of %d tags", d.Tags)
 	if d.Kind != ModelDisk {
-		return fmt.Sprintf("%s, completion %d us, %s, %d MiB", d.Kind, d.CompletionUS, queues, d.SizeMiB)
+		return fmt.Sprintf("%s, completion %g us, %s, %d MiB", d.Kind, float64(d.CompletionNS())/1000, queues, d.SizeMiB)
 	}
 	m := d.Model
 	name := m.Name
@@ -95,7 +98,7 @@ func (d Device) String() string {
 	for _, param := range slices.Sorted(maps.Keys(m.Params)) {
 		about = append(about, fmt.Sprintf("%s %d", param, m.Params[param]))
 	}
-	about = append(about, fmt.Sprintf("scale %d", m.Scale), queues)
+	about = append(about, fmt.Sprintf("scale %g", float64(d.Slowdown())/1000), queues)
 	if m.PollQueues > 0 {
 		about = append(about, countOf(m.PollQueues, "poll queue"))
 	}

@@ -224,6 +224,8 @@ func (c *checker) expectations(key string, f *fileExpect, e *Experiment) []Expec
 				missing = notIn(x.Case, x.Scheduler)
 			} else if (x.Metric.Kind == TotalVsRef || x.OrTimesReference > 0) && !e.measures(x.ReferenceCase, "none") {
 				missing = x.noReference()
+			} else if x.Metric.OfOwnDisk() && !cases[i].OwnDisk {
+				missing = cases[i].noOwnDisk()
 			}
 			compared++
 		}
@@ -252,7 +254,7 @@ func (c *checker) orTimesReference(key string, x *Expectation) {
 	switch n := x.OrTimesReference; {
 	case x.Max == nil || x.Min != nil:
 		c.fail(key, "goes with max alone", "max, and no min and no want")
-	case compares || x.Metric.OfOthers() || x.Metric.OfShares() || x.Metric.OfContainer():
+	case compares || x.Metric.OfOthers() || x.Metric.OfOwnDisk() || x.Metric.OfShares() || x.Metric.OfContainer():
 		c.fail(key, "means nothing for "+x.Metric.Kind, "a figure that a run has by itself, of any container")
 	case math.IsNaN(n) || math.IsInf(n, 0) || n <= 0:
 		c.fail(key, fmt.Sprintf("%g is out of range", n), "above 0")
@@ -278,6 +280,9 @@ func (e *Experiment) Asked(k *Case, scheduler, metric, direction, container stri
 	}
 	if x.Metric.Kind == TotalVsRef && !e.answers(x) {
 		return x, &tomlfile.Problem{Key: "metric", What: x.noReference(), Allowed: "a case with reference_case or sharing_reference"}
+	}
+	if x.Metric.OfOwnDisk() && !k.OwnDisk {
+		return x, &tomlfile.Problem{Key: "metric", What: k.noOwnDisk(), Allowed: "a case of several containers with own_disk = true"}
 	}
 	if !e.answers(x) {
 		return x, &tomlfile.Problem{Key: "scheduler", What: notIn(k.Name, scheduler), Allowed: strings.Join(e.SchedulersIn(k), ", ")}

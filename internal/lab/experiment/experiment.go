@@ -207,6 +207,9 @@ func (e *Experiment) answers(x Expectation) bool {
 	if x.OrTimesReference > 0 && !e.measures(x.ReferenceCase, "none") {
 		return false
 	}
+	if x.Metric.OfOwnDisk() && !e.CaseNamed(x.Case).OwnDisk {
+		return false
+	}
 	name, scheduler, compares := x.Reference()
 	return !compares || e.measures(name, scheduler)
 }
@@ -233,7 +236,7 @@ func (e *Experiment) Runs() (n int) {
 	for i := range e.Cases {
 		n += len(e.SchedulersIn(&e.Cases[i]))
 	}
-	return n
+	return n + len(e.OwnDisks())
 }
 
 // VirtualS is how many seconds of their own time those VMs are under load.
@@ -241,6 +244,9 @@ func (e *Experiment) VirtualS() (s float64) {
 	for i := range e.Cases {
 		k := &e.Cases[i]
 		s += float64(len(e.SchedulersIn(k))*k.Seeds) * (k.RampS + k.DurationS)
+	}
+	for _, k := range e.OwnDisks() {
+		s += float64(k.Seeds) * (k.RampS + k.DurationS)
 	}
 	return s
 }

@@ -49,6 +49,13 @@ const (
 	// A container's rate over its rate in another case.
 	RateVsCase = "bytes_per_s_vs_case" // :CASE, the same scheduler there, or :CASE/SCHEDULER
 
+	// A container's rate and p99 over those alone on a disk of its share's speed; and of all
+	// containers' the least and the most.
+	OwnDisk        = "own_disk"     // :CONTAINER
+	OwnDiskP99     = "own_disk_p99" // :CONTAINER
+	OwnDiskLeast   = "own_disk_least"
+	OwnDiskP99Most = "own_disk_p99_most"
+
 	// CPU time in use on the whole machine, over the requests.
 	CPUNsPerIO       = "cpu_ns_per_io"
 	CPUNsPerIOVs     = "cpu_ns_per_io_vs"      // :SCHEDULER
@@ -126,6 +133,10 @@ var metricForms = []metricForm{
 	{kind: P99VsFair, direction: true, container: true},
 	{kind: P99Vs, argument: schedulerArgument, direction: true, container: true, calls: true},
 	{kind: LatVs, argument: statisticSchedulerArgument, direction: true, container: true, calls: true},
+	{kind: OwnDisk, argument: containerArgument},
+	{kind: OwnDiskP99, argument: containerArgument},
+	{kind: OwnDiskLeast},
+	{kind: OwnDiskP99Most},
 	{kind: CPUPct, container: true},
 	{kind: CPUPctVs, argument: schedulerArgument, container: true},
 	{kind: RateVsCase, argument: caseArgument, direction: true, container: true},
@@ -222,6 +233,11 @@ func (m Metric) OfOthers() bool {
 func (m Metric) OfContainer() bool {
 	f, _ := m.form()
 	return f.argument == containerArgument
+}
+
+// OfOwnDisk reports whether the figure compares with disks of the containers' own.
+func (m Metric) OfOwnDisk() bool {
+	return slices.Contains([]string{OwnDisk, OwnDiskP99, OwnDiskLeast, OwnDiskP99Most}, m.Kind)
 }
 
 // OfShares reports whether the figure is about how the containers share.

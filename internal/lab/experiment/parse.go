@@ -29,6 +29,7 @@ type file struct {
 	ShareUnit        *string         `toml:"share_unit"`
 	ReferenceCase    *string         `toml:"reference_case"`
 	SharingReference *bool           `toml:"sharing_reference"`
+	OwnDisk          *bool           `toml:"own_disk"`
 	Critical         *string         `toml:"critical"`
 	Device           *fileDevice     `toml:"device"`
 	Job              map[string]any  `toml:"job"`

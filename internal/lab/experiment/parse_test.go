@@ -107,9 +107,9 @@ func TestParseRefuses(t *testing.T) {
 		want     string
 	}{
 		{"unknown top key", "ramp_s = 0.5", "ramp = 0.5",
-			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, critical, device, job, weights, container, parent, change, case, expect"},
+			"x:6: ramp: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, own_disk, critical, device, job, weights, container, parent, change, case, expect"},
 		{"unknown table", "[device]", "[disk]",
-			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, critical, device, job, weights, container, parent, change, case, expect"},
+			"x:9: disk: unknown key; allowed: name, question, answers, schedulers, programs, contender, program, ramp_s, duration_s, kernel, nr_requests, cpus, seeds, sample_ms, share_unit, reference_case, sharing_reference, own_disk, critical, device, job, weights, container, parent, change, case, expect"},
 		{"unknown device key", "tags = 32", "tag = 32",
 			"x:12: device.tag: unknown key; allowed: disk, kind, completion_us, model, preset, scale, seed, tags, queues, " +
 				"poll_queues, size_mib, memory_backed, write_cache, discard, filesystem, swap_mib, params, iocost"},

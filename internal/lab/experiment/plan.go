@@ -31,7 +31,7 @@ func (e *Experiment) ForVM(k *Case, contender string) ([]byte, error) {
 		Contenders: slices.DeleteFunc(slices.Clone(e.Contenders), func(c Contender) bool { return c.Name != contender }),
 		Cases:      []Case{*k},
 	}
-	alone.Cases[0].Schedulers, alone.Cases[0].ReferenceCase = nil, ""
+	alone.Cases[0].Schedulers, alone.Cases[0].ReferenceCase, alone.Cases[0].OwnDisk = nil, "", false
 	return alone.Plan()
 }
 

@@ -108,7 +108,7 @@ func (k *Case) unequal() string {
 // reference is the case with none and one container in place of all.
 func (k *Case) reference(name string) Case {
 	ref := *k
-	ref.Name, ref.ReferenceCase, ref.Schedulers, ref.Parents, ref.SampleMS = name, "", []string{"none"}, nil, 0
+	ref.Name, ref.ReferenceCase, ref.OwnDisk, ref.Schedulers, ref.Parents, ref.SampleMS = name, "", false, []string{"none"}, nil, 0
 	t := Container{
 		Name: referenceContainer, Cgroup: referenceContainer, Weight: defaultWeight,
 		EndS: k.RampS + k.DurationS, Job: k.Containers[0].Job.overlaid(nil),
@@ -125,10 +125,13 @@ func (k *Case) reference(name string) Case {
 	return ref
 }
 
+// inCase names a case in a message, also the only one of an experiment that lists none.
+func inCase(name string) string { return strings.TrimSpace("case " + name) }
+
 // noReference says that a case has no reference, or that none does not run there.
 func (x Expectation) noReference() string {
 	if x.ReferenceCase == "" {
-		return strings.TrimSpace("case "+x.Case) + " has no reference case"
+		return inCase(x.Case) + " has no reference case"
 	}
 	return notIn(x.ReferenceCase, "none")
 }

@@ -32,9 +32,13 @@ func (e Env) changes(x *experiment.Experiment, k *experiment.Case, disk string) 
 	for _, c := range k.Changes {
 		change := Change{At: seconds(c.AtS)}
 		for _, name := range slices.Sorted(maps.Keys(c.Device)) {
+			file, value := name, strconv.FormatInt(c.Device[name], 10)
+			if name == "scale" {
+				file, value = scaleText(k.Device, int(c.Device[name]))
+			}
 			change.Steps = append(change.Steps, plan.Step{
-				Path: filepath.Join(e.System.Path(modelDisks), ownDevice, name), Value: strconv.FormatInt(c.Device[name], 10),
-				Name: "modeldisk/" + name,
+				Path: filepath.Join(e.System.Path(modelDisks), ownDevice, file), Value: value,
+				Name: "modeldisk/" + file,
 			})
 		}
 		all = append(all, change)

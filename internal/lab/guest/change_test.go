@@ -93,4 +93,12 @@ func TestPlanPrintsChanges(t *testing.T) {
 	if want := "# after 300ms\necho '16' > "; !strings.Contains(text.String(), want) {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}
+	// A disk that is a part of another is slower by as much after a change.
+	x.Cases[0].Device.Share = 0.3
+	if changes, err = e.changes(x, &x.Cases[0], ownDevice); err != nil {
+		t.Fatal(err)
+	}
+	if s := changes[0].Steps[0]; s.Value != "53333" || s.Name != "modeldisk/scale_milli" {
+		t.Errorf("of 0.3 of the disk: %+v", s)
+	}
 }

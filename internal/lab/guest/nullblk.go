@@ -39,7 +39,7 @@ func (s System) createNullBlk(name string, n experiment.Device) ([]plan.Step, er
 	for _, attribute := range []struct{ name, value string }{
 		{"queue_mode", multiQueue},
 		{"irqmode", complete},
-		{"completion_nsec", strconv.FormatInt(int64(n.CompletionUS)*1000, 10)},
+		{"completion_nsec", strconv.FormatInt(n.CompletionNS(), 10)},
 		{"hw_queue_depth", strconv.Itoa(n.Tags)},
 		{"submit_queues", strconv.Itoa(n.Queues)},
 		{"size", strconv.Itoa(n.SizeMiB)},

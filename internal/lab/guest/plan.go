@@ -167,9 +167,10 @@ const partAlign = 1 << 20
 // jobs gives each container an equal part of the disk, unless its job names
 // an offset.
 func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, group string, d *Disk, mounted string) ([]Job, error) {
-	part := (d.SizeBytes - int64(k.Device.SwapMiB)<<20) / int64(len(k.Containers)) / partAlign * partAlign
+	part := (d.SizeBytes - int64(k.Device.SwapMiB)<<20) / int64(max(k.Parts, len(k.Containers))) / partAlign * partAlign
 	var jobs []Job
-	for i, t := range k.Containers {
+	for n, t := range k.Containers {
+		i := k.Part + n
 		if t.Program != nil {
 			_, counted := k.CountedS(t)
 			jobs = append(jobs, Job{
@@ -208,7 +209,7 @@ func (e Env) jobs(x *experiment.Experiment, k *experiment.Case, c contender, gro
 				Seed: i + 1 + runStep*k.Seed, Prerun: prerun(t.Name), Options: t.Job, Engines: e.Engines,
 			},
 		})
-		if err := e.members(x, &jobs[i], group); err != nil {
+		if err := e.members(x, &jobs[n], group); err != nil {
 			return nil, err
 		}
 	}

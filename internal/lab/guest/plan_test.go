@@ -307,3 +307,24 @@ func TestRunNeeds(t *testing.T) {
 		t.Errorf("the machine was changed: %q", m.log)
 	}
 }
+
+// A container that is alone on a disk of its own sends what it sends beside others: the same
+// part of the disk, from the same seed.
+func TestOwnDiskSendsTheSame(t *testing.T) {
+	_, e := newMachine(t, honest)
+	x := parse(t, "")
+	together, err := decide(t, e, x, "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Cases[0].OwnDisk = true
+	for i, ref := range x.Cases[0].OwnDisks() {
+		alone, err := Decide(e, x, &ref, "none")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(alone.Jobs) != 1 || !slices.Equal(alone.Jobs[0].Args("out"), together.Jobs[i].Args("out")) {
+			t.Errorf("alone it is\n%+v\nbeside others\n%+v", alone.Jobs, together.Jobs[i])
+		}
+	}
+}

@@ -35,6 +35,7 @@ type page struct {
 	BytesUnit  string
 	LatUnit    string
 	HasIocost  bool
+	HasOwnDisk bool                 // in any case
 	Across     *acrossSection       // nil for a document of one case
 	Spread     *distributionSection // nil unless a disk has delay counts
 	Cases      []casePage
@@ -48,6 +49,7 @@ type casePage struct {
 	Prefix     string // of the identifiers of its sections
 	Device     string // of its runs; "" where they differ, or are all of the page
 	HasNone    bool
+	HasOwnDisk bool          // its containers are compared with disks of their own
 	Picture    template.HTML // totals and shares at a glance; "" where there is no such picture
 	Pictured   int           // its number
 	Runs       []runRow
@@ -85,8 +87,9 @@ type runRow struct {
 	Jain       string
 	CPUUser    string
 	CPUSystem  string
-	Stat       string // what the disk counted
-	Unmet      bool   // an expectation of this contender was not met
+	Stat       string    // what the disk counted
+	OwnDisk    [2]string // the least rate and the highest p99 over those on disks of their own
+	Unmet      bool      // an expectation of this contender was not met
 	Containers []containerRow
 }
 
@@ -100,6 +103,7 @@ type containerRow struct {
 	IOPS      string
 	CPUUser   string
 	CPUSystem string
+	OwnDisk   [2]string // rate and p99 over those on a disk of its own
 }
 
 // legendEntry names a container beside a sample of its line.
@@ -220,6 +224,7 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		if p.Device != "" {
 			k.Device = ""
 		}
+		p.HasOwnDisk = p.HasOwnDisk || k.HasOwnDisk
 		p.Cases = append(p.Cases, *k)
 	}
 	if len(doc.Cases()) > 1 {
@@ -247,6 +252,7 @@ func asksForDelays(doc *result.Document) bool {
 func (b *builder) casePage(i int, name string) (*casePage, error) {
 	b.turn(b.doc.In(name))
 	k := &casePage{Name: name, Device: device(b.runs), HasNone: b.none() != nil, Runs: b.runRows()}
+	k.HasOwnDisk = slices.ContainsFunc(b.runs, func(r result.Run) bool { return r.OwnDiskLeast != nil })
 	if name != "" {
 		k.Prefix = fmt.Sprintf("case-%d-", i+1)
 	}
@@ -352,6 +358,7 @@ func (b *builder) runRows() []runRow {
 			Jain:      fixed(run.JainWeighted, 4),
 			CPUUser:   fixed(run.CPUUserPct, 1),
 			CPUSystem: fixed(run.CPUSystemPct, 1),
+			OwnDisk:   [2]string{quotient(run.OwnDiskLeast), quotient(run.OwnDiskP99Most)},
 			Unmet:     b.unmet(&run),
 			Stat:      stat(run.DeviceStat),
 		}
@@ -369,6 +376,7 @@ func (b *builder) runRows() []runRow {
 				IOPS:      b.iops.format(c.IOPS),
 				CPUUser:   fixed(c.CPUUserPct, 1),
 				CPUSystem: fixed(c.CPUSystemPct, 1),
+				OwnDisk:   [2]string{quotient(c.OwnDisk), quotient(c.OwnDiskP99)},
 			}
 			if c.EntitledShare > 0 {
 				cr.OfShare = fixed(c.Share/c.EntitledShare, 2)
@@ -378,6 +386,14 @@ func (b *builder) runRows() []runRow {
 		rows[i] = row
 	}
 	return rows
+}
+
+// quotient is one that may not be known.
+func quotient(v *float64) string {
+	if v == nil {
+		return missing
+	}
+	return fixed(*v, 2)
 }
 
 // stat lists what a disk counted, as far as there was anything of it.

@@ -129,6 +129,23 @@ func TestTablesHoldTheFigures(t *testing.T) {
 	}
 }
 
+// Where containers are compared with disks of their own there are two columns more.
+func TestOwnDiskColumns(t *testing.T) {
+	doc := document()
+	r := &doc.Runs[len(doc.Runs)-1]
+	r.OwnDiskLeast = new(0.456)
+	r.Containers[len(r.Containers)-1].OwnDisk, r.Containers[len(r.Containers)-1].OwnDiskP99 = new(4.83), new(0.149)
+	root := parse(t, render(t, doc))
+	summary := rows(all(section(root, "summary"), "table")[0])
+	if got := summary[len(summary)-1]; len(got) != 9 || got[4] != "0.46" || got[5] != missing {
+		t.Errorf("summary %q", got)
+	}
+	throughput := rows(all(section(root, "figures"), "table")[0])
+	if got := throughput[len(throughput)-1]; len(got) != 11 || got[5] != "4.83" || got[6] != "0.15" {
+		t.Errorf("throughput %q", got)
+	}
+}
+
 func TestFactsAreOnThePage(t *testing.T) {
 	doc := document()
 	page := textOf(parse(t, render(t, doc)))

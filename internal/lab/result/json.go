@@ -109,6 +109,7 @@ func (d *Document) rounded() *Document {
 		round(1, &r.TotalBytesPS, &r.TotalIOPS, &r.DiskBytesPS)
 		round(2, &r.CPUUserPct, &r.CPUSystemPct, &r.CPUBusyPct)
 		round(6, &r.JainWeighted)
+		r.OwnDiskLeast, r.OwnDiskP99Most = sixDecimals(r.OwnDiskLeast), sixDecimals(r.OwnDiskP99Most)
 		r.TotalVsNone, r.TotalVsReference = sixDecimals(r.TotalVsNone), sixDecimals(r.TotalVsReference)
 		r.DeviceStat = maps.Clone(r.DeviceStat)
 		for name, value := range r.DeviceStat {
@@ -129,6 +130,7 @@ func (d *Document) rounded() *Document {
 			t.Read, t.Write, t.Both = t.Read.rounded(), t.Write.rounded(), t.Both.rounded()
 			t.Sync, t.Operations = t.Sync.rounded(), t.Operations.rounded()
 			t.Members = t.Members.rounded()
+			t.OwnDisk, t.OwnDiskP99 = sixDecimals(t.OwnDisk), sixDecimals(t.OwnDiskP99)
 			t.FinishMS = sixDecimals(t.FinishMS)
 			t.PausesS = slices.Clone(t.PausesS)
 			for k := range t.PausesS {

@@ -74,6 +74,8 @@ func (d *Document) Figure(e *experiment.Experiment, x experiment.Expectation) (f
 		return r.latency(x.Metric.Arg, "read", "p99")
 	case experiment.WriteP99US:
 		return r.latency(x.Metric.Arg, "write", "p99")
+	case experiment.OwnDisk, experiment.OwnDiskP99, experiment.OwnDiskLeast, experiment.OwnDiskP99Most:
+		return r.ownDisk(x.Metric)
 	case experiment.P99VsFair:
 		return r.p99VsFair(e.CaseNamed(x.Case), x)
 	case experiment.SettleMS:

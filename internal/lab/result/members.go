@@ -37,13 +37,16 @@ func NewMembers(bytesPS []float64) *Members {
 	}
 }
 
-// weight is that of all the containers in it.
-func (c *Container) weight() int {
+// members is how many containers are in it.
+func (c *Container) members() int {
 	if c.Members == nil {
-		return c.Weight
+		return 1
 	}
-	return c.Weight * c.Members.Count
+	return c.Members.Count
 }
+
+// weight is that of all the containers in it.
+func (c *Container) weight() int { return c.Weight * c.members() }
 
 // rounded is a copy of m, as WriteJSON shows it.
 func (m *Members) rounded() *Members {

@@ -66,6 +66,9 @@ func Merge(e *experiment.Experiment, runs []Run) (*Document, error) {
 			r.TotalVsReference = r.totalVs(d.run(r.ReferenceCase, "none"))
 		}
 	}
+	for i := range e.Cases {
+		d.ownDisk(&e.Cases[i], runs)
+	}
 	for _, x := range e.Expect {
 		v := d.judge(e, x)
 		d.Verdicts = append(d.Verdicts, v)

@@ -104,9 +104,12 @@ type Run struct {
 	// TotalVsReference is against none in ReferenceCase, where the case has one.
 	ReferenceCase    string   `json:"reference_case,omitempty"`
 	TotalVsReference *float64 `json:"total_vs_reference,omitempty"`
-	JainWeighted     float64  `json:"jain_weighted"` // on share / entitled_share, 0..1
-	CPUUserPct       float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio
-	CPUSystemPct     float64  `json:"cpu_system_pct"`
+	// OwnDiskLeast and OwnDiskP99Most are of the containers' OwnDisk and OwnDiskP99.
+	OwnDiskLeast   *float64 `json:"own_disk_least,omitempty"`
+	OwnDiskP99Most *float64 `json:"own_disk_p99_most,omitempty"`
+	JainWeighted   float64  `json:"jain_weighted"` // on share / entitled_share, 0..1
+	CPUUserPct     float64  `json:"cpu_user_pct"`  // of one CPU, all containers' fio
+	CPUSystemPct   float64  `json:"cpu_system_pct"`
 	// CPUBusyPct is all CPU time in use on the machine, by any program, in
 	// percent of one CPU.
 	CPUBusyPct float64 `json:"cpu_busy_pct"`
@@ -150,6 +153,11 @@ type Container struct {
 	IOPS          float64 `json:"iops"`
 	CPUUserPct    float64 `json:"cpu_user_pct"`
 	CPUSystemPct  float64 `json:"cpu_system_pct"`
+	// OwnDisk is its rate, in the document's share_unit, over its rate alone, with none, on
+	// a disk of its share's part of the speed; OwnDiskP99 its p99 over that there, of reads,
+	// or of writes or operations if it has none. Null where that was not measured.
+	OwnDisk    *float64 `json:"own_disk,omitempty"`
+	OwnDiskP99 *float64 `json:"own_disk_p99,omitempty"`
 	// FinishMS is how long its job took, if that ends by itself and did; of
 	// several seeds the median.
 	FinishMS *float64   `json:"finish_ms,omitempty"`

@@ -52,6 +52,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 		}
 		one := section{runs, d.ShareUnit}
 		one.totals(&b)
+		one.ownDisks(&b)
 		one.members(&b)
 		one.latencies(&b)
 		one.delays(&b)

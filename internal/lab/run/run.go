@@ -439,7 +439,8 @@ type contender struct {
 	scheduler string
 }
 
-// contenders lists them in the order of the result.
+// contenders lists them in the order of the result, and after them the references that
+// containers are compared with.
 func (g *group) contenders() []contender {
 	var all []contender
 	for i := range g.experiment.Cases {
@@ -447,6 +448,9 @@ func (g *group) contenders() []contender {
 		for _, scheduler := range g.experiment.SchedulersIn(k) {
 			all = append(all, contender{k, scheduler})
 		}
+	}
+	for _, k := range g.experiment.OwnDisks() {
+		all = append(all, contender{&k, "none"})
 	}
 	return all
 }

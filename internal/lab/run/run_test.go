@@ -467,3 +467,20 @@ func TestVMOfPrograms(t *testing.T) {
 		t.Errorf("%d MiB with a command, %d with fio", got, fio)
 	}
 }
+
+// References run after the contenders, once for those that are the same.
+func TestContendersHaveOwnDisks(t *testing.T) {
+	text := strings.Replace(modelDiskCases, "[device]", "own_disk = true\n[device]", 1)
+	x, err := experiment.Parse("t.toml", []byte(strings.Replace(text, "[[case]]", "[[container]]\nname = \"b\"\nweight = 300\n[[case]]", 1)))
+	must(t, err)
+	refs := x.OwnDisks()
+	all := (&group{experiment: x}).contenders()
+	if n := len(all) - len(refs); len(refs) != 4 || n != 4 || len(all) != x.Runs() {
+		t.Fatalf("%d contenders, %d of them references; %d runs", len(all), len(refs), x.Runs())
+	}
+	for i, c := range all[4:] {
+		if c.scheduler != "none" || c.of.Name != refs[i].Name {
+			t.Errorf("reference %d is %s of %s, want %s", i, c.scheduler, c.of.Name, refs[i].Name)
+		}
+	}
+}
