@@ -29,19 +29,29 @@ func (e Env) changes(x *experiment.Experiment, k *experiment.Case, disk string) 
 			x.File, k.Name, disk)
 	}
 	var all []Change
-	for _, c := range k.Changes {
-		change := Change{At: seconds(c.AtS)}
-		for _, name := range slices.Sorted(maps.Keys(c.Device)) {
-			file, value := name, strconv.FormatInt(c.Device[name], 10)
-			if name == "scale" {
-				file, value = scaleText(k.Device, int(c.Device[name]))
-			}
-			change.Steps = append(change.Steps, plan.Step{
-				Path: filepath.Join(e.System.Path(modelDisks), ownDevice, file), Value: value,
-				Name: "modeldisk/" + file,
-			})
+	set := func(at float64, name string, value int64) {
+		if i := len(all) - 1; i < 0 || all[i].At != seconds(at) {
+			all = append(all, Change{At: seconds(at)})
 		}
-		all = append(all, change)
+		steps := &all[len(all)-1].Steps
+		*steps = append(*steps, plan.Step{
+			Path: filepath.Join(e.System.Path(modelDisks), ownDevice, name), Value: strconv.FormatInt(value, 10), Name: "modeldisk/" + name,
+		})
+	}
+	// What is set up before the load has the whole disk, as it has where the load is of all.
+	d := k.Device
+	if d.Share > 0 && d.Kind == experiment.ModelDisk {
+		set(0, "scale_milli", d.Slowdown())
+	}
+	for _, c := range k.Changes {
+		for _, name := range slices.Sorted(maps.Keys(c.Device)) {
+			if d.Share > 0 && name == "scale" {
+				d.Model.Scale = int(c.Device[name])
+				set(c.AtS, "scale_milli", d.Slowdown())
+			} else {
+				set(c.AtS, name, c.Device[name])
+			}
+		}
 	}
 	return all, nil
 }

@@ -98,7 +98,13 @@ func TestPlanPrintsChanges(t *testing.T) {
 	if changes, err = e.changes(x, &x.Cases[0], ownDevice); err != nil {
 		t.Fatal(err)
 	}
-	if s := changes[0].Steps[0]; s.Value != "53333" || s.Name != "modeldisk/scale_milli" {
-		t.Errorf("of 0.3 of the disk: %+v", s)
+	var steps []string
+	for _, c := range changes {
+		for _, s := range c.Steps {
+			steps = append(steps, c.At.String()+" "+s.Name+" "+s.Value)
+		}
+	}
+	if want := []string{"0s modeldisk/scale_milli 53333", "300ms modeldisk/scale_milli 53333", "200ms modeldisk/scale_milli 160000", "200ms modeldisk/stall_us 7"}; !slices.Equal(steps, want) {
+		t.Errorf("of 0.3 of the disk: %q, want %q", steps, want)
 	}
 }

@@ -52,7 +52,7 @@ func (s System) createModelDisk(name string, d experiment.Device) ([]plan.Step, 
 	if d.SizeMiB > 0 {
 		set("size_mib", strconv.Itoa(d.SizeMiB))
 	}
-	set(scaleText(d, m.Scale))
+	set("scale", strconv.Itoa(m.Scale))
 	set("seed", strconv.FormatInt(m.Seed, 10))
 	set("queues", strconv.Itoa(d.Queues))
 	set("poll_queues", strconv.Itoa(m.PollQueues))
@@ -63,16 +63,6 @@ func (s System) createModelDisk(name string, d experiment.Device) ([]plan.Step, 
 	set("power", "1")
 	steps[len(steps)-1].Undo = "0"
 	return steps, nil
-}
-
-// scaleText is the file that the disk's scale is written to, and what is: as the experiment has
-// it, or in thousandths on a part of the disk.
-func scaleText(d experiment.Device, scale int) (attribute, value string) {
-	if d.Share == 0 {
-		return "scale", strconv.Itoa(scale)
-	}
-	d.Model.Scale = scale
-	return "scale_milli", strconv.FormatInt(d.Slowdown(), 10)
 }
 
 func digit(on bool) string {

@@ -87,18 +87,6 @@ echo '0' > X/write_cache
 echo '0' > X/discard
 echo '1' > X/power
 `},
-		{"a part of it", experiment.Device{Queues: 1, Tags: 32, Share: 0.54, Model: experiment.Model{Name: "fixed", Scale: 16, Seed: 1}}, `mkdir X
-echo 'fixed' > X/model
-echo '29630' > X/scale_milli
-echo '1' > X/seed
-echo '1' > X/queues
-echo '0' > X/poll_queues
-echo '32' > X/tags
-echo '0' > X/memory_backed
-echo '0' > X/write_cache
-echo '0' > X/discard
-echo '1' > X/power
-`},
 	}
 	for _, tt := range tests {
 		steps, err := s.createModelDisk("isolio0", tt.disk)

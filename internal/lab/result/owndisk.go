@@ -35,10 +35,11 @@ func (d *Document) ownDisk(k *experiment.Case, runs []Run) {
 	}
 }
 
-// compare divides by what the container has alone. A job that ends has the speed of its end.
+// compare divides by what the container has alone. A job that ends is as fast as it ends
+// early; a program that counts its operations may end after a fixed time.
 func (c *Container) compare(alone *Container, service func(*Container) float64) {
 	own, ref := service(c)/float64(c.members()), service(alone)
-	if c.FinishMS != nil && alone.FinishMS != nil {
+	if c.Operations == nil && c.FinishMS != nil && alone.FinishMS != nil {
 		own, ref = *alone.FinishMS, *c.FinishMS
 	}
 	if ref > 0 {

@@ -142,9 +142,10 @@ func TestOwnDiskOfOtherLoads(t *testing.T) {
 	if *c.OwnDisk != 0.75 || *c.OwnDiskP99 != 1.5 {
 		t.Errorf("rate %g, p99 %g", *c.OwnDisk, *c.OwnDiskP99)
 	}
-	c = &Container{Operations: &Direction{IOPS: 10, Lat: Latency{P99: 30}}}
-	c.compare(&Container{Operations: &Direction{IOPS: 20, Lat: Latency{P99: 10}}}, bytesPS)
-	if c.OwnDisk != nil || *c.OwnDiskP99 != 3 {
-		t.Errorf("rate %v, p99 %g", c.OwnDisk, *c.OwnDiskP99)
+	// One that counts operations ran for a fixed time.
+	c = &Container{BytesPS: 20, FinishMS: new(8000.0), Operations: &Direction{IOPS: 10, Lat: Latency{P99: 30}}}
+	c.compare(&Container{BytesPS: 40, FinishMS: new(8001.0), Operations: &Direction{IOPS: 20, Lat: Latency{P99: 10}}}, bytesPS)
+	if *c.OwnDisk != 0.5 || *c.OwnDiskP99 != 3 {
+		t.Errorf("rate %g, p99 %g", *c.OwnDisk, *c.OwnDiskP99)
 	}
 }
