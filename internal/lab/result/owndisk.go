@@ -10,7 +10,7 @@ import (
 )
 
 // ownDisk fills in what the containers of a case have, over what each has alone on a disk of
-// its own, as far as such references ran. Rates are in the document's unit.
+// its own, as far as such references ran.
 func (d *Document) ownDisk(k *experiment.Case, runs []Run) {
 	for i, ref := range k.OwnDisks() {
 		var alone *Container
@@ -24,7 +24,7 @@ func (d *Document) ownDisk(k *experiment.Case, runs []Run) {
 		}
 		for j := range d.Runs {
 			if r := &d.Runs[j]; r.Case == k.Name {
-				r.Containers[i].compare(alone, d.service(d.ShareUnit))
+				r.Containers[i].compare(alone)
 			}
 		}
 	}
@@ -35,11 +35,14 @@ func (d *Document) ownDisk(k *experiment.Case, runs []Run) {
 	}
 }
 
-// compare divides by what the container has alone. A job that ends is as fast as it ends
-// early; a program that counts its operations may end after a fixed time.
-func (c *Container) compare(alone *Container, service func(*Container) float64) {
-	own, ref := service(c)/float64(c.members()), service(alone)
-	if c.Operations == nil && c.FinishMS != nil && alone.FinishMS != nil {
+// compare divides by what the container has alone: bytes a second, or a program's operations.
+// A job that ends, and counts none, is as fast as it ends early.
+func (c *Container) compare(alone *Container) {
+	own, ref := c.BytesPS/float64(c.members()), alone.BytesPS
+	switch {
+	case c.Operations != nil && alone.Operations != nil:
+		own, ref = c.Operations.IOPS, alone.Operations.IOPS
+	case c.FinishMS != nil && alone.FinishMS != nil:
 		own, ref = *alone.FinishMS, *c.FinishMS
 	}
 	if ref > 0 {
@@ -47,6 +50,7 @@ func (c *Container) compare(alone *Container, service func(*Container) float64) 
 	}
 	for _, of := range []func(*Container) *Direction{
 		func(c *Container) *Direction { return c.Read },
+		func(c *Container) *Direction { return c.Sync },
 		func(c *Container) *Direction { return c.Write },
 		func(c *Container) *Direction { return c.Operations },
 	} {

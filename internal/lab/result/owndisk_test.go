@@ -134,18 +134,22 @@ kyber         0.00 / -     0.00 / -  4.00 / 0.25
 	}
 }
 
-// A job that ends is as fast as it ends early; one without reads has its writes' p99.
+// A program's operations count, and else the end of a job that ends; reads, and else calls of
+// fsync before writes, which may only be to memory.
 func TestOwnDiskOfOtherLoads(t *testing.T) {
-	bytesPS := func(c *Container) float64 { return c.BytesPS }
-	c := &Container{BytesPS: 50, FinishMS: new(2000.0), Write: &Direction{Lat: Latency{P99: 30}}}
-	c.compare(&Container{BytesPS: 50, FinishMS: new(1500.0), Write: &Direction{Lat: Latency{P99: 20}}}, bytesPS)
-	if *c.OwnDisk != 0.75 || *c.OwnDiskP99 != 1.5 {
-		t.Errorf("rate %g, p99 %g", *c.OwnDisk, *c.OwnDiskP99)
-	}
-	// One that counts operations ran for a fixed time.
-	c = &Container{BytesPS: 20, FinishMS: new(8000.0), Operations: &Direction{IOPS: 10, Lat: Latency{P99: 30}}}
-	c.compare(&Container{BytesPS: 40, FinishMS: new(8001.0), Operations: &Direction{IOPS: 20, Lat: Latency{P99: 10}}}, bytesPS)
-	if *c.OwnDisk != 0.5 || *c.OwnDiskP99 != 3 {
-		t.Errorf("rate %g, p99 %g", *c.OwnDisk, *c.OwnDiskP99)
+	lat := func(iops, p99 float64) *Direction { return &Direction{IOPS: iops, Lat: Latency{P99: p99}} }
+	for _, tt := range []struct {
+		name      string
+		c, alone  Container
+		rate, p99 float64
+	}{
+		{"ends", Container{BytesPS: 5, FinishMS: new(2000.0), Write: lat(1, 30)}, Container{BytesPS: 5, FinishMS: new(1500.0), Write: lat(1, 20)}, 0.75, 1.5},
+		{"counts operations", Container{BytesPS: 40, FinishMS: new(8000.0), Operations: lat(10, 30)},
+			Container{BytesPS: 40, FinishMS: new(8001.0), Operations: lat(20, 10)}, 0.5, 3},
+		{"syncs", Container{BytesPS: 3, Write: lat(9, 9), Sync: lat(9, 80)}, Container{BytesPS: 2, Write: lat(9, 1), Sync: lat(9, 20)}, 1.5, 4},
+	} {
+		if tt.c.compare(&tt.alone); *tt.c.OwnDisk != tt.rate || *tt.c.OwnDiskP99 != tt.p99 {
+			t.Errorf("%s: rate %g, p99 %g", tt.name, *tt.c.OwnDisk, *tt.c.OwnDiskP99)
+		}
 	}
 }

@@ -153,9 +153,9 @@ type Container struct {
 	IOPS          float64 `json:"iops"`
 	CPUUserPct    float64 `json:"cpu_user_pct"`
 	CPUSystemPct  float64 `json:"cpu_system_pct"`
-	// OwnDisk is its rate, in the document's share_unit, over its rate alone, with none, on
-	// a disk of its share's part of the speed; OwnDiskP99 its p99 over that there, of reads,
-	// or of writes or operations if it has none. Null where that was not measured.
+	// OwnDisk is its rate over its rate alone, with none, on a disk of its share's part of
+	// the speed; OwnDiskP99 its p99 over that there, of the first that it has of reads,
+	// calls of fsync, writes and operations. Null where that was not measured.
 	OwnDisk    *float64 `json:"own_disk,omitempty"`
 	OwnDiskP99 *float64 `json:"own_disk_p99,omitempty"`
 	// FinishMS is how long its job took, if that ends by itself and did; of

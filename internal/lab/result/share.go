@@ -10,26 +10,22 @@ import (
 // experiment's unit.
 func (d *Document) shares(unit string) {
 	for i := range d.Runs {
-		d.Runs[i].share(d.service(unit))
-	}
-}
-
-// service is what a container got, in a unit.
-func (d *Document) service(unit string) func(*Container) float64 {
-	switch unit {
-	case experiment.UnitIOPS:
-		return func(c *Container) float64 { return c.IOPS }
-	case experiment.UnitOperations:
-		return func(c *Container) float64 {
-			if c.Operations == nil {
-				return 0
-			}
-			return c.Operations.IOPS
+		switch unit {
+		case experiment.UnitIOPS:
+			d.Runs[i].share(func(c *Container) float64 { return c.IOPS })
+		case experiment.UnitOperations:
+			d.Runs[i].share(func(c *Container) float64 {
+				if c.Operations == nil {
+					return 0
+				}
+				return c.Operations.IOPS
+			})
+		case experiment.UnitDeviceTime:
+			d.Runs[i].share(func(c *Container) float64 { return ratio(c.BytesPS, d.soloBytesPS(c.Name)) })
+		default:
+			d.Runs[i].share(func(c *Container) float64 { return c.BytesPS })
 		}
-	case experiment.UnitDeviceTime:
-		return func(c *Container) float64 { return ratio(c.BytesPS, d.soloBytesPS(c.Name)) }
 	}
-	return func(c *Container) float64 { return c.BytesPS }
 }
 
 // soloBytesPS is what the container gets alone, without a scheduler.
