@@ -135,9 +135,11 @@ lines_of() {
 	done
 }
 
-# column LINE N: that column of the line's row. LINE-generic has the row of LINE.
+# column LINE N: that column of the line's row. LINE-generic has the row of LINE, and so has
+# LINE-build, the tree that libaps is built in for programs.
 column() {
-	awk -v line="${1%-generic}" -v n="$2" '$1 == line { print $n }' "$kernels"
+	row=${1%-generic}
+	awk -v line="${row%-build}" -v n="$2" '$1 == line { print $n }' "$kernels"
 }
 
 # known LINE: stop unless the line has a row.
