@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"isolio/internal/tomlfile"
@@ -87,7 +88,7 @@ func Models() []string { return []string{"fixed", "hdd", "flash", "nvme", "ull"}
 func (d Device) String() string {
 	queues := countOf(d.Queues, "queue") + fmt.Sprintf(" of %d tags", d.Tags)
 	if d.Kind != ModelDisk {
-		return fmt.Sprintf("%s, completion %g us, %s, %d MiB", d.Kind, float64(d.CompletionNS())/1000, queues, d.SizeMiB)
+		return fmt.Sprintf("%s, completion %s us, %s, %d MiB", d.Kind, thousandths(d.CompletionNS()), queues, d.SizeMiB)
 	}
 	m := d.Model
 	name := m.Name
@@ -98,7 +99,7 @@ func (d Device) String() string {
 	for _, param := range slices.Sorted(maps.Keys(m.Params)) {
 		about = append(about, fmt.Sprintf("%s %d", param, m.Params[param]))
 	}
-	about = append(about, fmt.Sprintf("scale %g", float64(d.Slowdown())/1000), queues)
+	about = append(about, "scale "+thousandths(d.Slowdown()), queues)
 	if m.PollQueues > 0 {
 		about = append(about, countOf(m.PollQueues, "poll queue"))
 	}
@@ -121,6 +122,9 @@ func (d Device) String() string {
 	}
 	return strings.Join(about, ", ")
 }
+
+// thousandths writes 1000 as "1", and 1500 as "1.5".
+func thousandths(n int64) string { return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64) }
 
 // countOf writes "1 queue" and "2 queues".
 func countOf(n int, what string) string {

@@ -194,3 +194,11 @@ func TestOwnDiskRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestThousandths(t *testing.T) {
+	for n, want := range map[int64]string{1000: "1", 28444: "28.444", 10_000_000_000: "10000000", 500: "0.5"} {
+		if got := thousandths(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
