@@ -252,7 +252,9 @@ func asksForDelays(doc *result.Document) bool {
 func (b *builder) casePage(i int, name string) (*casePage, error) {
 	b.turn(b.doc.In(name))
 	k := &casePage{Name: name, Device: device(b.runs), HasNone: b.none() != nil, Runs: b.runRows()}
-	k.HasOwnDisk = slices.ContainsFunc(b.runs, func(r result.Run) bool { return r.OwnDiskLeast != nil })
+	k.HasOwnDisk = slices.ContainsFunc(b.runs, func(r result.Run) bool {
+		return slices.ContainsFunc(r.Containers, func(c result.Container) bool { return c.OwnDisk != nil })
+	})
 	if name != "" {
 		k.Prefix = fmt.Sprintf("case-%d-", i+1)
 	}

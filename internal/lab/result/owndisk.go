@@ -4,6 +4,7 @@ package result
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"isolio/internal/lab/experiment"
@@ -106,12 +107,12 @@ func (r *Run) ownDisk(m experiment.Metric) (float64, bool) {
 // containers, and both of each, over those on a disk of its own.
 func (s section) ownDisks(b *strings.Builder) {
 	var rows [][]string
+	measured := false
 	for _, r := range s.runs {
-		if r.OwnDiskLeast != nil {
-			rows = append(rows, []string{r.Scheduler, ownDiskText(r.OwnDiskLeast, r.OwnDiskP99Most)})
-		}
+		rows = append(rows, []string{r.Scheduler, ownDiskText(r.OwnDiskLeast, r.OwnDiskP99Most)})
+		measured = measured || slices.ContainsFunc(r.Containers, func(c Container) bool { return c.OwnDisk != nil })
 	}
-	if len(rows) != len(s.runs) {
+	if !measured {
 		return
 	}
 	s.blocks(b, "rate / p99, over a disk of its own", []string{"scheduler", "worst"}, rows, nil, func(c Container) string {
