@@ -472,7 +472,7 @@ func TestVMOfPrograms(t *testing.T) {
 func TestContendersHaveOwnDisks(t *testing.T) {
 	text := strings.Replace(modelDiskCases, "[device]", "own_disk = true\n[device]", 1)
 	x, err := experiment.Parse("t.toml", []byte(strings.Replace(text, "[[case]]", "[[container]]\nname = \"b\"\nweight = 300\n[[case]]", 1)))
-	must(t, err)
+	must.OK(t, err)
 	refs := x.OwnDisks()
 	all := (&group{experiment: x}).contenders()
 	if n := len(all) - len(refs); len(refs) != 4 || n != 4 || len(all) != x.Runs() {
