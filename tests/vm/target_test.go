@@ -165,7 +165,9 @@ func inserted(t *testing.T, name string) bool {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func read(t *testing.T, file string) string {
