@@ -19,9 +19,12 @@
  *
  * Not every cgroup is worth waiting for. One that keeps a single request outstanding
  * on a device that serves fifty at a time cannot have half of it, whatever the others
- * do. So a cgroup is awaited while it keeps `depth_pct` percent of its share of the
- * bandwidth-delay product outstanding, on the mean. The product is the rate of the device times the
- * time of a request that is alone in it.
+ * do. So a cgroup is awaited while that leaves each other at least what it would have alone
+ * on a disk as fast as its share; see kf_clock_need_milli(). The bandwidth-delay product is
+ * the rate of the device times the time of a request that is alone in it.
+ *
+ * A cgroup that is not awaited has such a disk of its own all the same: while its requests
+ * take longer than they would there, fewer of the others' are in flight; see kf_owed_ns().
  *
  * At the ceiling no cgroup goes: more requests would only wait in the device, where
  * no scheduler chooses their order. The ceiling is a multiple of the same product.
@@ -390,28 +393,129 @@ static inline u64 kf_clock_absent_ns(u32 nr_outstanding, u64 idle_ns, u64 grace_
 }
 
 /**
- * kf_clock_is_awaited - whether others wait for a cgroup that is present
- * @own_milli: requests it keeps outstanding, thousandths
+ * kf_clock_own_milli - how many requests a cgroup's depth stands for
+ * @milli: requests it keeps outstanding, thousandths
+ * @alone_ns: what one of them takes alone in the device; 0: not known
+ * @cost_bytes: what one of them is charged on the mean
+ * @mix_alone_ns: the time alone of a request of all cgroups
+ * @mix_cost_bytes: what that is charged
+ *
+ * A write that is synced takes a disk without power-loss protection milliseconds. One of
+ * these at a time is no depth: in its time the device serves a hundred others.
+ */
+static inline u32 kf_clock_own_milli(u32 milli, u64 alone_ns, u64 cost_bytes,
+				     u64 mix_alone_ns, u64 mix_cost_bytes)
+{
+	/* A large one may take longer. */
+	u64 like_ns = mix_alone_ns * max_t(u64, div64_u64(cost_bytes, max(mix_cost_bytes, 1ULL)),
+					   1);
+
+	if (alone_ns <= like_ns || !mix_alone_ns)
+		return milli;
+	return mul_u64_u64_div_u64(milli, like_ns, alone_ns);
+}
+
+/**
+ * kf_clock_need_milli - requests that make it worth to wait for a cgroup
  * @request_share: its share of the requests, see kf_request_share()
  * @bdp_milli: bandwidth-delay product, thousandths of a request
- * @all_milli: requests that all cgroups keep outstanding; the product is no more than that
- * @depth_pct: so many percent of its share of that make it worth to wait
- * @was_awaited: so far; then an eighth less will do, so that it does not change to and fro
+ * @all_milli: requests that all cgroups keep outstanding
+ * @most_milli: those that one of them keeps outstanding, the one with most
+ * @depth_pct: so many percent of its share of the product are needed in any case
  *
- * With 100, a cgroup is awaited if it would have its share of what the device does
- * now, were it alone there: as many requests that take the time of one alone. With
- * less, the device is emptied further for the sake of shares than that, and does less;
- * 0: whatever it costs. A cgroup with fewer requests is limited by its own depth.
+ * While others wait for a cgroup, each has the same multiple of its share as that one. So
+ * the others have less than on disks of their own if one of them alone does more with its
+ * requests than the cgroup with as many as its share of those. More than the product
+ * are no use to any.
  */
-static inline bool kf_clock_is_awaited(u32 own_milli, u64 request_share, u32 bdp_milli,
-				       u64 all_milli, u32 depth_pct, bool was_awaited)
+static inline u64 kf_clock_need_milli(u64 request_share, u32 bdp_milli, u64 all_milli,
+				      u32 most_milli, u32 depth_pct)
 {
-	u64 bdp = min_t(u64, bdp_milli, all_milli);
-	u64 need = mul_u64_u64_shr(bdp * depth_pct / 100, request_share, KF_SHARE_SHIFT);
+	u64 need = max_t(u64, min_t(u64, bdp_milli, all_milli) * depth_pct / 100,
+			 min(bdp_milli, most_milli));
 
-	if (was_awaited)
-		need -= need / 8;
-	return own_milli >= need;
+	return mul_u64_u64_shr(need, request_share, KF_SHARE_SHIFT);
+}
+
+/**
+ * kf_clock_is_awaited - whether others wait for a cgroup that is present
+ * @own_milli: from kf_clock_own_milli()
+ * @need_milli: from kf_clock_need_milli()
+ * @was_awaited: so far; then an eighth less will do, so that it does not change to and fro
+ */
+static inline bool kf_clock_is_awaited(u32 own_milli, u64 need_milli, bool was_awaited)
+{
+	return own_milli >= need_milli - (was_awaited ? need_milli / 8 : 0);
+}
+
+/*
+ * A disk of its own. A cgroup for which the others do not wait has few requests. Alone on a
+ * disk as fast as its share each of them would take its time alone divided by the share.
+ * What they take longer than that the cgroup is *owed*. The more it is owed the fewer of
+ * the others' requests are in flight, down to as many as keep the others' shares of the
+ * device busy: then each of those has a disk of its own, too. It is owed no more than so
+ * many leads, and what it was owed is worked off as it has less than that to wait.
+ */
+#define KF_OWED_LEADS		8
+#define KF_HOLD_ONE		1024U
+
+/**
+ * kf_owed_ns - what a cgroup is owed
+ * @owed_ns: so far; less than 0: its requests took less
+ * @took_ns: what its requests took since then, together
+ * @nr: how many of them were dispatched
+ * @alone_ns: what one takes alone in the device
+ * @share: the cgroup's share of the device
+ * @most_ns: as far as it goes, to either side
+ */
+static inline s64 kf_owed_ns(s64 owed_ns, u64 took_ns, u64 nr, u64 alone_ns, u64 share,
+			     u64 most_ns)
+{
+	u64 own_ns = min(min_t(u64, nr, U32_MAX) * min_t(u64, alone_ns, U32_MAX), BIT_ULL(33));
+
+	own_ns = div64_u64(own_ns << KF_SHARE_SHIFT, max(share, 1ULL));
+	owed_ns += (s64)min_t(u64, took_ns, S64_MAX / 4) - (s64)min_t(u64, own_ns, S64_MAX / 4);
+	return clamp_t(s64, owed_ns, -(s64)most_ns, most_ns);
+}
+
+/* How far a cgroup may be owed that keeps so many outstanding. */
+static inline u64 kf_owed_most_ns(u64 lead_ns, u32 milli)
+{
+	return div64_u64(KF_OWED_LEADS * lead_ns * max(milli, 1000U), 1000);
+}
+
+/* How much the others are held back for what one is owed; KF_HOLD_ONE: as far as may be. */
+static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
+{
+	if (owed_ns <= 0)
+		return 0;
+	return min_t(u64, mul_u64_u64_div_u64(owed_ns, KF_HOLD_ONE, max(most_ns, 1ULL)),
+		     KF_HOLD_ONE);
+}
+
+/**
+ * kf_hold_places - how many requests may be in flight while one is owed
+ * @ceiling: while none is
+ * @bdp_milli: bandwidth-delay product, thousandths of a request
+ * @awaited_share: sum of the shares of those for which the others wait
+ * @hold: from kf_hold_of()
+ */
+static inline u32 kf_hold_places(u32 ceiling, u32 bdp_milli, u64 awaited_share, u32 hold)
+{
+	u32 least = mul_u64_u64_shr(bdp_milli, awaited_share, KF_SHARE_SHIFT) / 1000;
+
+	least = clamp(least, 1U, ceiling);
+	return ceiling - (u64)(ceiling - least) * hold / KF_HOLD_ONE;
+}
+
+/* The median of what requests take, a step nearer with each of them. */
+static inline u64 kf_median_step(u64 median_ns, u64 sample_ns)
+{
+	if (!median_ns)
+		return sample_ns;
+	if (sample_ns > median_ns)
+		return median_ns + min(median_ns / 8, sample_ns - median_ns);
+	return median_ns - min(median_ns / 8, median_ns - sample_ns);
 }
 
 /*

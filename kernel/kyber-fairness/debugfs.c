@@ -28,13 +28,14 @@ static int kf_clock_show(void *data, struct seq_file *m)
 		   kq->nr_active, kf_figure(kq->gate.is_shared),
 		   kf_figure(kq->gate.is_open), kf_waits_for(kq, KF_FOR_CLOCK));
 	list_for_each_entry(kg, &kq->active, active_node)
-		seq_printf(m, "cgroup=%llu weight=%llu share_ppm=%llu ahead_bytes=%lld awaited=%d outstanding=%u depth_milli=%u\n",
+		seq_printf(m, "cgroup=%llu weight=%llu share_ppm=%llu ahead_bytes=%lld awaited=%d outstanding=%u depth_milli=%u owed_us=%lld alone_us=%llu\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),
 			   kf_group_weight(kg),
 			   kg->share * 1000000 >> KF_SHARE_SHIFT,
 			   (s64)(atomic64_read(&kg->vtime) - kq->gate.vtime),
 			   kg->is_awaited, kf_group_outstanding(kg),
-			   kg->depth.milli);
+			   kg->depth.milli, div_s64(kg->owed_ns, NSEC_PER_USEC),
+			   div_u64(READ_ONCE(kg->alone_ns), NSEC_PER_USEC));
 	spin_unlock_bh(&kq->lock);
 	isolio_debugfs_end(q);
 	return 0;

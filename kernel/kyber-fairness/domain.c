@@ -461,7 +461,7 @@ static int kf_try_get_place(struct kf_queue *kq)
 
 static int kf_turn(struct kf_queue *kq)
 {
-	return (READ_ONCE(kq->places.sb.depth) >> KF_TURN_SHIFT) + 1;
+	return (kf_nr_places(kq) >> KF_TURN_SHIFT) + 1;
 }
 
 static bool kf_turn_is_free(struct kf_queue *kq)
@@ -486,19 +486,25 @@ static bool kf_has_had_turn(struct kf_queue *kq, struct kf_hctx *kh)
  * kf_get_place - leave for a request to go to the device
  * @kq: device
  * @kh: hardware context that will dispatch it; its lock is held
+ * @is_owed: it is of a group that is owed: others wait that it does not
  *
  * Return: the place, or -1: as many are in flight as may be, or it is the turn of others. The
  * hardware queue will be run when it is its own.
  */
-int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh)
+int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed)
 {
 	int place;
 
 	lockdep_assert_held(&kh->lock);
 
-	if (kf_waits_for_place(kh))
+	if (kf_waits_for_place(kh) && !is_owed)
 		return -1;
-	if (!kf_has_had_turn(kq, kh)) {
+	if (!is_owed && unlikely(READ_ONCE(kq->gate.most_places) != UINT_MAX) &&
+	    kf_nr_free(kq) <= 0) {
+		/* The device could do more: its rate tells nothing. */
+		if (!READ_ONCE(kq->saw_throttled))
+			WRITE_ONCE(kq->saw_throttled, true);
+	} else if (is_owed || !kf_has_had_turn(kq, kh)) {
 		place = kf_try_get_place(kq);
 		if (place >= 0)
 			return place;

@@ -46,8 +46,8 @@ void kf_completed_request(struct request *rq, u64 now_ns)
 		kf_large_completed(kq, id, rq->io_start_time_ns);
 	if (unlikely(READ_ONCE(kq->gate.phase) != KF_BAND_STEADY) && id < KF_NR_DIRS &&
 	    rq->io_start_time_ns)
-		kf_probe_done(kq, kf_kind(id == KF_WRITE,
-					  blk_rq_stats_sectors(rq) << SECTOR_SHIFT),
+		kf_probe_done(kb->kg,
+			      kf_kind(id == KF_WRITE, blk_rq_stats_sectors(rq) << SECTOR_SHIFT),
 			      kf_rq_cost_bytes(rq), kf_rq_was_alone(rq), io_ns);
 }
 

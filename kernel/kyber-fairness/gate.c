@@ -149,6 +149,7 @@ bool kf_gate_find(struct kf_queue *kq)
 		kf_update_shares(kq);
 		now_ns = ktime_get_ns();
 	}
+	kf_groups_settle(kq, now_ns);
 	if (READ_ONCE(kq->rounds_ns)) {
 		kf_rounds_find(kq, now_ns);
 		return true;
@@ -394,7 +395,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 
 /**
  * kf_probe_done - a request completed in a probe
- * @kq: device
+ * @kg: its group
  * @kind: from kf_kind()
  * @cost_bytes: what it was charged
  * @is_alone: no other was in flight when it was dispatched
@@ -402,9 +403,10 @@ bool kf_gate_publish(struct kf_queue *kq)
  *
  * Called before its place comes back, in any context.
  */
-void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
+void kf_probe_done(struct kf_group *kg, unsigned int kind, u32 cost_bytes,
 		   bool is_alone, u64 io_ns)
 {
+	struct kf_queue *kq = kg->kq;
 	bool is_more = false;
 	unsigned long flags;
 	u64 now_ns;
@@ -413,6 +415,8 @@ void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
 	now_ns = ktime_get_ns();
 	if (kq->band.phase != KF_BAND_STEADY) {
 		kq->has_probed = true;
+		if (is_alone && kq->band.phase == KF_BAND_EMPTY)
+			WRITE_ONCE(kg->alone_ns, kf_median_step(kg->alone_ns, io_ns));
 		if (kf_band_done(&kq->band, kind, cost_bytes, is_alone, io_ns, now_ns) ||
 		    kf_band_look(&kq->band, true, now_ns))
 			is_more = kf_gate_publish(kq);

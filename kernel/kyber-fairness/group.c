@@ -594,49 +594,172 @@ static u64 kf_group_requests(struct kf_group *kg)
 	return kf_requests_for(kg->share, READ_ONCE(kg->mean_cost_bytes));
 }
 
-/* Which groups are worth waiting for, and whether more must be known to tell. */
-static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
+/* What the need of a group is of, of all active ones. */
+struct kf_needs {
+	u64 requests_sum, all_milli;
+	u32 most_milli, depth_pct, bdp_milli;
+};
+
+static void kf_needs_sum(struct kf_queue *kq, struct kf_needs *kn, u64 now_ns)
 {
-	u64 requests_sum = 0, awaited_share = 0;
-	u64 depth_pct = READ_ONCE(kq->depth_pct);
-	bool must_fill = false;
 	struct kf_group *kg;
-	u64 all_milli = 0;
-	u32 bdp_milli;
 
 	lockdep_assert_held(&kq->lock);
 
-	spin_lock_irq(&kq->band_lock);
-	bdp_milli = kq->band.bdp_milli;
-	spin_unlock_irq(&kq->band_lock);
-
+	*kn = (struct kf_needs){ .depth_pct = READ_ONCE(kq->depth_pct) };
 	list_for_each_entry(kg, &kq->active, active_node) {
-		requests_sum += kf_group_requests(kg);
+		kn->requests_sum += kf_group_requests(kg);
 		kf_group_find_depth(kg, now_ns);
 		WRITE_ONCE(kg->peak_cost_bytes, kg->peak_cost_bytes -
 			   kg->peak_cost_bytes / KF_PEAK_FORGET);
-		all_milli += kg->depth.milli;
+		kn->all_milli += kg->depth.milli;
+		kn->most_milli = max(kn->most_milli, kg->depth.milli);
 	}
+}
+
+static u64 kf_group_need_milli(struct kf_group *kg, const struct kf_needs *kn, u32 bdp_milli)
+{
+	return kf_clock_need_milli(kf_request_share(kf_group_requests(kg), kn->requests_sum),
+				   bdp_milli, kn->all_milli, kn->most_milli, kn->depth_pct);
+}
+
+/* Which groups are worth waiting for, and whether more must be known to tell. */
+static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
+{
+	u64 awaited_share = 0, mix_alone_ns, mix_cost_bytes;
+	bool must_fill = false, has_limited = false;
+	struct kf_needs kn;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	kf_needs_sum(kq, &kn, now_ns);
+	spin_lock_irq(&kq->band_lock);
+	kn.bdp_milli = kq->band.bdp_milli;
+	mix_alone_ns = kq->band.alone_ns;
+	mix_cost_bytes = kq->band.mean_cost_bytes;
+	spin_unlock_irq(&kq->band_lock);
+
 	list_for_each_entry(kg, &kq->active, active_node) {
-		u64 share = kf_request_share(kf_group_requests(kg), requests_sum);
+		u32 own = kf_clock_own_milli(kg->depth.milli, READ_ONCE(kg->alone_ns),
+					     READ_ONCE(kg->mean_cost_bytes), mix_alone_ns,
+					     mix_cost_bytes);
 		bool is_awaited;
 
-		is_awaited = kf_clock_is_awaited(kg->depth.milli, share, bdp_milli,
-						 all_milli, depth_pct, kg->is_awaited);
+		is_awaited = kf_clock_is_awaited(own, kf_group_need_milli(kg, &kn, kn.bdp_milli),
+						 kg->is_awaited);
 		if (is_awaited != kg->is_awaited)
-			trace_kf_awaited(kg, is_awaited, bdp_milli);
+			trace_kf_awaited(kg, is_awaited, kn.bdp_milli);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
 		if (is_awaited)
 			awaited_share += kg->share;
-		if (!kf_clock_is_awaited(kg->depth.milli, share, U32_MAX, all_milli,
-					 depth_pct, is_awaited))
+		else
+			has_limited = true;
+		if (!kf_clock_is_awaited(own, kf_group_need_milli(kg, &kn, U32_MAX), is_awaited))
 			must_fill = true;
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);
+	WRITE_ONCE(kq->has_limited, has_limited && kq->nr_active > 1);
 
 	spin_lock_irq(&kq->band_lock);
-	kf_band_must_fill(&kq->band, must_fill, all_milli);
+	kf_band_must_fill(&kq->band, must_fill, kn.all_milli);
 	spin_unlock_irq(&kq->band_lock);
+}
+
+/*
+ * What a group's requests took since the last walk, together; how many of them were
+ * dispatched since, and are outstanding.
+ */
+static u64 kf_group_took_ns(struct kf_group *kg, u64 now_ns, u64 *nr_dispatched,
+			    unsigned int *nr_outstanding)
+{
+	u64 took = 0;
+	unsigned int i;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	*nr_dispatched = 0;
+	*nr_outstanding = 0;
+	for (i = kf_group_next_busy(kg, 0); i < kg->nr_backlogs;
+	     i = kf_group_next_busy(kg, i + 1)) {
+		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
+		u64 load = atomic64_read(&kb->load);
+		u64 nr = READ_ONCE(kb->nr_dispatched[READ]) + READ_ONCE(kb->nr_dispatched[WRITE]);
+
+		u64 since = kf_load_since(load, &kb->owed_load, now_ns);
+
+		/* A discard may take any time: nothing is owed for it, nor for what is beside it. */
+		if (likely(!atomic_read(&kb->nr_other))) {
+			took += since;
+			*nr_dispatched += nr - kb->owed_nr;
+			*nr_outstanding += kf_load_nr(load);
+		}
+		kb->owed_nr = nr;
+	}
+	return took << KF_LOAD_NS_SHIFT;
+}
+
+/* What a group is owed by now; @nr: its requests outstanding. */
+static s64 kf_group_settle(struct kf_group *kg, u64 now_ns, u64 most_ns, unsigned int *nr)
+{
+	u64 alone_ns = READ_ONCE(kg->alone_ns) ?: READ_ONCE(kg->kq->gate.alone_ns);
+	u64 took_ns, nr_dispatched;
+	bool was_settled = kg->is_settled;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	/* One that is away has nothing to wait for. */
+	kg->is_settled = !kg->is_awaited && alone_ns && kf_group_is_busy(kg);
+	if (!kg->is_settled)
+		return 0;
+	took_ns = kf_group_took_ns(kg, now_ns, &nr_dispatched, nr);
+	if (!was_settled)
+		return 0;
+	return kf_owed_ns(kg->owed_ns, took_ns, nr_dispatched, alone_ns, kg->share, most_ns);
+}
+
+/**
+ * kf_groups_settle - what the groups that are not awaited are owed, and what that costs others
+ * @kq: device
+ * @now_ns: time
+ *
+ * Called from a walk. See kf_owed_ns().
+ */
+void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
+{
+	unsigned int nr, nr_owed = 0, places = UINT_MAX;
+	struct kf_gate *gate = &kq->gate;
+	struct kf_group *kg;
+	u64 lead_ns;
+	u32 hold = 0;
+
+	lockdep_assert_held(&kq->lock);
+
+	if (!kq->has_limited && gate->most_places == UINT_MAX)
+		return;
+	lead_ns = kf_clock_lead_ns(READ_ONCE(gate->alone_ns), gate->step_ns);
+	list_for_each_entry(kg, &kq->active, active_node) {
+		u64 most_ns = kf_owed_most_ns(lead_ns, kg->depth.milli);
+		s64 owed_ns = 0;
+
+		/* A probe lets each wait. */
+		if (READ_ONCE(gate->phase) == KF_BAND_STEADY && !READ_ONCE(kq->rounds_ns))
+			owed_ns = kf_group_settle(kg, now_ns, most_ns, &nr);
+		else
+			kg->is_settled = false;
+		if (owed_ns != kg->owed_ns)
+			WRITE_ONCE(kg->owed_ns, owed_ns);
+		if (owed_ns <= 0)
+			continue;
+		nr_owed += nr;
+		hold = max(hold, kf_hold_of(owed_ns, most_ns));
+	}
+	if (hold && kq->nr_active > 1)
+		places = nr_owed + kf_hold_places(READ_ONCE(kq->places.sb.depth),
+						  READ_ONCE(kq->band.bdp_milli),
+						  kq->awaited_share, hold);
+	if (places != gate->most_places)
+		WRITE_ONCE(gate->most_places, places);
 }
 
 /**
@@ -754,6 +877,7 @@ void kf_groups_init(struct kf_queue *kq)
 		kf_large_init(&kq->large[id]);
 	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
 	kq->gate.is_open = true;
+	kq->gate.most_places = UINT_MAX;
 }
 
 /* No request is left, and no latency_work; the policy is still active on the device. */

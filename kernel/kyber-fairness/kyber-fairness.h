@@ -99,6 +99,9 @@ enum kf_wait_for {
 	KF_NR_WAITS,
 };
 
+/* In kf_hctx.flags, beside those: a group that is owed has inserted requests. */
+#define KF_HAS_OWED	KF_NR_WAITS
+
 /* What is shared. */
 enum kf_unit {
 	KF_SHARE_BYTES,
@@ -134,7 +137,7 @@ struct kf_domain {
 };
 
 /*
- * What every dispatch reads. The first six are written with kf_queue.lock held, the
+ * What every dispatch reads. The first seven are written with kf_queue.lock held, the
  * others with band_lock; the clock some times in a round trip through the device.
  */
 struct kf_gate {
@@ -144,6 +147,7 @@ struct kf_gate {
 	u64 step_ns;		/* and how long they are good for */
 	u64 lead;		/* limit - vtime */
 	unsigned int nr_lowered; /* times that vtimes were set back; see kf_ready_lower() */
+	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or UINT_MAX */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
 	/* Any cgroup goes: it is alone, or a probe fills the device. */
 	bool is_open;
@@ -193,6 +197,8 @@ struct kf_queue {
 	bool saw_full;
 	/* A cgroup had to wait for the clock in the period before. */
 	bool is_held;
+	/* A group is active that is not awaited: it may be owed. */
+	bool has_limited;
 
 	/* Hardware contexts that wait, each with its bit in kf_hctx.flags, the longest first. */
 	struct list_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
@@ -257,7 +263,7 @@ struct kf_ctx {
 /* One hardware context of one device. */
 struct kf_hctx {
 	struct blk_mq_hw_ctx *hctx;
-	unsigned long flags;		/* a bit for each enum kf_wait_for; no lock */
+	unsigned long flags;		/* a bit for each enum kf_wait_for, KF_HAS_OWED; no lock */
 	/* On kf_queue.waiting, or taken off it to be run, while it has the bit. */
 	struct list_head waiting_node[KF_NR_WAITS];
 	/* Scheduler tags in use, of this hardware context or of all; no lock. */
@@ -321,6 +327,8 @@ struct kf_backlog {
 	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
 	atomic64_t load;
 	u64 load_seen;				/* kq->lock */
+	/* As of kf_groups_settle(): this, and those dispatched; kq->lock. */
+	u64 owed_load, owed_nr;
 	/* Of these, discards and others without data: for them no cgroup waits; no lock. */
 	atomic_t nr_other;
 	/* And writes of the page cache: see kf_may_have_tag(); no lock. */
@@ -360,10 +368,12 @@ struct kf_group {
 	u64 share;			/* of the device, KF_SHARE_ONE for all */
 	bool is_active;			/* on kq->active */
 	bool is_awaited;		/* the clock waits for it while it is present */
+	s64 owed_ns;			/* behind a disk of its own; see kf_owed_ns() */
 	bool is_dead;			/* the cgroup is gone: its requests drain */
 	/* Mean cost of its requests; a lost update does no harm. */
 	u32 mean_cost_bytes;
 	u32 peak_cost_bytes;		/* of the largest of late; likewise */
+	u64 alone_ns;			/* of a request alone in the device; kq->band_lock */
 
 	/* Service it was given, divided by its share: one change for each slice. */
 	atomic64_t vtime ____cacheline_aligned_in_smp;
@@ -374,6 +384,7 @@ struct kf_group {
 	/* How long it was not present, ever; no lock, and a lost update does no harm. */
 	u64 absent_ns;
 	u64 last_busy_ns;
+	bool is_settled;		/* its backlogs' owed_load are those of the last walk */
 	struct kf_tally tally;
 	struct kf_debt debt;		/* of its deleted children */
 	u64 seen_sum;			/* the tally's, when that was complete; read anywhere */
@@ -445,7 +456,7 @@ int kf_samples_init(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
 void kf_domains_stop(struct kf_queue *kq);
-int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh);
+int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed);
 void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu);
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id);
@@ -520,6 +531,7 @@ void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_look(struct kf_queue *kq);
 void kf_groups_lower(struct kf_queue *kq);
+void kf_groups_settle(struct kf_queue *kq, u64 now_ns);
 void kf_update_shares(struct kf_queue *kq);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
@@ -537,7 +549,7 @@ void kf_gate_done(struct kf_queue *kq);
 bool kf_gate_publish(struct kf_queue *kq);
 void kf_gate_open_up(struct kf_queue *kq);
 void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle);
-void kf_probe_done(struct kf_queue *kq, unsigned int kind, u32 cost_bytes,
+void kf_probe_done(struct kf_group *kg, unsigned int kind, u32 cost_bytes,
 		   bool is_alone, u64 io_ns);
 void kf_gate_stop_waiting(struct kf_queue *kq);
 
@@ -669,11 +681,23 @@ static inline bool kf_waits_for_large(struct kf_queue *kq)
 	       kf_waits_for(kq, KF_FOR_LARGE + KF_WRITE);
 }
 
+/* As many may be in flight, but for requests of groups that are owed; no lock. */
+static inline unsigned int kf_nr_places(struct kf_queue *kq)
+{
+	return min(READ_ONCE(kq->places.sb.depth), READ_ONCE(kq->gate.most_places));
+}
+
+/* A group that is not awaited is behind a disk of its own; no lock. */
+static inline bool kf_group_is_owed(struct kf_group *kg)
+{
+	return READ_ONCE(kg->owed_ns) > 0;
+}
+
 /* Places that are free, or less than none; no lock. */
 static inline int kf_nr_free(struct kf_queue *kq)
 {
 	/* data_race(): as in kf_is_unused(). */
-	return READ_ONCE(kq->places.sb.depth) - data_race(sbitmap_weight(&kq->places.sb));
+	return kf_nr_places(kq) - data_race(sbitmap_weight(&kq->places.sb));
 }
 
 /* Whether a hardware context waits for a place; no lock. */

@@ -29,9 +29,11 @@
  * A ceiling bounds the requests in flight: three times the bandwidth-delay product. More of
  * them would only wait in the device, in its order. Large ones have another; see large.h.
  *
- * The clock waits for a cgroup only if it keeps depth_pct percent (45) of its share of
- * that product outstanding. A cgroup that sends one request at a time, however large
- * its weight, costs the others nothing: it goes first when it has a request.
+ * The clock waits for a cgroup only if that leaves each other what it would have alone on
+ * a disk as fast as its share: if the cgroup keeps its share of what the one with most keeps
+ * outstanding, or of that product if it is less. A cgroup of fewer requests goes first when
+ * it has one. And it has a disk of its own: while its requests take longer than alone on a
+ * disk of its share, fewer of the others' are in flight, down to their own disks.
  *
  * A share is the weight among active siblings times the share of the parent. A cgroup is
  * active from its first request until it has had none for 100 ms. The weight "sum" is what
@@ -107,8 +109,8 @@
  *
  * Limits
  *
- * A cgroup gets its share while it keeps enough requests outstanding. One that does not
- * gets what it asks for, at low latency. Where the clock waits for a cgroup of few requests,
+ * A disk of its own is one without what others' writes leave to be done in the disk, and
+ * requests are counted where sizes differ. Where the clock waits for a cgroup of few requests,
  * the total falls to what that few do, half of it at depth 4 on a P4500; see depth_pct.
  *
  * The product is as good as the time of a request that is alone. On a disk with a cache
@@ -353,6 +355,9 @@ static bool kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 	if (!sbitmap_test_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]))
 		sbitmap_set_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]);
 	spin_unlock(&kc->lock);
+	/* Others here may wait for places. */
+	if (unlikely(kf_group_is_owed(kb->kg)))
+		set_bit(KF_HAS_OWED, &kh->flags);
 	return is_throttled;
 }
 
@@ -542,6 +547,8 @@ static struct request *kf_take_foreign(struct kf_hctx *kh, struct request *rq)
 static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq,
 		     enum kf_domain_id id, int *place, int *token, bool *is_alone)
 {
+	struct kf_backlog *kb = kf_rq_backlog(rq);
+
 	/* Asked before and after: each place that is given while a probe empties is alone. */
 	*is_alone = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
 	*token = -1;
@@ -550,7 +557,7 @@ static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq
 		if (*token < 0)
 			return false;
 	}
-	*place = kf_get_place(kq, kh);
+	*place = kf_get_place(kq, kh, kf_group_is_owed(kb->kg));
 	if (*place >= 0 && guard_dispatch(kq->guard, rq))
 		return true;
 	if (*place >= 0)
@@ -649,6 +656,12 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 	return rq;
 }
 
+/* Whether a hardware context waits for a place, and none here goes without. */
+static bool kf_has_no_place(struct kf_hctx *kh)
+{
+	return kf_waits_for_place(kh) && !test_bit(KF_HAS_OWED, &kh->flags);
+}
+
 static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool any)
 {
 	/* Before any vtime: those read later are the lowered ones; kf_groups_lower() pairs. */
@@ -664,7 +677,7 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	if (kh->nr_batched < kf_domain_batch[kh->cur_domain] &&
 	    kf_has_domain(kh, kh->cur_domain)) {
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
-		if (rq || kf_waits_for_place(kh))
+		if (rq || kf_has_no_place(kh))
 			return rq;
 	}
 
@@ -680,7 +693,7 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 		if (!kf_has_domain(kh, kh->cur_domain))
 			continue;
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
-		if (rq || kf_waits_for_place(kh))
+		if (rq || kf_has_no_place(kh))
 			return rq;
 	}
 
@@ -703,6 +716,9 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 
 	spin_lock(&kh->lock);
 	kf_flush_ctxs(kq, kh);
+	/* A group that is not awaited may be owed while none is throttled. */
+	if (READ_ONCE(kq->has_limited) && kf_gate_is_due(kq) && kf_gate_update(kq))
+		kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 	rq = kf_dispatch(kq, kh, false);
 	if (!rq && kf_hctx_is_throttled(kq, kh)) {
 		if (kf_gate_is_due(kq) && kf_gate_update(kq))
@@ -715,6 +731,8 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		    !kf_waits_for_place(kh))
 			rq = kf_dispatch(kq, kh, kf_is_empty(kq));
 	}
+	if (!rq && test_bit(KF_HAS_OWED, &kh->flags))
+		clear_bit(KF_HAS_OWED, &kh->flags);
 	spin_unlock(&kh->lock);
 
 	return rq;
@@ -732,7 +750,7 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 	struct kf_hctx *kh = hctx->sched_data;
 
 	/* One that waits for a place is run when one comes back. */
-	if (guard_holds(kq->guard, hctx) || kf_waits_for_place(kh))
+	if (guard_holds(kq->guard, hctx) || kf_has_no_place(kh))
 		return false;
 	if (kf_has_inserted(kh) || READ_ONCE(kh->nr_urgent))
 		return true;

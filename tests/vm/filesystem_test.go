@@ -268,13 +268,11 @@ func TestJournalHoldsBackNoReader(t *testing.T) {
 		t.Errorf("%d files synced in 3.5 s: there is no journal to speak of", synced)
 	}
 
-	// The check of the check: a clock that waits for each cgroup holds the readers back.
+	// To wait for the journal would cost the readers disks of their own, so no setting has them wait.
 	write(t, d.tunable("depth_pct"), "0")
-	awaited := rate()
-	t.Logf("%d KiB/s when the clock waits for the journal", awaited)
-	if 100*awaited > 70*without {
+	if all := rate(); 100*all < 90*without {
 		d.logState(t)
-		t.Errorf("two readers have %d KiB/s when the clock waits for the journal, and %d without it; want 0.7 of that at most", awaited, without)
+		t.Errorf("two readers have %d KiB/s beside a journal with depth_pct = 0, and %d without; want 0.9 of that", all, without)
 	}
 }
 

@@ -241,11 +241,13 @@ func TestRareRequestsCostNothing(t *testing.T) {
 		busy     int
 		options  []string
 		settleMS int
+		least    float64 // of what the others read without it
 	}{
-		{"beside one", 1, []string{"--thinktime=90ms"}, 0},
+		{"beside one", 1, []string{"--thinktime=90ms"}, 0, 0.97},
 		// That the disk serves many is known after the first probe.
-		{"beside two", 2, []string{"--thinktime=90ms"}, 600},
-		{"one outstanding", 2, nil, 600},
+		{"beside two", 2, []string{"--thinktime=90ms"}, 600, 0.97},
+		// It is sold 98 % of the disk: its requests wait for no other's there, so the disk has no queue.
+		{"one outstanding", 2, nil, 600, 0.85},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := newSteadyDisk(t, 16, time.Millisecond)
@@ -274,10 +276,10 @@ func TestRareRequestsCostNothing(t *testing.T) {
 				mean += float64(n) / float64(len(seconds))
 			}
 			t.Logf("%.3f of what is read without the cgroup of weight 10000, the mean %.3f", beside/alone, mean/alone)
-			if beside < 0.97*alone || mean < 0.95*alone {
+			if beside < test.least*alone || mean < (test.least-0.02)*alone {
 				d.logState(t)
-				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f on the mean, %.0f without; want 0.97 and 0.95 of that",
-					beside/1024, mean/1024, alone/1024)
+				t.Errorf("%.0f KiB in a second beside the cgroup of weight 10000, %.0f on the mean, %.0f without; want %.2f and %.2f of that",
+					beside/1024, mean/1024, alone/1024, test.least, test.least-0.02)
 			}
 		})
 	}

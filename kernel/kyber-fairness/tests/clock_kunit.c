@@ -260,29 +260,104 @@ static void lag_is_bounded(struct kunit *test)
 /* A P4500: 41 requests are its bandwidth-delay product. */
 static void awaited_by_depth(struct kunit *test)
 {
-	const u64 share = KF_SHARE_ONE * 1000 / 1850;
+	const u64 share = KF_SHARE_ONE * 1000 / 1850, tenth = KF_SHARE_ONE / 10;
 
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(32000, share, 41000, 128000, 100, true));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, share, 41000, 104000, 100, true));
-	/* Half of what would fill its share is not eight either; any number is, with 0. */
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, share, 41000, 104000, 50, true));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1000, share, 41000, 104000, 0, false));
-	/* There are only 16 requests: the product cannot be more. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(4000, share, U32_MAX, 16000, 45, true));
-	/* Nor do they tell of a submitter that needs a tenth of the time to send the next. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(3600, share, U32_MAX, 15600, 45, true));
-	/* To and fro: once it is, an eighth less will do. */
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10000, KF_SHARE_ONE, 20000, 100000, 50,
-						    false));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(9000, KF_SHARE_ONE, 20000, 100000, 50, false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(9000, KF_SHARE_ONE, 20000, 100000, 50, true));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, KF_SHARE_ONE, 20000, 100000, 50, true));
+	/* Four of 32: with 32 one of them fills its share of the product. */
+	KUNIT_EXPECT_LE(test, kf_clock_need_milli(share, 41000, 128000, 32000, 45), 32000);
+	/* One of 8 beside three of 32: what these do alone it cannot, were all to wait. */
+	KUNIT_EXPECT_GT(test, kf_clock_need_milli(share, 41000, 104000, 32000, 0), 8000);
+	/* Four of 8, or of 2: each has more than alone on a disk of its share. */
+	KUNIT_EXPECT_LE(test, kf_clock_need_milli(share, 41000, 32000, 8000, 45), 8000);
+	KUNIT_EXPECT_LE(test, kf_clock_need_milli(share, U32_MAX, 8000, 2000, 45), 2000);
+	/* A tenth of the disk with 2 beside one of 64, and with 8. */
+	KUNIT_EXPECT_GT(test, kf_clock_need_milli(tenth, 41000, 130000, 64000, 0), 2000);
+	KUNIT_EXPECT_LE(test, kf_clock_need_milli(tenth, 41000, 136000, 64000, 0), 8000);
+	/* All of the product is needed, whatever one cgroup has. */
+	KUNIT_EXPECT_EQ(test, kf_clock_need_milli(KF_SHARE_ONE, 40000, 100000, 10000, 50), 20000);
+	/* To and fro: once it is awaited, an eighth less will do. */
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(10000, 10000, false));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(9000, 10000, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(9000, 10000, true));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(8000, 10000, true));
 	/* The largest product and the largest setting; the smallest share. */
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(10240000, KF_SHARE_ONE, U32_MAX, U32_MAX,
-						     1000, false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(U32_MAX, KF_SHARE_ONE, U32_MAX, U32_MAX,
-						    80, false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1000, 1, 41000, 104000, 45, false));
+	KUNIT_EXPECT_GT(test, kf_clock_need_milli(KF_SHARE_ONE, U32_MAX, U32_MAX, U32_MAX, 1000),
+			(u64)U32_MAX);
+	KUNIT_EXPECT_LE(test, kf_clock_need_milli(1, 41000, 104000, 32000, 45), 1);
+}
+
+/* C1: a write of 2 ms at a time stands for a hundredth of a request of 20 us. */
+static void slow_requests_are_no_depth(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, kf_clock_own_milli(1000, 2000000, 4096, 20000, 4096), 10);
+	KUNIT_EXPECT_EQ(test, kf_clock_own_milli(8000, 85000, 4096, 85000, 4096), 8000);
+	/* A mebibyte may take as long as what it is larger. */
+	KUNIT_EXPECT_EQ(test, kf_clock_own_milli(2000, 370000, 1048576, 85000, 4096), 2000);
+	/* Nothing is known yet. */
+	KUNIT_EXPECT_EQ(test, kf_clock_own_milli(2000, 0, 4096, 85000, 4096), 2000);
+	KUNIT_EXPECT_EQ(test, kf_clock_own_milli(2000, 2000000, 4096, 0, 0), 2000);
+	KUNIT_EXPECT_EQ(test, kf_clock_own_milli(U32_MAX, U64_MAX, 1, U32_MAX, U64_MAX), 1);
+}
+
+/* Four of 100 us alone, and four fifths of the disk: 125 us each on a disk of its own. */
+static void owed_is_what_others_cost(struct kunit *test)
+{
+	const u64 share = KF_SHARE_ONE / 5 * 4, most = 64 * NSEC_PER_MSEC;
+	s64 owed = 0;
+	u32 i;
+
+	/* They take as long as that: it is owed nothing. */
+	for (i = 0; i < 1000; i++)
+		owed = kf_owed_ns(owed, 4 * 125000, 4, 100000, share, most);
+	KUNIT_EXPECT_TRUE(test, owed >= -4000 && owed <= 4000);
+	/* 425 us: 300 of them are the others'. */
+	owed = kf_owed_ns(0, 4 * 425000, 4, 100000, share, most);
+	KUNIT_EXPECT_TRUE(test, owed >= 1199996 && owed <= 1200004);
+	for (i = 0; i < 100; i++)
+		owed = kf_owed_ns(owed, 4 * 425000, 4, 100000, share, most);
+	KUNIT_EXPECT_EQ(test, owed, (s64)most);
+	for (i = 0; i < 1000; i++)
+		owed = kf_owed_ns(owed, 4 * 100000, 4, 100000, share, most);
+	KUNIT_EXPECT_EQ(test, owed, -(s64)most);
+	/* Any values: it stays within what it may be. */
+	KUNIT_EXPECT_EQ(test, kf_owed_ns(most, U64_MAX, 0, 0, 0, most), (s64)most);
+	KUNIT_EXPECT_EQ(test, kf_owed_ns(most, 0, U64_MAX, U64_MAX, 0, most), -(s64)most);
+	KUNIT_EXPECT_EQ(test, kf_owed_most_ns(2 * NSEC_PER_MSEC, 4000), 64 * NSEC_PER_MSEC);
+}
+
+/* A ceiling of 126, and a fifth of a product of 42 is for those that are awaited. */
+static void hold_leaves_others_their_own(struct kunit *test)
+{
+	u32 hold, last = 126;
+
+	KUNIT_EXPECT_EQ(test, kf_hold_of(-5, 1000), 0U);
+	KUNIT_EXPECT_EQ(test, kf_hold_of(500, 1000), KF_HOLD_ONE / 2);
+	KUNIT_EXPECT_EQ(test, kf_hold_of(S64_MAX, 1), KF_HOLD_ONE);
+	for (hold = 0; hold <= KF_HOLD_ONE; hold++) {
+		u32 places = kf_hold_places(126, 42000, KF_SHARE_ONE / 5, hold);
+
+		KUNIT_ASSERT_LE(test, places, last);
+		last = places;
+	}
+	KUNIT_EXPECT_EQ(test, last, 8U);
+	/* None is awaited, or little is known: one at a time. */
+	KUNIT_EXPECT_EQ(test, kf_hold_places(32, 0, 0, KF_HOLD_ONE), 1U);
+	/* No more than the ceiling. */
+	KUNIT_EXPECT_EQ(test, kf_hold_places(32, U32_MAX, KF_SHARE_ONE, KF_HOLD_ONE), 32U);
+}
+
+/* One request in ten takes fifty times as long: the median is that of the others. */
+static void median_of_most(struct kunit *test)
+{
+	u64 median = 0;
+	u32 i;
+
+	for (i = 0; i < 100; i++)
+		median = kf_median_step(median, i % 10 == 3 ? 5000000 : 100000);
+	KUNIT_EXPECT_GE(test, median, 100000ULL);
+	KUNIT_EXPECT_LE(test, median, 113000ULL);
+	for (i = 0; i < 100; i++)
+		median = kf_median_step(median, 2000000);
+	KUNIT_EXPECT_EQ(test, median, 2000000ULL);
 }
 
 /* 8 MiB of a cgroup with a quarter of the disk are paid once the clock is 32 MiB on. */
@@ -825,6 +900,10 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(stuck_is_not_awaited),
 	KUNIT_CASE(lag_is_bounded),
 	KUNIT_CASE(awaited_by_depth),
+	KUNIT_CASE(slow_requests_are_no_depth),
+	KUNIT_CASE(owed_is_what_others_cost),
+	KUNIT_CASE(hold_leaves_others_their_own),
+	KUNIT_CASE(median_of_most),
 	KUNIT_CASE(debt_is_paid),
 	KUNIT_CASE(load_is_what_requests_took),
 	KUNIT_CASE(depth_is_a_mean),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A few seconds of tests/law/, for the sanitizers: the law on two model disks. `make
- * law` runs all cases, without them.
+ * A few seconds of tests/law/, for the sanitizers: the law on two model disks.
+ * scripts/law runs all cases, without them.
  */
 #include <kunit/test.h>
 
@@ -72,8 +72,71 @@ static void shares_are_kept(struct kunit *test)
 	}
 }
 
+/* A P4500 with these two on it. */
+static struct law_case law_two(struct law_load a, struct law_load b)
+{
+	return (struct law_case){
+		.name = "two",
+		.type = &md_nvme_type,
+		.preset = "p4500-2tb",
+		.scale = 16,
+		.tags = 1023,
+		.nr_hctx = 1,
+		.turn_ns = 80 * NSEC_PER_USEC,
+		.warm_ns = 1000 * NSEC_PER_MSEC,
+		.run_ns = 1000 * NSEC_PER_MSEC,
+		.seed = 1,
+		.nr_loads = 2,
+		.load = { a, b },
+	};
+}
+
+/* What one of two has, in percent of alone on a disk of its share. */
+static u64 law_own_pct(const struct law_case *c, u32 nr, u64 got)
+{
+	static struct law_case alone;
+
+	alone = *c;
+	alone.nr_loads = 1;
+	alone.load[0] = c->load[nr];
+	alone.share = (double)c->load[nr].weight / (c->load[0].weight + c->load[1].weight);
+	law_run(&alone, &law_none, &law_test_result, false);
+	return got * 100 / law_test_result.nr;
+}
+
+/* An API of four requests and four fifths of the disk, beside a bulk reader. */
+static void few_requests_have_a_disk_of_their_own(struct kunit *test)
+{
+	static struct law_case c;
+	u64 api, bulk;
+
+	c = law_two((struct law_load){ .weight = 800, .depth = 4, .bytes = 4096 },
+		    (struct law_load){ .weight = 200, .depth = 128, .bytes = 4096 });
+	law_run(&c, &law_clock, &law_test_result, false);
+	api = law_test_result.got[0].nr;
+	bulk = law_test_result.got[1].nr;
+	KUNIT_EXPECT_GE(test, law_own_pct(&c, 0, api), 95ULL);
+	KUNIT_EXPECT_GE(test, law_own_pct(&c, 1, bulk), 95ULL);
+}
+
+/* One that syncs each page takes 32 ms for it, and the disk serves others meanwhile. */
+static void slow_requests_cost_others_nothing(struct kunit *test)
+{
+	const struct law_load slow = {
+		.weight = 20, .depth = 1, .bytes = 4096,
+		.write_permille = 1000, .slow_ns = 32 * NSEC_PER_MSEC,
+	};
+	static struct law_case c;
+
+	c = law_two(slow, (struct law_load){ .weight = 1000, .depth = 128, .bytes = 4096 });
+	law_run(&c, &law_clock, &law_test_result, false);
+	KUNIT_EXPECT_GE(test, law_own_pct(&c, 1, law_test_result.got[1].nr), 95ULL);
+}
+
 static struct kunit_case law_cases[] = {
 	KUNIT_CASE_PARAM(shares_are_kept, law_gen_params),
+	KUNIT_CASE(few_requests_have_a_disk_of_their_own),
+	KUNIT_CASE(slow_requests_cost_others_nothing),
 	{ }
 };
 

@@ -346,6 +346,72 @@ static void law_full_speed(struct law_cases *cases, const struct law_disk *disk)
 	law_small_thinker(c);
 }
 
+/* Containers that are not alike: what each is sold is a disk of its share. */
+static void law_unlike(struct law_cases *cases, const struct law_disk *disk)
+{
+	static const struct {
+		const char *name;
+		struct law_load load[5];
+	} of[] = {
+		{ "mix", { { .weight = 500, .depth = 2, .bytes = 4096 },
+			   { .weight = 200, .depth = 4, .bytes = 262144 },
+			   { .weight = 100, .depth = 2, .bytes = 65536, .write_permille = 1000 },
+			   { .weight = 200, .depth = 128, .bytes = 4096 } } },
+		{ "api, bulk", { { .weight = 800, .depth = 4, .bytes = 4096 },
+				 { .weight = 200, .depth = 128, .bytes = 4096 } } },
+		{ "api, large writer", { { .weight = 800, .depth = 4, .bytes = 4096 },
+					 { .weight = 200, .depth = 16, .bytes = 1048576,
+					   .write_permille = 1000 } } },
+		{ "thinker, two bulk", { { .weight = 800, .depth = 1, .bytes = 4096,
+					   .think_ns = 90 * MS },
+					 { .weight = 200, .depth = 128, .bytes = 4096 },
+					 { .weight = 100, .depth = 128, .bytes = 4096 } } },
+		{ "small, big, mid", { { .weight = 100, .depth = 2, .bytes = 4096 },
+				       { .weight = 500, .depth = 64, .bytes = 4096 },
+				       { .weight = 400, .depth = 64, .bytes = 8192,
+					 .write_permille = 300 } } },
+		{ "reader, 64 KiB writer", { { .weight = 500, .depth = 8, .bytes = 4096 },
+					     { .weight = 500, .depth = 32, .bytes = 65536,
+					       .write_permille = 1000 } } },
+		{ "slow one, bulk", { { .weight = 20, .depth = 1, .bytes = 4096,
+					.write_permille = 1000, .slow_ns = 2 * MS },
+				      { .weight = 1000, .depth = 128, .bytes = 4096 } } },
+		{ "scan, small", { { .weight = 300, .depth = 8, .bytes = 1048576 },
+				   { .weight = 700, .depth = 16, .bytes = 8192 } } },
+		{ "odd depths", { { .weight = 500, .depth = 64, .bytes = 4096 },
+				  { .weight = 250, .depth = 40, .bytes = 4096 },
+				  { .weight = 150, .depth = 16, .bytes = 4096 },
+				  { .weight = 70, .depth = 8, .bytes = 4096 },
+				  { .weight = 30, .depth = 3, .bytes = 4096 } } },
+	};
+	struct law_case *c;
+	char name[64];
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(of); i++) {
+		snprintf(name, sizeof(name), "%s unlike: %s", disk->name, of[i].name);
+		c = law_new(cases, name, disk);
+		c->is_unlike = true;
+		c->run_ns = max(disk->run_ns, 32 * SEC);
+		for (j = 0; j < ARRAY_SIZE(of[i].load) && of[i].load[j].weight; j++) {
+			struct law_load *load = law_load(c, of[i].load[j].weight, 1, 4096, 0);
+			char of_name[16];
+
+			memcpy(of_name, load->name, sizeof(of_name));
+			*load = of[i].load[j];
+			memcpy(load->name, of_name, sizeof(of_name));
+			load->slow_ns *= disk->scale;
+		}
+	}
+	snprintf(name, sizeof(name), "%s unlike: one at a time, 8 of 256", disk->name);
+	c = law_new(cases, name, disk);
+	c->is_unlike = true;
+	c->run_ns = max(disk->run_ns, 32 * SEC);
+	law_load(c, 8000, 1, 4096, 0);
+	for (i = 0; i < 8; i++)
+		law_load(c, 100, 256, 4096, 0);
+}
+
 void law_make_cases(struct law_cases *cases)
 {
 	static const char * const some[] = { "p4500", "sata-ssd", "optane", "hdd", "fixed" };
@@ -357,6 +423,8 @@ void law_make_cases(struct law_cases *cases)
 	if (!cases->of || !cases->name)
 		abort();
 	law_sweep(cases);
+	for (i = 0; i < ARRAY_SIZE(law_disks); i++)
+		law_unlike(cases, &law_disks[i]);
 	for (i = 0; i < ARRAY_SIZE(some); i++) {
 		law_limited(cases, law_disk(some[i]));
 		law_numbers(cases, law_disk(some[i]));

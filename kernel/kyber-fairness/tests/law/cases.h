@@ -5,7 +5,7 @@
 
 #include "engine.h"
 
-#define LAW_CASES_MAX	256
+#define LAW_CASES_MAX	512
 
 struct law_cases {
 	struct law_case *of;

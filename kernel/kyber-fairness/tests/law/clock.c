@@ -30,6 +30,9 @@ struct clock_group {
 	u64 load, load_seen;
 	u64 absent_ns;
 	struct kf_depth depth;
+	u64 alone_ns;		/* what a request of it takes alone in the device; 0: not known */
+	u64 owed_load, nr_sent;	/* since the last walk */
+	s64 owed_ns;
 	u64 done_ns;
 	u64 sent_ns;
 	u64 last_busy_ns;
@@ -70,6 +73,10 @@ struct clock {
 	bool saw_large_full[LAW_NR_DIRS];
 	u64 nr_slices, nr_updates, nr_dispatched;
 	u64 nr_forgiven;
+	/* A disk of its own: see kf_owed_ns(). */
+	u32 hold;
+	u64 awaited_share;
+	u32 nr_owed;		/* in flight, of those that are owed */
 };
 
 /* A time of the simulation, as the module has it. */
@@ -144,6 +151,31 @@ static void clock_lower(struct clock *kq)
 	}
 }
 
+/* As kf_groups_settle(). */
+static void clock_settle(struct clock *kq)
+{
+	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
+	u64 lead_ns = kf_clock_lead_ns(kq->band.alone_ns, kq->step_ns);
+	u32 i;
+
+	kq->hold = 0;
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+		u64 took_ns = kf_load_since(kg->load, &kg->owed_load, now_ns) << KF_LOAD_NS_SHIFT;
+		u64 alone_ns = kg->alone_ns ?: kq->band.alone_ns;
+		u64 most_ns = kf_owed_most_ns(lead_ns, kg->depth.milli);
+
+		if (!kg->is_active || !kg->is_busy || kg->is_awaited ||
+		    kq->band.phase != KF_BAND_STEADY)
+			kg->owed_ns = 0;
+		else
+			kg->owed_ns = kf_owed_ns(kg->owed_ns, took_ns, kg->nr_sent, alone_ns,
+						 kg->share, most_ns);
+		kg->nr_sent = 0;
+		kq->hold = max(kq->hold, kf_hold_of(kg->owed_ns, most_ns));
+	}
+}
+
 /* As kf_gate_find(): the least vtime of those awaited; if there is none, of all. */
 static void clock_update(struct clock *kq)
 {
@@ -152,6 +184,7 @@ static void clock_update(struct clock *kq)
 
 	kq->clock_ns = kq->sim->now_ns;
 	kq->nr_updates++;
+	clock_settle(kq);
 	kg = clock_least(kq, false, &share_sum) ?: clock_least(kq, true, &share_sum);
 	if (kg) {
 		kq->vtime = kg->vtime;
@@ -182,34 +215,41 @@ static void clock_shares(struct clock *kq)
 /* As kf_find_awaited(). */
 static void clock_find_awaited(struct clock *kq)
 {
+	u64 requests_sum = 0, all_milli = 0;
 	bool must_fill = false;
-	u64 requests_sum = 0, milli_all = 0;
-	u32 i;
+	u32 most_milli = 0, i;
 
+	kq->awaited_share = 0;
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
 		if (!kg->is_active)
 			continue;
 		requests_sum += kf_requests_for(kg->share, kg->mean_cost_bytes);
-		milli_all += kg->depth.milli;
+		all_milli += kg->depth.milli;
+		most_milli = max(most_milli, kg->depth.milli);
 	}
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
-		u64 share;
+		u64 share, need;
+		u32 own;
 
 		if (!kg->is_active)
 			continue;
 		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
 					 requests_sum);
-		kg->is_awaited = kf_clock_is_awaited(kg->depth.milli, share,
-						     kq->band.bdp_milli, milli_all,
-						     kq->depth_pct, kg->is_awaited);
-		if (!kf_clock_is_awaited(kg->depth.milli, share, U32_MAX, milli_all,
-					 kq->depth_pct, kg->is_awaited))
+		own = kf_clock_own_milli(kg->depth.milli, kg->alone_ns, kg->mean_cost_bytes,
+					 kq->band.alone_ns, kq->band.mean_cost_bytes);
+		need = kf_clock_need_milli(share, kq->band.bdp_milli, all_milli, most_milli,
+					   kq->depth_pct);
+		kg->is_awaited = kf_clock_is_awaited(own, need, kg->is_awaited);
+		if (kg->is_awaited)
+			kq->awaited_share += kg->share;
+		need = kf_clock_need_milli(share, U32_MAX, all_milli, most_milli, kq->depth_pct);
+		if (!kf_clock_is_awaited(own, need, kg->is_awaited))
 			must_fill = true;
 	}
-	kf_band_must_fill(&kq->band, must_fill, milli_all);
+	kf_band_must_fill(&kq->band, must_fill, all_milli);
 }
 
 /* The lag of a cgroup that is not awaited is not kept for ever. */
@@ -311,10 +351,13 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 }
 
 /* As many are in flight as may be. */
-static bool clock_is_full(const struct clock *kq)
+static bool clock_is_full(const struct clock *kq, const struct clock_group *kg)
 {
+	u32 places = kf_hold_places(kq->ceiling, kq->band.bdp_milli, kq->awaited_share, kq->hold);
+
 	return !law_has_tag(kq->sim) ||
-	       (clock_is_shared(kq) && kq->sim->nr_inside >= kq->ceiling);
+	       (clock_is_shared(kq) && kg->owed_ns <= 0 &&
+		kq->sim->nr_inside - kq->nr_owed >= places);
 }
 
 static bool clock_is_large(const struct law_rq *rq)
@@ -346,8 +389,11 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	kh = &kq->hctx[hctx];
 	if (kh->left_bytes[nr] <= 0 && !clock_may_go(kq, kg))
 		return false;
-	if (clock_is_full(kq)) {
-		kq->band.was_full = true;
+	if (clock_is_full(kq, kg)) {
+		if (kq->hold)
+			kq->band.was_held = true;
+		else
+			kq->band.was_full = true;
 		return false;
 	}
 
@@ -360,6 +406,9 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	kg->sent_ns = kq->sim->now_ns;
 	kg->nr_in_flight++;
 	rq->cost_bytes = rq->bytes;
+	rq->is_owed = kg->owed_ns > 0;
+	kq->nr_owed += rq->is_owed;
+	kg->nr_sent++;
 	rq->is_alone = kq->band.phase == KF_BAND_EMPTY && !kq->sim->nr_inside;
 	clock_charge(kq, kh, nr, rq->cost_bytes);
 	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
@@ -393,6 +442,9 @@ static void clock_run(struct law_sim *sim, u32 hctx)
 {
 	struct clock *kq = sim->data;
 
+	/* One that is not awaited may be owed, and no cgroup throttled. */
+	if (clock_is_shared(kq) && clock_is_due(kq))
+		clock_update(kq);
 	for (;;) {
 		struct clock_group *kg = clock_first(kq, hctx);
 
@@ -559,6 +611,11 @@ static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
 
 	kq->has_probed = true;
+	if (rq->is_alone && kq->band.phase == KF_BAND_EMPTY) {
+		struct clock_group *kg = &kq->group[rq->load];
+
+		kg->alone_ns = kf_median_step(kg->alone_ns, kq->sim->now_ns - rq->dispatch_ns);
+	}
 	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->is_alone,
 			 now_ns - clock_uptime_ns(rq->dispatch_ns), now_ns) ||
 	    kf_band_look(&kq->band, true, now_ns))
@@ -571,6 +628,7 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	struct clock_group *kg = &kq->group[rq->load];
 
 	kg->nr_in_flight--;
+	kq->nr_owed -= rq->is_owed;
 	kg->load -= kf_load_of(clock_uptime_ns(sim->now_ns));
 	kg->done_ns = sim->now_ns;
 	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
@@ -640,6 +698,10 @@ static void clock_show(struct law_sim *sim, FILE *out)
 		kq->band.nr_fills);
 	for (i = 0; i < kq->nr_groups; i++)
 		fprintf(out, " %u", kq->group[i].is_awaited);
+	fprintf(out, ", owed");
+	for (i = 0; i < kq->nr_groups; i++)
+		fprintf(out, " %lld us (alone %llu us, depth %.1f)", kq->group[i].owed_ns / 1000,
+			kq->group[i].alone_ns / 1000, kq->group[i].depth.milli / 1000.0);
 	fprintf(out, ", alone");
 	for (i = 0; i < KF_NR_KINDS; i++)
 		fprintf(out, " %llu", kq->band.kind[i].alone_ns / 1000);

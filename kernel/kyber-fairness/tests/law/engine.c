@@ -50,7 +50,7 @@ void law_timer(struct law_sim *sim, u64 at_ns, u64 what)
 
 static u64 law_to_dev_ns(const struct law_sim *sim, u64 now_ns)
 {
-	return sim->base_dev_ns + (now_ns - sim->base_ns) / sim->scale;
+	return sim->base_dev_ns + (u64)((now_ns - sim->base_ns) / sim->scale);
 }
 
 static u64 law_from_dev_ns(const struct law_sim *sim, u64 dev_ns)
@@ -59,7 +59,8 @@ static u64 law_from_dev_ns(const struct law_sim *sim, u64 dev_ns)
 		return MD_NEVER_NS;
 	if (dev_ns < sim->base_dev_ns)
 		return sim->base_ns;
-	return sim->base_ns + (dev_ns - sim->base_dev_ns) * sim->scale;
+	/* Never early: the disk would have nothing done by then. */
+	return sim->base_ns + (u64)((dev_ns - sim->base_dev_ns) * sim->scale) + 1;
 }
 
 static u32 law_bucket(u64 ns)
@@ -247,7 +248,7 @@ static void law_begin_disk(struct law_sim *sim)
 		exit(2);
 	}
 	sim->area_bytes = preset->size_mib << 20;
-	sim->scale = sim->c->scale;
+	sim->scale = sim->c->scale / (sim->c->share ?: 1);
 }
 
 /* Container @load's request number @i is made on this hardware context. */
@@ -287,7 +288,7 @@ static void law_change_speed(struct law_sim *sim)
 {
 	sim->base_dev_ns = law_to_dev_ns(sim, sim->now_ns);
 	sim->base_ns = sim->now_ns;
-	sim->scale = sim->c->scale2;
+	sim->scale = sim->c->scale2 / (sim->c->share ?: 1);
 }
 
 /* Complete what the disk has done by now. */
@@ -300,7 +301,10 @@ static void law_reap(struct law_sim *sim)
 		struct law_rq *rq = list_first_entry(&model->done, struct law_rq, cmd.node);
 
 		list_del(&rq->cmd.node);
-		law_complete(sim, rq);
+		if (sim->c->load[rq->load].slow_ns)
+			law_add(sim, sim->now_ns + sim->c->load[rq->load].slow_ns, rq, 1);
+		else
+			law_complete(sim, rq);
 	}
 }
 
@@ -333,7 +337,9 @@ static void law_loop(struct law_sim *sim, u64 end_ns)
 		} else {
 			struct law_event event = law_take(sim);
 
-			if (event.rq)
+			if (event.rq && event.what)
+				law_complete(sim, event.rq);
+			else if (event.rq)
 				law_arrive(sim, event.rq);
 			else
 				sim->sched->timer(sim, event.what);

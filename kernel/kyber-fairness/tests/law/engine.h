@@ -44,6 +44,7 @@ struct law_load {
 	u32 depth;		/* requests it keeps outstanding */
 	u32 bytes;		/* of a request */
 	u32 write_permille;
+	u64 slow_ns;		/* a request takes so much longer, but not of the disk's time */
 	u64 think_ns;		/* from a completion to the next request, per request */
 	u64 on_ns, off_ns;	/* bursty: submits for on_ns, then pauses for off_ns */
 	bool is_limited;	/* cannot use its share: no part of the bound or the error */
@@ -55,7 +56,8 @@ struct law_case {
 	const char *disk;	/* of law_disks */
 	const struct md_model_type *type;
 	const char *preset;
-	u64 scale;		/* the disk is slowed down by this factor */
+	u64 scale;		/* the disk is slowed down by this factor, */
+	double share;		/* and as the disk of this share would be; 0: all of it */
 	u32 tags;		/* requests that the disk takes */
 	u32 nr_hctx;
 	bool pinned;		/* each container has hardware contexts of its own */
@@ -65,6 +67,7 @@ struct law_case {
 	u64 change_ns;		/* the disk changes to scale2 then; 0: never */
 	u64 scale2;
 	u64 seed;
+	bool is_unlike;		/* judged by disks of their own, not by shares */
 	u32 nr_loads;
 	struct law_load load[LAW_LOADS_MAX];
 };
@@ -80,6 +83,7 @@ struct law_rq {
 	u64 dispatch_ns;
 	/* The scheduler's. */
 	u32 cost_bytes;
+	bool is_owed;		/* its cgroup was, and it took no place */
 	bool is_alone;		/* in the device, when it was dispatched in a probe */
 };
 
@@ -118,7 +122,7 @@ extern const struct law_sched law_none, law_clock, law_full, law_exact;
 struct law_event {
 	u64 at_ns, seq;
 	void *rq;		/* NULL: what is one of the scheduler's timers */
-	u64 what;
+	u64 what;		/* of a request: whether it completes */
 };
 
 struct law_sim {
@@ -130,7 +134,8 @@ struct law_sim {
 	bool verbose;
 
 	struct md_model *model;
-	u64 scale, base_ns, base_dev_ns;
+	double scale;
+	u64 base_ns, base_dev_ns;
 	u64 area_bytes;
 
 	struct law_rq *rqs;

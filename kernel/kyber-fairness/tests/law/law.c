@@ -12,9 +12,13 @@
  * The bound is X(N*): what the disk does with no scheduler and N* requests outstanding,
  * N* being the least of depth / share. See docs/results/law.md.
  *
+ * Unlike containers are judged by what each has against alone on a disk of its share, by
+ * rate and by p99.
+ *
  * It exits with 1 if "law" misses a target anywhere but where law_excuse() says why.
  */
 #include <getopt.h>
+#include <math.h>
 
 #include "cases.h"
 
@@ -36,6 +40,12 @@ struct law_alone {
 
 static struct law_result law_result_of;
 
+/* What each container has alone on a disk of its share. */
+static struct law_reference {
+	double per_s;		/* bytes */
+	u64 p99_ns;
+} law_own_disk[LAW_LOADS_MAX];
+
 static u32 law_weights(const struct law_case *c)
 {
 	u32 i, sum = 0;
@@ -49,6 +59,24 @@ static u32 law_weights(const struct law_case *c)
 static double law_share(const struct law_case *c, u32 i)
 {
 	return (double)c->load[i].weight / law_weights(c);
+}
+
+static void law_find_own_disks(const struct law_case *c)
+{
+	static struct law_case alone;
+	u32 i, sum = 0;
+
+	for (i = 0; i < c->nr_loads; i++)
+		sum += c->load[i].weight;
+	for (i = 0; i < c->nr_loads; i++) {
+		alone = *c;
+		alone.nr_loads = 1;
+		alone.load[0] = c->load[i];
+		alone.share = (double)c->load[i].weight / sum;
+		law_run(&alone, &law_none, &law_result_of, false);
+		law_own_disk[i].per_s = law_result_of.bytes * 1e9 / law_result_of.elapsed_ns;
+		law_own_disk[i].p99_ns = law_quantile_ns(&law_result_of.got[0].lat, 990);
+	}
 }
 
 /* Only whole requests can be in flight. */
@@ -124,6 +152,8 @@ struct law_row {
 	double tail;		/* the worst p99 against depth / rate */
 	double disk_tail;	/* of the disk alone, with as many in flight */
 	double back_s;		/* until shares are right after the change; -1: not */
+	double own_rate;	/* the least, and the most p99, against alone on a disk */
+	double own_p99;		/* of the container's share */
 	char verdict[8];	/* letters of the targets that are missed */
 };
 
@@ -135,6 +165,8 @@ struct law_row {
 #define LAW_TAIL_MOST		2.0
 #define LAW_TAIL_OF_DISK	1.1	/* if the disk's own is more than that */
 #define LAW_BACK_MOST_S		2.0
+#define LAW_OWN_LEAST		0.95	/* of unlike containers */
+#define LAW_OWN_P99_MOST	1.5
 
 /* The error over these windows. */
 static double law_window_error(const struct law_case *c, const struct law_result *result,
@@ -174,13 +206,17 @@ static struct law_row law_judge(const struct law_case *c, const struct law_resul
 				double none_per_s, const struct law_alone *bound)
 {
 	u64 bytes[LAW_LOADS_MAX];
-	struct law_row row = {};
+	struct law_row row = { .own_rate = INFINITY };
 	char *end = row.verdict;
 	u32 i;
 
 	for (i = 0; i < c->nr_loads; i++) {
 		bytes[i] = result->got[i].bytes;
 		row.tail = max(row.tail, law_tail(c, result, i));
+		row.own_rate = min(row.own_rate, result->got[i].bytes * 1e9 /
+				   result->elapsed_ns / law_own_disk[i].per_s);
+		row.own_p99 = max(row.own_p99, (double)law_quantile_ns(&result->got[i].lat, 990) /
+				  law_own_disk[i].p99_ns);
 	}
 	row.error = law_error(c, bytes);
 	row.per_s = result->bytes * 1e9 / result->elapsed_ns;
@@ -200,6 +236,13 @@ static struct law_row law_judge(const struct law_case *c, const struct law_resul
 		law_result_of = kept;
 	}
 
+	if (c->is_unlike) {
+		if (row.own_rate < LAW_OWN_LEAST)
+			*end++ = 'O';
+		if (row.own_p99 > LAW_OWN_P99_MOST)
+			*end++ = 'P';
+		return row;
+	}
 	if (row.error > (c->cpu_ns ? LAW_ERROR_MOST_CPU : LAW_ERROR_MOST))
 		*end++ = 'E';
 	if (c->cpu_ns ? row.per_s < LAW_TOTAL_LEAST_CPU * none_per_s :
@@ -223,6 +266,8 @@ static const char *law_excuse(const char *name, char letter)
 		{ "w20 thinker of 1.5 ms", "T",
 		  "it takes half of its share or more, and is awaited with 45 % of it" },
 		{ "hdd one at a time", "E", "after each of its requests the arm has one other" },
+		{ "p4500 one at a time", "T", "it has a disk of its own, which costs the others" },
+		{ "1 MiB writes, reader", "PE", "large writes stand before them in the disk" },
 		{ "4 KiB and 256 KiB, write", "P", "32 of 256 KiB fill a write buffer" },
 		{ "fixed w1000 of 8", "E",
 		  "it is awaited with 7.8 requests, and once it is not, with 9.7" },
@@ -230,6 +275,15 @@ static const char *law_excuse(const char *name, char letter)
 		{ "sata-ssd write 4x8", "P", "collection stalls the dies" },
 		{ "sata-ssd write 4x32", "P", "collection stalls the dies" },
 		{ "sata-ssd two readers, two writers", "P", "collection stalls the dies" },
+		{ "unlike: thinker", "P", "its few requests come into a full disk" },
+		{ "hdd unlike", "OP", "a disk that turns serves one at a time" },
+		{ "unlike: mix", "OP", "bytes are shared; the requests' sizes differ" },
+		{ "unlike: scan", "OP", "bytes are shared; the requests' sizes differ" },
+		{ "writer", "OP", "writes stay in the disk's buffer and in collection" },
+		{ "unlike: small, big, mid", "OP", "writes take dies that reads wait for" },
+		{ "emmc unlike", "OP", "it serves one at a time, and writes stall it" },
+		{ "unlike: one at a time", "P", "the others' requests come into its disk" },
+		{ "unlike", "P", "a tail of the disk, with more in flight" },
 		{ "emmc 1 MiB write", "E", "few are counted: 0.07 % in eight times as long" },
 	};
 	u32 i;
@@ -300,6 +354,8 @@ static void law_print(const struct law_case *c, const char *sched, const struct 
 		      const struct law_result *result, double none_per_s,
 		      const struct law_alone *bound, double depth)
 {
+	u32 i;
+
 	if (law_options.json)
 		printf("{\"table\":\"law\",\"disk\":\"%s\",\"case\":\"%s\",\"scheduler\":\"%s\"",
 		       c->disk, c->name, sched);
@@ -323,6 +379,13 @@ static void law_print(const struct law_case *c, const char *sched, const struct 
 	law_print_number("tail", 2, row->tail);
 	law_print_number("disk_tail", 2, row->disk_tail);
 	law_print_number("in_flight", 0, result->mean_depth);
+	law_begin("own", true);
+	for (i = 0; i < min(c->nr_loads, 5U); i++)
+		printf("%s%.2f", i ? " / " : "", result->got[i].bytes * 1e9 /
+		       result->elapsed_ns / law_own_disk[i].per_s);
+	law_end_text();
+	law_print_number("own_rate", 2, row->own_rate);
+	law_print_number("own_p99", 2, row->own_p99);
 	law_begin("missed", true);
 	printf("%s", row->verdict[0] ? row->verdict : "ok");
 	law_end_text();
@@ -350,6 +413,7 @@ static void law_compare(const struct law_case *c)
 	bool has_bound = law_bound(c, &bound, &depth);
 	u32 i;
 
+	law_find_own_disks(c);
 	for (i = 0; i < ARRAY_SIZE(law_scheds); i++) {
 		const struct law_sched *sched = law_scheds[i];
 		struct law_row row;
@@ -404,7 +468,7 @@ int main(int argc, char **argv)
 		}
 	law_make_cases(&cases);
 	if (!law_options.json)
-		printf("case; scheduler; shares, %%; error, %%; requests/s; of none; N*; of X(N*); p99, ms; p99 x rate / depth; the disk's; in flight; missed\n");
+		printf("case; scheduler; shares, %%; error, %%; requests/s; of none; N*; of X(N*); p99, ms; p99 x rate / depth; the disk's; in flight; of own disks; the least; p99 of own; missed\n");
 	for (i = 0; law_options.seed && i < cases.nr; i++)
 		cases.of[i].seed = law_options.seed;
 	for (i = 0; i < cases.nr; i++)
