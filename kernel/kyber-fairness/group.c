@@ -688,7 +688,7 @@ static u64 kf_group_took_ns(struct kf_group *kg, u64 now_ns, u64 *nr_dispatched,
 
 		u64 since = kf_load_since(load, &kb->owed_load, now_ns);
 
-		/* A discard may take any time: nothing is owed for it, nor for what is beside it. */
+		/* A discard may take any time: nothing is owed for it and what is beside it. */
 		if (likely(!atomic_read(&kb->nr_other))) {
 			took += since;
 			*nr_dispatched += nr - kb->owed_nr;
