@@ -489,8 +489,9 @@ static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
 {
 	if (owed_ns <= 0)
 		return 0;
-	return min_t(u64, mul_u64_u64_div_u64(owed_ns, KF_HOLD_ONE, max(most_ns, 1ULL)),
-		     KF_HOLD_ONE);
+	if (owed_ns >= (s64)most_ns)
+		return KF_HOLD_ONE;
+	return mul_u64_u64_div_u64(owed_ns, KF_HOLD_ONE, most_ns);
 }
 
 /**

@@ -499,7 +499,7 @@ int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed)
 
 	if (kf_waits_for_place(kh) && !is_owed)
 		return -1;
-	if (!is_owed && unlikely(READ_ONCE(kq->gate.most_places) != UINT_MAX) &&
+	if (!is_owed && unlikely(READ_ONCE(kq->gate.most_places) != U32_MAX) &&
 	    kf_nr_free(kq) <= 0) {
 		/* The device could do more: its rate tells nothing. */
 		if (!READ_ONCE(kq->saw_throttled))

@@ -130,6 +130,28 @@ static struct kf_group *kf_gate_first(struct kf_queue *kq, bool of_all, u64 now_
 	return first;
 }
 
+/*
+ * The active group of least vtime that has requests, of those for which no other waits: all
+ * are deleted, or only discard. The clock goes on with them.
+ */
+static struct kf_group *kf_gate_first_left(struct kf_queue *kq, u64 *share_sum)
+{
+	struct kf_group *kg, *first = NULL;
+
+	lockdep_assert_held(&kq->lock);
+
+	*share_sum = 0;
+	list_for_each_entry(kg, &kq->active, active_node) {
+		if (!kf_group_has_requests(kg))
+			continue;
+		*share_sum += kg->share;
+		if (!first || kf_vtime_before(atomic64_read(&kg->vtime),
+					      atomic64_read(&first->vtime)))
+			first = kg;
+	}
+	return first;
+}
+
 /**
  * kf_gate_find - set the clock
  * @kq: device
@@ -155,7 +177,8 @@ bool kf_gate_find(struct kf_queue *kq)
 		return true;
 	}
 	kg = kf_gate_first(kq, false, now_ns, &share_sum) ?:
-	     kf_gate_first(kq, true, now_ns, &share_sum);
+	     kf_gate_first(kq, true, now_ns, &share_sum) ?:
+	     kf_gate_first_left(kq, &share_sum);
 	if (kg) {
 		WRITE_ONCE(kq->gate.vtime, atomic64_read(&kg->vtime));
 		/* One came back: the others were further ahead without it than they may be. */

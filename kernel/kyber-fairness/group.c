@@ -202,7 +202,7 @@ static void kf_group_bury(struct kf_group *kg)
 }
 
 /* Requests of a group on all hardware contexts, whether known to be busy or not. */
-static bool kf_group_has_requests(struct kf_group *kg)
+bool kf_group_has_requests(struct kf_group *kg)
 {
 	unsigned int i;
 
@@ -684,8 +684,8 @@ static u64 kf_group_took_ns(struct kf_group *kg, u64 now_ns, u64 *nr_dispatched,
 	     i = kf_group_next_busy(kg, i + 1)) {
 		struct kf_backlog *kb = READ_ONCE(kg->backlog[i]);
 		u64 load = atomic64_read(&kb->load);
-		u64 nr = READ_ONCE(kb->nr_dispatched[READ]) + READ_ONCE(kb->nr_dispatched[WRITE]);
-
+		u64 nr = READ_ONCE(kb->nr_dispatched[KF_READ]) +
+			 READ_ONCE(kb->nr_dispatched[KF_WRITE]);
 		u64 since = kf_load_since(load, &kb->owed_load, now_ns);
 
 		/* A discard may take any time: nothing is owed for it and what is beside it. */
@@ -727,7 +727,7 @@ static s64 kf_group_settle(struct kf_group *kg, u64 now_ns, u64 most_ns, unsigne
  */
 void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 {
-	unsigned int nr, nr_owed = 0, places = UINT_MAX;
+	unsigned int nr, nr_owed = 0, places = U32_MAX;
 	struct kf_gate *gate = &kq->gate;
 	struct kf_group *kg;
 	u64 lead_ns;
@@ -735,7 +735,7 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 
 	lockdep_assert_held(&kq->lock);
 
-	if (!kq->has_limited && gate->most_places == UINT_MAX)
+	if (!kq->has_limited && gate->most_places == U32_MAX)
 		return;
 	lead_ns = kf_clock_lead_ns(READ_ONCE(gate->alone_ns), gate->step_ns);
 	list_for_each_entry(kg, &kq->active, active_node) {
@@ -877,7 +877,7 @@ void kf_groups_init(struct kf_queue *kq)
 		kf_large_init(&kq->large[id]);
 	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
 	kq->gate.is_open = true;
-	kq->gate.most_places = UINT_MAX;
+	kq->gate.most_places = U32_MAX;
 }
 
 /* No request is left, and no latency_work; the policy is still active on the device. */

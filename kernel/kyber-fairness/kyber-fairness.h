@@ -147,7 +147,7 @@ struct kf_gate {
 	u64 step_ns;		/* and how long they are good for */
 	u64 lead;		/* limit - vtime */
 	unsigned int nr_lowered; /* times that vtimes were set back; see kf_ready_lower() */
-	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or UINT_MAX */
+	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or U32_MAX */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
 	/* Any cgroup goes: it is alone, or a probe fills the device. */
 	bool is_open;
@@ -521,6 +521,7 @@ void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
 u64 kf_group_weight(struct kf_group *kg);
 void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
 unsigned int kf_group_outstanding(struct kf_group *kg);
+bool kf_group_has_requests(struct kf_group *kg);
 bool kf_group_may_go_first(struct kf_group *kg);
 s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);

@@ -176,11 +176,27 @@ static void vtime_that_was_set_back_is_seen(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
 }
 
+/* No cgroup waits for deleted ones, and the clock goes on with theirs. */
+static void clock_goes_on_with_deleted_ones(struct kunit *test)
+{
+	int i;
+
+	KUNIT_ASSERT_FALSE(test, gate_dispatch(1));
+	for (i = 0; i < 2; i++) {
+		kf_group_offline(gt.busy[i]);
+		atomic64_add(3 * LEAD_BYTES, &gt.busy[i]->vtime);
+	}
+	kf_group_offline(gt.throttled);
+	smp_played_ns += STEP_NS;
+	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
+}
+
 static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(last_completion_runs_what_waits),
 	KUNIT_CASE(late_completion_runs_one),
 	KUNIT_CASE(arrival_that_moves_the_clock_runs_what_waits),
 	KUNIT_CASE(vtime_that_was_set_back_is_seen),
+	KUNIT_CASE(clock_goes_on_with_deleted_ones),
 	{ }
 };
 
