@@ -484,7 +484,7 @@ static inline u64 kf_owed_most_ns(u64 lead_ns, u32 milli)
 	return div64_u64(KF_OWED_LEADS * lead_ns * max(milli, 1000U), 1000);
 }
 
-/* How much the others are held back for what one is owed; KF_HOLD_ONE: as far as may be. */
+/* How far the others' places go to one that is owed; KF_HOLD_ONE: as far as may be. */
 static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
 {
 	if (owed_ns <= 0)

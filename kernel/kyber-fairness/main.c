@@ -31,9 +31,8 @@
  *
  * The clock waits for a cgroup only if that leaves each other what it would have alone on
  * a disk as fast as its share: if the cgroup keeps its share of what the one with most keeps
- * outstanding, or of that product if it is less. A cgroup of fewer requests goes first when
- * it has one. And it has a disk of its own: while its requests take longer than alone on a
- * disk of its share, fewer of the others' are in flight, down to their own disks.
+ * outstanding, or of that product if it is less. One of fewer requests goes first, and while they
+ * take longer than on that disk fewer of the others' are in flight, down to their own disks.
  *
  * A share is the weight among active siblings times the share of the parent. A cgroup is
  * active from its first request until it has had none for 100 ms. The weight "sum" is what
@@ -109,9 +108,8 @@
  *
  * Limits
  *
- * A disk of its own is one without what others' writes leave to be done in the disk, and
- * requests are counted where sizes differ. Where the clock waits for a cgroup of few requests,
- * the total falls to what that few do, half of it at depth 4 on a P4500; see depth_pct.
+ * What others' writes leave to be done in a disk is in the way of a disk of one's own. Where
+ * the clock waits for few requests the total is what these do; see depth_pct.
  *
  * The product is as good as the time of a request that is alone. On a disk with a cache
  * in front of it a probe may see the cache. The learnt model of the device's time is

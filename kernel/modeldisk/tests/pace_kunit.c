@@ -19,7 +19,7 @@ static void device_time_is_scaled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, md_pace_device_ns(0, X(16), 31), 1ULL);
 }
 
-/* A disk that is 2.5 times slower: an event is due in the first nanosecond that has it. */
+/* A disk slowed down by a factor of 2.5: an event is due in the first nanosecond that has it. */
 static void a_scale_has_a_fraction(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, md_pace_device_ns(10 * MS, 2500, 20 * MS), 4 * MS);
