@@ -452,8 +452,8 @@ static inline bool kf_clock_is_awaited(u32 own_milli, u64 need_milli, bool was_a
  * A disk of its own. A cgroup for which the others do not wait has few requests. Alone on a
  * disk as fast as its share each of them would take its time alone divided by the share.
  * What they take longer than that the cgroup is *owed*. The more it is owed the fewer of
- * the others' requests are in flight, down to as many as keep the others' shares of the
- * device busy: then each of those has a disk of its own, too. It is owed no more than so
+ * the others' requests are in flight, down to their shares of the ceiling: then each of those
+ * has a disk of its own, too. It is owed no more than so
  * many leads, and what it was owed is worked off as it has less than that to wait.
  */
 #define KF_OWED_LEADS		8
@@ -497,13 +497,12 @@ static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
 /**
  * kf_hold_places - how many requests may be in flight while one is owed
  * @ceiling: while none is
- * @bdp_milli: bandwidth-delay product, thousandths of a request
  * @awaited_share: sum of the shares of those for which the others wait
  * @hold: from kf_hold_of()
  */
-static inline u32 kf_hold_places(u32 ceiling, u32 bdp_milli, u64 awaited_share, u32 hold)
+static inline u32 kf_hold_places(u32 ceiling, u64 awaited_share, u32 hold)
 {
-	u32 least = mul_u64_u64_shr(bdp_milli, awaited_share, KF_SHARE_SHIFT) / 1000;
+	u32 least = mul_u64_u64_shr(ceiling, awaited_share, KF_SHARE_SHIFT);
 
 	least = clamp(least, 1U, ceiling);
 	return ceiling - (u64)(ceiling - least) * hold / KF_HOLD_ONE;

@@ -756,7 +756,6 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 	}
 	if (hold && kq->nr_active > 1)
 		places = nr_owed + kf_hold_places(READ_ONCE(kq->places.sb.depth),
-						  READ_ONCE(kq->band.bdp_milli),
 						  kq->awaited_share, hold);
 	if (places != gate->most_places)
 		WRITE_ONCE(gate->most_places, places);

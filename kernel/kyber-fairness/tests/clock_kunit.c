@@ -324,7 +324,7 @@ static void owed_is_what_others_cost(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_owed_most_ns(2 * NSEC_PER_MSEC, 4000), 64 * NSEC_PER_MSEC);
 }
 
-/* A ceiling of 126, and a fifth of a product of 42 is for those that are awaited. */
+/* A ceiling of 126, and a fifth of it is for those that are awaited. */
 static void hold_leaves_others_their_own(struct kunit *test)
 {
 	u32 hold, last = 126;
@@ -333,16 +333,16 @@ static void hold_leaves_others_their_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_hold_of(500, 1000), KF_HOLD_ONE / 2);
 	KUNIT_EXPECT_EQ(test, kf_hold_of(S64_MAX, 1), KF_HOLD_ONE);
 	for (hold = 0; hold <= KF_HOLD_ONE; hold++) {
-		u32 places = kf_hold_places(126, 42000, KF_SHARE_ONE / 5, hold);
+		u32 places = kf_hold_places(126, KF_SHARE_ONE / 5, hold);
 
 		KUNIT_ASSERT_LE(test, places, last);
 		last = places;
 	}
-	KUNIT_EXPECT_EQ(test, last, 8U);
-	/* None is awaited, or little is known: one at a time. */
-	KUNIT_EXPECT_EQ(test, kf_hold_places(32, 0, 0, KF_HOLD_ONE), 1U);
-	/* No more than the ceiling. */
-	KUNIT_EXPECT_EQ(test, kf_hold_places(32, U32_MAX, KF_SHARE_ONE, KF_HOLD_ONE), 32U);
+	KUNIT_EXPECT_EQ(test, last, 25U);
+	/* None is awaited: one at a time. */
+	KUNIT_EXPECT_EQ(test, kf_hold_places(32, 0, KF_HOLD_ONE), 1U);
+	KUNIT_EXPECT_EQ(test, kf_hold_places(32, KF_SHARE_ONE, KF_HOLD_ONE), 32U);
+	KUNIT_EXPECT_EQ(test, kf_hold_places(U32_MAX, KF_SHARE_ONE, KF_HOLD_ONE), U32_MAX);
 }
 
 /* One request in ten takes fifty times as long: the median is that of the others. */

@@ -353,7 +353,7 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 /* As many are in flight as may be. */
 static bool clock_is_full(const struct clock *kq, const struct clock_group *kg)
 {
-	u32 places = kf_hold_places(kq->ceiling, kq->band.bdp_milli, kq->awaited_share, kq->hold);
+	u32 places = kf_hold_places(kq->ceiling, kq->awaited_share, kq->hold);
 
 	return !law_has_tag(kq->sim) ||
 	       (clock_is_shared(kq) && kg->owed_ns <= 0 &&
