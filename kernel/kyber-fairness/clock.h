@@ -453,8 +453,8 @@ static inline bool kf_clock_is_awaited(u32 own_milli, u64 need_milli, bool was_a
  * disk as fast as its share each of them would take its time alone divided by the share.
  * What they take longer than that the cgroup is *owed*. The more it is owed the fewer of
  * the others' requests are in flight, down to their shares of the ceiling: then each of those
- * has a disk of its own, too. It is owed no more than so
- * many leads, and what it was owed is worked off as it has less than that to wait.
+ * has a disk of its own, too. It is owed no more than so many leads, and what it was owed is
+ * worked off as it has less than that to wait.
  */
 #define KF_OWED_LEADS		8
 #define KF_HOLD_ONE		1024U

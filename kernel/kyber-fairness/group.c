@@ -166,6 +166,14 @@ static u64 kf_parent_share(struct kf_group *kg, u64 share)
 	return kf_share_above(share, kf_tally_weight(&kg->tally), kg->parent->tally.sum);
 }
 
+/* The others wait for it, or it is idle. */
+static void kf_group_owe_nothing(struct kf_group *kg)
+{
+	kg->is_settled = false;
+	if (kg->owed_ns)
+		WRITE_ONCE(kg->owed_ns, 0);
+}
+
 static void kf_group_leave_active(struct kf_group *kg)
 {
 	struct kf_queue *kq = kg->kq;
@@ -173,6 +181,7 @@ static void kf_group_leave_active(struct kf_group *kg)
 	lockdep_assert_held(&kq->lock);
 
 	WRITE_ONCE(kg->is_active, false);
+	kf_group_owe_nothing(kg);
 	list_del_init(&kg->active_node);
 	kq->nr_active--;
 	WRITE_ONCE(kq->shares_are_stale, true);
@@ -651,10 +660,12 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 		if (is_awaited != kg->is_awaited)
 			trace_kf_awaited(kg, is_awaited, kn.bdp_milli);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
-		if (is_awaited)
+		if (is_awaited) {
 			awaited_share += kg->share;
-		else
+			kf_group_owe_nothing(kg);
+		} else {
 			has_limited = true;
+		}
 		if (!kf_clock_is_awaited(own, kf_group_need_milli(kg, &kn, U32_MAX), is_awaited))
 			must_fill = true;
 	}
