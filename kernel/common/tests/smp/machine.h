@@ -109,21 +109,33 @@ struct smp_disk {
 
 static struct smp_disk *smp_disk;
 
+static void smp_init_policy(struct smp_cgroup *sc, struct request_queue *q,
+			    const struct blkcg_policy *pol)
+{
+	struct blkg_policy_data *pd;
+
+	sc->blkcg->cpd[0] = pol->cpd_alloc_fn(GFP_KERNEL);
+	sc->blkcg->cpd[0]->blkcg = sc->blkcg;
+	pd = pol->pd_alloc_fn(GFP_KERNEL, q, sc->blkcg);
+	pd->blkg = sc->blkg;
+	sc->blkg->pd[0] = pd;
+	pol->pd_init_fn(pd);
+}
+
+/* Of a cgroup that is deleted, if it has not been before. */
+static void smp_exit_policy(struct smp_cgroup *sc, const struct blkcg_policy *pol)
+{
+	pol->pd_offline_fn(sc->blkg->pd[0]);
+	pol->pd_free_fn(sc->blkg->pd[0]);
+	pol->cpd_free_fn(sc->blkcg->cpd[0]);
+}
+
 int blkcg_activate_policy(struct request_queue *q, const struct blkcg_policy *pol)
 {
 	unsigned int i;
 
-	for (i = 0; i <= smp_disk->nr_cgroups; i++) {
-		struct smp_cgroup *sc = &smp_disk->cgroups[i];
-		struct blkg_policy_data *pd;
-
-		sc->blkcg->cpd[0] = pol->cpd_alloc_fn(GFP_KERNEL);
-		sc->blkcg->cpd[0]->blkcg = sc->blkcg;
-		pd = pol->pd_alloc_fn(GFP_KERNEL, q, sc->blkcg);
-		pd->blkg = sc->blkg;
-		sc->blkg->pd[0] = pd;
-		pol->pd_init_fn(pd);
-	}
+	for (i = 0; i <= smp_disk->nr_cgroups; i++)
+		smp_init_policy(&smp_disk->cgroups[i], q, pol);
 	smp_disk->has_policy = true;
 	return 0;
 }
@@ -132,19 +144,13 @@ void blkcg_deactivate_policy(struct request_queue *q, const struct blkcg_policy 
 {
 	int i;
 
-	for (i = smp_disk->nr_cgroups; i >= 0; i--) {
-		struct smp_cgroup *sc = &smp_disk->cgroups[i];
-
-		pol->pd_offline_fn(sc->blkg->pd[0]);
-		pol->pd_free_fn(sc->blkg->pd[0]);
-		pol->cpd_free_fn(sc->blkcg->cpd[0]);
-	}
+	for (i = smp_disk->nr_cgroups; i >= 0; i--)
+		smp_exit_policy(&smp_disk->cgroups[i], pol);
 }
 
-static void smp_add_cgroup(struct smp_disk *sd, unsigned int nr)
+static void smp_init_cgroup(struct smp_disk *sd, struct smp_cgroup *sc, unsigned int nr,
+			    struct blkcg_gq *parent)
 {
-	struct smp_cgroup *sc = &sd->cgroups[nr];
-
 	sc->blkcg = nr ? shim_kzalloc(sizeof(*sc->blkcg)) : &blkcg_root;
 	sc->blkg = shim_kzalloc(sizeof(*sc->blkg));
 	sc->cgroup.id = nr + 1;
@@ -152,7 +158,7 @@ static void smp_add_cgroup(struct smp_disk *sd, unsigned int nr)
 	spin_lock_init(&sc->blkcg->lock);
 	sc->blkg->q = &sd->q;
 	sc->blkg->blkcg = sc->blkcg;
-	sc->blkg->parent = nr ? sd->cgroups[0].blkg : NULL;
+	sc->blkg->parent = parent;
 	sc->blkg->refcnt.count = alloc_percpu(u64);
 	sc->blkcg->blkg_hint = sc->blkg;
 	sc->blkcg->blkg_list.first = &sc->blkg->blkcg_node;
@@ -211,7 +217,7 @@ static struct smp_disk *smp_make_disk(unsigned int nr_cpus, unsigned int nr_hctx
 	for (i = 0; i < nr_cpus; i++)
 		smp_map_cpu(q, i);
 	for (i = 0; i <= nr_cgroups; i++)
-		smp_add_cgroup(sd, i);
+		smp_init_cgroup(sd, &sd->cgroups[i], i, i ? sd->cgroups[0].blkg : NULL);
 	q->root_blkg = sd->cgroups[0].blkg;
 	return sd;
 }
@@ -268,7 +274,7 @@ static void smp_set_weight(struct smp_disk *sd, unsigned int nr, const char *wei
 	}
 }
 
-static u64 smp_nr_runs(struct smp_disk *sd)
+static inline u64 smp_nr_runs(struct smp_disk *sd)
 {
 	unsigned int cpu;
 	u64 nr = 0;
