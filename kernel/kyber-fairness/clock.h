@@ -269,36 +269,35 @@ static inline u64 kf_clock_lag_bytes(u64 lead_bytes, u64 mean_cost_bytes,
 #define KF_PEAK_FORGET		16U
 
 /*
- * What deleted cgroups were charged beyond the clock. A cgroup begins at the clock, and its
- * first request goes whatever it costs. Were that forgotten when it is deleted, one that may
- * make cgroups could have all of its requests in new ones. So those above have the debt, the
- * next child begins as much later as they have to pay it, and as the clock goes on it is paid.
+ * A cgroup begins at the clock, and its first request goes whatever it costs. A tenant that
+ * may make cgroups could have all requests in new ones. So the cgroups above have a virtual
+ * time for the new ones below: the next begins there, and what a new one is charged moves it
+ * on. It is bounded, as virtual times are less than half of the range apart.
  */
-struct kf_debt {
-	u64 bytes;
-	u64 vtime;		/* the clock, when they were that many */
-};
+#define KF_NEWCOMER_MAX		BIT_ULL(60)
 
-/* To pay it takes no more than so much: virtual times are less than half of the range apart. */
-#define KF_DEBT_VTIME_MAX	BIT_ULL(60)
+/* A cgroup is new until it was charged in so many looks: its last charge is a small part then. */
+#define KF_NEW_LOOKS		32
+
+/* Where the next one begins; the clock may be further, or have been for very long. */
+static inline u64 kf_newcomer_at(u64 newcomer, u64 clock)
+{
+	return newcomer - clock < 2 * KF_NEWCOMER_MAX ? newcomer : clock;
+}
 
 /**
- * kf_debt_at - what is left of it
- * @kd: debt; brought up to @vtime
- * @vtime: the clock
- * @share: of the cgroup that has it and all below it
+ * kf_newcomer_after - where the one after that begins
+ * @newcomer: so far
+ * @clock: the clock
+ * @cost_bytes: what it is charged
+ * @share: what new ones have of the device
  */
-static inline u64 kf_debt_at(struct kf_debt *kd, u64 vtime, u64 share)
+static inline u64 kf_newcomer_after(u64 newcomer, u64 clock, u64 cost_bytes, u64 share)
 {
-	u64 paid;
+	u64 ahead = kf_newcomer_at(newcomer, clock) - clock;
+	u64 step = min(kf_vtime_of(cost_bytes, share), KF_NEWCOMER_MAX);
 
-	/* The clock may go back a little: what was paid then is not paid again. */
-	if (kd->bytes && kf_vtime_before(vtime, kd->vtime))
-		return kd->bytes;
-	paid = mul_u64_u64_shr(vtime - kd->vtime, share, KF_SHARE_SHIFT);
-	kd->bytes -= min(paid, kd->bytes);
-	kd->vtime = vtime;
-	return kd->bytes;
+	return clock + min(ahead + step, KF_NEWCOMER_MAX);
 }
 
 /*

@@ -5,6 +5,7 @@
  * The law is in clock.h.
  */
 #include "kyber-fairness.h"
+#include "request.h"
 #include "trace.h"
 
 /* A cgroup without requests for this long is idle. */
@@ -18,24 +19,33 @@ static void kf_count_weights(struct kf_group *kg)
 
 	lockdep_assert_held(&kg->kq->lock);
 
-	for (up = kg; up && more; up = up->parent)
+	for (up = kg; up && more; up = up->parent) {
+		if (up->tally.walk != walk)
+			up->settled_share = 0;
 		more = kf_tally_add(&up->tally, walk, READ_ONCE(up->weight), more);
+	}
 }
 
-/* The share of a group that is in the sums. */
-static void kf_find_share(struct kf_group *kg)
+/* The share of a group that is in the sums, with all that is below it. */
+static u64 kf_find_share_of_all(struct kf_group *kg)
 {
-	u64 share = kf_share_of(KF_SHARE_ONE, KF_WEIGHT_DFL, kg->tally.sum);
-	struct kf_group *up;
+	u64 share = KF_SHARE_ONE;
 
 	lockdep_assert_held(&kg->kq->lock);
 
-	for (up = kg; up->parent; up = up->parent) {
-		share = kf_share_of(share, kf_tally_weight(&up->tally), up->parent->tally.sum);
-		if (up->seen_sum != up->tally.sum)
-			WRITE_ONCE(up->seen_sum, up->tally.sum);
+	for (; kg->parent; kg = kg->parent) {
+		share = kf_share_of(share, kf_tally_weight(&kg->tally), kg->parent->tally.sum);
+		if (kg->seen_sum != kg->tally.sum)
+			WRITE_ONCE(kg->seen_sum, kg->tally.sum);
 	}
-	WRITE_ONCE(kg->share, share);
+	return share;
+}
+
+/* And without. */
+static void kf_find_share(struct kf_group *kg)
+{
+	WRITE_ONCE(kg->share, kf_share_of(kf_find_share_of_all(kg), KF_WEIGHT_DFL,
+					  kg->tally.sum));
 }
 
 /**
@@ -86,7 +96,8 @@ static u64 kf_group_lag_bytes(struct kf_group *kg)
 }
 
 /*
- * No active group is further ahead than it may be with the shares there are now. The
+ * No active group is further ahead than it may be with the shares there are now, but
+ * for those that wait for others which came before; see kf_newcomer_begin(). The
  * trees of the hardware contexts have where it was; see kf_ready_lower().
  */
 void kf_groups_lower(struct kf_queue *kq)
@@ -97,7 +108,8 @@ void kf_groups_lower(struct kf_queue *kq)
 	lockdep_assert_held(&kq->lock);
 
 	list_for_each_entry(kg, &kq->active, active_node)
-		if (kf_group_lower(kg, kq->gate.vtime + kf_group_lag_bytes(kg)))
+		if (atomic64_read(&kg->new_bytes) >= 0 &&
+		    kf_group_lower(kg, kq->gate.vtime + kf_group_lag_bytes(kg)))
 			was_ahead = true;
 	if (was_ahead)
 		/* Pairs with kf_ready_lower(): the vtimes before the count. */
@@ -121,7 +133,7 @@ void kf_groups_lower(struct kf_queue *kq)
 void kf_update_shares(struct kf_queue *kq)
 {
 	u64 start_ns = ktime_get_ns(), now_ns, awaited_share = 0;
-	struct kf_group *kg;
+	struct kf_group *kg, *up;
 
 	lockdep_assert_held(&kq->lock);
 
@@ -135,6 +147,10 @@ void kf_update_shares(struct kf_queue *kq)
 		kf_find_share(kg);
 		if (kg->is_awaited)
 			awaited_share += kg->share;
+		if (kg->new_looks)
+			continue;
+		for (up = kg->parent; up; up = up->parent)
+			up->settled_share += kg->share;
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);
 	kf_groups_lower(kq);
@@ -160,12 +176,6 @@ static bool kf_set_shared(struct kf_queue *kq)
 	return is_more;
 }
 
-/* The share of a group's parent and all below it, by that of the group and all below. */
-static u64 kf_parent_share(struct kf_group *kg, u64 share)
-{
-	return kf_share_above(share, kf_tally_weight(&kg->tally), kg->parent->tally.sum);
-}
-
 /* The others wait for it, or it is idle. */
 static void kf_group_owe_nothing(struct kf_group *kg)
 {
@@ -188,26 +198,65 @@ static void kf_group_leave_active(struct kf_group *kg)
 	isolio_blkg_put(kg->pd.blkg);
 }
 
-/* The cgroup was deleted: those above have what it was charged beyond the clock. */
-static void kf_group_bury(struct kf_group *kg)
+/*
+ * What a group was charged while it is new counts above it. Those that are new have, one
+ * after another, what is not the share of those that are not.
+ */
+static void kf_newcomer_charge(struct kf_group *kg, u64 cost_bytes)
 {
-	u64 clock = kg->kq->gate.vtime, vtime = atomic64_read(&kg->vtime);
-	u64 share = kg->share, bytes;
+	u64 clock = kg->kq->gate.vtime, share;
 	struct kf_group *up;
 
 	lockdep_assert_held(&kg->kq->lock);
 
-	if (kf_vtime_before(clock, vtime)) {
-		bytes = min(mul_u64_u64_shr(vtime - clock, share, KF_SHARE_SHIFT),
-			    KF_LEAD_BYTES_MAX);
-		for (up = kg; up->parent; up = up->parent) {
-			share = kf_parent_share(up, share);
-			kf_debt_at(&up->parent->debt, clock, share);
-			up->parent->debt.bytes = min(up->parent->debt.bytes + bytes,
-						     KF_LEAD_BYTES_MAX);
-		}
+	for (up = kg->parent; up && up->parent; up = up->parent) {
+		share = kf_find_share_of_all(up);
+		share = max(share - min(share, up->settled_share), kg->share);
+		up->newcomer = kf_newcomer_after(up->newcomer, clock, cost_bytes, share);
 	}
-	kf_group_leave_active(kg);
+}
+
+/*
+ * A group is active again, and begins where the new ones near it are. Its first request
+ * counts at once: many others may come before that one goes.
+ */
+static void kf_newcomer_begin(struct kf_group *kg, u32 cost_bytes)
+{
+	u64 clock = kg->kq->gate.vtime;
+	struct kf_group *up;
+
+	lockdep_assert_held(&kg->kq->lock);
+
+	/* The root's children are not a tenant's to make, and it has no share to keep to. */
+	if (!kg->parent || !kg->parent->parent)
+		return;
+	for (up = kg->parent; up->parent; up = up->parent)
+		kf_group_raise(kg, kf_newcomer_at(up->newcomer, clock));
+	/* One that is alone is not charged. */
+	if (kg->kq->nr_active == 1)
+		cost_bytes = 0;
+	atomic64_set(&kg->new_bytes, -(s64)cost_bytes);
+	WRITE_ONCE(kg->new_looks, KF_NEW_LOOKS);
+	kf_newcomer_charge(kg, cost_bytes);
+}
+
+/* Return: whether it is new, and was charged since the last time. */
+static bool kf_newcomer_count(struct kf_group *kg)
+{
+	if (!kg->new_looks || atomic64_read(&kg->new_bytes) <= 0)
+		return false;
+	kf_newcomer_charge(kg, atomic64_xchg(&kg->new_bytes, 0));
+	return true;
+}
+
+/* After some looks at a group its own vtime is enough. */
+static void kf_newcomer_look(struct kf_group *kg)
+{
+	if (!kf_newcomer_count(kg) || READ_ONCE(kg->is_dead))
+		return;
+	WRITE_ONCE(kg->new_looks, kg->new_looks - 1);
+	if (!kg->new_looks)
+		WRITE_ONCE(kg->kq->shares_are_stale, true);
 }
 
 /* Requests of a group on all hardware contexts, whether known to be busy or not. */
@@ -237,42 +286,23 @@ static void kf_groups_bury(struct kf_queue *kq)
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
 		if (!READ_ONCE(kg->is_dead))
 			continue;
-		if (kf_group_has_requests(kg))
-			WRITE_ONCE(kq->has_dead, true);
-		else
-			kf_group_bury(kg);
-	}
-}
-
-/* A group begins after the clock by what deleted groups near it left to be paid. */
-static void kf_group_take_debt(struct kf_group *kg)
-{
-	u64 clock = kg->kq->gate.vtime, share = kg->share, debt = 0, bytes;
-	struct kf_group *up;
-
-	lockdep_assert_held(&kg->kq->lock);
-
-	for (up = kg; up->parent; up = up->parent) {
-		share = kf_parent_share(up, share);
-		if (!up->parent->debt.bytes)
+		kf_newcomer_count(kg);
+		if (!kf_group_has_requests(kg)) {
+			kf_group_leave_active(kg);
 			continue;
-		bytes = kf_debt_at(&up->parent->debt, clock, share);
-		debt = max(debt, min(kf_vtime_of(bytes, share), KF_DEBT_VTIME_MAX));
+		}
+		WRITE_ONCE(kq->has_dead, true);
+		/* What they are charged counts, however old it is. */
+		if (!kg->new_looks)
+			WRITE_ONCE(kg->new_looks, 1);
 	}
-	if (!debt)
-		return;
-	kf_group_raise(kg, clock + debt);
-	/* A change of shares does not let it off. */
-	bytes = mul_u64_u64_shr(debt, kg->share, KF_SHARE_SHIFT);
-	if (bytes > kg->peak_cost_bytes)
-		WRITE_ONCE(kg->peak_cost_bytes, min_t(u64, bytes, U32_MAX));
 }
 
 /*
  * A group that was idle gets a request. It begins at the clock: being idle earns nothing.
  * The clock is found without it.
  */
-static void kf_group_activate(struct kf_group *kg)
+static void kf_group_activate(struct kf_group *kg, u32 cost_bytes)
 {
 	struct kf_queue *kq = kg->kq;
 
@@ -292,7 +322,7 @@ static void kf_group_activate(struct kf_group *kg)
 	kf_find_share(kg);
 	kf_group_raise(kg, kq->gate.vtime);
 	kf_group_lower(kg, kq->gate.vtime + kf_group_lag_bytes(kg));
-	kf_group_take_debt(kg);
+	kf_newcomer_begin(kg, cost_bytes);
 	WRITE_ONCE(kq->shares_are_stale, true);
 }
 
@@ -306,8 +336,9 @@ static u64 kf_group_absent_ns(struct kf_group *kg, u64 busy_ns, u64 now_ns)
 
 /* A group comes back, on @kb, that was not present since @busy_ns. */
 static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 busy_ns,
-			       u64 now_ns)
+			       struct request *rq)
 {
+	u64 now_ns = rq->start_time_ns;
 	u64 absent_ns = kf_group_absent_ns(kg, busy_ns, now_ns);
 	struct kf_queue *kq = kg->kq;
 	bool has_moved = false, was_shared, is_more;
@@ -327,7 +358,7 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	if (!kg->is_active) {
 		if (READ_ONCE(kq->has_dead))
 			kf_groups_bury(kq);
-		kf_group_activate(kg);
+		kf_group_activate(kg, kf_find_cost_bytes(kq, rq));
 	} else if (!READ_ONCE(kq->rounds_ns)) {
 		kf_group_raise(kg, kq->gate.vtime);
 	}
@@ -347,14 +378,15 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 
 /**
  * kf_group_arrive - a request comes
- * @kg: its group
  * @kb: its backlog
- * @now_ns: when it came
+ * @rq: the request
  *
  * Called from kf_insert_requests(), in process context.
  */
-void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
+void kf_group_arrive(struct kf_backlog *kb, struct request *rq)
 {
+	u64 now_ns = rq->start_time_ns;
+	struct kf_group *kg = kb->kg;
 	struct kf_queue *kq = kg->kq;
 	bool is_busy;
 
@@ -372,7 +404,7 @@ void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 	if (!READ_ONCE(kg->is_active) || !kf_group_is_busy(kg))
 		kf_group_come_back(kg, kb,
 				   max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
-				   now_ns);
+				   rq);
 	if (now_ns > READ_ONCE(kb->done_ns))
 		WRITE_ONCE(kb->done_ns, now_ns);
 	set_bit(kb->hctx_nr, kg->busy);
@@ -399,6 +431,13 @@ static u64 kf_group_most_vtime(struct kf_group *kg)
 static bool kf_is_bypassed(struct kf_queue *kq)
 {
 	return !READ_ONCE(kq->gate.is_shared);
+}
+
+/* What a new group is charged; see kf_newcomer_count(). */
+static void kf_newcomer_add(struct kf_group *kg, s64 cost_bytes)
+{
+	if (unlikely(READ_ONCE(kg->new_looks)))
+		atomic64_add(cost_bytes, &kg->new_bytes);
 }
 
 /**
@@ -432,6 +471,7 @@ s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes)
 	if (!kg->parent || kf_is_bypassed(kg->kq))
 		return 0;
 	atomic64_add(kf_vtime_of(cost_bytes, READ_ONCE(kg->share)), &kg->vtime);
+	kf_newcomer_add(kg, cost_bytes);
 	return cost_bytes;
 }
 
@@ -477,12 +517,14 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 		return;
 	if (left_bytes <= 0) {
 		kf_group_forgive(kq, kg);
-		if (kq->q->nr_hw_queues > 1)
+		/* What is left of a slice would count if the cgroup is deleted. */
+		if (kq->q->nr_hw_queues > 1 && !READ_ONCE(kg->new_looks))
 			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead),
 						     READ_ONCE(kq->lead_bytes), share,
 						     kq->q->nr_hw_queues, cost_bytes);
 		kb->vtime = atomic64_fetch_add(kf_vtime_of(slice_bytes, share), &kg->vtime);
 		left_bytes += slice_bytes;
+		kf_newcomer_add(kg, slice_bytes);
 	}
 	left_bytes -= cost_bytes;
 	WRITE_ONCE(kb->left_bytes, left_bytes);
@@ -499,13 +541,16 @@ void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost
 		return;
 	atomic64_add(kf_urgent_vtime_of(atomic64_read(&kg->vtime), kf_group_most_vtime(kg),
 					cost_bytes, READ_ONCE(kg->share)), &kg->vtime);
+	kf_newcomer_add(kg, cost_bytes);
 }
 
 /* The device gave a request back that was charged; any context. */
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes)
 {
-	if (!kf_is_bypassed(kg->kq))
-		atomic64_sub(kf_vtime_of(cost_bytes, READ_ONCE(kg->share)), &kg->vtime);
+	if (kf_is_bypassed(kg->kq))
+		return;
+	atomic64_sub(kf_vtime_of(cost_bytes, READ_ONCE(kg->share)), &kg->vtime);
+	kf_newcomer_add(kg, -(s64)cost_bytes);
 }
 
 /**
@@ -788,6 +833,7 @@ void kf_groups_look(struct kf_queue *kq)
 	if (READ_ONCE(kq->has_dead))
 		kf_groups_bury(kq);
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
+		kf_newcomer_look(kg);
 		if (!kf_group_is_present(kg, now_ns) &&
 		    (s64)(now_ns - kg->last_busy_ns) >= (s64)KF_IDLE_NS)
 			kf_group_deactivate(kg);

@@ -374,9 +374,12 @@ struct kf_group {
 	u32 mean_cost_bytes;
 	u32 peak_cost_bytes;		/* of the largest of late; likewise */
 	u64 alone_ns;			/* of a request alone in the device; kq->band_lock */
+	u8 new_looks;			/* for which it is new yet; see kf_newcomer_charge() */
 
 	/* Service it was given, divided by its share: one change for each slice. */
 	atomic64_t vtime ____cacheline_aligned_in_smp;
+	/* What it was charged while it is new, and does not count yet; < 0: its first request. */
+	atomic64_t new_bytes;
 
 	/* kq->lock */
 	struct list_head active_node ____cacheline_aligned_in_smp;
@@ -386,7 +389,8 @@ struct kf_group {
 	u64 last_busy_ns;
 	bool is_settled;		/* its backlogs' owed_load are those of the last walk */
 	struct kf_tally tally;
-	struct kf_debt debt;		/* of its deleted children */
+	u64 newcomer;			/* where a new group below begins */
+	u64 settled_share;		/* of those below that are not new, together */
 	u64 seen_sum;			/* the tally's, when that was complete; read anywhere */
 	/* rounds.c: its vtime at the last refill, and whether it had no request then. */
 	u64 round_vtime;
@@ -517,7 +521,7 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hctx,
 				   gfp_t gfp);
 void kf_group_offline(struct kf_group *kg);
-void kf_group_arrive(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
+void kf_group_arrive(struct kf_backlog *kb, struct request *rq);
 u64 kf_group_weight(struct kf_group *kg);
 void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
 unsigned int kf_group_outstanding(struct kf_group *kg);

@@ -285,7 +285,7 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 		atomic_inc(&kb->nr_other);
 	if (kf_is_buffered_write(rq->cmd_flags))
 		atomic_inc(&kb->nr_buffered);
-	kf_group_arrive(kb->kg, kb, rq->start_time_ns);
+	kf_group_arrive(kb, rq);
 	rq->elv.priv[1] = kb;
 	return kb;
 }

@@ -94,22 +94,6 @@ static inline u64 kf_tally_weight(const struct kf_tally *t)
 }
 
 /**
- * kf_share_above - the share of a group's parent, by its own
- * @share: the group's, with all that is below it; 1 to KF_SHARE_ONE
- * @weight: what it weighs among the active children of the parent
- * @sum: of their weights, as it is now or was: perhaps without the group's
- *
- * Return: 1 to KF_SHARE_ONE.
- */
-static inline u64 kf_share_above(u64 share, u64 weight, u64 sum)
-{
-	if (!weight || sum / weight >= KF_SHARE_ONE)
-		return KF_SHARE_ONE;
-	return clamp_t(u64, mul_u64_u64_div_u64(share, max(sum, weight), weight), 1,
-		       KF_SHARE_ONE);
-}
-
-/**
  * kf_share_among - share of one of several cgroups that have less than the device
  * @share: its share of the device
  * @shares: the sum of theirs; 0: not known, it has the device

@@ -360,17 +360,22 @@ static void median_of_most(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, median, 2000000ULL);
 }
 
-/* 8 MiB of a cgroup with a quarter of the disk are paid once the clock is 32 MiB on. */
-static void debt_is_paid(struct kunit *test)
+/* Of a quarter of the disk 1 MiB moves it on by 4 MiB, from the clock if that is further. */
+static void newcomers_begin_one_after_another(struct kunit *test)
 {
-	struct kf_debt kd = { .bytes = 8 * MIB, .vtime = -MIB };
+	const u64 share = KF_SHARE_ONE / 4, clock = -2 * MIB;
+	u64 newcomer = kf_newcomer_after(clock - MIB, clock, MIB, share);
 
-	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, -MIB, KF_SHARE_ONE / 4), 8 * MIB);
-	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 15 * MIB, KF_SHARE_ONE / 4), 4 * MIB);
-	/* The clock went back: nothing is paid twice. */
-	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 14 * MIB, KF_SHARE_ONE / 4), 4 * MIB);
-	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 29 * MIB, KF_SHARE_ONE / 4), MIB / 2);
-	KUNIT_EXPECT_EQ(test, kf_debt_at(&kd, 1ULL << 60, KF_SHARE_ONE), 0ULL);
+	KUNIT_EXPECT_EQ(test, newcomer, 2 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_newcomer_at(newcomer, clock), 2 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_newcomer_after(newcomer, clock, MIB, share), 6 * MIB);
+	KUNIT_EXPECT_EQ(test, kf_newcomer_at(newcomer, 3 * MIB), 3 * MIB);
+	/* It is bounded, and forgotten once the clock was beyond it for half of the range. */
+	newcomer = kf_newcomer_after(newcomer, clock, KF_LEAD_BYTES_MAX - 1, 1);
+	KUNIT_EXPECT_EQ(test, newcomer, clock + KF_NEWCOMER_MAX);
+	KUNIT_EXPECT_EQ(test, kf_newcomer_after(newcomer, clock, MIB, share), newcomer);
+	KUNIT_EXPECT_EQ(test, kf_newcomer_at(newcomer, newcomer + (5ULL << 61)),
+			newcomer + (5ULL << 61));
 }
 
 /* Two requests for 3 ms, one for 1 ms, and none for 1 ms: 7 requests in 5 ms. */
@@ -904,7 +909,7 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(owed_is_what_others_cost),
 	KUNIT_CASE(hold_leaves_others_their_own),
 	KUNIT_CASE(median_of_most),
-	KUNIT_CASE(debt_is_paid),
+	KUNIT_CASE(newcomers_begin_one_after_another),
 	KUNIT_CASE(load_is_what_requests_took),
 	KUNIT_CASE(depth_is_a_mean),
 	KUNIT_CASE(band_finds_the_product),

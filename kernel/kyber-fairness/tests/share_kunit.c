@@ -391,24 +391,8 @@ static void reads_and_writes_by_their_wait(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(U64_MAX, 0, U64_MAX - 1, 10000));
 }
 
-/* A parent's share is what its children have together; with any figures it is a share. */
-static void share_above(struct kunit *test)
-{
-	KUNIT_EXPECT_EQ(test, kf_share_above(KF_SHARE_ONE / 8, 100, 400), KF_SHARE_ONE / 2);
-	KUNIT_EXPECT_EQ(test, kf_share_above(KF_SHARE_ONE / 8, 100, 100), KF_SHARE_ONE / 8);
-	/* The sum is of a time without the group. */
-	KUNIT_EXPECT_EQ(test, kf_share_above(KF_SHARE_ONE / 8, 100, 0), KF_SHARE_ONE / 8);
-	KUNIT_EXPECT_EQ(test, kf_share_above(KF_SHARE_ONE, 100, 400), KF_SHARE_ONE);
-	/* The quotient would not fit, or there is none. */
-	KUNIT_EXPECT_EQ(test, kf_share_above(KF_SHARE_ONE, 1, U64_MAX), KF_SHARE_ONE);
-	KUNIT_EXPECT_EQ(test, kf_share_above(1, 0, 100), KF_SHARE_ONE);
-	KUNIT_EXPECT_EQ(test, kf_share_above(1, U64_MAX, U64_MAX), 1ULL);
-	KUNIT_EXPECT_EQ(test, kf_share_above(0, 100, 100), 1ULL);
-}
-
 static struct kunit_case share_test_cases[] = {
 	KUNIT_CASE_PARAM(share_of_level, share_gen_params),
-	KUNIT_CASE(share_above),
 	KUNIT_CASE(share_of_many_levels),
 	KUNIT_CASE(share_of_what_others_leave),
 	KUNIT_CASE(shares_never_exceed_one),
