@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
@@ -53,6 +54,15 @@ func (t Tree) Has(file string) bool {
 // Path is where a group or file of the tree is.
 func (t Tree) Path(elem ...string) string {
 	return filepath.Join(append([]string{t.Root}, elem...)...)
+}
+
+// ID is the kernel's number of a group. No other group gets it while the machine runs.
+func (t Tree) ID(group string) (uint64, error) {
+	var stat syscall.Stat_t
+	if err := syscall.Stat(t.Path(group), &stat); err != nil {
+		return 0, &fs.PathError{Op: "stat", Path: t.Path(group), Err: err}
+	}
+	return stat.Ino, nil
 }
 
 // words reads a file of the root group that holds words.

@@ -5,7 +5,6 @@ package state
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -83,11 +82,8 @@ func (s *AppliedStore) path(group string) (string, error) {
 }
 
 func (s *AppliedStore) number(group string) (string, error) {
-	var stat syscall.Stat_t
-	if err := syscall.Stat(s.tree.Path(group), &stat); err != nil {
-		return "", &fs.PathError{Op: "stat", Path: s.tree.Path(group), Err: err}
-	}
-	return strconv.FormatUint(stat.Ino, 10), nil
+	id, err := s.tree.ID(group)
+	return strconv.FormatUint(id, 10), err
 }
 
 // Get is a cgroup's mark, nil for none. The error is of a mark that is there and cannot be read.
