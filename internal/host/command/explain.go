@@ -21,7 +21,8 @@ func newExplainCommand() *cobra.Command {
 		Long: `Show the chain from the request for a weight to its effect: where the weight was
 requested, in which words and on which scale; which rule decided; what
 io.kyber.weight holds, and whether the daemon or another program wrote it; on which
-disks it acts; the target's entitled and measured share; and what limits it.
+disks it acts; the target's entitled and measured share; what it has against a disk
+of its own, one as fast as its share, for root; and what limits it.
 
 Each reason has a code that stays the same from version to version. --json has them
 as .reasons[].code, and what 'isolio status' tells of the target as .status.`,

@@ -42,6 +42,10 @@ The entitled share follows from the weights of a cgroup and its active siblings;
 measured share is what it got. Containers are called by their names, other cgroups
 by their systemd unit or path. Default weights are not shown.
 
+For root, the last table shows what each cgroup has against a disk of its own, one as
+fast as its share: whether it keeps too few requests outstanding, is owed because its
+requests took longer than there, or gives way to a cgroup that is owed.
+
 -o wide has world wide names, serial numbers and models of disks, and whole names
 and paths of cgroups. -o name has a name a line, for other commands to read.`,
 		Example: `  isolio status

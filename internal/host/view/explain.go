@@ -54,6 +54,12 @@ const (
 	NoSiblings     Code = "no-siblings"     // there is no sibling to compare it with
 	Entitled       Code = "entitled"        // what share it is entitled to, and got
 	Idle           Code = "idle"            // it used no disk
+	OwnDepth       Code = "own-depth"       // it keeps too few requests outstanding to use its share
+	Owed           Code = "owed"            // its requests took longer than on a disk of its own
+	GivesWay       Code = "gives-way"       // fewer of its requests are in flight, as another cgroup is owed
+	WaitsTurn      Code = "waits-turn"      // it is ahead of the others, who go first
+	HasShare       Code = "has-share"       // none of these
+	NoOwnDisk      Code = "no-own-disk"     // which of these cannot be read
 	LimitParent    Code = "limit-parent"    // a cgroup above it has a weight of its own
 	LimitMax       Code = "limit-io-max"    // io.max limits it or a cgroup above it
 	LimitBudget    Code = "limit-budget"    // its requests waited, out of budget
@@ -97,6 +103,7 @@ func Explain(ctx context.Context, o StatusOptions) (*Explanation, error) {
 	x.decided()
 	x.acts()
 	x.got()
+	x.ownDisks()
 	x.limits()
 	return &Explanation{Schema: StatusSchema, Target: g.Target, Daemon: d.Daemon, Reasons: x.reasons, Status: g}, nil
 }
@@ -274,6 +281,23 @@ func (x *explainer) got() {
 	}
 }
 
+// ownDisks tells what it has against a disk of its own.
+func (x *explainer) ownDisks() {
+	for _, s := range x.g.Shares {
+		if why := x.m.noClock[s.Disk]; why != "" {
+			x.add(Reason{Code: NoOwnDisk, On: s.Disk, Text: why})
+		}
+		if s.OwnDisk == nil {
+			continue
+		}
+		r := Reason{Code: s.OwnDisk.Situation, On: s.Disk, Text: s.OwnDisk.words(x.m.called)}
+		if r.Code == OwnDepth {
+			r.Remedy = "have it send more requests at a time"
+		}
+		x.add(r)
+	}
+}
+
 // limits tells what keeps it from more.
 func (x *explainer) limits() {
 	for dir := filepath.Dir(x.g.Group); dir != policy.RootGroup; dir = filepath.Dir(dir) {
@@ -320,6 +344,7 @@ func (x *explainer) shown(majMin string) bool {
 var steps = map[Code]string{
 	AskedBy: "asked", NotAsked: "asked", DecidedByRule: "decided", DecidedDefault: "decided", DecidedByPod: "decided", DecidedByClass: "decided", DecidedByClaim: "decided", DecidedCluster: "decided", DecidedByAsked: "decided", DecidedByBoost: "decided", BadAnnotation: "asked", Undecided: "decided", NoRules: "decided", Unsure: "decided",
 	Acts: "acts on", ActsNot: "does not act on", NoSiblings: "acts on", InertWeight: "does not act on", Entitled: "entitled", Idle: "entitled",
+	OwnDepth: "own disk", Owed: "own disk", GivesWay: "own disk", WaitsTurn: "own disk", HasShare: "own disk", NoOwnDisk: "own disk",
 	LimitParent: "limited", LimitMax: "limited", LimitBudget: "limited",
 }
 

@@ -43,6 +43,8 @@ type Status struct {
 	NoCgroups string `json:"no_cgroups,omitempty"`
 	// NoRules says why the rules of /etc/isolio.toml are not known.
 	NoRules string `json:"no_rules,omitempty"`
+	// NoOwnDisks says why own_disk of some share is not known.
+	NoOwnDisks string `json:"no_own_disks,omitempty"`
 	// Daemon is "running", "stopped" or, where the user is not root, "unknown".
 	Daemon string `json:"daemon"`
 
@@ -109,6 +111,8 @@ type Share struct {
 	Actual   float64 `json:"share"`
 	BytesPS  float64 `json:"bytes_per_s"`
 	IOPS     float64 `json:"iops"`
+	// OwnDisk is nil where that is not known.
+	OwnDisk *OwnDisk `json:"own_disk,omitempty"`
 }
 
 // StatusOptions say what to look at.
@@ -206,6 +210,11 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	if only != nil {
 		d.limit(only)
 	}
+	for _, g := range d.Groups {
+		for _, s := range g.Shares {
+			d.NoOwnDisks = cmp.Or(d.NoOwnDisks, m.noClock[s.Disk])
+		}
+	}
 	return d, nil
 }
 
@@ -266,6 +275,9 @@ type statusReader struct {
 	// parts are by disk and group; weights by file and group.
 	parts   map[string]map[string]policy.Entitlement
 	weights map[string]map[string]weight.Values
+	// clocks are by disk, and noClock is why there is none.
+	clocks  map[string]clock
+	noClock map[string]string
 }
 
 // disk tells what makes weights act on one.
@@ -321,6 +333,7 @@ func (m *statusReader) look(ctx context.Context, o StatusOptions) (err error) {
 			return err
 		}
 	}
+	m.readClocks()
 	m.weights = map[string]map[string]weight.Values{}
 	for _, by := range weight.Mechanisms() {
 		of := map[string]weight.Values{}
@@ -409,6 +422,9 @@ func (m *statusReader) share(d Disk, group string, stat cgroup.Keyed) (Share, bo
 	}
 	if ppm := stat[d.MajMin]["share_ppm"]; ppm > 0 && slices.Contains(d.WeightsBy, weight.Kyber) {
 		s.Entitled = float64(ppm) / 1e6
+	}
+	if c, ok := m.clocks[d.Name]; ok {
+		s.OwnDisk = ownDisk(c, group, p.Active)
 	}
 	return s, p.Active || s.Entitled > 0
 }

@@ -51,7 +51,10 @@ func (d *Status) write(w io.Writer, wide bool) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := d.WriteGroups(w); err != nil || d.NoRules == "" {
+	if err := d.WriteGroups(w); err != nil {
+		return err
+	}
+	if err := d.writeOwnDisks(w); err != nil || d.NoRules == "" {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nrules are not known: %s\n", d.NoRules)

@@ -49,7 +49,7 @@ func TestShares(t *testing.T) {
 	if err != nil || len(d.Groups) != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	for i, want := range []Share{{"sda", 300, 0.75, 0.6, 0, 0}, {"sda", 100, 0.25, 0.4, 0, 0}} {
+	for i, want := range []Share{{Weight: 300, Entitled: 0.75, Actual: 0.6}, {Weight: 100, Entitled: 0.25, Actual: 0.4}} {
 		got := d.Groups[i].Shares[0]
 		if got.Weight != want.Weight || math.Abs(got.Entitled-want.Entitled) > 1e-9 || math.Abs(got.Actual-want.Actual) > 1e-9 || got.BytesPS <= 0 {
 			t.Errorf("%s: %+v, want %+v", d.Groups[i].Name, got, want)
