@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Package usage tells which container uses which disk. It reads what kyber-fairness counts for each
-// cgroup and disk (stat.go, histogram.go) and what a request is charged (unit.go), and samples what
-// each cgroup is entitled to and what it had between two samples.
+// cgroup and disk (stat.go, histogram.go), what a request is charged (unit.go) and how cgroups take turns
+// (clock.go), and samples what each cgroup is entitled to and what it had between two samples.
 package usage
 
 import (
