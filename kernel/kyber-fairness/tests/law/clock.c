@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The law of ../../clock.h in the simulation, with depth_pct in three settings: "law" has
- * the default, "full" 100, "exact" 0.
+ * the default, "full" 100, "exact" 0. And "next", a trial that the module does not have: see
+ * struct clock_next.
  *
  * What the module does with the law is here as well, in one thread: the gate, slices,
  * and the work of each tenth of a second. It differs in this: a hardware context whose
@@ -12,12 +13,16 @@
 #include "engine.h"
 
 #include "../../clock.h"
+#include "../../cost.h"
 #include "../../large.h"
 #include "../../share.h"
 
 #define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
 #define CLOCK_WORK_NS		(100 * NSEC_PER_MSEC)
 #define CLOCK_DEPTH_PCT		45
+
+/* What a timer is for. */
+enum { CLOCK_WORK, CLOCK_WAKE };
 
 /* The host has run for so long when a case begins. */
 #define CLOCK_UPTIME_NS		(30ULL * 86400 * NSEC_PER_SEC)
@@ -40,6 +45,7 @@ struct clock_group {
 	bool is_busy;
 	bool is_awaited;
 	u32 mean_cost_bytes, peak_cost_bytes;
+	u32 mean_bytes;		/* what its requests move */
 	bool is_active;
 };
 
@@ -47,6 +53,40 @@ struct clock_hctx {
 	struct list_head rqs[LAW_LOADS_MAX];
 	s64 left_bytes[LAW_LOADS_MAX];	/* of the group's last slice */
 };
+
+/*
+ * What "next" does in another way. Containers that are not alike have more nearly what a disk of
+ * their share would give them.
+ *
+ * Cost. A request is charged the time that the device takes for it, by a model of reads that
+ * is taught by what completes. A write is so many times a read. A disk that completes a write
+ * in less than half of a read's time has it only in a buffer: then it is CLOCK_BUFFERED, about
+ * what flash takes for writes that go on. Else it is what a write takes alone, to a read.
+ *
+ * Floor. Where one is owed, the others' places go down to one, for as long as they have their
+ * share of the rate that they had while none was owed.
+ *
+ * Anticipation. A device that has become empty stays so for the time of a request alone before
+ * one may go that is ahead of the clock.
+ */
+struct clock_next {
+	struct kf_model model;
+	struct kf_work work;		/* since the last look */
+	u64 look_ns;
+	bool was_full;
+	u32 kind_bytes[KF_NR_KINDS];	/* of a request alone, about */
+	u32 mean_bytes;			/* of a request */
+	u64 awaited_bytes;		/* done for those awaited, since the last look */
+	u64 free_bytes_per_s;		/* the same while none was owed */
+	u32 floor_milli;		/* places of the others */
+	bool was_owed;			/* since the last look */
+	u64 empty_ns;			/* when the last one in flight completed */
+	u64 wake_ns;
+};
+
+/* Percent of what a read costs. */
+#define CLOCK_BUFFERED		800
+#define CLOCK_WRITE_MOST	1600
 
 struct clock {
 	struct law_sim *sim;
@@ -77,6 +117,8 @@ struct clock {
 	u32 hold;
 	u64 awaited_share;
 	u32 nr_owed;		/* in flight, of those that are owed */
+	bool is_next;
+	struct clock_next next;
 };
 
 /* A time of the simulation, as the module has it. */
@@ -173,6 +215,8 @@ static void clock_settle(struct clock *kq)
 						 kg->share, most_ns);
 		kg->nr_sent = 0;
 		kq->hold = max(kq->hold, kf_hold_of(kg->owed_ns, most_ns));
+		if (kq->hold >= KF_HOLD_ONE / 2)
+			kq->next.was_owed = true;
 	}
 }
 
@@ -238,8 +282,10 @@ static void clock_find_awaited(struct clock *kq)
 			continue;
 		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
 					 requests_sum);
-		own = kf_clock_own_milli(kg->depth.milli, kg->alone_ns, kg->mean_cost_bytes,
-					 kq->band.alone_ns, kq->band.mean_cost_bytes);
+		own = kf_clock_own_milli(kg->depth.milli, kg->alone_ns,
+					 kq->is_next ? kg->mean_bytes : kg->mean_cost_bytes,
+					 kq->band.alone_ns, kq->is_next ? kq->next.mean_bytes :
+					 kq->band.mean_cost_bytes);
 		need = kf_clock_need_milli(share, kq->band.bdp_milli, all_milli, most_milli,
 					   kq->depth_pct);
 		kg->is_awaited = kf_clock_is_awaited(own, need, kg->is_awaited);
@@ -268,6 +314,20 @@ static bool clock_lets(const struct clock *kq, const struct clock_group *kg)
 	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + kq->lead);
 }
 
+/* The device is empty, and one that is not ahead may come. */
+static bool clock_anticipates(struct clock *kq)
+{
+	u64 until_ns = kq->next.empty_ns + kq->band.alone_ns;
+
+	if (!kq->is_next || kq->sim->now_ns >= until_ns)
+		return false;
+	if (kq->next.wake_ns != until_ns) {
+		kq->next.wake_ns = until_ns;
+		law_timer(kq->sim, until_ns, CLOCK_WAKE);
+	}
+	return true;
+}
+
 /* Whether a group that has no slice here may have one. */
 static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 {
@@ -278,7 +338,7 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 		if (clock_lets(kq, kg))
 			return true;
 	}
-	if (!kq->sim->nr_inside)
+	if (!kq->sim->nr_inside && !clock_anticipates(kq))
 		return true;
 	kq->band.was_held = true;
 	return false;
@@ -354,6 +414,10 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 static bool clock_is_full(const struct clock *kq, const struct clock_group *kg)
 {
 	u32 places = kf_hold_places(kq->ceiling, kq->awaited_share, kq->hold);
+	u32 floor = clamp(kq->next.floor_milli / 1000, 1U, kq->ceiling);
+
+	if (kq->is_next)
+		places = kq->ceiling - (u64)(kq->ceiling - floor) * kq->hold / KF_HOLD_ONE;
 
 	return !law_has_tag(kq->sim) ||
 	       (clock_is_shared(kq) && kg->owed_ns <= 0 &&
@@ -372,6 +436,49 @@ static bool clock_waits_for_large(struct clock *kq, const struct law_rq *rq)
 		return false;
 	kq->saw_large_full[rq->dir] = true;
 	return true;
+}
+
+/* What a read of so many bytes takes alone, about; 0: not known. */
+static u64 clock_read_ns(const struct clock *kq, u64 bytes)
+{
+	const struct clock_next *next = &kq->next;
+	u32 id = kq->band.kind[0].alone_ns ? 0 : 2;
+	u64 read_ns = kq->band.kind[id].alone_ns;
+
+	if (!read_ns || bytes <= next->kind_bytes[id])
+		return read_ns;
+	return read_ns + mul_u64_u64_shr(bytes - next->kind_bytes[id],
+					 next->model.mib_ps[0], 20) / 1000;
+}
+
+/* What a write costs, in percent of a read. */
+static u32 clock_write_pct(const struct clock *kq)
+{
+	u32 id, pct = 100;
+
+	for (id = 1; id < KF_NR_KINDS; id += 2) {
+		u64 write_ns = kq->band.kind[id].alone_ns;
+		u64 read_ns = clock_read_ns(kq, kq->next.kind_bytes[id]);
+
+		if (!read_ns || !write_ns)
+			continue;
+		if (write_ns * 2 < read_ns)
+			return CLOCK_BUFFERED;
+		pct = max_t(u32, pct, min_t(u64, write_ns * 100 / read_ns, CLOCK_WRITE_MOST));
+	}
+	return pct;
+}
+
+static u32 clock_cost_bytes(const struct clock *kq, const struct law_rq *rq)
+{
+	if (!kq->is_next)
+		return rq->bytes;
+	return kf_cost_bytes(kf_model_rate(&kq->next.model, rq->dir), rq->bytes);
+}
+
+static void clock_count_bytes(u32 *mean_bytes, u32 bytes)
+{
+	*mean_bytes = kf_mean_cost_bytes(*mean_bytes ?: bytes, bytes);
 }
 
 /*
@@ -405,13 +512,15 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	kg->nr_waiting--;
 	kg->sent_ns = kq->sim->now_ns;
 	kg->nr_in_flight++;
-	rq->cost_bytes = rq->bytes;
+	rq->cost_bytes = clock_cost_bytes(kq, rq);
 	rq->is_owed = kg->owed_ns > 0;
 	kq->nr_owed += rq->is_owed;
 	kg->nr_sent++;
 	rq->is_alone = kq->band.phase == KF_BAND_EMPTY && !kq->sim->nr_inside;
 	clock_charge(kq, kh, nr, rq->cost_bytes);
 	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
+	clock_count_bytes(&kg->mean_bytes, rq->bytes);
+	clock_count_bytes(&kq->next.mean_bytes, rq->bytes);
 	kg->peak_cost_bytes = max(kg->peak_cost_bytes, rq->cost_bytes);
 	law_dispatch(kq->sim, rq);
 	return true;
@@ -586,7 +695,53 @@ static void clock_ask_for_work(struct clock *kq)
 	if (kq->is_work_pending)
 		return;
 	kq->is_work_pending = true;
-	law_timer(kq->sim, kq->sim->now_ns + CLOCK_WORK_NS, 0);
+	law_timer(kq->sim, kq->sim->now_ns + CLOCK_WORK_NS, CLOCK_WORK);
+}
+
+/* As many are in flight as keep the device busy. */
+static bool clock_is_busy(const struct clock *kq)
+{
+	return kq->sim->nr_inside * 1000ULL >= max(kq->band.bdp_milli * 3 / 2, 8000U);
+}
+
+/* The others' places, while one is owed. */
+static void clock_next_floor(struct clock *kq, u64 elapsed_ns)
+{
+	struct clock_next *next = &kq->next;
+	u64 rate = next->awaited_bytes * NSEC_PER_SEC / max(elapsed_ns, 1ULL);
+	u64 due = mul_u64_u64_shr(next->free_bytes_per_s, kq->awaited_share, KF_SHARE_SHIFT);
+	u32 most = mul_u64_u64_shr(kq->ceiling, kq->awaited_share, KF_SHARE_SHIFT);
+
+	if (!next->was_owed)
+		next->free_bytes_per_s -= next->free_bytes_per_s / 64;
+	next->free_bytes_per_s = max(rate, next->free_bytes_per_s);
+	if (next->was_owed && rate > due + due / 8)
+		next->floor_milli -= next->floor_milli / 8;
+	else if (rate < due)
+		next->floor_milli += next->floor_milli / 8 + 100;
+	next->floor_milli = clamp(next->floor_milli, 1000U, 1000 * max(most, 1U));
+}
+
+static void clock_next_look(struct clock *kq)
+{
+	struct clock_next *next = &kq->next;
+	u64 elapsed_ns = kq->sim->now_ns - next->look_ns;
+	bool is_full = clock_is_busy(kq);
+
+	if (kq->band.phase == KF_BAND_STEADY) {
+		if (!kq->has_probed) {
+			kf_model_learn(&next->model, &next->work, elapsed_ns,
+				       is_full && next->was_full);
+			next->was_full = is_full;
+		}
+		clock_next_floor(kq, elapsed_ns);
+	}
+	next->model.io_ps[1] = next->model.io_ps[0] * clock_write_pct(kq) / 100;
+	next->model.mib_ps[1] = next->model.mib_ps[0] * clock_write_pct(kq) / 100;
+	memset(&next->work, 0, sizeof(next->work));
+	next->awaited_bytes = 0;
+	next->was_owed = false;
+	next->look_ns = kq->sim->now_ns;
 }
 
 /* As latency_work. */
@@ -594,8 +749,12 @@ static void clock_timer(struct law_sim *sim, u64 what)
 {
 	struct clock *kq = sim->data;
 
-	(void)what;
+	if (what == CLOCK_WAKE) {
+		clock_run(sim, 0);
+		return;
+	}
 	kq->is_work_pending = false;
+	clock_next_look(kq);
 	clock_look(kq);
 	clock_groups_look(kq);
 	clock_give_back(kq);
@@ -613,7 +772,10 @@ static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 	kq->has_probed = true;
 	if (rq->is_alone && kq->band.phase == KF_BAND_EMPTY) {
 		struct clock_group *kg = &kq->group[rq->load];
+		u32 id;
 
+		id = kf_kind(rq->dir, rq->bytes);
+		kq->next.kind_bytes[id] = kf_median_step(kq->next.kind_bytes[id], rq->bytes);
 		kg->alone_ns = kf_median_step(kg->alone_ns, kq->sim->now_ns - rq->dispatch_ns);
 	}
 	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->is_alone,
@@ -627,12 +789,18 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	struct clock *kq = sim->data;
 	struct clock_group *kg = &kq->group[rq->load];
 
+	if (!sim->nr_inside)
+		kq->next.empty_ns = sim->now_ns;
 	kg->nr_in_flight--;
 	kq->nr_owed -= rq->is_owed;
 	kg->load -= kf_load_of(clock_uptime_ns(sim->now_ns));
 	kg->done_ns = sim->now_ns;
 	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
 	kq->done_bytes += rq->cost_bytes;
+	kq->next.work.nr[rq->dir]++;
+	kq->next.work.bytes[rq->dir] += rq->bytes;
+	if (kg->is_awaited)
+		kq->next.awaited_bytes += rq->cost_bytes;
 	clock_ask_for_work(kq);
 	if (clock_is_large(rq)) {
 		kq->nr_large[rq->dir]--;
@@ -678,6 +846,20 @@ static void *clock_create_full(struct law_sim *sim)
 	return clock_create(sim, 100);
 }
 
+/* Where learning starts: an SSD, or a disk that says that it turns. */
+static void *clock_create_next(struct law_sim *sim)
+{
+	struct clock *kq = clock_create(sim, CLOCK_DEPTH_PCT);
+	bool turns = !strcmp(sim->c->type->name, "hdd");
+
+	kq->is_next = true;
+	kf_model_set(&kq->next.model, 0, turns ? 150000000ULL : 3000000000ULL,
+		     turns ? 120 : 500000);
+	kf_model_set(&kq->next.model, 1, turns ? 150000000ULL : 1500000000ULL,
+		     turns ? 120 : 250000);
+	return kq;
+}
+
 static void *clock_create_exact(struct law_sim *sim)
 {
 	return clock_create(sim, 0);
@@ -715,6 +897,17 @@ static void clock_show(struct law_sim *sim, FILE *out)
 const struct law_sched law_clock = {
 	.name = "law",
 	.create = clock_create_law,
+	.destroy = free,
+	.insert = clock_insert,
+	.run = clock_run,
+	.complete = clock_complete,
+	.timer = clock_timer,
+	.show = clock_show,
+};
+
+const struct law_sched law_next = {
+	.name = "next",
+	.create = clock_create_next,
 	.destroy = free,
 	.insert = clock_insert,
 	.run = clock_run,

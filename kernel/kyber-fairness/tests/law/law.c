@@ -29,7 +29,7 @@ static struct {
 } law_options;
 
 static const struct law_sched * const law_scheds[] = {
-	&law_none, &law_clock, &law_full,
+	&law_none, &law_clock, &law_full, &law_next,
 };
 
 /* The disk alone, with so many requests in flight. */
@@ -418,7 +418,9 @@ static void law_compare(const struct law_case *c)
 		const struct law_sched *sched = law_scheds[i];
 		struct law_row row;
 
-		if (i && law_options.sched && !strstr(law_options.sched, sched->name))
+		/* The trial only if it is asked for. */
+		if (law_options.sched ? i && !strstr(law_options.sched, sched->name) :
+		    sched == &law_next)
 			continue;
 		law_run(c, sched, &law_result_of, law_options.verbose);
 		row = law_judge(c, &law_result_of, none_per_s, has_bound ? &bound : NULL);
