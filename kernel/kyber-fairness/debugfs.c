@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * State for people: files in /sys/kernel/debug/block/DEV/sched/ and
- * /sys/kernel/debug/block/DEV/hctxN/sched/. Not an interface.
+ * /sys/kernel/debug/block/DEV/hctxN/sched/. Not an interface, but `isolio status` of the same
+ * version reads clock.
  */
 #include "kyber-fairness.h"
 

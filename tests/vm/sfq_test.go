@@ -214,6 +214,7 @@ func TestSFQSharesDirections(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			write(t, d.queue("iosched/writes_inside_pct"), c.insidePct)
 			reader := startFio(t, d, newGroup(t, fmt.Sprint("reader", i)), "--rw=randread", "--iodepth=32", "--size=128m", "--time_based", "--runtime=60")
+			reader.untilBusy(t)
 			writer := startFio(t, d, newGroup(t, fmt.Sprint("writer", i)), append(c.writer, "--offset=128m", "--size=128m", "--time_based", "--runtime=60")...)
 			_, written := d.directions(t)
 			for _, now := d.directions(t); now < written+200; _, now = d.directions(t) {

@@ -62,7 +62,7 @@ func TestClockKeys(t *testing.T) {
 	}
 }
 
-// Without debugfs there is no clock. A user who is not root is told who may read it.
+// A host without debugfs has no clock. The error without permission names root.
 func TestNoClock(t *testing.T) {
 	if c, err := ReadClock(block.System{Root: t.TempDir()}, "sda"); c != nil || err != nil {
 		t.Errorf("%+v, %v", c, err)

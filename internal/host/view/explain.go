@@ -57,7 +57,7 @@ const (
 	OwnDepth       Code = "own-depth"       // it keeps too few requests outstanding to use its share
 	Owed           Code = "owed"            // its requests took longer than on a disk of its own
 	GivesWay       Code = "gives-way"       // fewer of its requests are in flight, as another cgroup is owed
-	WaitsTurn      Code = "waits-turn"      // it is ahead of the others, who go first
+	WaitsTurn      Code = "waits-turn"      // it is ahead of the other cgroups, and these go first
 	HasShare       Code = "has-share"       // none of these
 	NoOwnDisk      Code = "no-own-disk"     // which of these cannot be read
 	LimitParent    Code = "limit-parent"    // a cgroup above it has a weight of its own

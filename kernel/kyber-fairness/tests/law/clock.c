@@ -55,8 +55,7 @@ struct clock_hctx {
 };
 
 /*
- * What "next" does in another way. Containers that are not alike have more nearly what a disk of
- * their share would give them.
+ * What "next" does in another way, for containers that are not alike.
  *
  * Cost. A request is charged the time that the device takes for it, by a model of reads that
  * is taught by what completes. A write is so many times a read. A disk that completes a write
@@ -894,46 +893,19 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	fprintf(out, "\n");
 }
 
-const struct law_sched law_clock = {
-	.name = "law",
-	.create = clock_create_law,
-	.destroy = free,
-	.insert = clock_insert,
-	.run = clock_run,
-	.complete = clock_complete,
-	.timer = clock_timer,
-	.show = clock_show,
-};
+#define CLOCK_SCHED(_name, _create)	\
+{					\
+	.name = _name,			\
+	.create = _create,		\
+	.destroy = free,		\
+	.insert = clock_insert,		\
+	.run = clock_run,		\
+	.complete = clock_complete,	\
+	.timer = clock_timer,		\
+	.show = clock_show,		\
+}
 
-const struct law_sched law_next = {
-	.name = "next",
-	.create = clock_create_next,
-	.destroy = free,
-	.insert = clock_insert,
-	.run = clock_run,
-	.complete = clock_complete,
-	.timer = clock_timer,
-	.show = clock_show,
-};
-
-const struct law_sched law_exact = {
-	.name = "exact",
-	.create = clock_create_exact,
-	.destroy = free,
-	.insert = clock_insert,
-	.run = clock_run,
-	.complete = clock_complete,
-	.timer = clock_timer,
-	.show = clock_show,
-};
-
-const struct law_sched law_full = {
-	.name = "full",
-	.create = clock_create_full,
-	.destroy = free,
-	.insert = clock_insert,
-	.run = clock_run,
-	.complete = clock_complete,
-	.timer = clock_timer,
-	.show = clock_show,
-};
+const struct law_sched law_clock = CLOCK_SCHED("law", clock_create_law);
+const struct law_sched law_next = CLOCK_SCHED("next", clock_create_next);
+const struct law_sched law_exact = CLOCK_SCHED("exact", clock_create_exact);
+const struct law_sched law_full = CLOCK_SCHED("full", clock_create_full);
