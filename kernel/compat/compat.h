@@ -410,6 +410,16 @@ static inline unsigned int isolio_depth_of_pct(struct blk_mq_hw_ctx *hctx,
 	return max(depth * pct / 100, 1U);
 }
 
+/* The disk says that it turns. */
+static inline bool isolio_turns(struct request_queue *q)
+{
+#ifdef blk_queue_rot
+	return blk_queue_rot(q);
+#else
+	return !blk_queue_nonrot(q);
+#endif
+}
+
 /* The hardware context that a bio submitted through this software queue would go to. */
 static inline struct blk_mq_hw_ctx *isolio_map_ctx(struct blk_mq_ctx *ctx, blk_opf_t opf)
 {

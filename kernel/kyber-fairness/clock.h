@@ -20,20 +20,20 @@
  * Not every cgroup is worth waiting for. One that keeps a single request outstanding
  * on a device that serves fifty at a time cannot have half of it, whatever the others
  * do. So a cgroup is awaited while that leaves each other at least what it would have alone
- * on a disk as fast as its share; see kf_clock_need_milli(). The bandwidth-delay product is
- * the rate of the device times the time of a request that is alone in it.
+ * on a disk as fast as its share; see kf_clock_is_awaited().
  *
  * A cgroup that is not awaited has such a disk of its own all the same: while its requests
  * take longer than they would there, fewer of the others' are in flight; see kf_owed_ns().
  *
  * At the ceiling no cgroup goes: more requests would only wait in the device, where
- * no scheduler chooses their order. The ceiling is a multiple of the same product.
+ * no scheduler chooses their order. The ceiling is a multiple of the bandwidth-delay product:
+ * the rate of the device times the time of a request that is alone in it.
  *
  * The product is measured. A probe every ten seconds, or soon after the rate has changed
  * by half, lets one request in at a time for a moment: their times are the time alone.
  * The rate has to be that of a full device. While cgroups wait for each other the device
  * is not full. So if the rate decides whether a cgroup is awaited, a probe also lets all
- * requests in for about two round trips, once a minute. They are charged as ever, so
+ * requests in for about two round trips. They are charged as ever, so
  * shares stay what they are.
  */
 #ifndef _KF_CLOCK_H
@@ -44,7 +44,14 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 
+#include "cost.h"
 #include "share.h"
+
+/* So much in some time, in a second. */
+static inline u64 kf_per_s(u64 bytes, u64 elapsed_ns)
+{
+	return mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, max(elapsed_ns, 1ULL));
+}
 
 /*
  * Virtual time.
@@ -392,67 +399,53 @@ static inline u64 kf_clock_absent_ns(u32 nr_outstanding, u64 idle_ns, u64 grace_
 }
 
 /**
- * kf_clock_own_milli - how many requests a cgroup's depth stands for
+ * kf_clock_could - what a cgroup could do with the device to itself, bytes of cost a second
  * @milli: requests it keeps outstanding, thousandths
- * @alone_ns: what one of them takes alone in the device; 0: not known
  * @cost_bytes: what one of them is charged on the mean
- * @mix_alone_ns: the time alone of a request of all cgroups
- * @mix_cost_bytes: what that is charged
+ * @alone_ns: what one of them takes alone in the device; 0: not known
  *
- * A write that is synced takes a disk without power-loss protection milliseconds. One of
- * these at a time is no depth: in its time the device serves a hundred others.
+ * Little's law: no more than this, if none waits for another.
  */
-static inline u32 kf_clock_own_milli(u32 milli, u64 alone_ns, u64 cost_bytes,
-				     u64 mix_alone_ns, u64 mix_cost_bytes)
+static inline u64 kf_clock_could(u32 milli, u32 cost_bytes, u64 alone_ns)
 {
-	/* A large one may take longer. */
-	u64 like_ns = mix_alone_ns * max_t(u64, div64_u64(cost_bytes, max(mix_cost_bytes, 1ULL)),
-					   1);
-
-	if (alone_ns <= like_ns || !mix_alone_ns)
-		return milli;
-	return mul_u64_u64_div_u64(milli, like_ns, alone_ns);
+	return mul_u64_u64_div_u64((u64)milli * cost_bytes, NSEC_PER_SEC / 1000,
+				   max(alone_ns, 1ULL));
 }
 
-/**
- * kf_clock_need_milli - requests that make it worth to wait for a cgroup
- * @request_share: its share of the requests, see kf_request_share()
- * @bdp_milli: bandwidth-delay product, thousandths of a request
- * @all_milli: requests that all cgroups keep outstanding
- * @most_milli: those that one of them keeps outstanding, the one with most
- * @depth_pct: so many percent of its share of the product are needed in any case
- *
- * While others wait for a cgroup, each has the same multiple of its share as that one. So
- * the others have less than on disks of their own if one of them alone does more with its
- * requests than the cgroup with as many as its share of those. More than the product
- * are no use to any.
- */
-static inline u64 kf_clock_need_milli(u64 request_share, u32 bdp_milli, u64 all_milli,
-				      u32 most_milli, u32 depth_pct)
-{
-	u64 need = max_t(u64, min_t(u64, bdp_milli, all_milli) * depth_pct / 100,
-			 min(bdp_milli, most_milli));
-
-	return mul_u64_u64_shr(need, request_share, KF_SHARE_SHIFT);
-}
+/* What all that are active could do. */
+struct kf_could {
+	u64 most, all;			/* one of them, and together */
+	u64 full;			/* what the device does when it is full */
+	u32 depth_pct;			/* the device does so much of that at least */
+};
 
 /**
  * kf_clock_is_awaited - whether others wait for a cgroup that is present
- * @own_milli: from kf_clock_own_milli()
- * @need_milli: from kf_clock_need_milli()
+ * @kc: what all could do
+ * @could: what it could, from kf_clock_could()
+ * @share: its share
  * @was_awaited: so far; then an eighth less will do, so that it does not change to and fro
+ *
+ * While others wait for it, each of them has the same multiple of its share. So they have less
+ * than on disks of their own if one of them could do more with the device to itself than the
+ * cgroup could do by its share; but more than the device can do none of them would.
  */
-static inline bool kf_clock_is_awaited(u32 own_milli, u64 need_milli, bool was_awaited)
+static inline bool kf_clock_is_awaited(const struct kf_could *kc, u64 could, u64 share,
+				       bool was_awaited)
 {
-	return own_milli >= need_milli - (was_awaited ? need_milli / 8 : 0);
+	u64 need = max(mul_u64_u64_div_u64(min(kc->full, kc->all), kc->depth_pct, 100),
+		       min(kc->full, kc->most));
+
+	need = mul_u64_u64_shr(need, share, KF_SHARE_SHIFT);
+	return could >= need - (was_awaited ? need / 8 : 0);
 }
 
 /*
  * A disk of its own. A cgroup for which the others do not wait has few requests. Alone on a
  * disk as fast as its share each of them would take its time alone divided by the share.
  * What they take longer than that the cgroup is *owed*. The more it is owed the fewer of
- * the others' requests are in flight, down to their shares of the ceiling: then each of those
- * has a disk of its own, too. It is owed no more than so many leads, and what it was owed is
+ * the others' requests are in flight, as long as those have disks of their own, too; see
+ * struct kf_floor. It is owed no more than so many leads, and what it was owed is
  * worked off as it has less than that to wait.
  */
 #define KF_OWED_LEADS		8
@@ -493,28 +486,52 @@ static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
 	return mul_u64_u64_div_u64(owed_ns, KF_HOLD_ONE, most_ns);
 }
 
-/**
- * kf_hold_places - how many requests may be in flight while one is owed
- * @ceiling: while none is
- * @awaited_share: sum of the shares of those for which the others wait
- * @hold: from kf_hold_of()
+/*
+ * How few of the others' requests may be in flight while one is owed: as few as it takes, but
+ * they keep what they have a right to. While none is owed the awaited have some rate; while one
+ * is owed, they have their share of that.
  */
-static inline u32 kf_hold_places(u32 ceiling, u64 awaited_share, u32 hold)
-{
-	u32 least = mul_u64_u64_shr(ceiling, awaited_share, KF_SHARE_SHIFT);
+struct kf_floor {
+	u64 free_bytes_per_s;		/* of the awaited while none is owed; forgotten slowly */
+	u32 milli;			/* places of the others, thousandths */
+};
 
-	least = clamp(least, 1U, ceiling);
-	return ceiling - (u64)(ceiling - least) * hold / KF_HOLD_ONE;
+#define KF_FLOOR_FORGET		64
+
+/**
+ * kf_floor_look - set the places by what the awaited did since the last look
+ * @kf: floor
+ * @bytes_per_s: what they did
+ * @was_owed: one that is not awaited was owed much
+ * @ceiling: places there are
+ * @awaited_share: sum of the shares of those that are awaited
+ */
+static inline void kf_floor_look(struct kf_floor *kf, u64 bytes_per_s, bool was_owed, u32 ceiling,
+				 u64 awaited_share)
+{
+	u64 most = max(mul_u64_u64_shr(ceiling, awaited_share, KF_SHARE_SHIFT), 1ULL), due;
+
+	if (!was_owed)
+		kf->free_bytes_per_s -= kf->free_bytes_per_s / KF_FLOOR_FORGET;
+	kf->free_bytes_per_s = max(kf->free_bytes_per_s, bytes_per_s);
+	due = mul_u64_u64_shr(kf->free_bytes_per_s, awaited_share, KF_SHARE_SHIFT);
+	if (was_owed && bytes_per_s > due + due / 8)
+		kf->milli -= kf->milli / 8;
+	else if (bytes_per_s < due)
+		kf->milli += kf->milli / 8 + 100;
+	kf->milli = clamp_t(u64, kf->milli, 1000, 1000 * most);
 }
 
-/* The median of what requests take, a step nearer with each of them. */
-static inline u64 kf_median_step(u64 median_ns, u64 sample_ns)
+/**
+ * kf_hold_places - how many requests of the others may be in flight while one is owed
+ * @ceiling: while none is
+ * @floor: as few as may be
+ * @hold: from kf_hold_of()
+ */
+static inline u32 kf_hold_places(u32 ceiling, u32 floor, u32 hold)
 {
-	if (!median_ns)
-		return sample_ns;
-	if (sample_ns > median_ns)
-		return median_ns + min(median_ns / 8, sample_ns - median_ns);
-	return median_ns - min(median_ns / 8, median_ns - sample_ns);
+	floor = clamp(floor, 1U, ceiling);
+	return ceiling - (u64)(ceiling - floor) * hold / KF_HOLD_ONE;
 }
 
 /*
@@ -561,7 +578,9 @@ struct kf_band {
 	u64 done_bytes;			/* since then */
 	bool was_held;			/* a cgroup had to wait for another since then */
 	bool was_full;			/* nearly as many were in flight as may be */
+	bool is_busy;			/* as many are in flight as keep it busy; see kf_band_is_busy() */
 	u64 bytes_per_s;		/* forgotten slowly */
+	u64 full_bytes_per_s;		/* of a full device; 0: not known */
 	u64 mean_cost_bytes;
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
@@ -570,11 +589,10 @@ struct kf_band {
 	u32 nr_all;			/* requests outstanding, rounded up */
 	bool must_fill;			/* see kf_band_must_fill() */
 	enum kf_band_phase phase;
-	u64 probe_ns;			/* when the probe began */
+	u64 probe_ns;			/* when the probe began, or the device was filled */
 	u64 due_ns;			/* when the next one is to */
 	u64 probed_ns;			/* when the last one ended */
-	u64 probe_took_ns;		/* of that, with the device empty for it */
-	u64 fill_ns;			/* not before that is it filled */
+	u64 probe_took_ns;		/* of that, with the device empty or filled for it */
 	u32 probe_left;			/* requests until the device is emptied no more */
 	u64 rate_seen;			/* soon after the last probe; 0: not yet */
 	u32 looks_left;			/* until then */
@@ -609,23 +627,144 @@ struct kf_band {
 #define KF_PROBE_MISSED		5U
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
-/* To fill it takes a while to be made up for: less often. */
-#define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
 #define KF_PROBE_PART		64
 #define KF_PROBE_MOST_NS	NSEC_PER_SEC
 /* After so many looks what a probe stopped is served, and another rate is no accident. */
 #define KF_PROBE_LOOKS		8U
 
-static inline u64 kf_band_median_ns(const struct kf_band_kind *kind)
+/* The median of the newest of a ring; 0: none. */
+static inline u32 kf_ring_median(const u32 *ring, u32 nr_ever, u32 nr)
 {
-	u32 sorted[KF_ALONE_SAMPLES], nr = min(kind->nr_alone, KF_ALONE_SAMPLES), i, j;
+	u32 sorted[KF_ALONE_SAMPLES], i, j;
 
+	nr = min3(nr, nr_ever, KF_ALONE_SAMPLES);
 	for (i = 0; i < nr; i++) {
-		for (j = i; j && sorted[j - 1] > kind->alone_us[i]; j--)
+		u32 sample = ring[(nr_ever - 1 - i) % KF_ALONE_SAMPLES];
+
+		for (j = i; j && sorted[j - 1] > sample; j--)
 			sorted[j] = sorted[j - 1];
-		sorted[j] = kind->alone_us[i];
+		sorted[j] = sample;
 	}
-	return nr ? (u64)sorted[nr / 2] * NSEC_PER_USEC : 0;
+	return nr ? sorted[nr / 2] : 0;
+}
+
+/* What reads, writes, and requests of the mix take alone; 0: not known. */
+struct kf_alone {
+	u64 dir_ns[2], mix_ns;
+};
+
+static inline struct kf_alone kf_band_alone(const struct kf_band *kb)
+{
+	struct kf_alone ka = { .mix_ns = kb->alone_ns };
+	unsigned int dir;
+
+	for (dir = 0; dir < 2; dir++) {
+		const struct kf_band_kind *small = &kb->kind[dir], *large = &kb->kind[dir + 2];
+		u64 rate = small->rate + large->rate;
+
+		if (small->alone_ns && large->alone_ns && rate)
+			ka.dir_ns[dir] = div64_u64(small->rate * small->alone_ns +
+						   large->rate * large->alone_ns, rate);
+		else
+			ka.dir_ns[dir] = small->alone_ns ?: large->alone_ns;
+	}
+	return ka;
+}
+
+/*
+ * What requests of a cgroup take alone, to others of their kind: the median of some, in
+ * thousandths. Compared within a probe: a disk may become another meanwhile.
+ */
+struct kf_slowness {
+	u32 ring[KF_ALONE_SAMPLES];
+	u32 nr;				/* ever; wraps, but not to 0 */
+	u32 milli;			/* the median; 0: not known */
+};
+
+/**
+ * kf_slowness_see - a request that was alone completed in a probe
+ * @ks: slowness of its cgroup
+ * @kind: of the device; it has seen the request
+ * @io_ns: what it took
+ */
+static inline void kf_slowness_see(struct kf_slowness *ks, const struct kf_band_kind *kind,
+				   u64 io_ns)
+{
+	u64 like_us = kf_ring_median(kind->alone_us, kind->nr_alone, kind->nr_probed);
+
+	ks->ring[ks->nr % KF_ALONE_SAMPLES] =
+		clamp_t(u64, div64_u64(io_ns, max(like_us, 1ULL)), 1, U32_MAX);
+	ks->nr = ks->nr + 1 ?: KF_ALONE_SAMPLES;
+	ks->milli = kf_ring_median(ks->ring, ks->nr, KF_ALONE_SAMPLES);
+}
+
+/**
+ * kf_alone_ns - what a request of a cgroup takes alone in the device
+ * @ka: what requests take alone
+ * @nr: how many reads, and writes, it sends of some
+ * @slow_milli: from its slowness
+ * @least_ns: the least that one of them took, perhaps beside others; 0: not known
+ *
+ * A write that is synced takes a disk without power-loss protection milliseconds.
+ */
+static inline u64 kf_alone_ns(const struct kf_alone *ka, const u64 *nr, u32 slow_milli,
+			      u64 least_ns)
+{
+	u64 sum = 0, nr_known = 0, alone_ns = ka->mix_ns;
+	unsigned int dir;
+
+	for (dir = 0; dir < 2; dir++) {
+		if (!ka->dir_ns[dir])
+			continue;
+		sum += nr[dir] * ka->dir_ns[dir];
+		nr_known += nr[dir];
+	}
+	if (nr_known)
+		alone_ns = div64_u64(sum, nr_known);
+	if (!slow_milli)
+		return max(alone_ns, least_ns);
+	return mul_u64_u64_div_u64(alone_ns, slow_milli, 1000);
+}
+
+static inline bool kf_differs(u64 a, u64 b)
+{
+	return max(a, b) - min(a, b) > b / 8;
+}
+
+/**
+ * kf_model_guess - a model by what requests take alone
+ * @km: model, all 0 at first
+ * @kind: of the device
+ * @turns: the disk says that it turns
+ *
+ * Return: whether it is another than it was, by more than an eighth.
+ */
+static inline bool kf_model_guess(struct kf_model *km, const struct kf_band_kind *kind, bool turns)
+{
+	u64 read_ns = kind[0].alone_ns ?: kind[1].alone_ns;
+	struct kf_model guess;
+	unsigned int dir;
+	u32 pct;
+
+	pct = kind[3].alone_ns && (!kind[1].alone_ns || kind[3].rate > kind[1].rate) ?
+	      kf_model_write_pct(kind[2].alone_ns ?: kind[0].alone_ns, kind[3].alone_ns) :
+	      kf_model_write_pct(kind[0].alone_ns, kind[1].alone_ns);
+	guess.mib_ps[0] = KF_MODEL_MIB_PS;
+	guess.io_ps[0] = KF_MODEL_IO_PS;
+	if (turns && read_ns >= KF_TURN_LEAST_NS) {
+		guess.mib_ps[0] = KF_TURN_MIB_PS;
+		guess.io_ps[0] = div_u64(min_t(u64, read_ns, NSEC_PER_SEC) * 2000, 3);
+		pct = 100;
+	}
+	guess.io_ps[1] = div_u64(guess.io_ps[0] * pct, 100);
+	guess.mib_ps[1] = div_u64(guess.mib_ps[0] * pct, 100);
+	for (dir = 0; dir < KF_NR_DIRS; dir++)
+		if (kf_differs(guess.io_ps[dir], km->io_ps[dir]))
+			break;
+	if (dir == KF_NR_DIRS)
+		return false;
+	*km = guess;
+	return true;
 }
 
 /*
@@ -656,6 +795,25 @@ static inline bool kf_band_has_probed(const struct kf_band *kb)
 static inline u32 kf_band_ceiling(const struct kf_band *kb)
 {
 	return kb->phase == KF_BAND_EMPTY ? 1 : kb->ceiling;
+}
+
+/*
+ * Whether so many in flight keep the device reasonably busy. Then its rate is that of a full
+ * one, though cgroups wait for each other: less than a fill has shown, where that found a write
+ * buffer empty.
+ */
+#define KF_BUSY_PCT		150
+#define KF_BUSY_MIN		8U
+
+static inline bool kf_band_is_busy(const struct kf_band *kb, u32 nr_in_flight)
+{
+	return nr_in_flight >= max_t(u64, (u64)kb->bdp_milli * KF_BUSY_PCT / 100000, KF_BUSY_MIN);
+}
+
+/* What the device does when it is full, as far as is known. */
+static inline u64 kf_band_full(const struct kf_band *kb)
+{
+	return kb->full_bytes_per_s ?: kb->bytes_per_s;
 }
 
 /* Whether cgroups wait for each other now. */
@@ -702,12 +860,21 @@ static inline void kf_band_end_empty(struct kf_band *kb, bool is_idle, u64 now_n
 static inline void kf_band_end_probe(struct kf_band *kb, bool is_idle, u64 now_ns)
 {
 	kf_band_end_empty(kb, is_idle, now_ns);
+	if (!kf_band_may_hold(kb) && !is_idle)
+		kb->probe_took_ns += now_ns - kb->probe_ns;
 	kb->phase = KF_BAND_STEADY;
 	kb->probed_ns = now_ns;
 	kb->due_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
 	kb->rate_seen = 0;
 	kb->nr_other = 0;
 	kb->looks_left = KF_PROBE_LOOKS;
+}
+
+static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
+{
+	kb->phase = KF_BAND_FILL;
+	kb->nr_fills++;
+	kb->probe_ns = now_ns;
 }
 
 /**
@@ -731,16 +898,15 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 		return false;
 	kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
 		clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
-	kind->alone_ns = kf_band_median_ns(kind);
+	kind->alone_ns = (u64)kf_ring_median(kind->alone_us, kind->nr_alone, KF_ALONE_SAMPLES) *
+			 NSEC_PER_USEC;
 	kind->nr_probed++;
 	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
 	kf_band_next_look(kb, now_ns);
-	if (kb->must_fill && now_ns >= kb->fill_ns) {
+	if (kb->must_fill) {
 		kf_band_end_empty(kb, false, now_ns);
-		kb->phase = KF_BAND_FILL;
-		kb->fill_ns = now_ns + KF_FILL_NS;
-		kb->nr_fills++;
+		kf_band_begin_fill(kb, now_ns);
 	} else {
 		kf_band_end_probe(kb, false, now_ns);
 	}
@@ -759,6 +925,10 @@ static inline bool kf_band_give_up(struct kf_band *kb, bool is_idle, u64 now_ns)
 
 	if (kb->phase == KF_BAND_STEADY || now_ns - kb->probe_ns < most_ns)
 		return false;
+	/* More than was done so far is not known, but it is not filled again at once. */
+	if (!kf_band_may_hold(kb))
+		kb->full_bytes_per_s = max(kb->full_bytes_per_s,
+					   kf_per_s(kb->done_bytes, now_ns - kb->look_ns));
 	kf_band_next_look(kb, now_ns);
 	kf_band_end_probe(kb, is_idle, now_ns);
 	return true;
@@ -811,10 +981,8 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 	}
 	/* Not at one look: collection stalls a disk for a moment. */
 	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
-	if (kb->nr_other == KF_PROBE_LOOKS) {
+	if (kb->nr_other == KF_PROBE_LOOKS)
 		kf_band_probe_soon(kb);
-		kb->fill_ns = 0;
-	}
 }
 
 /**
@@ -827,10 +995,8 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
  */
 static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u64 all_milli)
 {
-	if (must_fill && !kb->must_fill) {
+	if (must_fill && !kb->must_fill)
 		kf_band_probe_soon(kb);
-		kb->fill_ns = 0;
-	}
 	kb->must_fill = must_fill;
 	kb->nr_all = min_t(u64, div_u64(all_milli + 999, 1000), U32_MAX);
 }
@@ -842,9 +1008,15 @@ static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u64 all
 static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rate)
 {
 	bool is_full = kb->was_full || !kb->was_held;
-	u64 known = 0;
+	u64 bytes_per_s = kf_per_s(kb->done_bytes, elapsed_ns);
+	u64 full = kb->full_bytes_per_s, known = 0;
 	unsigned int id;
 
+	if (kb->phase == KF_BAND_FULL)
+		full = bytes_per_s;
+	else if (full && (!kb->was_held || kb->is_busy || bytes_per_s > full))
+		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
+	kb->full_bytes_per_s = full;
 	for (id = 0; id < KF_NR_KINDS; id++)
 		known += kb->kind[id].rate;
 	for (id = 0; id < KF_NR_KINDS; id++) {
@@ -926,7 +1098,7 @@ static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
 
 	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
 	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
-	kb->bytes_per_s = max(mul_u64_u64_div_u64(kb->done_bytes, NSEC_PER_SEC, elapsed_ns),
+	kb->bytes_per_s = max(kf_per_s(kb->done_bytes, elapsed_ns),
 			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BAND_BYTES_SHIFT));
 	if (kb->phase != KF_BAND_FILL)
 		kf_band_see_rates(kb, elapsed_ns, rate);
@@ -943,8 +1115,15 @@ static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
 		kf_band_end_probe(kb, false, now_ns);
 	if (kf_band_is_unknown(kb))
 		kf_band_probe_soon(kb);
-	if (may_probe && kb->phase == KF_BAND_STEADY && now_ns >= kb->due_ns)
-		kf_band_begin_probe(kb, now_ns);
+	if (may_probe && kb->phase == KF_BAND_STEADY) {
+		if (now_ns >= kb->due_ns)
+			kf_band_begin_probe(kb, now_ns);
+		else if (kb->must_fill && !kb->full_bytes_per_s &&
+			 now_ns - kb->probed_ns >= kb->probe_took_ns * KF_PROBE_PART) {
+			kb->probe_took_ns = 0;
+			kf_band_begin_fill(kb, now_ns);
+		}
+	}
 	kf_band_next_look(kb, now_ns);
 	return true;
 }

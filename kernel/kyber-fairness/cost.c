@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The unit that is shared, and the model of the device for sharing its time: the
- * sysfs files share_by and cost_model, and learning. The arithmetic is in cost.h.
+ * sysfs files share_by and cost_model. The arithmetic is in cost.h.
  *
- * What is learnt is learnt whatever is shared, so that a model is there when time
- * is chosen. A new unit or model holds for requests that are dispatched from
- * then on: budgets and debts stay what they are, for a round or two.
+ * A new unit or model holds for requests that are dispatched from then on: what was charged
+ * stays what it is.
  */
 #include "kyber-fairness.h"
 #include "trace.h"
@@ -16,19 +15,11 @@ static const char * const kf_unit_names[KF_NR_UNITS] = {
 	[KF_SHARE_TIME] = "time",
 };
 
-/* Where learning starts: an NVMe SSD, neither the fastest nor the slowest. */
-static const struct {
-	u64 bps, iops;
-} kf_cost_dfl[KF_NR_DIRS] = {
-	[KF_READ] = { 3000000000ULL, 500000 },
-	[KF_WRITE] = { 1500000000ULL, 250000 },
-};
-
 static void kf_set_rates(struct kf_queue *kq)
 {
 	unsigned int dir;
 
-	lockdep_assert_held(&kq->cost_lock);
+	lockdep_assert_held(&kq->band_lock);
 
 	for (dir = 0; dir < KF_NR_DIRS; dir++) {
 		u64 rate;
@@ -45,54 +36,26 @@ static void kf_set_rates(struct kf_queue *kq)
 		}
 		WRITE_ONCE(kq->cost_rate[dir], rate);
 	}
+	/* What a full device does is counted in what requests cost. */
+	kq->band.full_bytes_per_s = 0;
+	kf_band_probe_soon(&kq->band);
 }
 
 /**
- * kf_cost_learn - let the model be taught by what was completed
- * @kq: device
- * @elapsed_ns: since the last call
- * @is_full: as many requests are in flight as keep the device busy
- *
- * Called from latency_work, before it forgets nr_done and sects_done.
+ * kf_cost_set - set the model by what requests take alone, unless one was given
+ * @kq: device; its band_lock is held
  */
-void kf_cost_learn(struct kf_queue *kq, u64 elapsed_ns, bool is_full)
+void kf_cost_set(struct kf_queue *kq)
 {
-	struct kf_work kw;
-	unsigned int dir;
-	bool was_full = kq->was_full;
+	lockdep_assert_held(&kq->band_lock);
 
-	kq->was_full = is_full;
-	for (dir = 0; dir < KF_NR_DIRS; dir++) {
-		kw.nr[dir] = kq->domain[dir].nr_done;
-		kw.bytes[dir] = kq->domain[dir].sects_done << SECTOR_SHIFT;
-	}
-
-	mutex_lock(&kq->cost_lock);
-	/* Discards take time of which the model says nothing. */
-	if (!kq->is_model_given && !kq->domain[KF_DISCARD].nr_done &&
-	    kf_model_learn(&kq->model, &kw, elapsed_ns, is_full && was_full)) {
-		kf_set_rates(kq);
-		trace_kf_model(kq->dev, elapsed_ns, is_full && was_full,
-			       kf_model_bps(&kq->model, KF_READ),
-			       kf_model_iops(&kq->model, KF_READ),
-			       kf_model_bps(&kq->model, KF_WRITE),
-			       kf_model_iops(&kq->model, KF_WRITE));
-	}
-	mutex_unlock(&kq->cost_lock);
-}
-
-/* Called from kf_alloc(). */
-void kf_cost_init(struct kf_queue *kq)
-{
-	unsigned int dir;
-
-	mutex_init(&kq->cost_lock);
-	mutex_lock(&kq->cost_lock);
-	for (dir = 0; dir < KF_NR_DIRS; dir++)
-		kf_model_set(&kq->model, dir, kf_cost_dfl[dir].bps,
-			     kf_cost_dfl[dir].iops);
+	if (kq->is_model_given ||
+	    !kf_model_guess(&kq->model, kq->band.kind, isolio_turns(kq->q)))
+		return;
 	kf_set_rates(kq);
-	mutex_unlock(&kq->cost_lock);
+	trace_kf_model(kq->dev, kf_model_bps(&kq->model, KF_READ),
+		       kf_model_iops(&kq->model, KF_READ), kf_model_bps(&kq->model, KF_WRITE),
+		       kf_model_iops(&kq->model, KF_WRITE));
 }
 
 /* All units, the one that is shared in brackets. */
@@ -117,10 +80,10 @@ ssize_t kf_share_by_store(struct elevator_queue *e, const char *page, size_t cou
 		return -EINVAL;
 	if (unit < 0)
 		return unit;
-	mutex_lock(&kq->cost_lock);
+	spin_lock_irq(&kq->band_lock);
 	WRITE_ONCE(kq->share_by, unit);
 	kf_set_rates(kq);
-	mutex_unlock(&kq->cost_lock);
+	spin_unlock_irq(&kq->band_lock);
 	return count;
 }
 
@@ -130,10 +93,10 @@ ssize_t kf_cost_model_show(struct elevator_queue *e, char *page)
 	struct kf_model model;
 	bool is_given;
 
-	mutex_lock(&kq->cost_lock);
+	spin_lock_irq(&kq->band_lock);
 	model = kq->model;
 	is_given = kq->is_model_given;
-	mutex_unlock(&kq->cost_lock);
+	spin_unlock_irq(&kq->band_lock);
 
 	return sysfs_emit(page, "%s rbps=%llu riops=%llu wbps=%llu wiops=%llu\n",
 			  is_given ? "user" : "auto",
@@ -141,10 +104,7 @@ ssize_t kf_cost_model_show(struct elevator_queue *e, char *page)
 			  kf_model_bps(&model, KF_WRITE), kf_model_iops(&model, KF_WRITE));
 }
 
-/*
- * "auto", or "rbps=N riops=N wbps=N wiops=N". Learning goes on from the model that
- * was given last.
- */
+/* "auto", or "rbps=N riops=N wbps=N wiops=N". */
 ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t count)
 {
 	struct kf_queue *kq = e->elevator_data;
@@ -166,14 +126,15 @@ ssize_t kf_cost_model_store(struct elevator_queue *e, const char *page, size_t c
 			return ret;
 	}
 
-	mutex_lock(&kq->cost_lock);
+	spin_lock_irq(&kq->band_lock);
 	kq->is_model_given = is_given;
 	if (is_given) {
 		kf_model_set(&kq->model, KF_READ, figures[KF_RBPS], figures[KF_RIOPS]);
 		kf_model_set(&kq->model, KF_WRITE, figures[KF_WBPS], figures[KF_WIOPS]);
-		kq->model.is_scaled = true;
 		kf_set_rates(kq);
+	} else {
+		kf_cost_set(kq);
 	}
-	mutex_unlock(&kq->cost_lock);
+	spin_unlock_irq(&kq->band_lock);
 	return count;
 }

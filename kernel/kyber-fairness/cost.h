@@ -20,8 +20,10 @@
 #ifndef _KF_COST_H
 #define _KF_COST_H
 
+#include <linux/bitops.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/types.h>
 
@@ -46,6 +48,13 @@ static inline u64 kf_rate(u64 request_bytes, u64 per_byte)
 	       min_t(u64, per_byte, U32_MAX) << 32;
 }
 
+static inline u32 kf_cost_round(u64 cost)
+{
+	const u64 unit = 1ULL << KF_COST_UNIT_SHIFT;
+
+	return clamp_t(u64, (cost + unit - 1) & ~(unit - 1), unit, KF_COST_MAX);
+}
+
 /**
  * kf_cost_bytes - what a request is charged, at least a unit
  * @rate: from kf_rate()
@@ -53,23 +62,19 @@ static inline u64 kf_rate(u64 request_bytes, u64 per_byte)
  */
 static inline u32 kf_cost_bytes(u64 rate, u32 bytes)
 {
-	const u64 unit = 1ULL << KF_COST_UNIT_SHIFT;
-	u64 cost = (u32)rate + ((rate >> 32) * bytes >> KF_RATE_SHIFT);
-
-	return clamp_t(u64, (cost + unit - 1) & ~(unit - 1), unit, KF_COST_MAX);
+	return kf_cost_round((u32)rate + ((rate >> 32) * bytes >> KF_RATE_SHIFT));
 }
 
 /* How long a device takes, in picoseconds: for a request, for a MiB of it. */
 struct kf_model {
 	u64 io_ps[KF_NR_DIRS];
 	u64 mib_ps[KF_NR_DIRS];
-	bool is_scaled;		/* see kf_model_learn() */
 };
 
 #define KF_PS_PER_SEC	1000000000000ULL
 #define KF_MIB		1048576ULL
 
-/* What a model may be: 1 TB/s to 100 kB/s, 100 million requests a second to one. */
+/* What a model that is given may be: 1 TB/s to 100 kB/s, 100 million requests a second to one. */
 #define KF_BPS_MIN	100000ULL
 #define KF_BPS_MAX	1000000000000ULL
 #define KF_IOPS_MIN	1ULL
@@ -116,155 +121,179 @@ static inline u64 kf_model_rate(const struct kf_model *km, unsigned int dir)
 					   mib_ps));
 }
 
-/* What a device did in a window of time. */
+/*
+ * The model of a device of which nothing else is known, in the time of an SSD of 3 GB/s: a
+ * request is as long as so many bytes. What counts is only what one is to another.
+ */
+#define KF_MODEL_MIB_PS		349525333ULL
+#define KF_MODEL_IO_PS		634667ULL
+/*
+ * A disk that turns serves one request at a time: one costs its time alone, and its bytes at
+ * 150 MB/s. Disks of virtual machines often say that they turn; those are faster than this.
+ */
+#define KF_TURN_MIB_PS		6990506667ULL
+#define KF_TURN_LEAST_NS	(1 * NSEC_PER_MSEC)
+/*
+ * A write that takes less than half of a read's time is only in a buffer. Flash takes about so
+ * many times a read for writes that go on; no write is taken to be more than that.
+ */
+#define KF_WRITE_BUFFERED_PCT	600U
+
+/**
+ * kf_model_write_pct - what a write costs, in percent of a read of its size
+ * @read_ns: what a read takes alone; 0: not known
+ * @write_ns: what a write of about that size takes alone; 0: not known
+ */
+static inline u32 kf_model_write_pct(u64 read_ns, u64 write_ns)
+{
+	if (!read_ns || !write_ns)
+		return KF_WRITE_BUFFERED_PCT;
+	if (2 * write_ns < read_ns)
+		return KF_WRITE_BUFFERED_PCT;
+	return clamp_t(u64, div64_u64(write_ns * 100, read_ns), 100, KF_WRITE_BUFFERED_PCT);
+}
+
+/* What a cgroup, or a device, did in some time. */
 struct kf_work {
 	u64 nr[KF_NR_DIRS];
 	u64 bytes[KF_NR_DIRS];
 };
 
-/* A learnt model's parameters stay in what a model may be. */
-static inline u64 kf_model_clamp_ps(u64 ps, bool is_io)
+static inline u64 kf_work_nr(const struct kf_work *kw)
 {
-	return is_io ? clamp_t(u64, ps, KF_PS_PER_SEC / KF_IOPS_MAX, KF_PS_PER_SEC) :
-		       clamp_t(u64, ps, div64_u64(KF_MIB * KF_PS_PER_SEC, KF_BPS_MAX),
-			       div64_u64(KF_MIB * KF_PS_PER_SEC, KF_BPS_MIN));
+	return kw->nr[0] + kw->nr[1];
 }
 
-/* Steps towards a window that did more than the model allows, and less. */
-#define KF_LEARN_FASTER_SHIFT	2
-#define KF_LEARN_SLOWER_SHIFT	3
-#define KF_LEARN_ONE		65536LL
-/* As far as a step goes, of KF_LEARN_ONE; so near is a model of the right scale. */
-#define KF_LEARN_STEP_MAX	(KF_LEARN_ONE / 8)
-
-/* A window as the model explains it: for each parameter, in picoseconds. */
-struct kf_learn {
-	u64 part[2 * KF_NR_DIRS];
-	u64 sum;
-	/* The same, if a request took as long as 16 KiB longer; see kf_model_learn(). */
-	u64 wide[2 * KF_NR_DIRS];
-	u64 wide_sum;
-};
-
-/* What a request's own time is counted as at least, when it is to be learnt. */
-static inline u64 kf_learn_io_ps(const struct kf_model *km, unsigned int dir)
+static inline void kf_work_add(struct kf_work *kw, const struct kf_work *more)
 {
-	return km->io_ps[dir] + km->mib_ps[dir] / 64;
-}
-
-static inline void kf_learn_parts(const struct kf_model *km,
-				  const struct kf_work *kw, struct kf_learn *kl)
-{
-	const u64 most_ps = 1ULL << 60;
-	unsigned int dir, i;
-
-	kl->sum = 0;
-	kl->wide_sum = 0;
-	for (dir = 0; dir < KF_NR_DIRS; dir++) {
-		u64 nr = min_t(u64, kw->nr[dir], 1 << 20);
-		u64 bytes = min_t(u64, kw->bytes[dir], 1ULL << 40);
-
-		kl->part[2 * dir] = nr * km->io_ps[dir];
-		kl->wide[2 * dir] = nr * kf_learn_io_ps(km, dir);
-		kl->part[2 * dir + 1] = mul_u64_u64_shr(bytes, km->mib_ps[dir], 20);
-		kl->wide[2 * dir + 1] = kl->part[2 * dir + 1];
-	}
-	for (i = 0; i < 2 * KF_NR_DIRS; i++) {
-		kl->sum += min_t(u64, kl->part[i], most_ps);
-		kl->wide[i] = min_t(u64, kl->wide[i], most_ps);
-		kl->wide_sum += kl->wide[i];
-	}
-}
-
-/* All parameters longer or shorter: what they are to each other remains. */
-static inline void kf_learn_scale(struct kf_model *km, u64 sum_ps, u64 window_ps)
-{
-	u64 factor = clamp_t(u64, mul_u64_u64_div_u64(window_ps, KF_LEARN_ONE, sum_ps),
-			     KF_LEARN_ONE / 2, 2 * KF_LEARN_ONE);
 	unsigned int dir;
 
 	for (dir = 0; dir < KF_NR_DIRS; dir++) {
-		km->io_ps[dir] = kf_model_clamp_ps(mul_u64_u64_shr(km->io_ps[dir], factor, 16),
-						   true);
-		km->mib_ps[dir] = kf_model_clamp_ps(mul_u64_u64_shr(km->mib_ps[dir], factor, 16),
-						    false);
+		kw->nr[dir] += more->nr[dir];
+		kw->bytes[dir] += more->bytes[dir];
 	}
-}
-
-/* A parameter's new value, a step of @scale_ps away and no more than an eighth less. */
-static inline u64 kf_learn_step(u64 ps, u64 scale_ps, s64 step, bool is_io)
-{
-	step = clamp_t(s64, step, -KF_LEARN_STEP_MAX, KF_LEARN_STEP_MAX);
-	if (step < 0)
-		ps -= min_t(u64, mul_u64_u64_shr(scale_ps, -step, 16), ps / 8);
-	else
-		ps += mul_u64_u64_shr(scale_ps, step, 16);
-	return kf_model_clamp_ps(ps, is_io);
 }
 
 /**
- * kf_model_learn - let a model be taught by a window of time
- * @km: model
- * @kw: what the device completed in the window
- * @elapsed_ns: how long it was, a second at most
- * @is_full: as many requests were in flight as keep the device busy
- *
- * The device was at it for no longer than the window: a model that says more is
- * too slow, whatever else is true. If it says less and the device was full, it is
- * too fast; that is less sure, and such steps are half as large.
- *
- * A window tells how long a mix of requests takes, not how that divides among
- * them. First, all parameters are scaled until one window fits: disks differ a
- * thousandfold in speed, much less in what a write is to a read. After that the
- * smallest change is made that lets the model meet the window (a normalised LMS
- * filter), small relative to the parameter; a request's own time may be small
- * by chance, so it counts as that of 16 KiB more. What is always the same mix
- * leaves the rest as it was; mixes that differ in time teach all four.
- *
- * Return: whether the model changed.
+ * kf_work_cost - what some work costs
+ * @kw: work
+ * @rate: of each direction, from kf_rate()
  */
-static inline bool kf_model_learn(struct kf_model *km, const struct kf_work *kw,
-				  u64 elapsed_ns, bool is_full)
+static inline u64 kf_work_cost(const struct kf_work *kw, const u64 *rate)
 {
-	u64 window_ps = elapsed_ns * 1000, square_sum = 0, off_ps;
-	unsigned int dir, i, shift;
-	struct kf_learn kl;
-	s64 error;
+	u64 cost = 0;
+	unsigned int dir;
 
-	if (!elapsed_ns || elapsed_ns > NSEC_PER_SEC)
-		return false;
-	kf_learn_parts(km, kw, &kl);
-	if (!kl.sum || (kl.sum <= window_ps && !is_full))
-		return false;
+	for (dir = 0; dir < KF_NR_DIRS; dir++)
+		cost += kw->nr[dir] * (u32)rate[dir] +
+			mul_u64_u64_shr(kw->bytes[dir], rate[dir] >> 32, KF_RATE_SHIFT);
+	return cost;
+}
 
-	off_ps = kl.sum > window_ps ? kl.sum - window_ps : window_ps - kl.sum;
-	if (!km->is_scaled) {
-		kf_learn_scale(km, kl.sum, window_ps);
-		km->is_scaled = is_full && off_ps < window_ps / 8;
-		return true;
-	}
+/*
+ * Prices. Cgroups that send alike are to have exact shares of the bytes. But reads and writes
+ * cost more or less, and by chance one of them sends more writes. So what a byte costs is found
+ * for each cgroup, its price, and those whose prices are near to each other are all charged the
+ * mean of them. Prices are in bins of an eighth of an octave; near are those in the same bin
+ * and in the ones beside it.
+ */
+struct kf_price {
+	struct kf_work work;		/* of some thousand requests, */
+	struct kf_work fresh;		/* and since it was last looked at */
+};
 
-	/* From here on everything is in parts of wide_sum. */
-	shift = kl.sum > window_ps ? KF_LEARN_FASTER_SHIFT : KF_LEARN_SLOWER_SHIFT;
-	error = mul_u64_u64_div_u64(min_t(u64, off_ps, kl.sum), KF_LEARN_ONE,
-				    kl.wide_sum);
-	if (kl.sum > window_ps)
-		error = -error;
-	for (i = 0; i < 2 * KF_NR_DIRS; i++) {
-		kl.wide[i] = mul_u64_u64_div_u64(kl.wide[i], KF_LEARN_ONE, kl.wide_sum);
-		square_sum += kl.wide[i] * kl.wide[i];
-	}
-	square_sum = max_t(u64, square_sum / KF_LEARN_ONE, 1);
+#define KF_PRICE_SHIFT		10
+/* So many requests tell a price, and so many are kept in mind. */
+#define KF_PRICE_NR		64
+#define KF_PRICE_NR_MAX		4096
+/* From a 16th of a byte to 2^24. */
+#define KF_PRICE_LOG		6
+#define KF_PRICE_BINS		(8 * 28)
+
+struct kf_prices {
+	u64 sum[KF_PRICE_BINS];
+	u32 nr[KF_PRICE_BINS];
+};
+
+/* What a byte of some work costs, with KF_PRICE_SHIFT; 0: too little work. */
+static inline u64 kf_price_of(const struct kf_work *kw, const u64 *rate)
+{
+	u64 bytes = kw->bytes[0] + kw->bytes[1];
+
+	if (kf_work_nr(kw) < KF_PRICE_NR || !bytes)
+		return 0;
+	return clamp_t(u64, mul_u64_u64_div_u64(kf_work_cost(kw, rate), 1 << KF_PRICE_SHIFT,
+						bytes),
+		       1 << KF_PRICE_LOG, 1ULL << (KF_PRICE_LOG + 27));
+}
+
+static inline unsigned int kf_price_bin(u64 price)
+{
+	unsigned int log = fls64(price) - 1;
+
+	/* Eighths of the way to twice as much, not quite of an octave. */
+	return 8 * (log - KF_PRICE_LOG) + (price >> (log - 3) & 7);
+}
+
+/**
+ * kf_price_look - what a cgroup's byte costs
+ * @kp: price; what it did since the last look is added to its fresh work
+ * @rate: of each direction, from kf_rate()
+ *
+ * One that does something else than before has another price at once.
+ */
+static inline u64 kf_price_look(struct kf_price *kp, const u64 *rate)
+{
+	u64 price = kf_price_of(&kp->work, rate), fresh = kf_price_of(&kp->fresh, rate);
+	unsigned int dir;
+
+	if (!fresh)
+		return price;
+	if (fresh > 2 * price || 2 * fresh < price)
+		memset(&kp->work, 0, sizeof(kp->work));
+	kf_work_add(&kp->work, &kp->fresh);
+	memset(&kp->fresh, 0, sizeof(kp->fresh));
+	price = kf_price_of(&kp->work, rate);
+	if (kf_work_nr(&kp->work) < KF_PRICE_NR_MAX)
+		return price;
 	for (dir = 0; dir < KF_NR_DIRS; dir++) {
-		s64 io = div64_s64(error * (s64)kl.wide[2 * dir], square_sum);
-		s64 mib = div64_s64(error * (s64)kl.wide[2 * dir + 1], square_sum);
-
-		km->io_ps[dir] = kf_learn_step(km->io_ps[dir], kf_learn_io_ps(km, dir),
-					       io / (1 << shift), true);
-		km->mib_ps[dir] = kf_learn_step(km->mib_ps[dir], km->mib_ps[dir],
-						mib / (1 << shift), false);
+		kp->work.nr[dir] /= 2;
+		kp->work.bytes[dir] /= 2;
 	}
-	return true;
+	return price;
+}
+
+static inline void kf_prices_add(struct kf_prices *all, u64 price)
+{
+	unsigned int bin;
+
+	if (!price)
+		return;
+	bin = kf_price_bin(price);
+	all->sum[bin] += price;
+	all->nr[bin]++;
+}
+
+/* The mean of the prices near to one that is among them; 0: not known. */
+static inline u64 kf_prices_near(const struct kf_prices *all, u64 price)
+{
+	unsigned int bin, i, nr = 0;
+	u64 sum = 0;
+
+	if (!price)
+		return 0;
+	bin = kf_price_bin(price);
+	for (i = bin ? bin - 1 : 0; i <= bin + 1 && i < KF_PRICE_BINS; i++) {
+		sum += all->sum[i];
+		nr += all->nr[i];
+	}
+	return div64_u64(sum, max(nr, 1U));
+}
+
+/* What so many bytes cost at a price that is known. */
+static inline u32 kf_price_bytes(u64 price, u32 bytes)
+{
+	return kf_cost_round(mul_u64_u64_shr(bytes, price, KF_PRICE_SHIFT));
 }
 
 #endif /* _KF_COST_H */

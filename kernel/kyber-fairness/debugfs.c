@@ -76,10 +76,10 @@ static int kf_band_show(void *data, struct seq_file *m)
 		return ret;
 	kq = kf_of(q);
 	spin_lock_irq(&kq->band_lock);
-	seq_printf(m, "in_flight=%u ceiling=%u bdp_milli=%u alone_ns=%llu bytes_per_s=%llu phase=%d probes=%u fills=%u\n",
+	seq_printf(m, "in_flight=%u ceiling=%u bdp_milli=%u alone_ns=%llu bytes_per_s=%llu full_bytes_per_s=%llu phase=%d probes=%u fills=%u\n",
 		   kf_figure(sbitmap_weight(&kq->places.sb)), kq->places.sb.depth,
 		   kq->band.bdp_milli, kq->band.alone_ns, kq->band.bytes_per_s,
-		   kq->band.phase, kq->band.nr_probes, kq->band.nr_fills);
+		   kq->band.full_bytes_per_s, kq->band.phase, kq->band.nr_probes, kq->band.nr_fills);
 	for (id = 0; id < KF_NR_KINDS; id++)
 		seq_printf(m, "%s %s rate=%llu alone_ns=%llu\n",
 			   kf_domain_names[id % 2], id < 2 ? "small" : "large",
@@ -105,14 +105,13 @@ static int kf_costs_show(void *data, struct seq_file *m)
 	if (ret)
 		return ret;
 	kq = kf_of(q);
-	mutex_lock(&kq->cost_lock);
+	spin_lock_irq(&kq->band_lock);
 	for (dir = 0; dir < KF_NR_DIRS; dir++)
-		seq_printf(m, "%s charged_per_request_bytes=%u charged_per_kib_bytes=%llu model_io_ps=%llu model_mib_ps=%llu scaled=%d\n",
+		seq_printf(m, "%s charged_per_request_bytes=%u charged_per_kib_bytes=%llu model_io_ps=%llu model_mib_ps=%llu\n",
 			   kf_domain_names[dir], (u32)kq->cost_rate[dir],
 			   (kq->cost_rate[dir] >> 32) * 1024 >> KF_RATE_SHIFT,
-			   kq->model.io_ps[dir], kq->model.mib_ps[dir],
-			   kq->model.is_scaled);
-	mutex_unlock(&kq->cost_lock);
+			   kq->model.io_ps[dir], kq->model.mib_ps[dir]);
+	spin_unlock_irq(&kq->band_lock);
 	isolio_debugfs_end(q);
 	return 0;
 }

@@ -59,9 +59,6 @@ const char * const kf_domain_names[KF_NR_DOMAINS] = {
 /* A percentile needs this many samples, or KF_SAMPLE_TIME of waiting. */
 #define KF_SAMPLES_MIN		500
 #define KF_SAMPLE_TIME		HZ
-/* In percent of the bandwidth-delay product: as many in flight keep a device busy. */
-#define KF_BUSY_PCT		150
-#define KF_BUSY_MIN		8U
 
 /**
  * kf_percentile_bucket - histogram bucket that holds a percentile
@@ -127,8 +124,6 @@ static void kf_domain_add(struct kf_domain *kd, const struct kf_cpu_sample *samp
 {
 	int type, bucket;
 
-	kd->nr_done = sample->nr_done[id];
-	kd->sects_done = id < KF_NR_DIRS ? sample->sects[id] : 0;
 	kd->nr_seen += sample->nr_done[id];
 	kd->nr_throttled += sample->nr_throttled[id];
 	for (type = 0; type < KF_NR_LATENCY_TYPES; type++)
@@ -174,15 +169,6 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 	depth = min(kd->tokens.sb.depth, max(READ_ONCE(kq->places.sb.depth), KF_DEPTH_LEAST));
 	depth = clamp((depth * (p99_bucket + 1)) >> KF_BUCKET_SHIFT, 1U, kd->depth_max);
 	kf_domain_set_depth(kq, id, p99_bucket, congested, depth);
-}
-
-/* As many requests are in flight as keep the device reasonably busy. */
-static bool kf_is_full(struct kf_queue *kq)
-{
-	u64 least = (u64)READ_ONCE(kq->band.bdp_milli) * KF_BUSY_PCT / 100000;
-
-	/* Requests take and return places meanwhile; the count is a sample. */
-	return data_race(sbitmap_weight(&kq->places.sb)) >= max_t(u64, least, KF_BUSY_MIN);
 }
 
 /*
@@ -295,7 +281,6 @@ static void kf_latency_work(struct work_struct *work)
 	kf_collect(kq, &sample);
 	for (id = 0; id < KF_NR_TARGETS; id++)
 		kf_domain_add(&kq->domain[id], &sample, id);
-	kf_cost_learn(kq, elapsed_ns, kf_is_full(kq));
 	kq->look_ns = now_ns;
 	kf_gate_look(kq, &sample, was_idle);
 	kf_groups_look(kq);
@@ -417,7 +402,6 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 	if (id < KF_NR_DIRS) {
 		unsigned int kind = kf_kind(id == KF_WRITE, sects << SECTOR_SHIFT);
 
-		this_cpu_add(cs->sects[id], sects);
 		this_cpu_inc(cs->nr_kind[kind]);
 		this_cpu_add(cs->cost_units, cost_bytes >> KF_COST_UNIT_SHIFT);
 		if (is_blocking) {
@@ -486,7 +470,7 @@ static bool kf_has_had_turn(struct kf_queue *kq, struct kf_hctx *kh)
  * kf_get_place - leave for a request to go to the device
  * @kq: device
  * @kh: hardware context that will dispatch it; its lock is held
- * @is_owed: it is of a group that is owed: others wait that it does not
+ * @is_owed: it is of a group that is owed, or urgent: others wait that it does not
  *
  * Return: the place, or -1: as many are in flight as may be, or it is the turn of others. The
  * hardware queue will be run when it is its own.

@@ -28,6 +28,7 @@ void kf_completed_request(struct request *rq, u64 now_ns)
 	enum kf_domain_id id = kf_domain_of(rq->cmd_flags);
 	u64 total_ns = kf_since_ns(now_ns, rq->start_time_ns);
 	u64 io_ns = kf_since_ns(now_ns, rq->io_start_time_ns);
+	unsigned int bytes = blk_rq_stats_sectors(rq) << SECTOR_SHIFT;
 	struct kf_queue *kq = kf_of(rq->q);
 	struct kf_backlog *kb;
 
@@ -40,15 +41,15 @@ void kf_completed_request(struct request *rq, u64 now_ns)
 		kf_add_sample(kq, id, total_ns, kf_rq_throttled_ns(rq),
 			      kf_rq_is_bound(kq, rq), kf_rq_blocks_others(rq), io_ns,
 			      blk_rq_stats_sectors(rq), kf_rq_cost_bytes(rq));
-	if (id < KF_NR_DIRS)
+	if (id < KF_NR_DIRS) {
 		kf_latency_add(kb, id, total_ns, now_ns);
+		kf_group_see_time(kb->kg, io_ns);
+	}
 	if (unlikely(kf_rq_is_counted(rq)) && rq->io_start_time_ns)
 		kf_large_completed(kq, id, rq->io_start_time_ns);
 	if (unlikely(READ_ONCE(kq->gate.phase) != KF_BAND_STEADY) && id < KF_NR_DIRS &&
 	    rq->io_start_time_ns)
-		kf_probe_done(kb->kg,
-			      kf_kind(id == KF_WRITE, blk_rq_stats_sectors(rq) << SECTOR_SHIFT),
-			      kf_rq_cost_bytes(rq), kf_rq_was_alone(rq), io_ns);
+		kf_probe_done(kb->kg, id == KF_WRITE, bytes, kf_rq_was_alone(rq), io_ns);
 }
 
 /* A request is no longer in flight: what it had of the device is free. */

@@ -395,6 +395,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 
 	lockdep_assert_held(&kq->band_lock);
 
+	kf_cost_set(kq);
 	if ((!kq->is_shared || READ_ONCE(kq->rounds_ns)) && band->phase != KF_BAND_STEADY)
 		kf_band_end_probe(band, kf_is_empty(kq), ktime_get_ns());
 	if (kq->is_shared && !READ_ONCE(kq->rounds_ns))
@@ -419,18 +420,20 @@ bool kf_gate_publish(struct kf_queue *kq)
 /**
  * kf_probe_done - a request completed in a probe
  * @kg: its group
- * @kind: from kf_kind()
- * @cost_bytes: what it was charged
+ * @is_write: or a read
+ * @bytes: of it
  * @is_alone: no other was in flight when it was dispatched
  * @io_ns: from dispatch to completion
  *
  * Called before its place comes back, in any context.
  */
-void kf_probe_done(struct kf_group *kg, unsigned int kind, u32 cost_bytes,
-		   bool is_alone, u64 io_ns)
+void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone, u64 io_ns)
 {
 	struct kf_queue *kq = kg->kq;
-	bool is_more = false;
+	/* What is charged may be another than when it was dispatched. */
+	u32 cost_bytes = kf_cost_bytes(READ_ONCE(kq->cost_rate[is_write]), bytes);
+	unsigned int kind = kf_kind(is_write, bytes);
+	bool is_more = false, is_sample;
 	unsigned long flags;
 	u64 now_ns;
 
@@ -438,11 +441,12 @@ void kf_probe_done(struct kf_group *kg, unsigned int kind, u32 cost_bytes,
 	now_ns = ktime_get_ns();
 	if (kq->band.phase != KF_BAND_STEADY) {
 		kq->has_probed = true;
-		if (is_alone && kq->band.phase == KF_BAND_EMPTY)
-			WRITE_ONCE(kg->alone_ns, kf_median_step(kg->alone_ns, io_ns));
+		is_sample = is_alone && kq->band.phase == KF_BAND_EMPTY;
 		if (kf_band_done(&kq->band, kind, cost_bytes, is_alone, io_ns, now_ns) ||
 		    kf_band_look(&kq->band, true, now_ns))
 			is_more = kf_gate_publish(kq);
+		if (is_sample)
+			kf_slowness_see(&kg->slowness, &kq->band.kind[kind], io_ns);
 	}
 	spin_unlock_irqrestore(&kq->band_lock, flags);
 	if (is_more)
@@ -487,6 +491,9 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 		for (id = 0; id < KF_NR_KINDS; id++)
 			kf_band_count(band, id, sample->nr_kind[id], 0);
 		band->done_bytes += (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
+		/* Requests take and return places meanwhile; the count is a sample. */
+		band->is_busy = kf_band_is_busy(band,
+						data_race(sbitmap_weight(&kq->places.sb)));
 		kf_band_look(band, may_probe, now_ns);
 	}
 	is_more = kf_gate_publish(kq);

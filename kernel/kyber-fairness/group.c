@@ -358,7 +358,7 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	if (!kg->is_active) {
 		if (READ_ONCE(kq->has_dead))
 			kf_groups_bury(kq);
-		kf_group_activate(kg, kf_find_cost_bytes(kq, rq));
+		kf_group_activate(kg, kf_find_cost_bytes(kg, rq));
 	} else if (!READ_ONCE(kq->rounds_ns)) {
 		kf_group_raise(kg, kq->gate.vtime);
 	}
@@ -483,6 +483,15 @@ static void kf_group_forgive(struct kf_queue *kq, struct kf_group *kg)
 	if (likely(!kf_vtime_before(atomic64_read(&kg->vtime), clock)))
 		return;
 	kf_group_raise(kg, clock - kf_group_lag_bytes(kg));
+}
+
+/* What a request took in the device: the least of all, until a probe has seen one. */
+void kf_group_see_time(struct kf_group *kg, u64 io_ns)
+{
+	u64 least_ns = READ_ONCE(kg->least_ns);
+
+	if (unlikely(io_ns && (!least_ns || io_ns < least_ns)))
+		WRITE_ONCE(kg->least_ns, io_ns);
 }
 
 /* What the group's requests are charged on the mean; of all that are dispatched. */
@@ -625,85 +634,125 @@ void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 	kg->depth.sum += kf_load_since(atomic64_read(&kb->load), &kb->load_seen, now_ns);
 }
 
-/* How many requests a group keeps outstanding. */
-static void kf_group_find_depth(struct kf_group *kg, u64 now_ns)
+/* What a group did on a hardware context since the last look. */
+static void kf_group_see_work(struct kf_group *kg, struct kf_backlog *kb, struct kf_work *fresh)
 {
-	bool is_present = kf_group_is_busy(kg);
-	u64 absent_ns = READ_ONCE(kg->absent_ns);
-	unsigned int i;
+	unsigned int dir;
 
 	lockdep_assert_held(&kg->kq->lock);
 
+	for (dir = 0; dir < KF_NR_DIRS; dir++) {
+		u64 nr = READ_ONCE(kb->nr_dispatched[dir]);
+		u64 bytes = READ_ONCE(kb->dispatched_bytes[dir]);
+
+		fresh->nr[dir] += nr - kb->work_seen.nr[dir];
+		fresh->bytes[dir] += bytes - kb->work_seen.bytes[dir];
+		kb->work_seen.nr[dir] = nr;
+		kb->work_seen.bytes[dir] = bytes;
+	}
+}
+
+/*
+ * How many requests a group keeps outstanding, and what its byte costs.
+ * Return: what it was charged since the last look, about.
+ */
+static u64 kf_group_find_depth(struct kf_group *kg, u64 now_ns)
+{
+	bool is_present = kf_group_is_busy(kg);
+	u64 absent_ns = READ_ONCE(kg->absent_ns);
+	struct kf_queue *kq = kg->kq;
+	struct kf_work fresh = { };
+	unsigned int i;
+
+	lockdep_assert_held(&kq->lock);
+
 	for (i = kf_group_next_busy(kg, 0); i < kg->nr_backlogs;
-	     i = kf_group_next_busy(kg, i + 1))
+	     i = kf_group_next_busy(kg, i + 1)) {
 		kf_group_see_load(kg, READ_ONCE(kg->backlog[i]), now_ns);
+		kf_group_see_work(kg, READ_ONCE(kg->backlog[i]), &fresh);
+	}
 	if (!is_present)
 		absent_ns += kf_group_absent_ns(kg, kg->last_busy_ns, now_ns);
 	kf_depth_look(&kg->depth, absent_ns, now_ns);
+	WRITE_ONCE(kg->peak_cost_bytes,
+		   kg->peak_cost_bytes - kg->peak_cost_bytes / KF_PEAK_FORGET);
+	kf_work_add(&kg->own_price.fresh, &fresh);
+	kg->found_price = kf_price_look(&kg->own_price, kq->cost_rate);
+	kf_prices_add(&kq->prices, kg->found_price);
+	return kf_work_cost(&fresh, kq->cost_rate);
 }
 
-/* See kf_requests_for(). */
-static u64 kf_group_requests(struct kf_group *kg)
+/* What a group could do with the device to itself. */
+static u64 kf_group_could(struct kf_group *kg)
 {
-	return kf_requests_for(kg->share, READ_ONCE(kg->mean_cost_bytes));
+	return kf_clock_could(kg->depth.milli, READ_ONCE(kg->mean_cost_bytes), kg->alone_ns);
 }
 
-/* What the need of a group is of, of all active ones. */
-struct kf_needs {
-	u64 requests_sum, all_milli;
-	u32 most_milli, depth_pct, bdp_milli;
-};
-
-static void kf_needs_sum(struct kf_queue *kq, struct kf_needs *kn, u64 now_ns)
+/* What all active groups do, and could do, and what that leaves to others if one is owed. */
+static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, struct kf_could *kc,
+			  u64 *all_milli, u64 now_ns)
 {
+	bool by_time = READ_ONCE(kq->share_by) == KF_SHARE_TIME;
+	u64 awaited_bytes = 0, bytes;
 	struct kf_group *kg;
 
 	lockdep_assert_held(&kq->lock);
 
-	*kn = (struct kf_needs){ .depth_pct = READ_ONCE(kq->depth_pct) };
+	memset(&kq->prices, 0, sizeof(kq->prices));
 	list_for_each_entry(kg, &kq->active, active_node) {
-		kn->requests_sum += kf_group_requests(kg);
-		kf_group_find_depth(kg, now_ns);
-		WRITE_ONCE(kg->peak_cost_bytes, kg->peak_cost_bytes -
-			   kg->peak_cost_bytes / KF_PEAK_FORGET);
-		kn->all_milli += kg->depth.milli;
-		kn->most_milli = max(kn->most_milli, kg->depth.milli);
+		bytes = kf_group_find_depth(kg, now_ns);
+		if (kg->is_awaited)
+			awaited_bytes += bytes;
 	}
-}
+	list_for_each_entry(kg, &kq->active, active_node) {
+		u64 price = by_time ? kf_prices_near(&kq->prices, kg->found_price) : 0;
 
-static u64 kf_group_need_milli(struct kf_group *kg, const struct kf_needs *kn, u32 bdp_milli)
-{
-	return kf_clock_need_milli(kf_request_share(kf_group_requests(kg), kn->requests_sum),
-				   bdp_milli, kn->all_milli, kn->most_milli, kn->depth_pct);
+		if (kg->price != price)
+			WRITE_ONCE(kg->price, price);
+		WRITE_ONCE(kg->alone_ns, kf_alone_ns(ka, kg->own_price.work.nr,
+						     READ_ONCE(kg->slowness.milli),
+						     READ_ONCE(kg->least_ns)));
+		kc->all += kf_group_could(kg);
+		/* One that is to have its share of bytes or requests is not to have a disk. */
+		if (by_time)
+			kc->most = max(kc->most, kf_group_could(kg));
+		*all_milli += kg->depth.milli;
+	}
+	if (READ_ONCE(kq->gate.phase) == KF_BAND_STEADY)
+		kf_floor_look(&kq->floor, kf_per_s(awaited_bytes, now_ns - kq->floor_ns),
+			      kq->was_owed, READ_ONCE(kq->places.sb.depth), kq->awaited_share);
+	kq->floor_ns = now_ns;
+	kq->was_owed = false;
 }
 
 /* Which groups are worth waiting for, and whether more must be known to tell. */
 static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 {
-	u64 awaited_share = 0, mix_alone_ns, mix_cost_bytes;
+	struct kf_could kc = { .depth_pct = READ_ONCE(kq->depth_pct) };
 	bool must_fill = false, has_limited = false;
-	struct kf_needs kn;
+	u64 awaited_share = 0, all_milli = 0, full;
 	struct kf_group *kg;
+	struct kf_alone ka;
 
 	lockdep_assert_held(&kq->lock);
 
-	kf_needs_sum(kq, &kn, now_ns);
 	spin_lock_irq(&kq->band_lock);
-	kn.bdp_milli = kq->band.bdp_milli;
-	mix_alone_ns = kq->band.alone_ns;
-	mix_cost_bytes = kq->band.mean_cost_bytes;
+	ka = kf_band_alone(&kq->band);
+	full = kf_band_full(&kq->band);
+	/* In bytes of large reads: it can do no more than that. */
+	if (kq->is_model_given && kq->share_by == KF_SHARE_TIME)
+		full = min(full, kf_model_bps(&kq->model, KF_READ));
 	spin_unlock_irq(&kq->band_lock);
 
+	kf_groups_sum(kq, &ka, &kc, &all_milli, now_ns);
 	list_for_each_entry(kg, &kq->active, active_node) {
-		u32 own = kf_clock_own_milli(kg->depth.milli, READ_ONCE(kg->alone_ns),
-					     READ_ONCE(kg->mean_cost_bytes), mix_alone_ns,
-					     mix_cost_bytes);
+		u64 could = kf_group_could(kg);
 		bool is_awaited;
 
-		is_awaited = kf_clock_is_awaited(own, kf_group_need_milli(kg, &kn, kn.bdp_milli),
-						 kg->is_awaited);
+		kc.full = full;
+		is_awaited = kf_clock_is_awaited(&kc, could, kg->share, kg->is_awaited);
 		if (is_awaited != kg->is_awaited)
-			trace_kf_awaited(kg, is_awaited, kn.bdp_milli);
+			trace_kf_awaited(kg, is_awaited, could, full);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
 		if (is_awaited) {
 			awaited_share += kg->share;
@@ -711,14 +760,15 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 		} else {
 			has_limited = true;
 		}
-		if (!kf_clock_is_awaited(own, kf_group_need_milli(kg, &kn, U32_MAX), is_awaited))
+		kc.full = U64_MAX;
+		if (!kf_clock_is_awaited(&kc, could, kg->share, is_awaited))
 			must_fill = true;
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);
 	WRITE_ONCE(kq->has_limited, has_limited && kq->nr_active > 1);
 
 	spin_lock_irq(&kq->band_lock);
-	kf_band_must_fill(&kq->band, must_fill, kn.all_milli);
+	kf_band_must_fill(&kq->band, must_fill, all_milli);
 	spin_unlock_irq(&kq->band_lock);
 }
 
@@ -810,9 +860,11 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 		nr_owed += nr;
 		hold = max(hold, kf_hold_of(owed_ns, most_ns));
 	}
+	if (hold >= KF_HOLD_ONE / 2)
+		kq->was_owed = true;
 	if (hold && kq->nr_active > 1)
 		places = nr_owed + kf_hold_places(READ_ONCE(kq->places.sb.depth),
-						  kq->awaited_share, hold);
+						  kq->floor.milli / 1000, hold);
 	if (places != gate->most_places)
 		WRITE_ONCE(gate->most_places, places);
 }
@@ -850,6 +902,12 @@ void kf_groups_look(struct kf_queue *kq)
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
+/* What a request is taken to cost before one was seen. */
+static u32 kf_page_cost_bytes(struct kf_queue *kq)
+{
+	return kf_cost_bytes(READ_ONCE(kq->cost_rate[KF_READ]), KF_PAGE_BYTES);
+}
+
 /* Called from kf_pd_init(), under queue_lock and blkcg->lock. */
 void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 		   struct kf_group *parent)
@@ -857,7 +915,7 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 	kg->kq = kq;
 	kg->generation = kq->generation;
 	kg->parent = parent;
-	kg->mean_cost_bytes = KF_PAGE_BYTES;
+	kg->mean_cost_bytes = kf_page_cost_bytes(kq);
 	kg->share = KF_SHARE_ONE;
 	/* Until its requests outstanding were seen. */
 	kg->is_awaited = true;
@@ -931,7 +989,10 @@ void kf_groups_init(struct kf_queue *kq)
 	kf_band_init(&kq->band);
 	for (id = 0; id < KF_NR_DIRS; id++)
 		kf_large_init(&kq->large[id]);
-	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
+	spin_lock_irq(&kq->band_lock);
+	kf_cost_set(kq);
+	spin_unlock_irq(&kq->band_lock);
+	kq->band.mean_cost_bytes = kf_page_cost_bytes(kq);
 	kq->gate.is_open = true;
 	kq->gate.most_places = U32_MAX;
 }

@@ -62,7 +62,6 @@ struct kf_cpu_sample {
 	/* Requests that were throttled. */
 	u32 nr_throttled[KF_NR_TARGETS];
 	u32 nr_done[KF_NR_TARGETS];
-	u32 sects[KF_NR_DIRS];
 	/* By kf_kind(), and what they were charged in units of KF_COST_UNIT_SHIFT. */
 	u32 nr_kind[KF_NR_KINDS];
 	u32 cost_units;
@@ -127,9 +126,6 @@ struct kf_domain {
 	unsigned long bound_end_jiffies;
 	/* Nearly all of its requests wait for their cgroups' shares. */
 	bool is_share_bound;
-	/* Completed since the last look. */
-	u64 nr_done;
-	u64 sects_done;
 	/* Set through sysfs, read without a lock. */
 	u64 target_ns;
 	/* What it is kept to, and the histogram is of: kf_domain_aim(); read anywhere. */
@@ -167,15 +163,11 @@ struct kf_queue {
 	/* Of each hardware context's sched_data, which comes and goes while debugfs has files. */
 	struct mutex hctx_lock;
 
-	/* See kf_cost_bytes(); written under cost_lock, read without. */
+	/* See kf_cost_bytes(); these four are written under band_lock, the first two read without. */
 	u64 cost_rate[KF_NR_DIRS];
-	/* Protects the next three. */
-	struct mutex cost_lock;
 	enum kf_unit share_by;
-	bool is_model_given;	/* through sysfs; else it is learnt */
+	bool is_model_given;	/* through sysfs; else see kf_model_guess() */
 	struct kf_model model;
-	/* The device, when it was last looked at; latency_work only. */
-	bool was_full;
 
 	/* A request has one from dispatch to completion: as many as the ceiling. */
 	struct sbitmap_queue places;
@@ -225,6 +217,10 @@ struct kf_queue {
 	u64 round_start_ns;		/* rounds.c */
 	/* Sum of the shares of the cgroups that are awaited; read anywhere. */
 	u64 awaited_share;
+	struct kf_prices prices;	/* of the active ones */
+	struct kf_floor floor;
+	u64 floor_ns;			/* when that was last looked at */
+	bool was_owed;			/* one was owed much since then */
 
 	/* Protects the band, and the depth of places; any context. */
 	spinlock_t band_lock ____cacheline_aligned_in_smp;
@@ -327,6 +323,7 @@ struct kf_backlog {
 	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
 	atomic64_t load;
 	u64 load_seen;				/* kq->lock */
+	struct kf_work work_seen;		/* kq->lock */
 	/* As of kf_groups_settle(): this, and those dispatched; kq->lock. */
 	u64 owed_load, owed_nr;
 	/* Of these, discards and others without data: for them no cgroup waits; no lock. */
@@ -373,7 +370,9 @@ struct kf_group {
 	/* Mean cost of its requests; a lost update does no harm. */
 	u32 mean_cost_bytes;
 	u32 peak_cost_bytes;		/* of the largest of late; likewise */
-	u64 alone_ns;			/* of a request alone in the device; kq->band_lock */
+	u64 alone_ns;			/* of a request alone in the device */
+	u64 least_ns;			/* of any request so far; likewise */
+	u64 price;			/* of a byte, as of cgroups that send alike; 0: not known */
 	u8 new_looks;			/* for which it is new yet; see kf_newcomer_charge() */
 
 	/* Service it was given, divided by its share: one change for each slice. */
@@ -384,6 +383,9 @@ struct kf_group {
 	/* kq->lock */
 	struct list_head active_node ____cacheline_aligned_in_smp;
 	struct kf_depth depth;		/* of its requests outstanding */
+	struct kf_price own_price;
+	u64 found_price;		/* by that */
+	struct kf_slowness slowness;	/* kq->band_lock; milli: read anywhere */
 	/* How long it was not present, ever; no lock, and a lost update does no harm. */
 	u64 absent_ns;
 	u64 last_busy_ns;
@@ -479,8 +481,7 @@ void kf_finish_request(struct request *rq);
 void kf_requeue_request(struct request *rq);
 
 /* cost.c */
-void kf_cost_init(struct kf_queue *kq);
-void kf_cost_learn(struct kf_queue *kq, u64 elapsed_ns, bool is_full);
+void kf_cost_set(struct kf_queue *kq);
 ssize_t kf_share_by_show(struct elevator_queue *e, char *page);
 ssize_t kf_share_by_store(struct elevator_queue *e, const char *page, size_t count);
 ssize_t kf_cost_model_show(struct elevator_queue *e, char *page);
@@ -532,6 +533,7 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_slice_forget(struct kf_backlog *kb);
 void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes);
+void kf_group_see_time(struct kf_group *kg, u64 io_ns);
 void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_look(struct kf_queue *kq);
@@ -554,8 +556,7 @@ void kf_gate_done(struct kf_queue *kq);
 bool kf_gate_publish(struct kf_queue *kq);
 void kf_gate_open_up(struct kf_queue *kq);
 void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle);
-void kf_probe_done(struct kf_group *kg, unsigned int kind, u32 cost_bytes,
-		   bool is_alone, u64 io_ns);
+void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone, u64 io_ns);
 void kf_gate_stop_waiting(struct kf_queue *kq);
 
 /* large.c */

@@ -19,8 +19,8 @@
  * Law
  *
  * Each cgroup has a virtual time on each device: the service it was given divided by its
- * share. A request is charged when it is dispatched: its bytes, or what its part of the
- * requests or of the device's time is worth in bytes (cost.h). The clock is the least
+ * share. A request is charged when it is dispatched: what its part of the device's time is
+ * worth in bytes, or its bytes, or its part of the requests (cost.h). The clock is the least
  * vtime of the cgroups that have requests queued or in flight. The cgroup of least vtime
  * goes first, and it goes only while its vtime is less than a lead ahead of the clock.
  * The lead is four round trips through the device, and at least 2 ms. A cgroup that comes
@@ -30,9 +30,10 @@
  * them would only wait in the device, in its order. Large ones have another; see large.h.
  *
  * The clock waits for a cgroup only if that leaves each other what it would have alone on
- * a disk as fast as its share: if the cgroup keeps its share of what the one with most keeps
- * outstanding, or of that product if it is less. One of fewer requests goes first, and while they
- * take longer than on that disk fewer of the others' are in flight, down to their own disks.
+ * a disk as fast as its share: if the cgroup could do its share of what the one that could do
+ * most would have, or of what the full device does if it is less. Else it goes first, and while
+ * its requests take longer than on that disk fewer of the others' are in flight, as long as those
+ * keep their own disks.
  *
  * A share is the weight among active siblings times the share of the parent. A cgroup is
  * active from its first request until it has had none for 100 ms. The weight "sum" is what
@@ -109,12 +110,10 @@
  * Limits
  *
  * What others' writes leave to be done in a disk is in the way of a disk of one's own. Where
- * the clock waits for few requests the total is what these do; see depth_pct.
- *
- * The product is as good as the time of a request that is alone. On a disk with a cache
- * in front of it a probe may see the cache. The learnt model of the device's time is
- * linear; it knows no sequences, and not that one kind may slow down another. Buffered
- * writes are charged to the page's cgroup where the filesystem tells (cgroup v2).
+ * the clock waits for few requests the total is what these do; see depth_pct. The product is as good as the time of a request that is alone. On a disk with a cache
+ * in front of it a probe may see the cache. The model of the device's time is a guess; it
+ * knows no sequences, and not that one kind may slow down another. Buffered writes are
+ * charged to the page's cgroup where the filesystem tells (cgroup v2).
  *
  * The arithmetic is in clock.h, the bounds are proven in docs/design/kyber-fairness.md,
  * and docs/design/history.md has what was tried.
@@ -317,7 +316,7 @@ static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct req
 		return true;
 	if (!(rq->cmd_flags & REQ_META) && !kf_task_must_get_out())
 		return false;
-	charged_bytes = kf_group_go_first(kb->kg, kf_find_cost_bytes(kq, rq));
+	charged_bytes = kf_group_go_first(kb->kg, kf_find_cost_bytes(kb->kg, rq));
 	if (charged_bytes < 0)
 		return false;
 	kf_rq_set(rq, -1, -1, false, charged_bytes, 0);
@@ -543,9 +542,11 @@ static struct request *kf_take_foreign(struct kf_hctx *kh, struct request *rq)
 
 /* Place and token of a request, or false: the hardware queue will be run for them. */
 static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq,
-		     enum kf_domain_id id, int *place, int *token, bool *is_alone)
+		     enum kf_domain_id id, bool is_urgent, int *place, int *token,
+		     bool *is_alone)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
+	bool is_owed;
 
 	/* Asked before and after: each place that is given while a probe empties is alone. */
 	*is_alone = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
@@ -555,7 +556,10 @@ static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq
 		if (*token < 0)
 			return false;
 	}
-	*place = kf_get_place(kq, kh, kf_group_is_owed(kb->kg));
+	/* What is urgent does not wait for others that are owed. */
+	is_owed = kf_group_is_owed(kb->kg) ||
+		  (is_urgent && READ_ONCE(kq->gate.most_places) != U32_MAX);
+	*place = kf_get_place(kq, kh, is_owed);
 	if (*place >= 0 && guard_dispatch(kq->guard, rq))
 		return true;
 	if (*place >= 0)
@@ -623,7 +627,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 		return kf_take_foreign(kh, rq);
 	}
 
-	if (!kf_admit(kq, kh, rq, id, &place, &token, &is_alone)) {
+	if (!kf_admit(kq, kh, rq, id, !kb, &place, &token, &is_alone)) {
 		trace_kf_no_place(kq->dev, kh->hctx->queue_num, kf_domain_names[id]);
 		if (is_counted)
 			kf_large_put(kq, id);
@@ -637,7 +641,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 			throttled_ns = kb->eligible_at_ns - rq->start_time_ns;
 	}
 	charged_bytes = kf_rq_cost_bytes(rq);
-	cost_bytes = kf_find_cost_bytes(kq, rq);
+	cost_bytes = kf_find_cost_bytes(kf_rq_backlog(rq)->kg, rq);
 	is_alone = is_alone && READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
 	kf_rq_set(rq, place, token, is_alone, cost_bytes, throttled_ns);
 	if (is_counted)
@@ -843,7 +847,6 @@ static void *kf_alloc(struct request_queue *q)
 	kq->dev = disk_devt(q->disk);
 	kq->generation = atomic64_inc_return(&kf_generation);
 	mutex_init(&kq->hctx_lock);
-	kf_cost_init(kq);
 	kf_tunables_init(kq);
 	kf_groups_init(kq);
 	kq->guard = guard_alloc(q);

@@ -105,37 +105,6 @@ static inline u64 kf_share_among(u64 share, u64 shares)
 	return div64_u64(share << KF_SHARE_SHIFT, shares);
 }
 
-/**
- * kf_requests_for - a share in requests, comparable among cgroups only
- * @share: the cgroup's share of what is shared
- * @cost_bytes: what a request of it is charged on the mean
- */
-static inline u64 kf_requests_for(u64 share, u64 cost_bytes)
-{
-	return div64_u64(share << 20, max_t(u64, cost_bytes, 1));
-}
-
-/**
- * kf_request_share - a cgroup's share of the requests in flight, not 0
- * @requests: from kf_requests_for()
- * @requests_sum: the sum of all cgroups'
- *
- * Of two cgroups with the same share of bytes, one that sends 4 KiB has 32 of 33
- * requests, and one that sends 128 KiB the other.
- */
-static inline u64 kf_request_share(u64 requests, u64 requests_sum)
-{
-	requests = min_t(u64, requests, requests_sum);
-	/* Sane products; what is less than a 2^20th counts as that. */
-	while (requests_sum >= 1ULL << 34) {
-		requests >>= 1;
-		requests_sum >>= 1;
-	}
-	return max_t(u64, div64_u64(requests << KF_SHARE_SHIFT,
-				    max_t(u64, requests_sum, 1)),
-		     KF_SHARE_ONE >> 20);
-}
-
 /* Moves the mean cost of a request by a sixteenth of the difference. */
 static inline u32 kf_mean_cost_bytes(u32 mean_bytes, u32 cost_bytes)
 {

@@ -70,15 +70,16 @@ TRACE_EVENT(kf_throttle,
 );
 
 TRACE_EVENT(kf_awaited,
-	TP_PROTO(struct kf_group *kg, bool is_awaited, u32 bdp_milli),
-	TP_ARGS(kg, is_awaited, bdp_milli),
+	TP_PROTO(struct kf_group *kg, bool is_awaited, u64 could, u64 full),
+	TP_ARGS(kg, is_awaited, could, full),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u64, cgroup_id)
 		__field(bool, is_awaited)
 		__field(u32, depth_milli)
 		__field(u64, share)
-		__field(u32, bdp_milli)
+		__field(u64, could)
+		__field(u64, full)
 	),
 	TP_fast_assign(
 		__entry->dev = kg->kq->dev;
@@ -86,12 +87,13 @@ TRACE_EVENT(kf_awaited,
 		__entry->is_awaited = is_awaited;
 		__entry->depth_milli = kg->depth.milli;
 		__entry->share = kg->share;
-		__entry->bdp_milli = bdp_milli;
+		__entry->could = could;
+		__entry->full = full;
 	),
-	TP_printk("%d,%d cgroup=%llu awaited=%d depth_milli=%u share_ppm=%llu bdp_milli=%u",
+	TP_printk("%d,%d cgroup=%llu awaited=%d depth_milli=%u share_ppm=%llu could=%llu full=%llu",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->cgroup_id,
 		  __entry->is_awaited, __entry->depth_milli,
-		  (__entry->share * 1000000) >> 30, __entry->bdp_milli)
+		  (__entry->share * 1000000) >> 30, __entry->could, __entry->full)
 );
 
 /* A cgroup's reads, or its writes, wait for the other that has waited longer. */
@@ -237,13 +239,10 @@ TRACE_EVENT(kf_domain_depth,
 );
 
 TRACE_EVENT(kf_model,
-	TP_PROTO(dev_t dev, u64 elapsed_ns, bool is_full, u64 rbps, u64 riops,
-		 u64 wbps, u64 wiops),
-	TP_ARGS(dev, elapsed_ns, is_full, rbps, riops, wbps, wiops),
+	TP_PROTO(dev_t dev, u64 rbps, u64 riops, u64 wbps, u64 wiops),
+	TP_ARGS(dev, rbps, riops, wbps, wiops),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
-		__field(u64, elapsed_ns)
-		__field(bool, is_full)
 		__field(u64, rbps)
 		__field(u64, riops)
 		__field(u64, wbps)
@@ -251,17 +250,14 @@ TRACE_EVENT(kf_model,
 	),
 	TP_fast_assign(
 		__entry->dev = dev;
-		__entry->elapsed_ns = elapsed_ns;
-		__entry->is_full = is_full;
 		__entry->rbps = rbps;
 		__entry->riops = riops;
 		__entry->wbps = wbps;
 		__entry->wiops = wiops;
 	),
-	TP_printk("%d,%d elapsed_ns=%llu full=%d rbps=%llu riops=%llu wbps=%llu wiops=%llu",
-		  MAJOR(__entry->dev), MINOR(__entry->dev),
-		  __entry->elapsed_ns, __entry->is_full, __entry->rbps,
-		  __entry->riops, __entry->wbps, __entry->wiops)
+	TP_printk("%d,%d rbps=%llu riops=%llu wbps=%llu wiops=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->rbps, __entry->riops,
+		  __entry->wbps, __entry->wiops)
 );
 
 TRACE_EVENT(kf_no_place,

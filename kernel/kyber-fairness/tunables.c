@@ -23,6 +23,7 @@
 /* Called from kf_alloc(). */
 void kf_tunables_init(struct kf_queue *kq)
 {
+	kq->share_by = KF_SHARE_TIME;
 	kq->depth_pct = KF_DEPTH_PCT_DFL;
 	kq->write_wait_pct = KF_WRITE_WAIT_PCT_DFL;
 	kq->hold_most_ns = KF_HOLD_MOST_NS_DFL;

@@ -195,7 +195,7 @@ func checkStatus(t *testing.T, d *disk) {
 	var doc view.Status
 	must(t, json.Unmarshal([]byte(succeeds(t, "status", "--json")), &doc))
 	at := slices.IndexFunc(doc.Disks, func(x view.Disk) bool { return x.Name == d.name })
-	if at < 0 || !slices.Equal(doc.Disks[at].WeightsBy, []weight.Mechanism{weight.Kyber}) || doc.Disks[at].MajMin != d.number || doc.Disks[at].ShareBy != "bytes" {
+	if at < 0 || !slices.Equal(doc.Disks[at].WeightsBy, []weight.Mechanism{weight.Kyber}) || doc.Disks[at].MajMin != d.number || doc.Disks[at].ShareBy != "time" {
 		t.Fatalf("status tells of the disks %+v", doc.Disks)
 	}
 	for name, entitled := range map[string]float64{"command-a": 0.75, "command-b": 0.25} {

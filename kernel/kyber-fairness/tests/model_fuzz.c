@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What is written to cost_model, and what the arithmetic makes of it: every model
- * that is taken charges every request a cost there is room for, learns from
- * every window, and stays a model that may be written. Input: the text, ended by
- * a zero byte, and windows of work (3 + 4 + 4 + 5 + 5 bytes each).
+ * that is taken charges every request a cost there is room for, and so does every price by
+ * it. Input: the text, ended by a zero byte, and work (3 + 3 + 5 + 5 bytes each).
  */
 #include <fuzz.h>
 
@@ -38,34 +37,34 @@ static void check_shown(const u64 *figures)
 	FUZZ_CHECK(!memcmp(figures, again, sizeof(again)));
 }
 
-static void learn(struct kf_model *km, struct fuzz_input *in)
+/* Every price is one that there is room for, and those that are near are near. */
+static void check_prices(const u64 *rate, struct fuzz_input *in)
 {
+	static struct kf_prices all;
+	struct kf_price kp = { };
+
 	while (in->left) {
-		u64 word = fuzz_number(in, 3);
-		struct kf_work kw = {
-			.nr = { fuzz_number(in, 4), fuzz_number(in, 4) },
-			.bytes = { fuzz_number(in, 5), fuzz_number(in, 5) },
-		};
-		unsigned int dir;
+		u64 price;
 
-		/* Up to 1.07 s: what is longer than a second is refused. */
-		if (!kf_model_learn(km, &kw, (word >> 1) << 7, word & 1))
+		kp.fresh.nr[0] += fuzz_number(in, 3);
+		kp.fresh.nr[1] += fuzz_number(in, 3);
+		kp.fresh.bytes[0] += fuzz_number(in, 5);
+		kp.fresh.bytes[1] += fuzz_number(in, 5);
+		price = kf_price_look(&kp, rate);
+		if (!price)
 			continue;
-		check_costs(km);
-		for (dir = 0; dir < KF_NR_DIRS; dir++) {
-			u64 bps = kf_model_bps(km, dir);
-
-			FUZZ_CHECK(bps >= KF_BPS_MIN && bps <= KF_BPS_MAX);
-			/* A learnt request also takes the time of its bytes. */
-			FUZZ_CHECK(kf_model_iops(km, dir) <= KF_IOPS_MAX);
-		}
+		FUZZ_CHECK(kf_price_bin(price) < KF_PRICE_BINS);
+		FUZZ_CHECK(kf_price_bytes(price, U32_MAX) <= KF_COST_MAX);
+		memset(&all, 0, sizeof(all));
+		kf_prices_add(&all, price);
+		FUZZ_CHECK(kf_prices_near(&all, price) == price);
 	}
 }
 
 static void model_target(struct fuzz_input *in)
 {
 	static const struct kf_model none;
-	u64 figures[KF_NR_FIGURES];
+	u64 figures[KF_NR_FIGURES], rate[KF_NR_DIRS];
 	struct kf_model km = none;
 	char *text = fuzz_text(in);
 	size_t len = strlen(text);
@@ -86,9 +85,10 @@ static void model_target(struct fuzz_input *in)
 	check_shown(figures);
 	kf_model_set(&km, 0, figures[KF_RBPS], figures[KF_RIOPS]);
 	kf_model_set(&km, 1, figures[KF_WBPS], figures[KF_WIOPS]);
-	km.is_scaled = true;
 	check_costs(&km);
-	learn(&km, in);
+	rate[0] = kf_model_rate(&km, 0);
+	rate[1] = kf_model_rate(&km, 1);
+	check_prices(rate, in);
 }
 
 FUZZ_TARGET(model_target);

@@ -301,42 +301,6 @@ static void sums_stop_at_the_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_tally_add(&t, 2, KF_WEIGHT_SUM, 100), 100ULL);
 }
 
-/* What is shared is bytes; what is in flight is requests. */
-static void requests_by_share(struct kunit *test)
-{
-	u64 small = kf_requests_for(KF_SHARE_ONE / 2, 4096);
-	u64 large = kf_requests_for(KF_SHARE_ONE / 2, 131072);
-
-	/* 32 of 33 are of 4 KiB, the other one of 128 KiB. */
-	KUNIT_EXPECT_EQ(test, kf_request_share(small, small + large),
-			KF_SHARE_ONE * 32 / 33);
-	KUNIT_EXPECT_EQ(test, kf_request_share(large, small + large), KF_SHARE_ONE / 33);
-	/* All alike: the share itself. */
-	KUNIT_EXPECT_EQ(test, kf_request_share(kf_requests_for(KF_SHARE_ONE / 4, 4096),
-					       kf_requests_for(KF_SHARE_ONE, 4096)),
-			KF_SHARE_ONE / 4);
-}
-
-static void request_shares_at_the_ends(struct kunit *test)
-{
-	const u64 least = KF_SHARE_ONE >> 20;
-
-	/* What is less than a 2^20th counts as that, and nothing of nothing as well. */
-	KUNIT_EXPECT_EQ(test, kf_request_share(1, 1ULL << 40), least);
-	KUNIT_EXPECT_EQ(test, kf_request_share(0, 0), least);
-	KUNIT_EXPECT_EQ(test, kf_request_share(0, 1000), least);
-	/* The only one, of the largest number and of the smallest. */
-	KUNIT_EXPECT_EQ(test, kf_request_share(U64_MAX, U64_MAX), KF_SHARE_ONE);
-	KUNIT_EXPECT_EQ(test, kf_request_share(1, 1), KF_SHARE_ONE);
-	/* A cgroup has no more than all have: the sum may be older. */
-	KUNIT_EXPECT_EQ(test, kf_request_share(5000, 1000), KF_SHARE_ONE);
-	/* A half stays one where the numbers have to be made smaller. */
-	KUNIT_EXPECT_EQ(test, kf_request_share(1ULL << 62, 1ULL << 63), KF_SHARE_ONE / 2);
-	/* A cost that is not known, of the whole device, and the smallest share there is. */
-	KUNIT_EXPECT_EQ(test, kf_requests_for(KF_SHARE_ONE, 0), 1ULL << 50);
-	KUNIT_EXPECT_EQ(test, kf_requests_for(1, 1ULL << 28), 0ULL);
-}
-
 /* Within a request's granularity of what is sent, from either side. */
 static void mean_cost_follows(struct kunit *test)
 {
@@ -402,8 +366,6 @@ static struct kunit_case share_test_cases[] = {
 	KUNIT_CASE(weights_change_during_a_walk),
 	KUNIT_CASE(sums_of_many),
 	KUNIT_CASE(sums_stop_at_the_end),
-	KUNIT_CASE(requests_by_share),
-	KUNIT_CASE(request_shares_at_the_ends),
 	KUNIT_CASE(mean_cost_follows),
 	KUNIT_CASE(tags_by_share),
 	KUNIT_CASE(reads_and_writes_by_their_wait),

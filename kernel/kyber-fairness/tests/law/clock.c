@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The law of ../../clock.h in the simulation, with depth_pct in three settings: "law" has
- * the default, "full" 100, "exact" 0. And "next", a trial that the module does not have: see
- * struct clock_next.
+ * the default, "full" 100, "exact" 0.
  *
  * What the module does with the law is here as well, in one thread: the gate, slices,
  * and the work of each tenth of a second. It differs in this: a hardware context whose
@@ -22,7 +21,7 @@
 #define CLOCK_DEPTH_PCT		45
 
 /* What a timer is for. */
-enum { CLOCK_WORK, CLOCK_WAKE };
+enum { CLOCK_WORK };
 
 /* The host has run for so long when a case begins. */
 #define CLOCK_UPTIME_NS		(30ULL * 86400 * NSEC_PER_SEC)
@@ -35,7 +34,11 @@ struct clock_group {
 	u64 load, load_seen;
 	u64 absent_ns;
 	struct kf_depth depth;
-	u64 alone_ns;		/* what a request of it takes alone in the device; 0: not known */
+	u64 alone_ns;		/* what a request of it takes alone in the device */
+	u64 least_ns;
+	struct kf_slowness slowness;
+	struct kf_price price;
+	u64 price_near;
 	u64 owed_load, nr_sent;	/* since the last walk */
 	s64 owed_ns;
 	u64 done_ns;
@@ -45,7 +48,6 @@ struct clock_group {
 	bool is_busy;
 	bool is_awaited;
 	u32 mean_cost_bytes, peak_cost_bytes;
-	u32 mean_bytes;		/* what its requests move */
 	bool is_active;
 };
 
@@ -53,39 +55,6 @@ struct clock_hctx {
 	struct list_head rqs[LAW_LOADS_MAX];
 	s64 left_bytes[LAW_LOADS_MAX];	/* of the group's last slice */
 };
-
-/*
- * What "next" does in another way, for containers that are not alike.
- *
- * Cost. A request is charged the time that the device takes for it, by a model of reads that
- * is taught by what completes. A write is so many times a read. A disk that completes a write
- * in less than half of a read's time has it only in a buffer: then it is CLOCK_BUFFERED, about
- * what flash takes for writes that go on. Else it is what a write takes alone, to a read.
- *
- * Floor. Where one is owed, the others' places go down to one, for as long as they have their
- * share of the rate that they had while none was owed.
- *
- * Anticipation. A device that has become empty stays so for the time of a request alone before
- * one may go that is ahead of the clock.
- */
-struct clock_next {
-	struct kf_model model;
-	struct kf_work work;		/* since the last look */
-	u64 look_ns;
-	bool was_full;
-	u32 kind_bytes[KF_NR_KINDS];	/* of a request alone, about */
-	u32 mean_bytes;			/* of a request */
-	u64 awaited_bytes;		/* done for those awaited, since the last look */
-	u64 free_bytes_per_s;		/* the same while none was owed */
-	u32 floor_milli;		/* places of the others */
-	bool was_owed;			/* since the last look */
-	u64 empty_ns;			/* when the last one in flight completed */
-	u64 wake_ns;
-};
-
-/* Percent of what a read costs. */
-#define CLOCK_BUFFERED		800
-#define CLOCK_WRITE_MOST	1600
 
 struct clock {
 	struct law_sim *sim;
@@ -116,8 +85,14 @@ struct clock {
 	u32 hold;
 	u64 awaited_share;
 	u32 nr_owed;		/* in flight, of those that are owed */
-	bool is_next;
-	struct clock_next next;
+	struct kf_floor floor;
+	bool was_owed;		/* since the last look */
+	u64 awaited_bytes;	/* of those awaited, likewise */
+	u64 look_ns;
+	/* Cost. */
+	struct kf_model model;
+	u64 rate[KF_NR_DIRS];
+	struct kf_prices prices;
 };
 
 /* A time of the simulation, as the module has it. */
@@ -203,19 +178,19 @@ static void clock_settle(struct clock *kq)
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 		u64 took_ns = kf_load_since(kg->load, &kg->owed_load, now_ns) << KF_LOAD_NS_SHIFT;
-		u64 alone_ns = kg->alone_ns ?: kq->band.alone_ns;
 		u64 most_ns = kf_owed_most_ns(lead_ns, kg->depth.milli);
 
 		if (!kg->is_active || !kg->is_busy || kg->is_awaited ||
 		    kq->band.phase != KF_BAND_STEADY)
 			kg->owed_ns = 0;
 		else
-			kg->owed_ns = kf_owed_ns(kg->owed_ns, took_ns, kg->nr_sent, alone_ns,
-						 kg->share, most_ns);
+			kg->owed_ns = kf_owed_ns(kg->owed_ns, took_ns, kg->nr_sent,
+						 kg->alone_ns ?: kq->band.alone_ns, kg->share,
+						 most_ns);
 		kg->nr_sent = 0;
 		kq->hold = max(kq->hold, kf_hold_of(kg->owed_ns, most_ns));
 		if (kq->hold >= KF_HOLD_ONE / 2)
-			kq->next.was_owed = true;
+			kq->was_owed = true;
 	}
 }
 
@@ -255,12 +230,18 @@ static void clock_shares(struct clock *kq)
 			kq->group[i].share = kf_share_of(KF_SHARE_ONE, kq->group[i].weight, sum);
 }
 
+static u64 clock_could(const struct clock_group *kg)
+{
+	return kf_clock_could(kg->depth.milli, kg->mean_cost_bytes, kg->alone_ns);
+}
+
 /* As kf_find_awaited(). */
 static void clock_find_awaited(struct clock *kq)
 {
-	u64 requests_sum = 0, all_milli = 0;
+	struct kf_could kc = { .depth_pct = kq->depth_pct };
 	bool must_fill = false;
-	u32 most_milli = 0, i;
+	u64 all_milli = 0;
+	u32 i;
 
 	kq->awaited_share = 0;
 	for (i = 0; i < kq->nr_groups; i++) {
@@ -268,30 +249,22 @@ static void clock_find_awaited(struct clock *kq)
 
 		if (!kg->is_active)
 			continue;
-		requests_sum += kf_requests_for(kg->share, kg->mean_cost_bytes);
+		kc.all += clock_could(kg);
+		kc.most = max(kc.most, clock_could(kg));
 		all_milli += kg->depth.milli;
-		most_milli = max(most_milli, kg->depth.milli);
 	}
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
-		u64 share, need;
-		u32 own;
 
 		if (!kg->is_active)
 			continue;
-		share = kf_request_share(kf_requests_for(kg->share, kg->mean_cost_bytes),
-					 requests_sum);
-		own = kf_clock_own_milli(kg->depth.milli, kg->alone_ns,
-					 kq->is_next ? kg->mean_bytes : kg->mean_cost_bytes,
-					 kq->band.alone_ns, kq->is_next ? kq->next.mean_bytes :
-					 kq->band.mean_cost_bytes);
-		need = kf_clock_need_milli(share, kq->band.bdp_milli, all_milli, most_milli,
-					   kq->depth_pct);
-		kg->is_awaited = kf_clock_is_awaited(own, need, kg->is_awaited);
+		kc.full = kf_band_full(&kq->band);
+		kg->is_awaited = kf_clock_is_awaited(&kc, clock_could(kg), kg->share,
+						     kg->is_awaited);
 		if (kg->is_awaited)
 			kq->awaited_share += kg->share;
-		need = kf_clock_need_milli(share, U32_MAX, all_milli, most_milli, kq->depth_pct);
-		if (!kf_clock_is_awaited(own, need, kg->is_awaited))
+		kc.full = U64_MAX;
+		if (!kf_clock_is_awaited(&kc, clock_could(kg), kg->share, kg->is_awaited))
 			must_fill = true;
 	}
 	kf_band_must_fill(&kq->band, must_fill, all_milli);
@@ -313,20 +286,6 @@ static bool clock_lets(const struct clock *kq, const struct clock_group *kg)
 	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + kq->lead);
 }
 
-/* The device is empty, and one that is not ahead may come. */
-static bool clock_anticipates(struct clock *kq)
-{
-	u64 until_ns = kq->next.empty_ns + kq->band.alone_ns;
-
-	if (!kq->is_next || kq->sim->now_ns >= until_ns)
-		return false;
-	if (kq->next.wake_ns != until_ns) {
-		kq->next.wake_ns = until_ns;
-		law_timer(kq->sim, until_ns, CLOCK_WAKE);
-	}
-	return true;
-}
-
 /* Whether a group that has no slice here may have one. */
 static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 {
@@ -337,7 +296,7 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 		if (clock_lets(kq, kg))
 			return true;
 	}
-	if (!kq->sim->nr_inside && !clock_anticipates(kq))
+	if (!kq->sim->nr_inside)
 		return true;
 	kq->band.was_held = true;
 	return false;
@@ -412,11 +371,7 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 /* As many are in flight as may be. */
 static bool clock_is_full(const struct clock *kq, const struct clock_group *kg)
 {
-	u32 places = kf_hold_places(kq->ceiling, kq->awaited_share, kq->hold);
-	u32 floor = clamp(kq->next.floor_milli / 1000, 1U, kq->ceiling);
-
-	if (kq->is_next)
-		places = kq->ceiling - (u64)(kq->ceiling - floor) * kq->hold / KF_HOLD_ONE;
+	u32 places = kf_hold_places(kq->ceiling, kq->floor.milli / 1000, kq->hold);
 
 	return !law_has_tag(kq->sim) ||
 	       (clock_is_shared(kq) && kg->owed_ns <= 0 &&
@@ -437,47 +392,13 @@ static bool clock_waits_for_large(struct clock *kq, const struct law_rq *rq)
 	return true;
 }
 
-/* What a read of so many bytes takes alone, about; 0: not known. */
-static u64 clock_read_ns(const struct clock *kq, u64 bytes)
+/* As kf_find_cost_bytes(). */
+static u32 clock_cost_bytes(const struct clock *kq, const struct clock_group *kg,
+			    const struct law_rq *rq)
 {
-	const struct clock_next *next = &kq->next;
-	u32 id = kq->band.kind[0].alone_ns ? 0 : 2;
-	u64 read_ns = kq->band.kind[id].alone_ns;
-
-	if (!read_ns || bytes <= next->kind_bytes[id])
-		return read_ns;
-	return read_ns + mul_u64_u64_shr(bytes - next->kind_bytes[id],
-					 next->model.mib_ps[0], 20) / 1000;
-}
-
-/* What a write costs, in percent of a read. */
-static u32 clock_write_pct(const struct clock *kq)
-{
-	u32 id, pct = 100;
-
-	for (id = 1; id < KF_NR_KINDS; id += 2) {
-		u64 write_ns = kq->band.kind[id].alone_ns;
-		u64 read_ns = clock_read_ns(kq, kq->next.kind_bytes[id]);
-
-		if (!read_ns || !write_ns)
-			continue;
-		if (write_ns * 2 < read_ns)
-			return CLOCK_BUFFERED;
-		pct = max_t(u32, pct, min_t(u64, write_ns * 100 / read_ns, CLOCK_WRITE_MOST));
-	}
-	return pct;
-}
-
-static u32 clock_cost_bytes(const struct clock *kq, const struct law_rq *rq)
-{
-	if (!kq->is_next)
-		return rq->bytes;
-	return kf_cost_bytes(kf_model_rate(&kq->next.model, rq->dir), rq->bytes);
-}
-
-static void clock_count_bytes(u32 *mean_bytes, u32 bytes)
-{
-	*mean_bytes = kf_mean_cost_bytes(*mean_bytes ?: bytes, bytes);
+	if (kg->price_near)
+		return kf_price_bytes(kg->price_near, rq->bytes);
+	return kf_cost_bytes(kq->rate[rq->dir], rq->bytes);
 }
 
 /*
@@ -511,15 +432,17 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	kg->nr_waiting--;
 	kg->sent_ns = kq->sim->now_ns;
 	kg->nr_in_flight++;
-	rq->cost_bytes = clock_cost_bytes(kq, rq);
+	rq->cost_bytes = clock_cost_bytes(kq, kg, rq);
+	if (kg->is_awaited)
+		kq->awaited_bytes += rq->cost_bytes;
+	kg->price.fresh.nr[rq->dir]++;
+	kg->price.fresh.bytes[rq->dir] += rq->bytes;
 	rq->is_owed = kg->owed_ns > 0;
 	kq->nr_owed += rq->is_owed;
 	kg->nr_sent++;
 	rq->is_alone = kq->band.phase == KF_BAND_EMPTY && !kq->sim->nr_inside;
 	clock_charge(kq, kh, nr, rq->cost_bytes);
 	kg->mean_cost_bytes = kf_mean_cost_bytes(kg->mean_cost_bytes, rq->cost_bytes);
-	clock_count_bytes(&kg->mean_bytes, rq->bytes);
-	clock_count_bytes(&kq->next.mean_bytes, rq->bytes);
 	kg->peak_cost_bytes = max(kg->peak_cost_bytes, rq->cost_bytes);
 	law_dispatch(kq->sim, rq);
 	return true;
@@ -564,12 +487,27 @@ static void clock_run(struct law_sim *sim, u32 hctx)
 	}
 }
 
+/* As kf_cost_set(). */
+static void clock_cost_set(struct clock *kq)
+{
+	u32 dir;
+
+	if (!kf_model_guess(&kq->model, kq->band.kind,
+			    !strcmp(kq->sim->c->type->name, "hdd")))
+		return;
+	for (dir = 0; dir < KF_NR_DIRS; dir++)
+		kq->rate[dir] = kf_model_rate(&kq->model, dir);
+	kq->band.full_bytes_per_s = 0;
+	kf_band_probe_soon(&kq->band);
+}
+
 /* What is in flight may be another number now, and the clock another. */
 static void clock_publish(struct clock *kq)
 {
 	if (!clock_is_shared(kq) && kq->band.phase != KF_BAND_STEADY)
 		kf_band_end_probe(&kq->band, !kq->sim->nr_inside,
 				  clock_uptime_ns(kq->sim->now_ns));
+	clock_cost_set(kq);
 	kq->ceiling = kf_band_ceiling(&kq->band);
 	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
 	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
@@ -643,6 +581,7 @@ static void clock_look(struct clock *kq)
 		for (id = 0; id < KF_NR_KINDS; id++)
 			kf_band_count(band, id, kq->nr_done[id], 0);
 		band->done_bytes += kq->done_bytes;
+		band->is_busy = kf_band_is_busy(band, kq->sim->nr_inside);
 		kf_band_look(band, clock_is_shared(kq), now_ns);
 	}
 	memset(kq->nr_done, 0, sizeof(kq->nr_done));
@@ -658,6 +597,40 @@ static void clock_see_depth(const struct clock *kq, struct clock_group *kg)
 
 	kg->depth.sum += kf_load_since(kg->load, &kg->load_seen, now_ns);
 	kf_depth_look(&kg->depth, absent_ns, now_ns);
+}
+
+/* As kf_groups_price(). */
+static void clock_groups_price(struct clock *kq)
+{
+	u64 elapsed_ns = kq->sim->now_ns - kq->look_ns;
+	struct kf_alone ka = kf_band_alone(&kq->band);
+	u64 price[LAW_LOADS_MAX];
+	u32 i;
+
+	memset(&kq->prices, 0, sizeof(kq->prices));
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+
+		if (!kg->is_active)
+			continue;
+		price[i] = kf_price_look(&kg->price, kq->rate);
+		kf_prices_add(&kq->prices, price[i]);
+	}
+	for (i = 0; i < kq->nr_groups; i++) {
+		struct clock_group *kg = &kq->group[i];
+
+		if (!kg->is_active)
+			continue;
+		kg->price_near = kf_prices_near(&kq->prices, price[i]);
+		kg->alone_ns = kf_alone_ns(&ka, kg->price.work.nr, kg->slowness.milli,
+					   kg->least_ns);
+	}
+	if (kq->band.phase == KF_BAND_STEADY)
+		kf_floor_look(&kq->floor, kf_per_s(kq->awaited_bytes, elapsed_ns), kq->was_owed,
+			      kq->ceiling, kq->awaited_share);
+	kq->was_owed = false;
+	kq->awaited_bytes = 0;
+	kq->look_ns = kq->sim->now_ns;
 }
 
 /* As kf_groups_look(). */
@@ -685,6 +658,7 @@ static void clock_groups_look(struct clock *kq)
 		clock_see_depth(kq, kg);
 		kg->peak_cost_bytes -= kg->peak_cost_bytes / KF_PEAK_FORGET;
 	}
+	clock_groups_price(kq);
 	clock_find_awaited(kq);
 	clock_publish(kq);
 }
@@ -697,63 +671,12 @@ static void clock_ask_for_work(struct clock *kq)
 	law_timer(kq->sim, kq->sim->now_ns + CLOCK_WORK_NS, CLOCK_WORK);
 }
 
-/* As many are in flight as keep the device busy. */
-static bool clock_is_busy(const struct clock *kq)
-{
-	return kq->sim->nr_inside * 1000ULL >= max(kq->band.bdp_milli * 3 / 2, 8000U);
-}
-
-/* The others' places, while one is owed. */
-static void clock_next_floor(struct clock *kq, u64 elapsed_ns)
-{
-	struct clock_next *next = &kq->next;
-	u64 rate = next->awaited_bytes * NSEC_PER_SEC / max(elapsed_ns, 1ULL);
-	u64 due = mul_u64_u64_shr(next->free_bytes_per_s, kq->awaited_share, KF_SHARE_SHIFT);
-	u32 most = mul_u64_u64_shr(kq->ceiling, kq->awaited_share, KF_SHARE_SHIFT);
-
-	if (!next->was_owed)
-		next->free_bytes_per_s -= next->free_bytes_per_s / 64;
-	next->free_bytes_per_s = max(rate, next->free_bytes_per_s);
-	if (next->was_owed && rate > due + due / 8)
-		next->floor_milli -= next->floor_milli / 8;
-	else if (rate < due)
-		next->floor_milli += next->floor_milli / 8 + 100;
-	next->floor_milli = clamp(next->floor_milli, 1000U, 1000 * max(most, 1U));
-}
-
-static void clock_next_look(struct clock *kq)
-{
-	struct clock_next *next = &kq->next;
-	u64 elapsed_ns = kq->sim->now_ns - next->look_ns;
-	bool is_full = clock_is_busy(kq);
-
-	if (kq->band.phase == KF_BAND_STEADY) {
-		if (!kq->has_probed) {
-			kf_model_learn(&next->model, &next->work, elapsed_ns,
-				       is_full && next->was_full);
-			next->was_full = is_full;
-		}
-		clock_next_floor(kq, elapsed_ns);
-	}
-	next->model.io_ps[1] = next->model.io_ps[0] * clock_write_pct(kq) / 100;
-	next->model.mib_ps[1] = next->model.mib_ps[0] * clock_write_pct(kq) / 100;
-	memset(&next->work, 0, sizeof(next->work));
-	next->awaited_bytes = 0;
-	next->was_owed = false;
-	next->look_ns = kq->sim->now_ns;
-}
-
 /* As latency_work. */
 static void clock_timer(struct law_sim *sim, u64 what)
 {
 	struct clock *kq = sim->data;
 
-	if (what == CLOCK_WAKE) {
-		clock_run(sim, 0);
-		return;
-	}
 	kq->is_work_pending = false;
-	clock_next_look(kq);
 	clock_look(kq);
 	clock_groups_look(kq);
 	clock_give_back(kq);
@@ -766,20 +689,18 @@ static void clock_timer(struct law_sim *sim, u64 what)
 /* As kf_probe_done(). */
 static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 {
-	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
+	u64 now_ns = clock_uptime_ns(kq->sim->now_ns), io_ns = kq->sim->now_ns - rq->dispatch_ns;
+	bool counts = rq->is_alone && kq->band.phase == KF_BAND_EMPTY;
+	u32 kind = kf_kind(rq->dir, rq->bytes);
+	bool is_other;
 
 	kq->has_probed = true;
-	if (rq->is_alone && kq->band.phase == KF_BAND_EMPTY) {
-		struct clock_group *kg = &kq->group[rq->load];
-		u32 id;
-
-		id = kf_kind(rq->dir, rq->bytes);
-		kq->next.kind_bytes[id] = kf_median_step(kq->next.kind_bytes[id], rq->bytes);
-		kg->alone_ns = kf_median_step(kg->alone_ns, kq->sim->now_ns - rq->dispatch_ns);
-	}
-	if (kf_band_done(&kq->band, kf_kind(rq->dir, rq->bytes), rq->cost_bytes, rq->is_alone,
-			 now_ns - clock_uptime_ns(rq->dispatch_ns), now_ns) ||
-	    kf_band_look(&kq->band, true, now_ns))
+	/* What is charged may be another than when it was dispatched. */
+	is_other = kf_band_done(&kq->band, kind, kf_cost_bytes(kq->rate[rq->dir], rq->bytes),
+				rq->is_alone, io_ns, now_ns);
+	if (counts)
+		kf_slowness_see(&kq->group[rq->load].slowness, &kq->band.kind[kind], io_ns);
+	if (is_other || kf_band_look(&kq->band, true, now_ns))
 		clock_publish(kq);
 }
 
@@ -788,18 +709,14 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	struct clock *kq = sim->data;
 	struct clock_group *kg = &kq->group[rq->load];
 
-	if (!sim->nr_inside)
-		kq->next.empty_ns = sim->now_ns;
 	kg->nr_in_flight--;
 	kq->nr_owed -= rq->is_owed;
 	kg->load -= kf_load_of(clock_uptime_ns(sim->now_ns));
 	kg->done_ns = sim->now_ns;
 	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
 	kq->done_bytes += rq->cost_bytes;
-	kq->next.work.nr[rq->dir]++;
-	kq->next.work.bytes[rq->dir] += rq->bytes;
-	if (kg->is_awaited)
-		kq->next.awaited_bytes += rq->cost_bytes;
+	if (!kg->least_ns || sim->now_ns - rq->dispatch_ns < kg->least_ns)
+		kg->least_ns = sim->now_ns - rq->dispatch_ns;
 	clock_ask_for_work(kq);
 	if (clock_is_large(rq)) {
 		kq->nr_large[rq->dir]--;
@@ -845,20 +762,6 @@ static void *clock_create_full(struct law_sim *sim)
 	return clock_create(sim, 100);
 }
 
-/* Where learning starts: an SSD, or a disk that says that it turns. */
-static void *clock_create_next(struct law_sim *sim)
-{
-	struct clock *kq = clock_create(sim, CLOCK_DEPTH_PCT);
-	bool turns = !strcmp(sim->c->type->name, "hdd");
-
-	kq->is_next = true;
-	kf_model_set(&kq->next.model, 0, turns ? 150000000ULL : 3000000000ULL,
-		     turns ? 120 : 500000);
-	kf_model_set(&kq->next.model, 1, turns ? 150000000ULL : 1500000000ULL,
-		     turns ? 120 : 250000);
-	return kq;
-}
-
 static void *clock_create_exact(struct law_sim *sim)
 {
 	return clock_create(sim, 0);
@@ -869,9 +772,11 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	const struct clock *kq = sim->data;
 	u32 i;
 
-	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, %llu forgiven, ",
+	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, full %llu bytes/s, ",
 		kq->band.bdp_milli / 1000.0, kq->ceiling, kq->lead_bytes,
-		kq->nr_forgiven);
+		kq->band.full_bytes_per_s);
+	fprintf(out, "%llu forgiven, a write %llu %% of a read, floor %.1f, ", kq->nr_forgiven,
+		kq->model.mib_ps[1] * 100 / kq->model.mib_ps[0], kq->floor.milli / 1000.0);
 	fprintf(out, "%.3f slices and %.3f updates a request, ",
 		(double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
 		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL));
@@ -881,8 +786,10 @@ static void clock_show(struct law_sim *sim, FILE *out)
 		fprintf(out, " %u", kq->group[i].is_awaited);
 	fprintf(out, ", owed");
 	for (i = 0; i < kq->nr_groups; i++)
-		fprintf(out, " %lld us (alone %llu us, depth %.1f)", kq->group[i].owed_ns / 1000,
-			kq->group[i].alone_ns / 1000, kq->group[i].depth.milli / 1000.0);
+		fprintf(out, " %lld us (alone %llu us, depth %.1f, could %llu, price %.2f)",
+			kq->group[i].owed_ns / 1000, kq->group[i].alone_ns / 1000,
+			kq->group[i].depth.milli / 1000.0, clock_could(&kq->group[i]),
+			(double)kq->group[i].price_near / (1 << KF_PRICE_SHIFT));
 	fprintf(out, ", alone");
 	for (i = 0; i < KF_NR_KINDS; i++)
 		fprintf(out, " %llu", kq->band.kind[i].alone_ns / 1000);
@@ -906,6 +813,5 @@ static void clock_show(struct law_sim *sim, FILE *out)
 }
 
 const struct law_sched law_clock = CLOCK_SCHED("law", clock_create_law);
-const struct law_sched law_next = CLOCK_SCHED("next", clock_create_next);
 const struct law_sched law_exact = CLOCK_SCHED("exact", clock_create_exact);
 const struct law_sched law_full = CLOCK_SCHED("full", clock_create_full);

@@ -117,7 +117,7 @@ struct law_sched {
 	void (*show)(struct law_sim *sim, FILE *out);
 };
 
-extern const struct law_sched law_none, law_clock, law_full, law_exact, law_next;
+extern const struct law_sched law_none, law_clock, law_full, law_exact;
 
 struct law_event {
 	u64 at_ns, seq;

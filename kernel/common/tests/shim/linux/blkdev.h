@@ -181,6 +181,7 @@ struct request {
 
 #define blk_queue_flag_set(flag, q)		((void)(q))
 #define blk_queue_flag_clear(flag, q)		((void)(q))
+#define blk_queue_nonrot(q)			((void)(q), true)
 #define blk_stat_enable_accounting(q)		((void)(q))
 #define blk_stat_disable_accounting(q)		((void)(q))
 
