@@ -33,8 +33,8 @@
  * by half, lets one request in at a time for a moment: their times are the time alone.
  * The rate has to be that of a full device. While cgroups wait for each other the device
  * is not full. So if the rate decides whether a cgroup is awaited, a probe also lets all
- * requests in for about two round trips. They are charged as ever, so
- * shares stay what they are.
+ * requests in for about two round trips, once a minute. They are charged as ever, so shares
+ * stay what they are.
  */
 #ifndef _KF_CLOCK_H
 #define _KF_CLOCK_H
@@ -593,6 +593,7 @@ struct kf_band {
 	u64 due_ns;			/* when the next one is to */
 	u64 probed_ns;			/* when the last one ended */
 	u64 probe_took_ns;		/* of that, with the device empty or filled for it */
+	u64 fill_ns;			/* not before that is it filled again */
 	u32 probe_left;			/* requests until the device is emptied no more */
 	u64 rate_seen;			/* soon after the last probe; 0: not yet */
 	u32 looks_left;			/* until then */
@@ -627,6 +628,8 @@ struct kf_band {
 #define KF_PROBE_MISSED		5U
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
+/* What one is served in a fill it waits for later: less often. */
+#define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
 #define KF_PROBE_PART		64
 #define KF_PROBE_MOST_NS	NSEC_PER_SEC
 /* After so many looks what a probe stopped is served, and another rate is no accident. */
@@ -873,6 +876,7 @@ static inline void kf_band_end_probe(struct kf_band *kb, bool is_idle, u64 now_n
 static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
 {
 	kb->phase = KF_BAND_FILL;
+	kb->fill_ns = now_ns + KF_FILL_NS;
 	kb->nr_fills++;
 	kb->probe_ns = now_ns;
 }
@@ -904,7 +908,7 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
 	kf_band_next_look(kb, now_ns);
-	if (kb->must_fill) {
+	if (kb->must_fill && (!kb->full_bytes_per_s || now_ns >= kb->fill_ns)) {
 		kf_band_end_empty(kb, false, now_ns);
 		kf_band_begin_fill(kb, now_ns);
 	} else {
@@ -981,8 +985,10 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
 	}
 	/* Not at one look: collection stalls a disk for a moment. */
 	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
-	if (kb->nr_other == KF_PROBE_LOOKS)
+	if (kb->nr_other == KF_PROBE_LOOKS) {
 		kf_band_probe_soon(kb);
+		kb->fill_ns = 0;
+	}
 }
 
 /**
@@ -995,8 +1001,10 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
  */
 static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u64 all_milli)
 {
-	if (must_fill && !kb->must_fill)
+	if (must_fill && !kb->must_fill) {
 		kf_band_probe_soon(kb);
+		kb->fill_ns = 0;
+	}
 	kb->must_fill = must_fill;
 	kb->nr_all = min_t(u64, div_u64(all_milli + 999, 1000), U32_MAX);
 }

@@ -881,7 +881,7 @@ static void band_keeps_what_a_full_device_did(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 0U);
 }
 
-/* A probe fills it if that matters. */
+/* A probe fills it if that matters, and not again for a while. */
 static void band_fills_where_it_matters(struct kunit *test)
 {
 	const struct device dev = { .per_ms = 300, .io_ns = 100 * US, .may_probe = true };
@@ -897,12 +897,13 @@ static void band_fills_where_it_matters(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 1U);
 	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
-	/* Two minutes: a probe each ten seconds. */
+	/* Two minutes: a probe each ten seconds, of which two fill. */
 	now_ns = device_looks(&kb, now_ns, &dev, 1200);
 	KUNIT_EXPECT_GE(test, kb.nr_probes, 11U);
 	KUNIT_EXPECT_LE(test, kb.nr_probes, 13U);
 	nr_fills = kb.nr_fills;
-	KUNIT_EXPECT_EQ(test, nr_fills, kb.nr_probes);
+	KUNIT_EXPECT_GE(test, nr_fills, 2U);
+	KUNIT_EXPECT_LE(test, nr_fills, 3U);
 	/* It does no longer: then soon again, where it does. */
 	kf_band_must_fill(&kb, false, 128000);
 	now_ns = device_looks(&kb, now_ns, &dev, 1200);
