@@ -578,7 +578,7 @@ struct kf_band {
 	u64 done_bytes;			/* since then */
 	bool was_held;			/* a cgroup had to wait for another since then */
 	bool was_full;			/* nearly as many were in flight as may be */
-	bool is_busy;			/* as many are in flight as keep it busy; see kf_band_is_busy() */
+	bool is_busy;			/* from kf_band_is_busy() */
 	u64 bytes_per_s;		/* forgotten slowly */
 	u64 full_bytes_per_s;		/* of a full device; 0: not known */
 	u64 mean_cost_bytes;
@@ -1124,10 +1124,10 @@ static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
 	if (kf_band_is_unknown(kb))
 		kf_band_probe_soon(kb);
 	if (may_probe && kb->phase == KF_BAND_STEADY) {
-		if (now_ns >= kb->due_ns)
+		if (now_ns >= kb->due_ns) {
 			kf_band_begin_probe(kb, now_ns);
-		else if (kb->must_fill && !kb->full_bytes_per_s &&
-			 now_ns - kb->probed_ns >= kb->probe_took_ns * KF_PROBE_PART) {
+		} else if (kb->must_fill && !kb->full_bytes_per_s &&
+			   now_ns - kb->probed_ns >= kb->probe_took_ns * KF_PROBE_PART) {
 			kb->probe_took_ns = 0;
 			kf_band_begin_fill(kb, now_ns);
 		}

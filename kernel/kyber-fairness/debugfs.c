@@ -79,7 +79,8 @@ static int kf_band_show(void *data, struct seq_file *m)
 	seq_printf(m, "in_flight=%u ceiling=%u bdp_milli=%u alone_ns=%llu bytes_per_s=%llu full_bytes_per_s=%llu phase=%d probes=%u fills=%u\n",
 		   kf_figure(sbitmap_weight(&kq->places.sb)), kq->places.sb.depth,
 		   kq->band.bdp_milli, kq->band.alone_ns, kq->band.bytes_per_s,
-		   kq->band.full_bytes_per_s, kq->band.phase, kq->band.nr_probes, kq->band.nr_fills);
+		   kq->band.full_bytes_per_s, kq->band.phase, kq->band.nr_probes,
+		   kq->band.nr_fills);
 	for (id = 0; id < KF_NR_KINDS; id++)
 		seq_printf(m, "%s %s rate=%llu alone_ns=%llu\n",
 			   kf_domain_names[id % 2], id < 2 ? "small" : "large",

@@ -465,7 +465,7 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 {
 	struct kf_band *band = &kq->band;
 	bool is_held, is_more, may_probe;
-	unsigned int id;
+	unsigned int id, nr_in_flight;
 	u64 now_ns;
 
 	kf_large_see(kq, sample);
@@ -491,9 +491,9 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 		for (id = 0; id < KF_NR_KINDS; id++)
 			kf_band_count(band, id, sample->nr_kind[id], 0);
 		band->done_bytes += (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
-		/* Requests take and return places meanwhile; the count is a sample. */
-		band->is_busy = kf_band_is_busy(band,
-						data_race(sbitmap_weight(&kq->places.sb)));
+		/* A sample: requests take and return places meanwhile. */
+		nr_in_flight = data_race(sbitmap_weight(&kq->places.sb));
+		band->is_busy = kf_band_is_busy(band, nr_in_flight);
 		kf_band_look(band, may_probe, now_ns);
 	}
 	is_more = kf_gate_publish(kq);

@@ -163,7 +163,7 @@ struct kf_queue {
 	/* Of each hardware context's sched_data, which comes and goes while debugfs has files. */
 	struct mutex hctx_lock;
 
-	/* See kf_cost_bytes(); these four are written under band_lock, the first two read without. */
+	/* See kf_cost_bytes(). Written under band_lock; the first two are read without. */
 	u64 cost_rate[KF_NR_DIRS];
 	enum kf_unit share_by;
 	bool is_model_given;	/* through sysfs; else see kf_model_guess() */

@@ -110,9 +110,9 @@
  * Limits
  *
  * What others' writes leave to be done in a disk is in the way of a disk of one's own. Where
- * the clock waits for few requests the total is what these do; see depth_pct. The product is as good as the time of a request that is alone. On a disk with a cache
- * in front of it a probe may see the cache. The model of the device's time is a guess; it
- * knows no sequences, and not that one kind may slow down another. Buffered writes are
+ * the clock waits for few requests the total is what these do; see depth_pct. On a disk with a
+ * cache in front of it a probe may see the cache. The model of the device's time is a guess;
+ * it knows no sequences, and not that one kind may slow down another. Buffered writes are
  * charged to the page's cgroup where the filesystem tells (cgroup v2).
  *
  * The arithmetic is in clock.h, the bounds are proven in docs/design/kyber-fairness.md,

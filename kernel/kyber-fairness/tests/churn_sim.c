@@ -32,11 +32,11 @@ enum churn_cgroup {
 struct churn_case {
 	const char *name;
 	unsigned int nr_rqs;		/* of each cgroup that is made */
-	unsigned int nr_queued;		/* 0: it is deleted after they completed; else so many wait */
+	unsigned int nr_queued;		/* 0: deleted after they completed; else so many wait */
 	unsigned int sibling_depth;
 	const char *sibling_weight;
 	unsigned int warm_s;		/* before it is measured */
-	unsigned int most;		/* of 10000 that the tenant has; 0: 3 % more than its share */
+	unsigned int most;		/* of 10000 that the tenant has; 0: 3 % above its share */
 };
 
 /* One that is made and deleted. */

@@ -283,7 +283,8 @@ static const char *law_excuse(const char *name, char letter)
 		{ "unlike: one at a time", "P", "the others' requests come into its disk" },
 		{ "unlike", "P", "a tail of the disk, with more in flight" },
 		{ "emmc 1 MiB write", "E", "few are counted: 0.07 % in eight times as long" },
-		{ "4 KiB and 256 KiB", "OP", "a small read costs this disk no more than its bytes" },
+		{ "4 KiB and 256 KiB", "OP",
+		  "a small read costs this disk no more than its bytes" },
 	};
 	u32 i;
 
