@@ -47,10 +47,13 @@
 #include "cost.h"
 #include "share.h"
 
-/* So much in some time, in a second. */
+#define KF_PER_S_MAX	BIT_ULL(55)
+/* So much in some time, in a second. The quotient has to fit, whatever clocks say. */
 static inline u64 kf_per_s(u64 bytes, u64 elapsed_ns)
 {
-	return mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, max(elapsed_ns, 1ULL));
+	if (bytes >> 34 >= elapsed_ns)
+		return KF_PER_S_MAX;
+	return min(mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, elapsed_ns), KF_PER_S_MAX);
 }
 
 /*
@@ -398,6 +401,9 @@ static inline u64 kf_clock_absent_ns(u32 nr_outstanding, u64 idle_ns, u64 grace_
 	return nr_outstanding || idle_ns <= grace_ns ? 0 : idle_ns - grace_ns;
 }
 
+/* More than any device does, and all cgroups could do it together: see kf_clock_could(). */
+#define KF_COULD_MAX	BIT_ULL(44)
+
 /**
  * kf_clock_could - what a cgroup could do with the device to itself, bytes of cost a second
  * @milli: requests it keeps outstanding, thousandths
@@ -408,8 +414,11 @@ static inline u64 kf_clock_absent_ns(u32 nr_outstanding, u64 idle_ns, u64 grace_
  */
 static inline u64 kf_clock_could(u32 milli, u32 cost_bytes, u64 alone_ns)
 {
-	return mul_u64_u64_div_u64((u64)milli * cost_bytes, NSEC_PER_SEC / 1000,
-				   max(alone_ns, 1ULL));
+	/* The quotient has to fit, also while no time is known. */
+	u64 bytes = min_t(u64, (u64)milli * cost_bytes, BIT_ULL(53));
+
+	return min_t(u64, mul_u64_u64_div_u64(bytes, NSEC_PER_SEC / 1000,
+					      max_t(u64, alone_ns, NSEC_PER_USEC)), KF_COULD_MAX);
 }
 
 /* What all that are active could do. */
@@ -674,6 +683,7 @@ static inline struct kf_alone kf_band_alone(const struct kf_band *kb)
 	return ka;
 }
 
+#define KF_SLOW_MILLI_MAX	1000000U
 /*
  * What requests of a cgroup take alone, to others of their kind: the median of some, in
  * thousandths. Compared within a probe: a disk may become another meanwhile.
@@ -696,7 +706,7 @@ static inline void kf_slowness_see(struct kf_slowness *ks, const struct kf_band_
 	u64 like_us = kf_ring_median(kind->alone_us, kind->nr_alone, kind->nr_probed);
 
 	ks->ring[ks->nr % KF_ALONE_SAMPLES] =
-		clamp_t(u64, div64_u64(io_ns, max(like_us, 1ULL)), 1, U32_MAX);
+		clamp_t(u64, div64_u64(io_ns, max(like_us, 1ULL)), 1, KF_SLOW_MILLI_MAX);
 	ks->nr = ks->nr + 1 ?: KF_ALONE_SAMPLES;
 	ks->milli = kf_ring_median(ks->ring, ks->nr, KF_ALONE_SAMPLES);
 }

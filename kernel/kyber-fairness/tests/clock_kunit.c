@@ -303,6 +303,26 @@ static void awaited_by_what_it_could(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_clock_could(1000, 4096, NSEC_PER_SEC), 4096ULL);
 }
 
+/* A quotient that does not fit in 64 bits faults in the kernel, and stops this test. */
+static void could_has_room(struct kunit *test)
+{
+	u64 could = kf_clock_could(U32_MAX, U32_MAX, 0), all = could * 65536;
+	struct kf_could kc = { .most = could, .all = all, .full = U64_MAX, .depth_pct = 1000 };
+	struct kf_alone ka = { .mix_ns = U32_MAX * NSEC_PER_USEC };
+	const u64 none[2] = { };
+	struct kf_band_kind kind = { .nr_alone = 1, .nr_probed = 1, .alone_us = { 1 } };
+	struct kf_slowness ks = { };
+
+	KUNIT_EXPECT_EQ(test, all / 65536, could);
+	/* A thousand outstanding of 8 MiB writes, while nothing is known of the device. */
+	KUNIT_EXPECT_GE(test, could, kf_clock_could(1023000, 6 << 23, 0));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(&kc, could, KF_SHARE_ONE, false));
+	KUNIT_EXPECT_GT(test, kf_per_s(U64_MAX, 0), 0ULL);
+	KUNIT_EXPECT_EQ(test, kf_per_s(4096, NSEC_PER_SEC), 4096ULL);
+	kf_slowness_see(&ks, &kind, U64_MAX);
+	KUNIT_EXPECT_GE(test, kf_alone_ns(&ka, none, ks.milli, 0), ka.mix_ns);
+}
+
 /* C1: a write of 2 ms at a time does little, and whether reads take 20 us tells nothing of it. */
 static void slow_requests_do_little(struct kunit *test)
 {
@@ -1025,6 +1045,7 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(stuck_is_not_awaited),
 	KUNIT_CASE(lag_is_bounded),
 	KUNIT_CASE(awaited_by_what_it_could),
+	KUNIT_CASE(could_has_room),
 	KUNIT_CASE(slow_requests_do_little),
 	KUNIT_CASE(slowness_is_to_others),
 	KUNIT_CASE(models_by_time_alone),
