@@ -10,7 +10,7 @@
  *
  * Three things differ from Kyber. A request takes a token only while its domain has fewer
  * than there are places. What bounds the requests in flight otherwise is their places, as
- * many as the band's ceiling (clock.h), for all domains together. A request's total latency
+ * many as the band's ceiling (band.h), for all domains together. A request's total latency
  * counts from the moment its cgroup could send it, not from its submission: otherwise a
  * cgroup that is throttled, which is what weights are for, would look like a device that
  * is slow, and its domain would get tokens for it. And a target that the device cannot meet

@@ -21,7 +21,7 @@
 #include <linux/sbitmap.h>
 #include <linux/workqueue.h>
 
-#include "clock.h"
+#include "band.h"
 #include "cost.h"
 #include "guard.h"
 #include "large.h"

@@ -3,7 +3,7 @@
  * How many large requests may be in flight. Pure functions of their arguments;
  * tests/large_kunit.c checks them, and tests/law/ runs them against model disks.
  *
- * The ceiling of clock.h counts requests. That is right for small ones. Of a mebibyte
+ * The ceiling of band.h counts requests. That is right for small ones. Of a mebibyte
  * each, as a buffered writer's, so many are a second's work of a disk. What another cgroup
  * sends meanwhile waits for them in the device: a journal's write, for which all cgroups
  * wait. It comes to that where the clock throttles no cgroup: one is alone, or no other is
@@ -27,7 +27,7 @@
 #ifndef _KF_LARGE_H
 #define _KF_LARGE_H
 
-#include "clock.h"
+#include "band.h"
 
 /* So many may be in flight on any device: while one is served it has the next one. */
 #define KF_LARGE_MIN		2U

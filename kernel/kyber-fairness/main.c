@@ -115,7 +115,7 @@
  * it knows no sequences, and not that one kind may slow down another. Buffered writes are
  * charged to the page's cgroup where the filesystem tells (cgroup v2).
  *
- * The arithmetic is in clock.h, the bounds are proven in docs/design/kyber-fairness.md,
+ * The arithmetic is in clock.h and band.h, the bounds are proven in docs/design/kyber-fairness.md,
  * and docs/design/history.md has what was tried.
  */
 #include "kyber-fairness.h"

@@ -11,7 +11,7 @@
  */
 #include "engine.h"
 
-#include "../../clock.h"
+#include "../../band.h"
 #include "../../cost.h"
 #include "../../large.h"
 #include "../../share.h"

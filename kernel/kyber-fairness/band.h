@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the device can do, and how many requests may be in flight: pure functions of their
+ * arguments, as those of clock.h, and tested with them.
+ *
+ * At the ceiling no cgroup goes: more requests would only wait in the device, where
+ * no scheduler chooses their order. The ceiling is a multiple of the bandwidth-delay product:
+ * the rate of the device times the time of a request that is alone in it.
+ *
+ * The product is measured. A probe every ten seconds, or soon after the rate has changed
+ * by half, lets one request in at a time for a moment: their times are the time alone.
+ * The rate has to be that of a full device. While cgroups wait for each other the device
+ * is not full. So if the rate decides whether a cgroup is awaited, a probe also lets all
+ * requests in for about two round trips, once a minute. They are charged as ever, so shares
+ * stay what they are.
+ */
+#ifndef _KF_BAND_H
+#define _KF_BAND_H
+
+#include "clock.h"
+#include "cost.h"
+
+/*
+ * The ceiling.
+ */
+
+/* Kinds of requests that take different times: reads, writes; of those, large ones. */
+#define KF_NR_KINDS		4U
+#define KF_LARGE_BYTES		262144U
+
+static inline unsigned int kf_kind(bool is_write, u32 bytes)
+{
+	return is_write + 2 * (bytes >= KF_LARGE_BYTES);
+}
+
+/* The time alone is the median of so many requests, odd. */
+#define KF_ALONE_SAMPLES	15U
+
+/* One kind. */
+struct kf_band_kind {
+	u64 nr_done;			/* since the last look */
+	u64 rate;			/* completions a second, of a full device */
+	u32 alone_us[KF_ALONE_SAMPLES];	/* a ring */
+	u32 nr_alone;			/* samples ever; wraps */
+	u32 nr_probed;			/* in this probe */
+	u64 alone_ns;			/* their median; 0: not known */
+};
+
+/*
+ * A probe empties the device to see what a request takes, and fills it for the rate if
+ * that decides whether a cgroup is awaited. While cgroups wait for each other the
+ * device is not full, so its rate does not tell what it can do.
+ */
+enum kf_band_phase {
+	KF_BAND_STEADY,
+	KF_BAND_EMPTY,		/* one in flight at a time */
+	KF_BAND_FILL,		/* no cgroup waits for another */
+	KF_BAND_FULL,		/* likewise, and the rate counts */
+};
+
+struct kf_band {
+	struct kf_band_kind kind[KF_NR_KINDS];
+	u64 look_ns;			/* when the last look was */
+	u64 done_bytes;			/* since then */
+	bool was_held;			/* a cgroup had to wait for another since then */
+	bool was_full;			/* nearly as many were in flight as may be */
+	bool is_busy;			/* from kf_band_is_busy() */
+	u64 bytes_per_s;		/* forgotten slowly */
+	u64 full_bytes_per_s;		/* of a full device; 0: not known */
+	u64 mean_cost_bytes;
+	u32 bdp_milli;			/* thousandths of a request */
+	u64 alone_ns;			/* of a request of the mix */
+	u64 full_ns;			/* of as many as the ceiling; 0: not known */
+	u32 ceiling;
+	u32 nr_all;			/* requests outstanding, rounded up */
+	bool must_fill;			/* see kf_band_must_fill() */
+	enum kf_band_phase phase;
+	u64 probe_ns;			/* when the probe began, or the device was filled */
+	u64 due_ns;			/* when the next one is to */
+	u64 probed_ns;			/* when the last one ended */
+	u64 probe_took_ns;		/* of that, with the device empty or filled for it */
+	u64 fill_ns;			/* not before that is it filled again */
+	u32 probe_left;			/* requests until the device is emptied no more */
+	u64 rate_seen;			/* soon after the last probe; 0: not yet */
+	u32 looks_left;			/* until then */
+	u32 nr_other;			/* looks in a row at which it was another */
+	u32 nr_probes, nr_fills;
+};
+
+/* A look is of so many requests and so long, at least. */
+#define KF_LOOK_NS		(90 * NSEC_PER_MSEC)
+#define KF_LOOK_NR		32
+#define KF_FULL_NR		32U
+/* What is known of rates moves by one part in so many at a look. */
+#define KF_BAND_RATE_SHIFT	2
+#define KF_BAND_BYTES_SHIFT		3
+
+/*
+ * Requests collide: three times the product keep all dies of an SSD busy, once it 65 %.
+ * What the product does not tell: a disk that turns chooses from its queue, and one that
+ * writes from a buffer has reads wait for programs; both do more with every request. So
+ * any disk has as many as a SATA disk's queue holds.
+ */
+#define KF_CEILING_PCT		300
+#define KF_CEILING_MIN		32U
+
+/*
+ * A probe empties the device until there are so many samples of each kind, or so many
+ * requests were served. There is one in this time, or soon after the rate has changed by
+ * half; and of all time the device is empty for no more than one part in so many.
+ */
+#define KF_PROBE_NR		(KF_ALONE_SAMPLES / 2 + 1)
+#define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
+#define KF_PROBE_MISSED		5U
+#define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
+#define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
+/* What one is served in a fill it waits for later: less often. */
+#define KF_FILL_NS		(60ULL * NSEC_PER_SEC)
+#define KF_PROBE_PART		64
+#define KF_PROBE_MOST_NS	NSEC_PER_SEC
+/* After so many looks what a probe stopped is served, and another rate is no accident. */
+#define KF_PROBE_LOOKS		8U
+
+/* The median of the newest of a ring; 0: none. */
+static inline u32 kf_ring_median(const u32 *ring, u32 nr_ever, u32 nr)
+{
+	u32 sorted[KF_ALONE_SAMPLES], i, j;
+
+	nr = min3(nr, nr_ever, KF_ALONE_SAMPLES);
+	for (i = 0; i < nr; i++) {
+		u32 sample = ring[(nr_ever - 1 - i) % KF_ALONE_SAMPLES];
+
+		for (j = i; j && sorted[j - 1] > sample; j--)
+			sorted[j] = sorted[j - 1];
+		sorted[j] = sample;
+	}
+	return nr ? sorted[nr / 2] : 0;
+}
+
+/* What reads, writes, and requests of the mix take alone; 0: not known. */
+struct kf_alone {
+	u64 dir_ns[2], mix_ns;
+};
+
+static inline struct kf_alone kf_band_alone(const struct kf_band *kb)
+{
+	struct kf_alone ka = { .mix_ns = kb->alone_ns };
+	unsigned int dir;
+
+	for (dir = 0; dir < 2; dir++) {
+		const struct kf_band_kind *small = &kb->kind[dir], *large = &kb->kind[dir + 2];
+		u64 rate = small->rate + large->rate;
+
+		if (small->alone_ns && large->alone_ns && rate)
+			ka.dir_ns[dir] = div64_u64(small->rate * small->alone_ns +
+						   large->rate * large->alone_ns, rate);
+		else
+			ka.dir_ns[dir] = small->alone_ns ?: large->alone_ns;
+	}
+	return ka;
+}
+
+#define KF_SLOW_MILLI_MAX	1000000U
+/*
+ * What requests of a cgroup take alone, to others of their kind: the median of some, in
+ * thousandths. Compared within a probe: a disk may become another meanwhile.
+ */
+struct kf_slowness {
+	u32 ring[KF_ALONE_SAMPLES];
+	u32 nr;				/* ever; wraps, but not to 0 */
+	u32 milli;			/* the median; 0: not known */
+};
+
+/**
+ * kf_slowness_see - a request that was alone completed in a probe
+ * @ks: slowness of its cgroup
+ * @kind: of the device; it has seen the request
+ * @io_ns: what it took
+ */
+static inline void kf_slowness_see(struct kf_slowness *ks, const struct kf_band_kind *kind,
+				   u64 io_ns)
+{
+	u64 like_us = kf_ring_median(kind->alone_us, kind->nr_alone, kind->nr_probed);
+
+	ks->ring[ks->nr % KF_ALONE_SAMPLES] =
+		clamp_t(u64, div64_u64(io_ns, max(like_us, 1ULL)), 1, KF_SLOW_MILLI_MAX);
+	ks->nr = ks->nr + 1 ?: KF_ALONE_SAMPLES;
+	ks->milli = kf_ring_median(ks->ring, ks->nr, KF_ALONE_SAMPLES);
+}
+
+/**
+ * kf_alone_ns - what a request of a cgroup takes alone in the device
+ * @ka: what requests take alone
+ * @nr: how many reads, and writes, it sends of some
+ * @slow_milli: from its slowness
+ * @least_ns: the least that one of them took, perhaps beside others; 0: not known
+ *
+ * A write that is synced takes a disk without power-loss protection milliseconds.
+ */
+static inline u64 kf_alone_ns(const struct kf_alone *ka, const u64 *nr, u32 slow_milli,
+			      u64 least_ns)
+{
+	u64 sum = 0, nr_known = 0, alone_ns = ka->mix_ns;
+	unsigned int dir;
+
+	for (dir = 0; dir < 2; dir++) {
+		if (!ka->dir_ns[dir])
+			continue;
+		sum += nr[dir] * ka->dir_ns[dir];
+		nr_known += nr[dir];
+	}
+	if (nr_known)
+		alone_ns = div64_u64(sum, nr_known);
+	if (!slow_milli)
+		return max(alone_ns, least_ns);
+	return mul_u64_u64_div_u64(alone_ns, slow_milli, 1000);
+}
+
+static inline bool kf_differs(u64 a, u64 b)
+{
+	return max(a, b) - min(a, b) > b / 8;
+}
+
+/**
+ * kf_model_guess - a model by what requests take alone
+ * @km: model, all 0 at first
+ * @kind: of the device
+ * @turns: the disk says that it turns
+ *
+ * Return: whether it is another than it was, by more than an eighth.
+ */
+static inline bool kf_model_guess(struct kf_model *km, const struct kf_band_kind *kind, bool turns)
+{
+	u64 read_ns = kind[0].alone_ns ?: kind[1].alone_ns;
+	struct kf_model guess;
+	unsigned int dir;
+	u32 pct;
+
+	pct = kind[3].alone_ns && (!kind[1].alone_ns || kind[3].rate > kind[1].rate) ?
+	      kf_model_write_pct(kind[2].alone_ns ?: kind[0].alone_ns, kind[3].alone_ns) :
+	      kf_model_write_pct(kind[0].alone_ns, kind[1].alone_ns);
+	guess.mib_ps[0] = KF_MODEL_MIB_PS;
+	guess.io_ps[0] = KF_MODEL_IO_PS;
+	if (turns && read_ns >= KF_TURN_LEAST_NS) {
+		guess.mib_ps[0] = KF_TURN_MIB_PS;
+		guess.io_ps[0] = div_u64(min_t(u64, read_ns, NSEC_PER_SEC) * 2000, 3);
+		pct = 100;
+	}
+	guess.io_ps[1] = div_u64(guess.io_ps[0] * pct, 100);
+	guess.mib_ps[1] = div_u64(guess.mib_ps[0] * pct, 100);
+	for (dir = 0; dir < KF_NR_DIRS; dir++)
+		if (kf_differs(guess.io_ps[dir], km->io_ps[dir]))
+			break;
+	if (dir == KF_NR_DIRS)
+		return false;
+	*km = guess;
+	return true;
+}
+
+/*
+ * Whether a probe has seen every kind that is an eighth of the load or more. One that by its
+ * rate should have come KF_PROBE_MISSED times by now, and has not, is not part of the load
+ * any more: the device is not kept empty for it.
+ */
+static inline bool kf_band_has_probed(const struct kf_band *kb)
+{
+	u32 nr_probed = KF_PROBE_NR_MAX - kb->probe_left;
+	u64 sum = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		sum += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		const struct kf_band_kind *kind = &kb->kind[id];
+
+		if (kind->rate * 8 <= sum || kind->nr_probed >= KF_PROBE_NR)
+			continue;
+		if (kind->nr_probed || kind->rate * nr_probed < KF_PROBE_MISSED * sum)
+			return false;
+	}
+	return sum;
+}
+
+/* No more than so many in flight now. */
+static inline u32 kf_band_ceiling(const struct kf_band *kb)
+{
+	return kb->phase == KF_BAND_EMPTY ? 1 : kb->ceiling;
+}
+
+/*
+ * Whether so many in flight keep the device reasonably busy. Then its rate is that of a full
+ * one, though cgroups wait for each other: less than a fill has shown, where that found a write
+ * buffer empty.
+ */
+#define KF_BUSY_PCT		150
+#define KF_BUSY_MIN		8U
+
+static inline bool kf_band_is_busy(const struct kf_band *kb, u32 nr_in_flight)
+{
+	return nr_in_flight >= max_t(u64, (u64)kb->bdp_milli * KF_BUSY_PCT / 100000, KF_BUSY_MIN);
+}
+
+/* What the device does when it is full, as far as is known. */
+static inline u64 kf_band_full(const struct kf_band *kb)
+{
+	return kb->full_bytes_per_s ?: kb->bytes_per_s;
+}
+
+/* Whether cgroups wait for each other now. */
+static inline bool kf_band_may_hold(const struct kf_band *kb)
+{
+	return kb->phase != KF_BAND_FILL && kb->phase != KF_BAND_FULL;
+}
+
+/* So many requests of a kind completed, and were charged so much. */
+static inline void kf_band_count(struct kf_band *kb, unsigned int id, u64 nr, u64 cost_bytes)
+{
+	kb->kind[id].nr_done += nr;
+	kb->done_bytes += cost_bytes;
+}
+
+static inline void kf_band_init(struct kf_band *kb)
+{
+	*kb = (struct kf_band){
+		.ceiling = KF_CEILING_MIN,
+		.looks_left = KF_PROBE_LOOKS,
+	};
+}
+
+/* What completes from now on is another look. */
+static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
+{
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_done = 0;
+	kb->look_ns = now_ns;
+	kb->done_bytes = 0;
+	kb->was_held = false;
+	kb->was_full = false;
+}
+
+/* The device is emptied no more. @is_idle: nothing was there to be held, and it cost nothing. */
+static inline void kf_band_end_empty(struct kf_band *kb, bool is_idle, u64 now_ns)
+{
+	if (kb->phase == KF_BAND_EMPTY)
+		kb->probe_took_ns = is_idle ? 0 : now_ns - kb->probe_ns;
+}
+
+static inline void kf_band_end_probe(struct kf_band *kb, bool is_idle, u64 now_ns)
+{
+	kf_band_end_empty(kb, is_idle, now_ns);
+	if (!kf_band_may_hold(kb) && !is_idle)
+		kb->probe_took_ns += now_ns - kb->probe_ns;
+	kb->phase = KF_BAND_STEADY;
+	kb->probed_ns = now_ns;
+	kb->due_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
+	kb->rate_seen = 0;
+	kb->nr_other = 0;
+	kb->looks_left = KF_PROBE_LOOKS;
+}
+
+static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
+{
+	kb->phase = KF_BAND_FILL;
+	kb->fill_ns = now_ns + KF_FILL_NS;
+	kb->nr_fills++;
+	kb->probe_ns = now_ns;
+}
+
+/**
+ * kf_band_done - a request completed in a probe
+ * @kb: band, not in KF_BAND_STEADY
+ * @id: from kf_kind()
+ * @cost_bytes: what it was charged
+ * @is_alone: no other was in flight when it was dispatched
+ * @io_ns: from dispatch to completion
+ * @now_ns: time
+ *
+ * Return: whether the phase is another now.
+ */
+static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
+				bool is_alone, u64 io_ns, u64 now_ns)
+{
+	struct kf_band_kind *kind = &kb->kind[id];
+
+	kf_band_count(kb, id, 1, cost_bytes);
+	if (kb->phase != KF_BAND_EMPTY || !is_alone)
+		return false;
+	kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
+		clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
+	kind->alone_ns = (u64)kf_ring_median(kind->alone_us, kind->nr_alone, KF_ALONE_SAMPLES) *
+			 NSEC_PER_USEC;
+	kind->nr_probed++;
+	if (--kb->probe_left && !kf_band_has_probed(kb))
+		return false;
+	kf_band_next_look(kb, now_ns);
+	if (kb->must_fill && (!kb->full_bytes_per_s || now_ns >= kb->fill_ns)) {
+		kf_band_end_empty(kb, false, now_ns);
+		kf_band_begin_fill(kb, now_ns);
+	} else {
+		kf_band_end_probe(kb, false, now_ns);
+	}
+	return true;
+}
+
+/*
+ * A probe that does not end: the submitters went away in it, and the device @is_idle, or a
+ * request takes for ever.
+ * Return: whether the phase is another now.
+ */
+static inline bool kf_band_give_up(struct kf_band *kb, bool is_idle, u64 now_ns)
+{
+	u64 most_ns = kb->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * kb->alone_ns + KF_LEAD_NS,
+					   KF_PROBE_MOST_NS) : KF_PROBE_MOST_NS;
+
+	if (kb->phase == KF_BAND_STEADY || now_ns - kb->probe_ns < most_ns)
+		return false;
+	/* More than was done so far is not known, but it is not filled again at once. */
+	if (!kf_band_may_hold(kb))
+		kb->full_bytes_per_s = max(kb->full_bytes_per_s,
+					   kf_per_s(kb->done_bytes, now_ns - kb->look_ns));
+	kf_band_next_look(kb, now_ns);
+	kf_band_end_probe(kb, is_idle, now_ns);
+	return true;
+}
+
+static inline void kf_band_begin_probe(struct kf_band *kb, u64 now_ns)
+{
+	unsigned int id;
+
+	kb->phase = KF_BAND_EMPTY;
+	kb->nr_probes++;
+	kb->probe_ns = now_ns;
+	kb->probe_left = KF_PROBE_NR_MAX;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kb->kind[id].nr_probed = 0;
+}
+
+/* What is known may be wrong. */
+static inline void kf_band_probe_soon(struct kf_band *kb)
+{
+	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
+					    kb->probe_took_ns * KF_PROBE_PART);
+
+	kb->due_ns = min(kb->due_ns, soon_ns);
+}
+
+/* A kind that no probe has seen is an eighth of the load or more. */
+static inline bool kf_band_is_unknown(const struct kf_band *kb)
+{
+	u64 sum = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		sum += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		if (kb->kind[id].rate * 8 > sum && !kb->kind[id].alone_ns)
+			return true;
+	return false;
+}
+
+/* The rate is another than after the last probe: the next one is due soon. */
+static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
+{
+	bool is_other = 2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen;
+
+	if (!kb->rate_seen) {
+		if (!--kb->looks_left)
+			kb->rate_seen = rate;
+		return;
+	}
+	/* Not at one look: collection stalls a disk for a moment. */
+	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
+	if (kb->nr_other == KF_PROBE_LOOKS) {
+		kf_band_probe_soon(kb);
+		kb->fill_ns = 0;
+	}
+}
+
+/**
+ * kf_band_must_fill - whether what the device can do decides anything
+ * @kb: band
+ * @must_fill: it does
+ * @all_milli: requests that all cgroups keep outstanding, thousandths
+ *
+ * If it did not so far the next probe is due soon.
+ */
+static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u64 all_milli)
+{
+	if (must_fill && !kb->must_fill) {
+		kf_band_probe_soon(kb);
+		kb->fill_ns = 0;
+	}
+	kb->must_fill = must_fill;
+	kb->nr_all = min_t(u64, div_u64(all_milli + 999, 1000), U32_MAX);
+}
+
+/*
+ * What each kind's rate tells of the device. One that is not full could do more: then
+ * a rate tells nothing unless it is higher.
+ */
+static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rate)
+{
+	bool is_full = kb->was_full || !kb->was_held;
+	u64 bytes_per_s = kf_per_s(kb->done_bytes, elapsed_ns);
+	u64 full = kb->full_bytes_per_s, known = 0;
+	unsigned int id;
+
+	if (kb->phase == KF_BAND_FULL)
+		full = bytes_per_s;
+	else if (full && (!kb->was_held || kb->is_busy || bytes_per_s > full))
+		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
+	kb->full_bytes_per_s = full;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		known += kb->kind[id].rate;
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		struct kf_band_kind *kind = &kb->kind[id];
+		u64 now = div64_u64(kind->nr_done * NSEC_PER_SEC, elapsed_ns);
+
+		if (kb->phase == KF_BAND_FULL || !known || rate > known + known / 2)
+			kind->rate = now;
+		else if (is_full || rate > known)
+			kind->rate = kind->rate - (kind->rate >> KF_BAND_RATE_SHIFT) +
+				     (now >> KF_BAND_RATE_SHIFT);
+	}
+}
+
+/* A kind that no probe has seen is taken to be as the others. */
+static inline void kf_band_set(struct kf_band *kb)
+{
+	u64 bdp_milli = 0, known = 0, rate = 0;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++) {
+		const struct kf_band_kind *kind = &kb->kind[id];
+
+		rate += kind->rate;
+		if (!kind->alone_ns)
+			continue;
+		known += kind->rate;
+		bdp_milli += mul_u64_u64_div_u64(kind->rate, kind->alone_ns,
+						 NSEC_PER_SEC / 1000);
+	}
+	if (known)
+		kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), known);
+	bdp_milli = mul_u64_u64_div_u64(rate, kb->alone_ns, NSEC_PER_SEC / 1000);
+	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
+	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
+	/* Of a device that has been idle the rate tells little: no more than one after another. */
+	kb->full_ns = kb->ceiling * min(kb->alone_ns, div64_u64(NSEC_PER_SEC, max(rate, 1ULL)));
+}
+
+/*
+ * Enough completed. While the device is filled, shares are not kept: then once as many
+ * as are in flight, and a few more to tell the rate. Where submitters wait for the CPU, what had
+ * queued up goes faster than they can send more. So the rate counts after a turn of theirs.
+ */
+static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u64 elapsed_ns)
+{
+	u32 nr_in_flight = min(kb->nr_all, kb->ceiling);
+
+	switch (kb->phase) {
+	case KF_BAND_EMPTY:
+		return false;
+	case KF_BAND_FILL:
+		return nr_done >= nr_in_flight && elapsed_ns >= KF_LEAD_NS;
+	case KF_BAND_FULL:
+		return nr_done >= max(nr_in_flight, KF_FULL_NR);
+	default:
+		return nr_done >= KF_LOOK_NR && elapsed_ns >= KF_LOOK_NS;
+	}
+}
+
+/**
+ * kf_band_look - set the band by what completed since the last look
+ * @kb: band, from kf_band_init()
+ * @may_probe: cgroups share the device, so the product matters
+ * @now_ns: time
+ *
+ * Return: whether enough did.
+ */
+static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
+{
+	u64 elapsed_ns = max_t(s64, now_ns - kb->look_ns, 1), nr_done = 0, rate;
+	u32 ceiling = kb->ceiling;
+	unsigned int id;
+
+	for (id = 0; id < KF_NR_KINDS; id++)
+		nr_done += kb->kind[id].nr_done;
+	if (!kf_band_look_is_long(kb, nr_done, elapsed_ns))
+		return false;
+
+	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
+	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
+	kb->bytes_per_s = max(kf_per_s(kb->done_bytes, elapsed_ns),
+			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BAND_BYTES_SHIFT));
+	if (kb->phase != KF_BAND_FILL)
+		kf_band_see_rates(kb, elapsed_ns, rate);
+	kf_band_set(kb);
+
+	if (kb->phase == KF_BAND_FILL)
+		kb->phase = KF_BAND_FULL;
+	else if (kb->phase == KF_BAND_STEADY)
+		kf_band_see_change(kb, rate);
+	else if (kb->ceiling > ceiling + ceiling / 4 && kb->nr_all > ceiling)
+		/* It was not full: more will show more. */
+		kb->phase = KF_BAND_FILL;
+	else
+		kf_band_end_probe(kb, false, now_ns);
+	if (kf_band_is_unknown(kb))
+		kf_band_probe_soon(kb);
+	if (may_probe && kb->phase == KF_BAND_STEADY) {
+		if (now_ns >= kb->due_ns) {
+			kf_band_begin_probe(kb, now_ns);
+		} else if (kb->must_fill && !kb->full_bytes_per_s &&
+			   now_ns - kb->probed_ns >= kb->probe_took_ns * KF_PROBE_PART) {
+			kb->probe_took_ns = 0;
+			kf_band_begin_fill(kb, now_ns);
+		}
+	}
+	kf_band_next_look(kb, now_ns);
+	return true;
+}
+
+#endif /* _KF_BAND_H */
