@@ -19,7 +19,7 @@
  * Not every cgroup is worth waiting for. One that keeps a single request outstanding
  * on a device that serves fifty at a time cannot have half of it, whatever the others
  * do. So a cgroup is awaited while that leaves each other at least what it would have alone
- * on a disk as fast as its share; see kf_clock_is_awaited().
+ * on a disk as fast as its share; see struct kf_level.
  *
  * A cgroup that is not awaited has such a disk of its own all the same: while its requests
  * take longer than they would there, fewer of the others' are in flight; see kf_owed_ns().
@@ -415,28 +415,84 @@ static inline u64 kf_clock_could(u32 milli, u32 cost_bytes, u64 alone_ns)
 /* What all that are active could do. */
 struct kf_could {
 	u64 most, all;			/* one of them, and together */
-	u64 full;			/* what the device does when it is full */
-	u32 depth_pct;			/* the device does so much of that at least */
+	u32 depth_pct;			/* the device does so much of what it can at least */
 };
+
+/*
+ * While the others wait for a cgroup, no cgroup has more than some multiple of its share: what
+ * that one could do divided by its own share. The *level* is the least such multiple that does
+ * no harm: each has a disk of its own, and the device does as much as it has to. Those
+ * below the level are not awaited, and have what they could do whatever the level is. So it
+ * is where the water stands that is poured into vessels as wide as the shares, and as high
+ * as what each could do.
+ */
+struct kf_level {
+	u64 at;				/* bytes of cost a second, of a share that is all */
+	u64 due;			/* what the device has to do */
+	u64 sum;			/* what it does at this level, so far as was added */
+	u64 above_share;		/* of those that could do more */
+};
+
+/* It is found in so many steps, or is a little low: the more of them could do different things. */
+#define KF_LEVEL_STEPS	8
+
+/**
+ * kf_level_begin - as low as the level may be
+ * @kl: level
+ * @kc: what all could do
+ * @full: what the device does when it is full
+ *
+ * If all waited for one, another would lose by it that could do more with the device to itself
+ * than this level. But more than the device can do none of them would.
+ */
+static inline void kf_level_begin(struct kf_level *kl, const struct kf_could *kc, u64 full)
+{
+	*kl = (struct kf_level){
+		.due = mul_u64_u64_div_u64(min(full, kc->all), kc->depth_pct, 100),
+	};
+	kl->at = max(kl->due, min(full, kc->most));
+}
+
+static inline void kf_level_add(struct kf_level *kl, u64 could, u64 share)
+{
+	u64 own = mul_u64_u64_shr(kl->at, share, KF_SHARE_SHIFT);
+
+	kl->sum += min(could, own);
+	if (could > own)
+		kl->above_share += share;
+}
+
+/**
+ * kf_level_rise - raise it by what the device does too little
+ * @kl: level, to which all were added
+ *
+ * Return: whether it rose; then all are to be added again.
+ */
+static inline bool kf_level_rise(struct kf_level *kl)
+{
+	u64 lack = kl->due - min(kl->due, kl->sum);
+
+	if (!lack || !kl->above_share)
+		return false;
+	/* The quotient has to fit. */
+	lack = min(lack, BIT_ULL(62) >> KF_SHARE_SHIFT) << KF_SHARE_SHIFT;
+	kl->at += min(div64_u64(lack, kl->above_share), BIT_ULL(62) - min(kl->at, BIT_ULL(62)));
+	kl->sum = 0;
+	kl->above_share = 0;
+	return true;
+}
 
 /**
  * kf_clock_is_awaited - whether others wait for a cgroup that is present
- * @kc: what all could do
+ * @level: from struct kf_level
  * @could: what it could, from kf_clock_could()
  * @share: its share
  * @was_awaited: so far; then an eighth less will do, so that it does not change to and fro
- *
- * While others wait for it, each of them has the same multiple of its share. So they have less
- * than on disks of their own if one of them could do more with the device to itself than the
- * cgroup could do by its share; but more than the device can do none of them would.
  */
-static inline bool kf_clock_is_awaited(const struct kf_could *kc, u64 could, u64 share,
-				       bool was_awaited)
+static inline bool kf_clock_is_awaited(u64 level, u64 could, u64 share, bool was_awaited)
 {
-	u64 need = max(mul_u64_u64_div_u64(min(kc->full, kc->all), kc->depth_pct, 100),
-		       min(kc->full, kc->most));
+	u64 need = mul_u64_u64_shr(level, share, KF_SHARE_SHIFT);
 
-	need = mul_u64_u64_shr(need, share, KF_SHARE_SHIFT);
 	return could >= need - (was_awaited ? need / 8 : 0);
 }
 

@@ -725,12 +725,29 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, struct
 	kq->was_owed = false;
 }
 
+/* The level for groups to be awaited, of a device that does @full. */
+static u64 kf_groups_level(struct kf_queue *kq, const struct kf_could *kc, u64 full)
+{
+	unsigned int steps = KF_LEVEL_STEPS;
+	struct kf_level kl;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	kf_level_begin(&kl, kc, full);
+	do {
+		list_for_each_entry(kg, &kq->active, active_node)
+			kf_level_add(&kl, kf_group_could(kg), kg->share);
+	} while (kf_level_rise(&kl) && --steps);
+	return kl.at;
+}
+
 /* Which groups are worth waiting for, and whether more must be known to tell. */
 static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 {
 	struct kf_could kc = { .depth_pct = READ_ONCE(kq->depth_pct) };
 	bool must_fill = false, has_limited = false;
-	u64 awaited_share = 0, all_milli = 0, full;
+	u64 awaited_share = 0, all_milli = 0, full, level, any_level;
 	struct kf_group *kg;
 	struct kf_alone ka;
 
@@ -745,12 +762,12 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 	spin_unlock_irq(&kq->band_lock);
 
 	kf_groups_sum(kq, &ka, &kc, &all_milli, now_ns);
+	level = kf_groups_level(kq, &kc, full);
+	any_level = kf_groups_level(kq, &kc, U64_MAX);
 	list_for_each_entry(kg, &kq->active, active_node) {
 		u64 could = kf_group_could(kg);
-		bool is_awaited;
+		bool is_awaited = kf_clock_is_awaited(level, could, kg->share, kg->is_awaited);
 
-		kc.full = full;
-		is_awaited = kf_clock_is_awaited(&kc, could, kg->share, kg->is_awaited);
 		if (is_awaited != kg->is_awaited)
 			trace_kf_awaited(kg, is_awaited, could, full);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
@@ -760,8 +777,7 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 		} else {
 			has_limited = true;
 		}
-		kc.full = U64_MAX;
-		if (!kf_clock_is_awaited(&kc, could, kg->share, is_awaited))
+		if (!kf_clock_is_awaited(any_level, could, kg->share, is_awaited))
 			must_fill = true;
 	}
 	WRITE_ONCE(kq->awaited_share, awaited_share);

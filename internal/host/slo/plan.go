@@ -43,7 +43,7 @@ import (
 //
 // A cgroup that keeps n requests outstanding, and for which the others wait, empties the
 // disk until n is its share of what is in flight. With depthPct they wait for it only if
-// n requests would have its share on a disk that has no others, see kf_clock_is_awaited().
+// n requests would have its share on a disk that has no others, see struct kf_level in clock.h.
 // To wait for one that keeps fewer cannot give it its share, and takes the others theirs.
 // A tenant that keeps its depth has three times as many, so they wait for it, even where
 // the others' requests take the disk longer in flight than its own.

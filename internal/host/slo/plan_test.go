@@ -322,7 +322,7 @@ func depths(t *testing.T, p *Plan, measured *profile.Profile) {
 	}
 }
 
-// awaited is what kf_clock_is_awaited() says of a cgroup that was not.
+// awaited is what kf_clock_is_awaited() says of a cgroup that was not, where all could do more than their shares.
 func awaited(outstanding, share, product float64, depthPct int) bool {
 	return outstanding >= 1.25*share*product*float64(depthPct)/100
 }

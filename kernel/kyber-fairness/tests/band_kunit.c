@@ -12,16 +12,25 @@
 static void could_has_room(struct kunit *test)
 {
 	u64 could = kf_clock_could(U32_MAX, U32_MAX, 0), all = could * 65536;
-	struct kf_could kc = { .most = could, .all = all, .full = U64_MAX, .depth_pct = 1000 };
+	struct kf_could kc = { .most = could, .all = all, .depth_pct = 1000 };
 	struct kf_alone ka = { .mix_ns = U32_MAX * NSEC_PER_USEC };
 	const u64 none[2] = { };
 	struct kf_band_kind kind = { .nr_alone = 1, .nr_probed = 1, .alone_us = { 1 } };
 	struct kf_slowness ks = { };
+	struct kf_level kl;
 
 	KUNIT_EXPECT_EQ(test, all / 65536, could);
 	/* A thousand outstanding of 8 MiB writes, while nothing is known of the device. */
 	KUNIT_EXPECT_GE(test, could, kf_clock_could(1023000, 6 << 23, 0));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(&kc, could, KF_SHARE_ONE, false));
+	kf_level_begin(&kl, &kc, U64_MAX);
+	kf_level_add(&kl, could, KF_SHARE_ONE);
+	KUNIT_EXPECT_FALSE(test, kf_level_rise(&kl));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(kl.at, could, KF_SHARE_ONE, false));
+	/* The least share of all that could do more. */
+	kl = (struct kf_level){ .at = 1, .due = all, .above_share = 1 };
+	KUNIT_EXPECT_TRUE(test, kf_level_rise(&kl));
+	KUNIT_EXPECT_TRUE(test, kf_level_rise(&(struct kf_level){ .at = U64_MAX, .due = all,
+								   .above_share = 1 }));
 	KUNIT_EXPECT_GT(test, kf_per_s(U64_MAX, 0), 0ULL);
 	KUNIT_EXPECT_EQ(test, kf_per_s(4096, NSEC_PER_SEC), 4096ULL);
 	kf_slowness_see(&ks, &kind, U64_MAX);

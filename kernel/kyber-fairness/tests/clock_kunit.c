@@ -257,50 +257,102 @@ static void lag_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_clock_lag_bytes(MIB, 1U << 28, 1U << 28, 1), 1ULL << 60);
 }
 
-/* So many requests of 4 KiB, of 85 us alone, in all; and what the device does when it is full. */
-static struct kf_could could_of(u32 all_milli, u32 most_milli, u32 depth_pct)
+/* Cgroups that keep so many requests of 4 KiB outstanding, of 85 us alone; 0: no more. */
+static u64 level_of(const u32 *milli, const u32 *weight, u64 full, u32 depth_pct)
 {
-	return (struct kf_could){
-		.all = kf_clock_could(all_milli, 4096, 85 * US),
-		.most = kf_clock_could(most_milli, 4096, 85 * US),
-		.full = kf_clock_could(41000, 4096, 85 * US),
-		.depth_pct = depth_pct,
-	};
+	struct kf_could kc = { .depth_pct = depth_pct };
+	unsigned int i, nr, sum = 0, steps = KF_LEVEL_STEPS;
+	struct kf_level kl;
+
+	for (nr = 0; milli[nr]; nr++) {
+		u64 could = kf_clock_could(milli[nr], 4096, 85 * US);
+
+		sum += weight[nr];
+		kc.most = max(kc.most, could);
+		kc.all += could;
+	}
+	kf_level_begin(&kl, &kc, full);
+	do {
+		for (i = 0; i < nr; i++)
+			kf_level_add(&kl, kf_clock_could(milli[i], 4096, 85 * US),
+				     KF_SHARE_ONE * weight[i] / sum);
+	} while (kf_level_rise(&kl) && --steps);
+	return kl.at;
 }
 
-static bool is_awaited(struct kf_could kc, u32 milli, u64 share)
+/* On a P4500: 41 requests are its bandwidth-delay product. */
+static bool first_is_awaited(const u32 *milli, const u32 *weight, u32 depth_pct)
 {
-	return kf_clock_is_awaited(&kc, kf_clock_could(milli, 4096, 85 * US), share, false);
+	u64 level = level_of(milli, weight, kf_clock_could(41000, 4096, 85 * US), depth_pct);
+	unsigned int i, sum = 0;
+
+	for (i = 0; milli[i]; i++)
+		sum += weight[i];
+	return kf_clock_is_awaited(level, kf_clock_could(milli[0], 4096, 85 * US),
+				   KF_SHARE_ONE * weight[0] / sum, false);
 }
 
-/* A P4500: 41 requests are its bandwidth-delay product. */
 static void awaited_by_what_it_could(struct kunit *test)
 {
-	const u64 share = KF_SHARE_ONE * 1000 / 1850, tenth = KF_SHARE_ONE / 10;
-	struct kf_could kc = could_of(40000, 40000, 45);
+	const u32 unlike[] = { 1000, 500, 250, 100 }, tenth[] = { 1, 3, 6 };
+	struct kf_could kc = { .depth_pct = 1000 };
+	struct kf_level kl;
 
-	/* Four of 32: with 32 one of them fills its share of the device. */
-	KUNIT_EXPECT_TRUE(test, is_awaited(could_of(128000, 32000, 45), 32000, share));
-	/* One of 8 beside three of 32: what these do alone it cannot, were all to wait. */
-	KUNIT_EXPECT_FALSE(test, is_awaited(could_of(104000, 32000, 0), 8000, share));
-	/* Four of 8, or of 2: each has more than alone on a disk of its share. */
-	KUNIT_EXPECT_TRUE(test, is_awaited(could_of(32000, 8000, 45), 8000, share));
-	KUNIT_EXPECT_TRUE(test, is_awaited(could_of(8000, 2000, 45), 2000, share));
+#define AWAITED(weight, pct, ...) \
+	first_is_awaited((u32[]){ __VA_ARGS__, 0 }, weight, pct)
+
+	/* With 32 it fills its share of the device. */
+	KUNIT_EXPECT_TRUE(test, AWAITED(unlike, 45, 32000, 32000, 32000, 32000));
+	/* What the others do alone 8 cannot, were all to wait. */
+	KUNIT_EXPECT_FALSE(test, AWAITED(unlike, 0, 8000, 32000, 32000, 32000));
+	/* Each has more than alone on a disk of its share. */
+	KUNIT_EXPECT_TRUE(test, AWAITED(unlike, 45, 8000, 8000, 8000, 8000));
+	KUNIT_EXPECT_TRUE(test, AWAITED(unlike, 45, 2000, 2000, 2000, 2000));
 	/* But not if the device is to do half of what it can. */
-	KUNIT_EXPECT_FALSE(test, is_awaited(could_of(32000, 8000, 50), 8000, share));
+	KUNIT_EXPECT_FALSE(test, AWAITED(unlike, 50, 8000, 8000, 8000, 8000));
 	/* A tenth of the disk with 2 beside one of 64, and with 8. */
-	KUNIT_EXPECT_FALSE(test, is_awaited(could_of(130000, 64000, 0), 2000, tenth));
-	KUNIT_EXPECT_TRUE(test, is_awaited(could_of(136000, 64000, 0), 8000, tenth));
+	KUNIT_EXPECT_FALSE(test, AWAITED(tenth, 0, 2000, 64000, 64000));
+	KUNIT_EXPECT_TRUE(test, AWAITED(tenth, 0, 8000, 64000, 64000));
+	/*
+	 * One that has most of the weight and seldom a request does not use its share. To wait
+	 * for the first would leave the third 8: a multiple of its share, and little of a device.
+	 */
+	KUNIT_EXPECT_TRUE(test, AWAITED(((u32[]){ 10, 100, 10 }), 0, 8000, 100, 32000));
+	KUNIT_EXPECT_FALSE(test, AWAITED(((u32[]){ 10, 100, 10 }), 90, 8000, 100, 32000));
 	/* To and fro: once it is awaited, an eighth less will do. */
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(&kc, kc.most * 9 / 10, KF_SHARE_ONE, false));
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(&kc, kc.most * 9 / 10, KF_SHARE_ONE, true));
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(&kc, kc.most * 8 / 10, KF_SHARE_ONE, true));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(1000, 900, KF_SHARE_ONE, false));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(1000, 900, KF_SHARE_ONE, true));
+	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(1000, 870, KF_SHARE_ONE, true));
 	/* Nothing is known, and the most there may be. */
-	kc = (struct kf_could){ .depth_pct = 1000 };
-	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(&kc, 0, KF_SHARE_ONE, false));
-	kc = (struct kf_could){ U64_MAX, U64_MAX, U64_MAX, 100 };
-	KUNIT_EXPECT_FALSE(test, kf_clock_is_awaited(&kc, U64_MAX / 2, KF_SHARE_ONE, true));
+	kf_level_begin(&kl, &kc, 0);
+	kf_level_add(&kl, 0, KF_SHARE_ONE);
+	KUNIT_EXPECT_FALSE(test, kf_level_rise(&kl));
+	KUNIT_EXPECT_TRUE(test, kf_clock_is_awaited(kl.at, 0, KF_SHARE_ONE, false));
 	KUNIT_EXPECT_EQ(test, kf_clock_could(1000, 4096, NSEC_PER_SEC), 4096ULL);
+#undef AWAITED
+}
+
+/* At the level the device does what it has to, and no more. */
+static void level_is_where_the_device_does_enough(struct kunit *test)
+{
+	const u32 milli[] = { 1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 0 };
+	const u32 weight[] = { 800, 700, 600, 500, 400, 300, 200, 100 };
+	u64 all = kf_clock_could(36000, 4096, 85 * US), sum;
+	u32 pct, i;
+
+	for (pct = 50; pct <= 100; pct += 10) {
+		u64 level = level_of(milli, weight, all, pct);
+
+		sum = 0;
+		for (i = 0; milli[i]; i++)
+			sum += min(kf_clock_could(milli[i], 4096, 85 * US),
+				   mul_u64_u64_shr(level, KF_SHARE_ONE * weight[i] / 3600,
+						   KF_SHARE_SHIFT));
+		KUNIT_EXPECT_GE(test, sum, all * (pct - 1) / 100);
+		/* No more than it takes, but for what one needs that could do most. */
+		if (level > kf_clock_could(8000, 4096, 85 * US))
+			KUNIT_EXPECT_LE(test, sum, all * (pct + 1) / 100);
+	}
 }
 
 /* Four of 100 us alone, and four fifths of the disk: 125 us each on a disk of its own. */
@@ -497,6 +549,7 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(stuck_is_not_awaited),
 	KUNIT_CASE(lag_is_bounded),
 	KUNIT_CASE(awaited_by_what_it_could),
+	KUNIT_CASE(level_is_where_the_device_does_enough),
 	KUNIT_CASE(owed_is_what_others_cost),
 	KUNIT_CASE(hold_takes_places),
 	KUNIT_CASE(floor_leaves_others_their_own),

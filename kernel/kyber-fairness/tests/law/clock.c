@@ -235,12 +235,27 @@ static u64 clock_could(const struct clock_group *kg)
 	return kf_clock_could(kg->depth.milli, kg->mean_cost_bytes, kg->alone_ns);
 }
 
+/* As kf_groups_level(). */
+static u64 clock_level(const struct clock *kq, const struct kf_could *kc, u64 full)
+{
+	u32 i, steps = KF_LEVEL_STEPS;
+	struct kf_level kl;
+
+	kf_level_begin(&kl, kc, full);
+	do {
+		for (i = 0; i < kq->nr_groups; i++)
+			if (kq->group[i].is_active)
+				kf_level_add(&kl, clock_could(&kq->group[i]), kq->group[i].share);
+	} while (kf_level_rise(&kl) && --steps);
+	return kl.at;
+}
+
 /* As kf_find_awaited(). */
 static void clock_find_awaited(struct clock *kq)
 {
 	struct kf_could kc = { .depth_pct = kq->depth_pct };
+	u64 all_milli = 0, level, any_level;
 	bool must_fill = false;
-	u64 all_milli = 0;
 	u32 i;
 
 	kq->awaited_share = 0;
@@ -253,18 +268,18 @@ static void clock_find_awaited(struct clock *kq)
 		kc.most = max(kc.most, clock_could(kg));
 		all_milli += kg->depth.milli;
 	}
+	level = clock_level(kq, &kc, kf_band_full(&kq->band));
+	any_level = clock_level(kq, &kc, U64_MAX);
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
 		if (!kg->is_active)
 			continue;
-		kc.full = kf_band_full(&kq->band);
-		kg->is_awaited = kf_clock_is_awaited(&kc, clock_could(kg), kg->share,
+		kg->is_awaited = kf_clock_is_awaited(level, clock_could(kg), kg->share,
 						     kg->is_awaited);
 		if (kg->is_awaited)
 			kq->awaited_share += kg->share;
-		kc.full = U64_MAX;
-		if (!kf_clock_is_awaited(&kc, clock_could(kg), kg->share, kg->is_awaited))
+		if (!kf_clock_is_awaited(any_level, clock_could(kg), kg->share, kg->is_awaited))
 			must_fill = true;
 	}
 	kf_band_must_fill(&kq->band, must_fill, all_milli);
