@@ -116,6 +116,26 @@ void kf_groups_lower(struct kf_queue *kq)
 		smp_store_release(&kq->gate.nr_lowered, kq->gate.nr_lowered + 1);
 }
 
+/* The sum of the shares that the others wait for, and what light groups have of the tags. */
+static void kf_sum_shares(struct kf_queue *kq)
+{
+	struct kf_tags tags = { .nr_active = kq->nr_active };
+	u64 awaited_share = 0;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	list_for_each_entry(kg, &kq->active, active_node)
+		if (kg->is_awaited)
+			awaited_share += kg->share;
+	WRITE_ONCE(kq->awaited_share, awaited_share);
+	list_for_each_entry(kg, &kq->active, active_node)
+		kf_tags_add(&tags, kq->q->nr_requests, kf_group_part(kg));
+	WRITE_ONCE(kq->tags.nr_active, tags.nr_active);
+	WRITE_ONCE(kq->tags.nr_light, tags.nr_light);
+	WRITE_ONCE(kq->tags.light_share, tags.light_share);
+}
+
 /**
  * kf_update_shares - shares of all active groups, by weight among active siblings
  * @kq: device
@@ -132,7 +152,7 @@ void kf_groups_lower(struct kf_queue *kq)
  */
 void kf_update_shares(struct kf_queue *kq)
 {
-	u64 start_ns = ktime_get_ns(), now_ns, awaited_share = 0;
+	u64 start_ns = ktime_get_ns(), now_ns;
 	struct kf_group *kg, *up;
 
 	lockdep_assert_held(&kq->lock);
@@ -145,14 +165,12 @@ void kf_update_shares(struct kf_queue *kq)
 		kf_count_weights(kg);
 	list_for_each_entry(kg, &kq->active, active_node) {
 		kf_find_share(kg);
-		if (kg->is_awaited)
-			awaited_share += kg->share;
 		if (kg->new_looks)
 			continue;
 		for (up = kg->parent; up; up = up->parent)
 			up->settled_share += kg->share;
 	}
-	WRITE_ONCE(kq->awaited_share, awaited_share);
+	kf_sum_shares(kq);
 	kf_groups_lower(kq);
 	now_ns = ktime_get_ns();
 	kq->shares_due_ns = now_ns + KF_CLOCK_WALK_PART * (now_ns - start_ns);
@@ -747,7 +765,7 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 {
 	struct kf_could kc = { .depth_pct = READ_ONCE(kq->depth_pct) };
 	bool must_fill = false, has_limited = false;
-	u64 awaited_share = 0, all_milli = 0, full, level, any_level;
+	u64 all_milli = 0, full, level, any_level;
 	struct kf_group *kg;
 	struct kf_alone ka;
 
@@ -771,16 +789,14 @@ static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 		if (is_awaited != kg->is_awaited)
 			trace_kf_awaited(kg, is_awaited, could, full);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
-		if (is_awaited) {
-			awaited_share += kg->share;
+		if (is_awaited)
 			kf_group_owe_nothing(kg);
-		} else {
+		else
 			has_limited = true;
-		}
 		if (!kf_clock_is_awaited(any_level, could, kg->share, is_awaited))
 			must_fill = true;
 	}
-	WRITE_ONCE(kq->awaited_share, awaited_share);
+	kf_sum_shares(kq);
 	WRITE_ONCE(kq->has_limited, has_limited && kq->nr_active > 1);
 
 	spin_lock_irq(&kq->band_lock);

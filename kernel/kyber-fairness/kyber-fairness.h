@@ -217,6 +217,7 @@ struct kf_queue {
 	u64 round_start_ns;		/* rounds.c */
 	/* Sum of the shares of the cgroups that are awaited; read anywhere. */
 	u64 awaited_share;
+	struct kf_tags tags;		/* read anywhere */
 	struct kf_prices prices;	/* of the active ones */
 	struct kf_floor floor;
 	u64 floor_ns;			/* when that was last looked at */
@@ -233,6 +234,8 @@ struct kf_queue {
 
 	/* Depth for asynchronous requests; see isolio_depth_of_pct(). */
 	unsigned int async_depth;
+	/* And for light cgroups, where there are few tags. */
+	unsigned int light_depth;
 
 	/* Set through sysfs, read without a lock. */
 	u64 depth_pct;

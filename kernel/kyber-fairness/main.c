@@ -160,6 +160,7 @@ static void isolio_depth_updated_fn(kf_depth_updated, hctx)
 	struct kf_queue *kq = kf_of(hctx->queue);
 
 	WRITE_ONCE(kq->async_depth, isolio_depth_of_pct(hctx, KF_ASYNC_PCT));
+	WRITE_ONCE(kq->light_depth, isolio_depth_of_pct(hctx, KF_TAGS_LIGHT_PCT));
 	isolio_set_min_depth(hctx, 1);
 }
 

@@ -111,24 +111,64 @@ static inline u32 kf_mean_cost_bytes(u32 mean_bytes, u32 cost_bytes)
 	return mean_bytes + ((s32)(cost_bytes - mean_bytes) >> 4);
 }
 
+/*
+ * Scheduler tags go to whichever submitter asks next. Without a limit the throttled cgroups fill
+ * all tags with requests that may not be dispatched, and the cgroup that may go finds
+ * none. So a cgroup may hold its share of the tags, and more while half of all are free: the
+ * scheduler has twice the device's tags or more, so a cgroup that is active but does not use
+ * its share does not keep the device from the others.
+ *
+ * A cgroup is *light* if its share is no more than two tags, or what half of them are for each.
+ * Light ones have that, and the others divide the rest. So all together have no more than there
+ * are. Where that is not one for each, light ones share half of the tags, as they come.
+ */
+#define KF_TAGS_MIN	2U
+#define KF_TAGS_LIGHT_PCT	50
+
+struct kf_tags {
+	u32 nr_active, nr_light;
+	u64 light_share;		/* of those that are light, together */
+};
+
+/* What a light cgroup may hold; 0: what it finds of half of the tags, and one then. */
+static inline u32 kf_light_tags(const struct kf_tags *kt, u32 nr_tags)
+{
+	return min(KF_TAGS_MIN, nr_tags / (2 * max(kt->nr_active, 1U)));
+}
+
+static inline bool kf_tags_are_light(const struct kf_tags *kt, u32 nr_tags, u64 share)
+{
+	return mul_u64_u64_shr(nr_tags, share, KF_SHARE_SHIFT) <= kf_light_tags(kt, nr_tags);
+}
+
+/* One more is active; nr_active is known. */
+static inline void kf_tags_add(struct kf_tags *kt, u32 nr_tags, u64 share)
+{
+	if (!kf_tags_are_light(kt, nr_tags, share))
+		return;
+	kt->nr_light++;
+	kt->light_share += share;
+}
+
 /**
  * kf_own_tags - scheduler tags that a cgroup may hold whatever the others want
+ * @kt: those that are active
  * @nr_tags: tags there are
  * @share: the cgroup's share
- *
- * Tags go to whichever submitter asks next. Without a limit the throttled cgroups
- * fill all tags with requests that may not be dispatched, and the cgroup that may
- * go finds none. So a cgroup may hold its share of the tags, and more while half of
- * all are free: the scheduler has twice the device's tags or more, so a cgroup that
- * is active but does not use its share does not keep the device from the others.
  */
-#define KF_TAGS_MIN	2
-
-static inline u32 kf_own_tags(u32 nr_tags, u64 share)
+static inline u32 kf_own_tags(const struct kf_tags *kt, u32 nr_tags, u64 share)
 {
-	u64 own = (nr_tags * share + KF_SHARE_ONE / 2) >> KF_SHARE_SHIFT;
+	u64 each = kf_light_tags(kt, nr_tags), light_tags;
 
-	return max_t(u32, own, KF_TAGS_MIN);
+	if (kf_tags_are_light(kt, nr_tags, share))
+		return each;
+	/* They may be of different times: never less than a light one's. */
+	light_tags = min_t(u64, each * kt->nr_light, nr_tags);
+	share = kf_share_among(share, KF_SHARE_ONE -
+			       min(kt->light_share, KF_SHARE_ONE));
+	/* Shares are rounded down: what is almost one more is. */
+	return max(((nr_tags - light_tags) * share + KF_SHARE_ONE / 128) >> KF_SHARE_SHIFT,
+		   each + 1);
 }
 
 /**

@@ -74,6 +74,17 @@ static unsigned int kf_tags_held(struct kf_backlog *kb)
 						   kf_group_outstanding(kb->kg);
 }
 
+static u32 kf_backlog_own_tags(struct kf_queue *kq, struct kf_backlog *kb)
+{
+	struct kf_tags tags = {
+		.nr_active = READ_ONCE(kq->tags.nr_active),
+		.nr_light = READ_ONCE(kq->tags.nr_light),
+		.light_share = READ_ONCE(kq->tags.light_share),
+	};
+
+	return kf_own_tags(&tags, kq->q->nr_requests, kf_group_part(kb->kg));
+}
+
 /*
  * Counted are requests that were inserted: those that a task has plugged, up to a batch
  * for each, are not seen. So the limit may be exceeded by as many. Of a throttled cgroup's
@@ -92,7 +103,7 @@ static bool kf_may_have_tag(struct kf_queue *kq, struct kf_backlog *kb,
 		return true;
 	if (kf_tags_abound(kq, hctx) && !(is_buffered && kf_backlog_is_throttled(kq, kb)))
 		return true;
-	return kf_tags_held(kb) < kf_own_tags(kq->q->nr_requests, kf_group_part(kb->kg));
+	return kf_tags_held(kb) < max(kf_backlog_own_tags(kq, kb), 1U);
 }
 
 /*
@@ -192,6 +203,9 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 			else
 				kf_wait_for_tag(kq, kb, hctx, opf);
 		}
+		if (!data->shallow_depth && READ_ONCE(kb->kg->is_active) &&
+		    !kf_backlog_own_tags(kq, kb))
+			data->shallow_depth = READ_ONCE(kq->light_depth);
 	}
 	if (kb)
 		isolio_blkg_put(kb->kg->pd.blkg);

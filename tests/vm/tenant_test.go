@@ -403,3 +403,46 @@ func namesOf(dir int) ([]string, error) {
 	defer f.Close()
 	return f.Readdirnames(-1)
 }
+
+// Light containers hold tags with requests that are throttled. However many they are, the heavy one finds a
+// tag whenever it may go.
+func TestLightTenantsLeaveTags(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	for _, nr := range []int{24, 48} {
+		t.Run(fmt.Sprint(nr), func(t *testing.T) {
+			d := newModelDisk(t, []string{
+				"model=fixed", "fixed/parallel=32", "fixed/read_ns=8000000", "fixed/write_ns=8000000", "fixed/other_ns=8000000",
+				"size_mib=256", "tags=64", "memory_backed=0", "write_cache=0",
+			})
+			d.use(t, elevator)
+			write(t, d.queue("nr_requests"), "64")
+			heavy := newGroup(t, "heavy")
+			write(t, filepath.Join(heavy, weightFile), "1000")
+			startFio(t, d, heavy, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=32").untilBusy(t)
+			all := []string{heavy}
+			for i := range nr {
+				light := newGroup(t, fmt.Sprint("light", i))
+				write(t, filepath.Join(light, weightFile), "10")
+				startFio(t, d, light, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=4").untilBusy(t)
+				all = append(all, light)
+			}
+			time.Sleep(time.Second)
+
+			before, allBefore := readBytes(t, heavy, d), totalReadBytes(t, d, all)
+			time.Sleep(4 * time.Second)
+			had, total := readBytes(t, heavy, d)-before, totalReadBytes(t, d, all)-allBefore
+			share := float64(had) / float64(total)
+			due := 1000.0 / float64(1000+10*nr)
+			t.Logf("%.3f of all reads, %.3f by weight; %d reads a second", share, due, total/4096/4)
+			if share < 0.97*due {
+				d.logState(t)
+				t.Errorf("%.3f of all reads, want %.3f", share, due)
+			}
+			if most := 4000; total/4096/4 < most*9/10 {
+				d.logState(t)
+				t.Errorf("%d reads a second, want nine tenths of %d", total/4096/4, most)
+			}
+		})
+	}
+}

@@ -322,18 +322,66 @@ static void mean_cost_follows(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_mean_cost_bytes(1U << 28, 0), (1U << 28) - (1U << 24));
 }
 
-/* 64 tags, the weights of the report's experiments: 34.6 for the heaviest. */
+/* Tags of one of @weight beside @nr of @others. */
+static u32 tags_beside(u32 nr_tags, u32 weight, u32 nr, u32 others, u64 *sum)
+{
+	u64 share = kf_share_of(KF_SHARE_ONE, weight, weight + (u64)nr * others);
+	u64 other_share = kf_share_of(KF_SHARE_ONE, others, weight + (u64)nr * others);
+	struct kf_tags kt = { .nr_active = nr + 1 };
+	u32 i, own;
+
+	kf_tags_add(&kt, nr_tags, share);
+	for (i = 0; i < nr; i++)
+		kf_tags_add(&kt, nr_tags, other_share);
+	own = kf_own_tags(&kt, nr_tags, share);
+	if (sum)
+		*sum = own + (u64)nr * kf_own_tags(&kt, nr_tags, other_share);
+	return own;
+}
+
 static void tags_by_share(struct kunit *test)
 {
-	u64 most = kf_share_of(KF_SHARE_ONE, 1000, 1850);
-	u64 least = kf_share_of(KF_SHARE_ONE, 1, 10000);
-
-	KUNIT_EXPECT_EQ(test, kf_own_tags(64, most), 35U);
-	KUNIT_EXPECT_EQ(test, kf_own_tags(64, least), (u32)KF_TAGS_MIN);
-	KUNIT_EXPECT_EQ(test, kf_own_tags(64, KF_SHARE_ONE), 64U);
+	/* The largest weight of the report beside as much as its others. */
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 1000, 1, 850, NULL), 34U);
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 1, 1, 10000, NULL), KF_TAGS_MIN);
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 10000, 1, 1, NULL), 62U);
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 100, 0, 0, NULL), 64U);
+	/* C2: a light one has one, and the heavy one the others. */
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 1000, 31, 10, NULL), 33U);
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 10, 31, 10, NULL), 2U);
+	/* Light ones have none of their own, and share half. */
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 1000, 64, 10, NULL), 64U);
+	KUNIT_EXPECT_EQ(test, tags_beside(64, 1, 64, 100, NULL), 0U);
 	/* As few as there can be. */
-	KUNIT_EXPECT_EQ(test, kf_own_tags(1, least), (u32)KF_TAGS_MIN);
-	KUNIT_EXPECT_EQ(test, kf_own_tags(10240, 1), (u32)KF_TAGS_MIN);
+	KUNIT_EXPECT_EQ(test, tags_beside(1, 1000, 1, 1, NULL), 0U);
+	KUNIT_EXPECT_EQ(test, tags_beside(2, 1, 1, 1000, NULL), 0U);
+	KUNIT_EXPECT_EQ(test, tags_beside(10240, 1, 1, 10000, NULL), KF_TAGS_MIN);
+}
+
+static void tags_are_not_promised_twice(struct kunit *test)
+{
+	static const u32 tags[] = { 4, 32, 64, 256, 1023, 10240 };
+	struct kf_tags kt;
+	u32 nr, i, j, weight;
+	u64 sum;
+
+	for (i = 0; i < ARRAY_SIZE(tags); i++) {
+		/* With no tag for each, light ones are held to half of them. And rounding. */
+		for (nr = 1; nr < tags[i] / 2; nr++) {
+			for (weight = 1; weight <= 10000; weight *= 10) {
+				tags_beside(tags[i], weight, nr, 10, &sum);
+				KUNIT_ASSERT_LE(test, sum, tags[i] + 1ULL + nr / 128);
+			}
+		}
+	}
+	/* C13: weights 10 to 640. */
+	kt = (struct kf_tags){ .nr_active = 64 };
+	for (j = 1; j <= 64; j++)
+		kf_tags_add(&kt, 256, kf_share_of(KF_SHARE_ONE, 10 * j, 20800));
+	for (j = 1, sum = 0; j <= 64; j++)
+		sum += kf_own_tags(&kt, 256, kf_share_of(KF_SHARE_ONE, 10 * j, 20800));
+	KUNIT_EXPECT_LE(test, sum, 256ULL);
+	KUNIT_EXPECT_GE(test, sum, 200ULL);
 }
 
 static void reads_and_writes_by_their_wait(struct kunit *test)
@@ -368,6 +416,7 @@ static struct kunit_case share_test_cases[] = {
 	KUNIT_CASE(sums_stop_at_the_end),
 	KUNIT_CASE(mean_cost_follows),
 	KUNIT_CASE(tags_by_share),
+	KUNIT_CASE(tags_are_not_promised_twice),
 	KUNIT_CASE(reads_and_writes_by_their_wait),
 	{ }
 };
