@@ -144,11 +144,16 @@ static const unsigned int kf_domain_batch[KF_NR_DOMAINS] = {
 static struct kf_group *kf_bio_group(struct kf_queue *kq, struct bio *bio)
 {
 	struct blkcg_gq *blkg = bio ? bio->bi_blkg : NULL;
+	struct kf_group *kg;
 
 	/* A request without a bio, or of another device's cgroup. */
 	if (!blkg || isolio_blkg_q(blkg) != kq->q)
 		return kq->root;
-	return kf_group_of(kq, blkg) ?: kq->root;
+	kg = kf_group_of(kq, blkg) ?: kq->root;
+	/* A deleted cgroup is not active again: pages that it left are its parent's. */
+	while (unlikely(READ_ONCE(kg->is_dead)) && !READ_ONCE(kg->is_active) && kg->parent)
+		kg = kg->parent;
+	return kg;
 }
 
 /* Numbers the times the scheduler comes to a device. */

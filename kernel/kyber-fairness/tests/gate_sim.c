@@ -191,12 +191,26 @@ static void clock_goes_on_with_deleted_ones(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
 }
 
+/* It has no virtual time of its own any more: its requests are its parent's. */
+static void late_request_of_a_deleted_one_is_its_parents(struct kunit *test)
+{
+	struct kf_group *late = gate_group(3);
+	unsigned int nr = kf_group_outstanding(late->parent);
+
+	kf_group_offline(late);
+	gate_submit(0, 3);
+	KUNIT_EXPECT_EQ(test, kf_group_outstanding(late), 0U);
+	KUNIT_EXPECT_EQ(test, kf_group_outstanding(late->parent), nr + 1);
+	KUNIT_EXPECT_TRUE(test, late->parent->is_active);
+}
+
 static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(last_completion_runs_what_waits),
 	KUNIT_CASE(late_completion_runs_one),
 	KUNIT_CASE(arrival_that_moves_the_clock_runs_what_waits),
 	KUNIT_CASE(vtime_that_was_set_back_is_seen),
 	KUNIT_CASE(clock_goes_on_with_deleted_ones),
+	KUNIT_CASE(late_request_of_a_deleted_one_is_its_parents),
 	{ }
 };
 
