@@ -7,6 +7,8 @@ package vm
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +141,7 @@ func TestReportSwitch(t *testing.T) {
 		t.Errorf("switching while writing:\n%s", l.out.String())
 	}
 
-	fastDisk := newDisk(t, fast)
+	fastDisk := newDisk(t, append(slices.Clone(fast), fmt.Sprint("submit_queues=", runtime.NumCPU())))
 	loads := startLoads(t, fastDisk)
 	for range 3 {
 		for _, other := range others {
