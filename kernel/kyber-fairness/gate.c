@@ -172,10 +172,6 @@ bool kf_gate_find(struct kf_queue *kq)
 		now_ns = ktime_get_ns();
 	}
 	kf_groups_settle(kq, now_ns);
-	if (READ_ONCE(kq->rounds_ns)) {
-		kf_rounds_find(kq, now_ns);
-		return true;
-	}
 	kg = kf_gate_first(kq, false, now_ns, &share_sum) ?:
 	     kf_gate_first(kq, true, now_ns, &share_sum) ?:
 	     kf_gate_first_left(kq, &share_sum);
@@ -396,9 +392,9 @@ bool kf_gate_publish(struct kf_queue *kq)
 	lockdep_assert_held(&kq->band_lock);
 
 	kf_cost_set(kq);
-	if ((!kq->is_shared || READ_ONCE(kq->rounds_ns)) && band->phase != KF_BAND_STEADY)
+	if (!kq->is_shared && band->phase != KF_BAND_STEADY)
 		kf_band_end_probe(band, kf_is_empty(kq), ktime_get_ns());
-	if (kq->is_shared && !READ_ONCE(kq->rounds_ns))
+	if (kq->is_shared)
 		depth = min(depth, kf_band_ceiling(band));
 	is_open = !kq->is_shared || !kf_band_may_hold(band);
 	WRITE_ONCE(kq->gate.alone_ns, band->alone_ns);
@@ -472,8 +468,7 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 	spin_lock_irq(&kq->band_lock);
 	now_ns = ktime_get_ns();
 	/* A discard may take seconds, and a probe waits for what is in flight. */
-	may_probe = kq->is_shared && !READ_ONCE(kq->rounds_ns) &&
-		    !sample->nr_done[KF_DISCARD];
+	may_probe = kq->is_shared && !sample->nr_done[KF_DISCARD];
 	is_held = READ_ONCE(kq->saw_throttled) || kf_waits_for(kq, KF_FOR_CLOCK);
 	WRITE_ONCE(kq->is_held, is_held);
 	if (is_held)

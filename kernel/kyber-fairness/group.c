@@ -364,7 +364,7 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	if (absent_ns)
 		WRITE_ONCE(kg->absent_ns, READ_ONCE(kg->absent_ns) + absent_ns);
 	/* Common for a thinker: the clock is not past it. */
-	if (READ_ONCE(kg->is_active) && !READ_ONCE(kg->is_idle) &&
+	if (READ_ONCE(kg->is_active) &&
 	    !kf_vtime_before(atomic64_read(&kg->vtime), READ_ONCE(kq->gate.vtime)) &&
 	    !kf_gate_is_due(kq))
 		return;
@@ -372,12 +372,11 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	spin_lock_bh(&kq->lock);
 	if (kf_gate_is_due(kq))
 		has_moved = kf_gate_find(kq);
-	WRITE_ONCE(kg->is_idle, false);
 	if (!kg->is_active) {
 		if (READ_ONCE(kq->has_dead))
 			kf_groups_bury(kq);
 		kf_group_activate(kg, kf_find_cost_bytes(kg, rq));
-	} else if (!READ_ONCE(kq->rounds_ns)) {
+	} else {
 		kf_group_raise(kg, kq->gate.vtime);
 	}
 	/* What a request took meanwhile that did not complete is no depth. */
@@ -881,7 +880,7 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 		s64 owed_ns = 0;
 
 		/* A probe lets each wait. */
-		if (READ_ONCE(gate->phase) == KF_BAND_STEADY && !READ_ONCE(kq->rounds_ns))
+		if (READ_ONCE(gate->phase) == KF_BAND_STEADY)
 			owed_ns = kf_group_settle(kg, now_ns, most_ns, &nr);
 		else
 			kg->is_settled = false;

@@ -214,7 +214,6 @@ struct kf_queue {
 	u64 kicked_limit;		/* gate.limit when throttled contexts were last run */
 	u64 walk_ns;			/* what the last walk took */
 	u64 share_sum;			/* of the cgroups that others wait for, at that walk */
-	u64 round_start_ns;		/* rounds.c */
 	/* Sum of the shares of the cgroups that are awaited; read anywhere. */
 	u64 awaited_share;
 	struct kf_tags tags;		/* read anywhere */
@@ -242,7 +241,6 @@ struct kf_queue {
 	u64 lead_ns;			/* 0: by kf_clock_lead_ns() */
 	u64 write_wait_pct;
 	u64 hold_most_ns;
-	u64 rounds_ns;			/* 0: by the clock */
 
 	/* Scheduler tags in use, where all hardware contexts share them; no lock. */
 	atomic_t nr_shared_tags ____cacheline_aligned_in_smp;
@@ -397,9 +395,6 @@ struct kf_group {
 	u64 newcomer;			/* where a new group below begins */
 	u64 settled_share;		/* of those below that are not new, together */
 	u64 seen_sum;			/* the tally's, when that was complete; read anywhere */
-	/* rounds.c: its vtime at the last refill, and whether it had no request then. */
-	u64 round_vtime;
-	bool is_idle;
 
 	/* What requests took: in the period before latency_period, and earlier. */
 	spinlock_t latency_lock;
@@ -568,9 +563,6 @@ void kf_large_put(struct kf_queue *kq, enum kf_domain_id id);
 void kf_large_kick(struct kf_queue *kq);
 void kf_large_completed(struct kf_queue *kq, enum kf_domain_id id, u64 start_ns);
 void kf_large_see(struct kf_queue *kq, const struct kf_cpu_sample *sample);
-
-/* rounds.c */
-void kf_rounds_find(struct kf_queue *kq, u64 now_ns);
 
 /* cgroup.c */
 extern struct blkcg_policy kf_policy;

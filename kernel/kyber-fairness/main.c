@@ -600,8 +600,7 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 		kf_see_throttled(kq, kb);
 		return NULL;
 	}
-	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))) ||
-	    READ_ONCE(kq->rounds_ns))
+	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))))
 		return kb;
 	*is_counted = kf_large_get(kq, kh, id);
 	return *is_counted ? kb : kf_ready_small(kq, kh, kb, id);

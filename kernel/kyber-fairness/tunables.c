@@ -44,8 +44,6 @@ KF_TUNABLE(lead_us, lead_ns, NSEC_PER_USEC, 0, 10 * USEC_PER_SEC)
 KF_TUNABLE(write_wait_pct, write_wait_pct, 1, 0, 10000)
 /* How long a request may wait for its cgroup's share; 0: for ever. */
 KF_TUNABLE(hold_most_ms, hold_most_ns, NSEC_PER_MSEC, 0, 3600 * MSEC_PER_SEC)
-/* The report's rounds of this length in place of the clock; 0: the clock. */
-KF_TUNABLE(rounds_ms, rounds_ns, NSEC_PER_MSEC, 0, 10 * MSEC_PER_SEC)
 
 static struct guard *kf_guard(struct elevator_queue *e)
 {
@@ -67,7 +65,6 @@ isolio_attrs_const struct elv_fs_entry kf_attrs[] = {
 	KF_ATTR(lead_us),
 	KF_ATTR(write_wait_pct),
 	KF_ATTR(hold_most_ms),
-	KF_ATTR(rounds_ms),
 	KF_ATTR(share_by),
 	KF_ATTR(cost_model),
 	/* How often a request may be bypassed in the device, or how long it may take. */

@@ -77,6 +77,7 @@ func unfit(t *testing.T, file string, by uint32) (copied, complaint string) {
 // ours are the modules of this project: file, name in the kernel, scheduler.
 var ours = []struct{ file, module, scheduler string }{
 	{moduleFile, moduleName, elevator},
+	{"kyber-report-iosched.ko", reportModule, reportElevator},
 	{"rsd-iosched.ko", "rsd_iosched", "rsd"},
 	{"sfq-iosched.ko", "sfq_iosched", "sfq"},
 	{"modeldisk.ko", "modeldisk", ""},

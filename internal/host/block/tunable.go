@@ -40,7 +40,6 @@ var tunablesOf = map[string][]Tunable{
 		{Name: "lead_us", Most: 1e7},
 		{Name: "write_wait_pct", Most: 10000},
 		{Name: "hold_most_ms", Most: 3600000},
-		{Name: "rounds_ms", Most: 10000},
 	}, guard...),
 	"rsd": guard,
 	"sfq": append([]Tunable{

@@ -86,7 +86,7 @@ func TestContenders(t *testing.T) {
 
 func TestIsTime(t *testing.T) {
 	for name, want := range map[string]bool{
-		"lead_us": true, "rounds_ms": true, "read_lat_nsec": true, "write_expire": true, "timeout_sync": true, "slice_idle": true,
+		"lead_us": true, "refill_ms": true, "read_lat_nsec": true, "write_expire": true, "timeout_sync": true, "slice_idle": true,
 		"depth_pct": false, "low_latency": false, "fifo_batch": false, "strict_guarantees": false, "max_budget": false,
 	} {
 		if got := IsTime(name); got != want {
@@ -97,7 +97,7 @@ func TestIsTime(t *testing.T) {
 
 // TestParseRefusesContenders changes one part of the valid file at a time.
 func TestParseRefusesContenders(t *testing.T) {
-	const known = "none, mq-deadline, kyber, bfq, iocost, kyber-fairness, rsd, sfq"
+	const known = "none, mq-deadline, kyber, bfq, iocost, kyber-fairness, kyber-report, rsd, sfq"
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"not declared", `"kf-300", "io`, `"kf-400", "io`,
 			`x:3: schedulers: unknown scheduler "kf-400"; allowed: ` + known + ", kf-100, kf-300, iocost-170"},

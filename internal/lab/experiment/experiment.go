@@ -70,7 +70,7 @@ func Known() []string {
 }
 
 // Own lists the schedulers that are modules of this project.
-func Own() []string { return []string{"kyber-fairness", "rsd", "sfq"} }
+func Own() []string { return []string{"kyber-fairness", "kyber-report", "rsd", "sfq"} }
 
 // ModulesIn are the project's modules that a contender of a case needs: its scheduler, and
 // ModelDisk where the disk is one. Each has its sources in kernel/NAME.

@@ -128,7 +128,7 @@ func TestParseRefuses(t *testing.T) {
 		{"weight above", "weight = 400", "weight = 10001",
 			"x:25: container.weight: 10001 is out of range; allowed: an integer 1..10000"},
 		{"unknown scheduler", `  "bfq",`, `  "cfq",`,
-			`x:4: schedulers: unknown scheduler "cfq"; allowed: none, mq-deadline, kyber, bfq, iocost, kyber-fairness, rsd, sfq`},
+			`x:4: schedulers: unknown scheduler "cfq"; allowed: none, mq-deadline, kyber, bfq, iocost, kyber-fairness, kyber-report, rsd, sfq`},
 		{"scheduler twice", `  "bfq",`, `  "none",`,
 			`x:4: schedulers: "none" is listed twice; allowed: each scheduler once`},
 		{"missing name", `name = "two"` + "\n", "",

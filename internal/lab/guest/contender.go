@@ -102,6 +102,11 @@ func contenderFor(name string) contender {
 			scheduler: name, weightFile: "io.kyber.weight", weightFormat: "default %d", maxWeight: 10000,
 			times: kyberTimes,
 		}
+	case "kyber-report":
+		return contender{
+			scheduler: name, weightFile: "io.kyber-report.weight", weightFormat: "default %d", maxWeight: 10000,
+			times: append(slices.Clone(kyberTimes), timeTunable{"refill_ms", 100}),
+		}
 	case "mq-deadline":
 		return contender{scheduler: name, times: []timeTunable{{"read_expire", 500}, {"write_expire", 5000}}}
 	case "sfq":

@@ -238,7 +238,7 @@ func parse(t *testing.T, more string) *experiment.Experiment {
 	t.Helper()
 	x, err := experiment.Parse("x.toml", []byte(`name = "x"
 question = "Who gets what?"
-schedulers = ["none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "rsd", "sfq"]
+schedulers = ["none", "mq-deadline", "kyber", "bfq", "iocost", "kyber-fairness", "kyber-report", "rsd", "sfq"]
 ramp_s = 0.0
 duration_s = 0.1
 [device]

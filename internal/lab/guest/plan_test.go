@@ -98,6 +98,7 @@ func TestWeightsKeepTheirProportion(t *testing.T) {
 		{"bfq", []int{10000, 5000, 14, 1}, []int{1000, 500, 1, 1}},
 		{"bfq", []int{2000, 3000}, []int{667, 1000}},
 		{"kyber-fairness", []int{10000, 1}, []int{10000, 1}},
+		{"kyber-report", []int{10000, 1}, []int{10000, 1}},
 		{"iocost", []int{10000, 1}, []int{10000, 1}},
 	}
 	for _, tt := range tests {
@@ -124,6 +125,10 @@ func TestTunablesOfASlowDisk(t *testing.T) {
 		{"bfq", 4, []tunable{{"low_latency", "0"}, {"slice_idle_us", "32000"}}},
 		{"kyber-fairness", 8, []tunable{
 			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"},
+		}},
+		{"kyber-report", 1, nil},
+		{"kyber-report", 8, []tunable{
+			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"refill_ms", "800"},
 		}},
 	} {
 		if got := contenderFor(tt.scheduler).tunables(tt.scale); !slices.Equal(got, tt.want) {

@@ -9,7 +9,7 @@ import (
 )
 
 // ourModules are the project's modules as the kernel names them in a stack.
-var ourModules = []string{"kyber_fairness_iosched", "rsd_iosched", "sfq_iosched", "modeldisk"}
+var ourModules = []string{"kyber_fairness_iosched", "kyber_report_iosched", "rsd_iosched", "sfq_iosched", "modeldisk"}
 
 // Race is a report of KCSAN: two accesses to the same memory, one of them a
 // write, and nothing that orders them.

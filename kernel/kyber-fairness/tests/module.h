@@ -15,7 +15,6 @@
 #include "../order.c"
 #include "../overdue.c"
 #include "../gate.c"
-#include "../rounds.c"
 #include "../group.c"
 #include "../domain.c"
 #include "../large.c"
