@@ -12,7 +12,7 @@
  *   finish_request;
  * - says from has_work that there is none where guard_holds() says so, and may
  *   ask it before it looks for a request to dispatch;
- * - has the files age_th, max_wait_ms and guard_stat, by GUARD_ATTR_FNS().
+ * - has the files age_th, max_wait_ms and guard_stat, by GUARD_ATTR_FNS(), or in debugfs.
  *
  * A request's word for the guard is rq->elv.icq, from dispatch until the request is freed or
  * requeued. A scheduler that keeps something there, as sfq its io_cq, moves it aside meanwhile.

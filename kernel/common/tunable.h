@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Files of numbers in /sys/block/DEV/queue/iosched/. Each has the unit of its name, and is
- * kept in that of the code: "lead_us" in lead_ns.
+ * kept in that of the code: "quiet_ms" in quiet_ns.
  */
 #ifndef _ISOLIO_TUNABLE_H
 #define _ISOLIO_TUNABLE_H

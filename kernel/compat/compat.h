@@ -474,6 +474,7 @@ struct blk_mq_debugfs_attr {
 	const char *name;
 	umode_t mode;
 	int (*show)(void *data, struct seq_file *m);
+	ssize_t (*write)(void *data, const char __user *buf, size_t count, loff_t *pos);
 };
 
 #define ISOLIO_DEBUGFS_ATTRS(queue_attrs)

@@ -415,7 +415,7 @@ static inline u64 kf_clock_could(u32 milli, u32 cost_bytes, u64 alone_ns)
 /* What all that are active could do. */
 struct kf_could {
 	u64 most, all;			/* one of them, and together */
-	u32 depth_pct;			/* the device does so much of what it can at least */
+	u32 min_total_pct;		/* the device does so much of what it can at least */
 };
 
 /*
@@ -448,7 +448,7 @@ struct kf_level {
 static inline void kf_level_begin(struct kf_level *kl, const struct kf_could *kc, u64 full)
 {
 	*kl = (struct kf_level){
-		.due = mul_u64_u64_div_u64(min(full, kc->all), kc->depth_pct, 100),
+		.due = mul_u64_u64_div_u64(min(full, kc->all), kc->min_total_pct, 100),
 	};
 	kl->at = max(kl->due, min(full, kc->most));
 }

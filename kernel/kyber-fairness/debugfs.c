@@ -4,6 +4,8 @@
  * /sys/kernel/debug/block/DEV/hctxN/sched/. Not an interface, but `isolio status` of the same
  * version reads clock.
  */
+#include <linux/uaccess.h>
+
 #include "kyber-fairness.h"
 
 /* data_race(): a figure that latency_work is changing is the one before or after. */
@@ -159,11 +161,71 @@ static int kf_queues_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+/*
+ * Files of the guard, as rsd has them in sysfs. A switch of the scheduler waits for their
+ * readers with the queue frozen, so to get memory may not need the disk.
+ */
+static int kf_guard_show(struct request_queue *q, struct seq_file *m,
+			 ssize_t (*show)(struct guard *guard, char *page))
+{
+	char *page = (char *)__get_free_page(GFP_NOIO);
+	ssize_t ret;
+
+	if (!page)
+		return -ENOMEM;
+	ret = isolio_debugfs_begin(q);
+	if (!ret) {
+		ret = show(kf_of(q)->guard, page);
+		isolio_debugfs_end(q);
+	}
+	if (ret > 0)
+		seq_write(m, page, ret);
+	free_page((unsigned long)page);
+	return min_t(ssize_t, ret, 0);
+}
+
+static ssize_t kf_guard_write(struct request_queue *q, const char __user *buf, size_t count,
+			      ssize_t (*store)(struct guard *guard, const char *page,
+					       size_t count))
+{
+	char text[16];
+	ssize_t ret;
+
+	if (count >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, buf, count))
+		return -EFAULT;
+	text[count] = '\0';
+	ret = isolio_debugfs_begin(q);
+	if (ret)
+		return ret;
+	ret = store(kf_of(q)->guard, text, count);
+	isolio_debugfs_end(q);
+	return ret;
+}
+
+#define KF_GUARD_FILE(name)								\
+static int kf_##name##_show(void *data, struct seq_file *m)				\
+{											\
+	return kf_guard_show(data, m, guard_##name##_show);				\
+}											\
+											\
+static ssize_t kf_##name##_write(void *data, const char __user *buf, size_t count,	\
+				 loff_t *pos)						\
+{											\
+	return kf_guard_write(data, buf, count, guard_##name##_store);			\
+}
+
+KF_GUARD_FILE(age_th)
+KF_GUARD_FILE(guard_stat)
+
 const struct blk_mq_debugfs_attr kf_queue_debugfs_attrs[] = {
+	{ "age_th", 0600, kf_age_th_show, kf_age_th_write },
 	{ "band", 0400, kf_band_show },
 	{ "clock", 0400, kf_clock_show },
 	{ "costs", 0400, kf_costs_show },
 	{ "domains", 0400, kf_domains_show },
+	{ "guard_stat", 0600, kf_guard_stat_show, kf_guard_stat_write },
 	{ "queues", 0400, kf_queues_show },
 	{ },
 };

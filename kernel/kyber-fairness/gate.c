@@ -369,13 +369,6 @@ void kf_gate_stop_waiting(struct kf_queue *kq)
 	}
 }
 
-/* How far a cgroup may be ahead of the others, in time. */
-static u64 kf_lead_ns(struct kf_queue *kq)
-{
-	return READ_ONCE(kq->lead_ns) ?: kf_clock_lead_ns(READ_ONCE(kq->gate.alone_ns),
-							   READ_ONCE(kq->gate.step_ns));
-}
-
 /**
  * kf_gate_publish - publish the estimator's limits to dispatch
  * @kq: device; its band_lock is held
@@ -388,6 +381,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 	struct kf_band *band = &kq->band;
 	unsigned int depth = kq->nr_places, was = kq->places.sb.depth;
 	bool is_open, was_open = kq->gate.is_open;
+	u64 lead_ns;
 
 	lockdep_assert_held(&kq->band_lock);
 
@@ -398,7 +392,8 @@ bool kf_gate_publish(struct kf_queue *kq)
 		depth = min(depth, kf_band_ceiling(band));
 	is_open = !kq->is_shared || !kf_band_may_hold(band);
 	WRITE_ONCE(kq->gate.alone_ns, band->alone_ns);
-	WRITE_ONCE(kq->lead_bytes, kf_clock_lead_bytes(band->bytes_per_s, kf_lead_ns(kq),
+	lead_ns = kf_clock_lead_ns(band->alone_ns, READ_ONCE(kq->gate.step_ns));
+	WRITE_ONCE(kq->lead_bytes, kf_clock_lead_bytes(band->bytes_per_s, lead_ns,
 						       band->mean_cost_bytes));
 	if (band->phase != kq->gate.phase)
 		trace_kf_band(kq->dev, band);

@@ -762,7 +762,7 @@ static u64 kf_groups_level(struct kf_queue *kq, const struct kf_could *kc, u64 f
 /* Which groups are worth waiting for, and whether more must be known to tell. */
 static void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 {
-	struct kf_could kc = { .depth_pct = READ_ONCE(kq->depth_pct) };
+	struct kf_could kc = { .min_total_pct = READ_ONCE(kq->min_total_pct) };
 	bool must_fill = false, has_limited = false;
 	u64 all_milli = 0, full, level, any_level;
 	struct kf_group *kg;

@@ -75,7 +75,7 @@ struct kf_cpu_sample {
 /* Why a request that is throttled may go; see overdue.c. */
 enum kf_overdue_as {
 	KF_OVERDUE_BLOCKS,	/* others are likely to wait for it */
-	KF_OVERDUE_OLD,		/* hold_most_ms */
+	KF_OVERDUE_OLD,		/* KF_HOLD_MOST_NS */
 	KF_NR_OVERDUE,
 	KF_OVERDUE_NOT = KF_NR_OVERDUE,
 };
@@ -237,10 +237,7 @@ struct kf_queue {
 	unsigned int light_depth;
 
 	/* Set through sysfs, read without a lock. */
-	u64 depth_pct;
-	u64 lead_ns;			/* 0: by kf_clock_lead_ns() */
-	u64 write_wait_pct;
-	u64 hold_most_ns;
+	u64 min_total_pct;
 
 	/* Scheduler tags in use, where all hardware contexts share them; no lock. */
 	atomic_t nr_shared_tags ____cacheline_aligned_in_smp;
@@ -492,8 +489,7 @@ void kf_tunables_init(struct kf_queue *kq);
 /* ready.c */
 bool kf_is_urgent(struct request *rq);
 void kf_ready_init(struct kf_hctx *kh);
-void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
-		     struct kf_backlog *kb);
+void kf_ready_choose(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_ready_lower(struct kf_hctx *kh, unsigned int nr_lowered);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
@@ -503,9 +499,6 @@ struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
 /* overdue.c */
 void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns);
 void kf_overdue_go(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns);
-
-/* order.c */
-enum kf_domain_id kf_order_deferred(struct kf_queue *kq, struct kf_backlog *kb);
 
 /* tags.c */
 bool kf_task_must_get_out(void);

@@ -65,7 +65,7 @@
  * writes that a flush follows, pages that are swapped out, what a task submits that is
  * killed or frees memory, and metadata. They are charged, up to a bound; see ready.c. A
  * cgroup so far ahead has its metadata and what its killed tasks submit wait as well. What
- * has waited for hold_most_ms goes, and sooner what a journal's commit waits for; a part of
+ * has waited for ten seconds goes, and sooner what a journal's commit waits for; a part of
  * the device is for that, see overdue.c.
  *
  * Scheduler tags
@@ -110,9 +110,9 @@
  * Limits
  *
  * What others' writes leave to be done in a disk is in the way of a disk of one's own. Where
- * the clock waits for few requests the total is what these do; see depth_pct. On a disk with a
- * cache in front of it a probe may see the cache. The model of the device's time is a guess;
- * it knows no sequences, and not that one kind may slow down another. Buffered writes are
+ * the clock waits for few requests the total is what these do; see min_total_pct. On a disk
+ * with a cache in front of it a probe may see the cache. The model of the device's time is a
+ * guess; it knows no sequences, and not that one kind may slow down another. Buffered writes are
  * charged to the page's cgroup where the filesystem tells (cgroup v2).
  *
  * The arithmetic is in clock.h and band.h, the bounds are proven in docs/design/kyber-fairness.md,
@@ -406,7 +406,7 @@ static void kf_add_to_backlog(struct kf_queue *kq, struct kf_hctx *kh, struct re
 						 atomic64_read(&kb->kg->vtime);
 	if (!list_is_singular(&kb->rqs[id]))
 		return;
-	kf_ready_choose(kq, kh, kb);
+	kf_ready_choose(kh, kb);
 	kf_see_throttled(kq, kb);
 }
 
@@ -506,7 +506,7 @@ static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 		kf_group_charge(kq, kb, kf_rq_cost_bytes(rq));
 	if (any && kb->left_bytes <= 0)
 		kb->vtime = atomic64_read(&kb->kg->vtime);
-	kf_ready_choose(kq, kh, kb);
+	kf_ready_choose(kh, kb);
 	if (kb->nr_waiting) {
 		if (kb->vtime != vtime)
 			kf_ready_move(kh, kb);

@@ -8,7 +8,7 @@
  * it. A cgroup of weight 1 beside 10000 would hold up each fsync of its filesystem
  * for minutes.
  *
- * So two kinds go. Any request after hold_most_ms. And what others are likely to wait for
+ * So two kinds go. Any request after KF_HOLD_MOST_NS. And what others are likely to wait for
  * sooner: after a period of latency_work, or twice the time that the device takes for as
  * many requests as there are tags, whichever is more. A cgroup with its share of the tags full
  * has a request done in that time, once, by its share of the device. This is for cgroups that
@@ -35,6 +35,11 @@
 #include "request.h"
 #include "trace.h"
 
+/*
+ * A twelfth of the time after which the kernel calls a task hung. A cgroup of one
+ * request outstanding that is entitled to less than one in ten seconds gets that.
+ */
+#define KF_HOLD_MOST_NS		(10ULL * NSEC_PER_SEC)
 /* What overdue requests may have of the time: one part in so many. */
 #define KF_OVERDUE_PART		16
 /* And at once: of the time between two looks. */
@@ -113,10 +118,11 @@ static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct 
 
 /* Those of a backlog: behind one that waits on, too. */
 static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_backlog *kb,
-			     u64 most_ns, u64 now_ns)
+			     u64 now_ns)
 {
 	bool has_little = READ_ONCE(kb->kg->share) < KF_SHARE_ONE / KF_OVERDUE_PART;
-	u64 least_ns = has_little ? min(kq->overdue.wait_ns, most_ns) : most_ns;
+	u64 least_ns = has_little ? min(kq->overdue.wait_ns, KF_HOLD_MOST_NS) :
+				   KF_HOLD_MOST_NS;
 	enum kf_overdue_as as;
 	struct request *rq, *next;
 	bool has_gone = false;
@@ -129,7 +135,7 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
 			if (now_ns < rq->start_time_ns + least_ns)
 				break;
 			wait_ns = now_ns - rq->start_time_ns;
-			as = kf_overdue_as(kq, rq, has_little, wait_ns >= most_ns);
+			as = kf_overdue_as(kq, rq, has_little, wait_ns >= KF_HOLD_MOST_NS);
 			if (as == KF_OVERDUE_NOT)
 				continue;
 			kq->overdue.left_ns[as] -= kf_overdue_cost_ns(kq, rq);
@@ -139,7 +145,7 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
 	}
 	if (!has_gone)
 		return;
-	kf_ready_choose(kq, kh, kb);
+	kf_ready_choose(kh, kb);
 	if (!kb->nr_waiting) {
 		kf_throttle_end(kb, now_ns);
 		kf_slice_save(kh, kb);
@@ -152,7 +158,7 @@ static void kf_overdue_go_of(struct kf_queue *kq, struct kf_hctx *kh, struct kf_
  * bound are in no order.
  */
 static void kf_overdue_go_in(struct kf_queue *kq, struct kf_hctx *kh, enum kf_domain_id id,
-			     u64 most_ns, u64 now_ns)
+			     u64 now_ns)
 {
 	struct rb_node *node, *next;
 	unsigned int nr = 0, first, i;
@@ -170,7 +176,7 @@ static void kf_overdue_go_in(struct kf_queue *kq, struct kf_hctx *kh, enum kf_do
 			if (is_before != !!pass)
 				continue;
 			kf_overdue_go_of(kq, kh, rb_entry(node, struct kf_backlog, node[id]),
-					 most_ns, now_ns);
+					 now_ns);
 		}
 	}
 }
@@ -184,13 +190,12 @@ static void kf_overdue_go_in(struct kf_queue *kq, struct kf_hctx *kh, enum kf_do
 void kf_overdue_go(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns)
 {
 	const s64 *left_ns = kq->overdue.left_ns;
-	u64 most_ns = READ_ONCE(kq->hold_most_ns);
 	unsigned int i;
 
 	lockdep_assert_held(&kh->lock);
 
-	if (!most_ns || max(left_ns[KF_OVERDUE_BLOCKS], left_ns[KF_OVERDUE_OLD]) <= 0)
+	if (max(left_ns[KF_OVERDUE_BLOCKS], left_ns[KF_OVERDUE_OLD]) <= 0)
 		return;
 	for (i = 0; i < KF_NR_DOMAINS; i++)
-		kf_overdue_go_in(kq, kh, (kq->nr_looks + i) % KF_NR_DOMAINS, most_ns, now_ns);
+		kf_overdue_go_in(kq, kh, (kq->nr_looks + i) % KF_NR_DOMAINS, now_ns);
 }

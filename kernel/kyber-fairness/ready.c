@@ -17,6 +17,7 @@
  * Everything here is under kf_hctx.lock.
  */
 #include "kyber-fairness.h"
+#include "request.h"
 #include "trace.h"
 
 void kf_ready_init(struct kf_hctx *kh)
@@ -120,14 +121,32 @@ static bool kf_ready_is_complete(struct kf_backlog *kb)
 /* A backlog has both: one of them may have to wait for the other. */
 #define KF_READ_AND_WRITE	(BIT(KF_READ) | BIT(KF_WRITE))
 
+/*
+ * Which of a backlog's reads and writes waits for the other; KF_NR_DOMAINS: neither.
+ *
+ * Kyber lets reads pass where writes wait for tokens. A cgroup that keeps its requests
+ * outstanding gains nothing by it: what its reads wait less its writes wait more. So they go
+ * in order of arrival, but for the writes of the page cache, of which there are hundreds of
+ * 1 MiB, and for large requests, which wait for others of their kind (large.h).
+ */
+static enum kf_domain_id kf_ready_deferred(struct kf_backlog *kb)
+{
+	struct request *read, *write;
+
+	read = list_first_entry(&kb->rqs[KF_READ], struct request, queuelist);
+	write = list_first_entry(&kb->rqs[KF_WRITE], struct request, queuelist);
+	if (!kf_is_direct_write(write->cmd_flags) || kf_rq_is_large(read) ||
+	    kf_rq_is_large(write))
+		return KF_NR_DOMAINS;
+	return write->start_time_ns <= read->start_time_ns ? KF_READ : KF_WRITE;
+}
+
 /**
  * kf_ready_choose - have a backlog stand where its requests want to go
- * @kq: device
  * @kh: hardware context
  * @kb: backlog; of one of its domains the first request is another than it was, or none
  */
-void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
-		     struct kf_backlog *kb)
+void kf_ready_choose(struct kf_hctx *kh, struct kf_backlog *kb)
 {
 	unsigned int is_due = 0, changed;
 	unsigned int id;
@@ -137,7 +156,7 @@ void kf_ready_choose(struct kf_queue *kq, struct kf_hctx *kh,
 	for (id = KF_READ; id < KF_NR_DOMAINS; id++)
 		is_due |= (unsigned int)!list_empty(&kb->rqs[id]) << id;
 	if ((is_due & KF_READ_AND_WRITE) == KF_READ_AND_WRITE)
-		is_due &= ~BIT(kf_order_deferred(kq, kb));
+		is_due &= ~BIT(kf_ready_deferred(kb));
 
 	changed = is_due ^ kb->ready_domains;
 	for (id = KF_READ; changed >> id; id++) {

@@ -171,22 +171,4 @@ static inline u32 kf_own_tags(const struct kf_tags *kt, u32 nr_tags, u64 share)
 		   each + 1);
 }
 
-/**
- * kf_write_goes_first - which of a cgroup's oldest read and write goes
- * @now_ns: ktime_get_ns()
- * @read_ns: when the read came
- * @write_ns: when the write came
- * @pct: a write goes once it has waited for so many percent of the read's wait; 100: in
- *	order of arrival; 0..10000
- */
-static inline bool kf_write_goes_first(u64 now_ns, u64 read_ns, u64 write_ns, u64 pct)
-{
-	u64 read_wait_ns = now_ns > read_ns ? now_ns - read_ns : 0;
-	u64 write_wait_ns = now_ns > write_ns ? now_ns - write_ns : 0;
-
-	/* More than days does not fit, and makes no difference. */
-	return min_t(u64, write_wait_ns, 1ULL << 50) * 100 >=
-	       min_t(u64, read_wait_ns, 1ULL << 50) * pct;
-}
-
 #endif /* _KF_SHARE_H */

@@ -96,33 +96,6 @@ TRACE_EVENT(kf_awaited,
 		  (__entry->share * 1000000) >> 30, __entry->could, __entry->full)
 );
 
-/* A cgroup's reads, or its writes, wait for the other that has waited longer. */
-TRACE_EVENT(kf_defer,
-	TP_PROTO(struct kf_backlog *kb, const char *domain, u64 read_wait_ns,
-		 u64 write_wait_ns),
-	TP_ARGS(kb, domain, read_wait_ns, write_wait_ns),
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(unsigned int, hctx_nr)
-		__field(u64, cgroup_id)
-		__array(char, domain, 8)
-		__field(u64, read_wait_ns)
-		__field(u64, write_wait_ns)
-	),
-	TP_fast_assign(
-		__entry->dev = kb->kg->kq->dev;
-		__entry->hctx_nr = kb->hctx_nr;
-		__entry->cgroup_id = kf_trace_cgroup(kb->kg);
-		strscpy(__entry->domain, domain, sizeof(__entry->domain));
-		__entry->read_wait_ns = read_wait_ns;
-		__entry->write_wait_ns = write_wait_ns;
-	),
-	TP_printk("%d,%d hctx=%u cgroup=%llu domain=%s read_wait_ns=%llu write_wait_ns=%llu",
-		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->hctx_nr,
-		  __entry->cgroup_id, __entry->domain,
-		  __entry->read_wait_ns, __entry->write_wait_ns)
-);
-
 TRACE_EVENT(kf_overdue,
 	TP_PROTO(struct kf_backlog *kb, const char *domain, u64 wait_ns),
 	TP_ARGS(kb, domain, wait_ns),

@@ -163,7 +163,7 @@ func (v *violated) play(t *testing.T, d *disk, preset string, scale, iops int, e
 	defer d.use(t, "none")
 	if v.scheduler == elevator {
 		write(t, d.tunable("share_by"), doc.Plans[0].ShareBy)
-		write(t, d.tunable("depth_pct"), fmt.Sprint(doc.Plans[0].DepthPct))
+		write(t, d.tunable("min_total_pct"), fmt.Sprint(doc.Plans[0].MinTotalPct))
 	}
 	before := identityOf(t, d)
 	write(t, filepath.Join(d.config, "scale"), strconv.Itoa(int(float64(scale)*v.slower)))

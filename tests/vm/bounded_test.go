@@ -242,7 +242,7 @@ func TestGuardWithSharedTags(t *testing.T) {
 	}
 }
 
-// A request of a throttled cgroup waits for at most hold_most_ms.
+// A request of a throttled cgroup waits for ten seconds at most.
 func TestHeldBackAtMost(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=20000000", "hw_queue_depth=2", "submit_queues=1", "size=256"})
@@ -254,28 +254,21 @@ func TestHeldBackAtMost(t *testing.T) {
 	startFio(t, d, light, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=1").untilBusy(t)
 	time.Sleep(time.Second)
 	// By its share it has a read in 100 seconds, of the disk's 100 a second.
-	for _, c := range []struct {
-		most        string
-		least, less int
-	}{{"0", 0, 2}, {"500", 5, 10}} {
-		write(t, d.tunable("hold_most_ms"), c.most)
-		time.Sleep(time.Second)
-		before := readBytes(t, light, d)
-		time.Sleep(4 * time.Second)
-		if reads := (readBytes(t, light, d) - before) / 4096; reads < c.least || reads > c.less {
-			d.logState(t)
-			t.Errorf("hold_most_ms = %s: %d reads in 4 s, want %d to %d", c.most, reads, c.least, c.less)
-		}
+	const seconds, least, most = 25, 2, 3
+	before := readBytes(t, light, d)
+	time.Sleep(seconds * time.Second)
+	if reads := (readBytes(t, light, d) - before) / 4096; reads < least || reads > most {
+		d.logState(t)
+		t.Errorf("%d reads in %d s, want %d to %d", reads, seconds, least, most)
 	}
 }
 
-// A task that is killed does not wait for its cgroup's share.
+// A task that is killed does not wait for its cgroup's share, but for what it has sent: ten seconds at most.
 func TestKilledTaskGetsOut(t *testing.T) {
 	loaded(t)
 	d := newDisk(t, []string{"irqmode=2", "completion_nsec=20000000", "hw_queue_depth=2", "submit_queues=1", "size=256"})
 	d.use(t, elevator)
 	write(t, d.queue("nr_requests"), "8")
-	write(t, d.tunable("hold_most_ms"), "1000")
 	heavy, light := newGroup(t, "heavy"), newGroup(t, "light")
 	write(t, filepath.Join(heavy, weightFile), "10000")
 	write(t, filepath.Join(light, weightFile), "1")
@@ -291,10 +284,10 @@ func TestKilledTaskGetsOut(t *testing.T) {
 		if procs == "" {
 			break
 		}
-		if time.Since(began) > 6*time.Second {
+		if time.Since(began) > 15*time.Second {
 			d.logState(t)
 			logProcesses(t, light)
-			t.Fatalf("processes %q live on 6 s after they were killed", strings.ReplaceAll(procs, "\n", " "))
+			t.Fatalf("processes %q live on 15 s after they were killed", strings.ReplaceAll(procs, "\n", " "))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

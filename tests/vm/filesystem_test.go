@@ -269,10 +269,10 @@ func TestJournalHoldsBackNoReader(t *testing.T) {
 	}
 
 	// To wait for the journal would cost the readers disks of their own, so no setting has them wait.
-	write(t, d.tunable("depth_pct"), "0")
+	write(t, d.tunable("min_total_pct"), "0")
 	if all := rate(); 100*all < 90*without {
 		d.logState(t)
-		t.Errorf("two readers have %d KiB/s beside a journal with depth_pct = 0, and %d without; want 0.9 of that", all, without)
+		t.Errorf("two readers have %d KiB/s beside a journal with min_total_pct = 0, and %d without; want 0.9 of that", all, without)
 	}
 }
 

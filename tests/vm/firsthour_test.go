@@ -178,7 +178,7 @@ func TestDiskTables(t *testing.T) {
 	takesBuiltModules(t)
 	quiet(t, "cd "+packages+" && apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb")
 	t.Cleanup(func() { _, _ = tried(t, "apt-get purge -qq isolio isolio-dkms") })
-	must(t, os.WriteFile("/etc/isolio.toml", []byte("[[disk]]\ndevice = \""+spare+"\"\nshare_by = \"time\"\nlead_us = 700\n"), 0o644))
+	must(t, os.WriteFile("/etc/isolio.toml", []byte("[[disk]]\ndevice = \""+spare+"\"\nshare_by = \"time\"\nmax_wait_ms = 700\n"), 0o644))
 	t.Cleanup(func() { _ = os.Remove("/etc/isolio.toml") })
 	is := func(file, want string) {
 		t.Helper()
@@ -194,7 +194,7 @@ func TestDiskTables(t *testing.T) {
 	quiet(t, "systemctl start systemd-udevd && systemctl restart systemd-udev-trigger && udevadm settle")
 	is("scheduler", "[kyber-fairness]")
 	is("iosched/share_by", "[time]")
-	is("iosched/lead_us", "700")
+	is("iosched/max_wait_ms", "700")
 	if now := quiet(t, "cat /sys/block/"+second+"/queue/scheduler"); strings.Contains(now, "[kyber-fairness]") {
 		t.Errorf("%s, which has no table, has %s, before %s", second, now, before)
 	}

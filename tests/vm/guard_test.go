@@ -41,16 +41,30 @@ func withGuard(t *testing.T) {
 	}
 }
 
-// set writes a tunable of the disk's scheduler.
-func (d *disk) set(t *testing.T, tunable string, value int) {
+// guardFile is a file of the guard's. kyber-fairness has some of them in debugfs.
+func (d *disk) guardFile(t *testing.T, name string) string {
 	t.Helper()
-	write(t, d.queue(filepath.Join("iosched", tunable)), fmt.Sprint(value))
+	tunable := d.tunable(name)
+	if exists(tunable) {
+		return tunable
+	}
+	file := filepath.Join("/sys/kernel/debug/block", d.name, "sched", name)
+	if !exists(file) {
+		t.Skipf("this kernel shows no scheduler's state in debugfs: there is no %s", file)
+	}
+	return file
+}
+
+// set writes a file of the guard's.
+func (d *disk) set(t *testing.T, name string, value int) {
+	t.Helper()
+	write(t, d.guardFile(t, name), fmt.Sprint(value))
 }
 
 // guardStat returns one figure of the guard's.
 func (d *disk) guardStat(t *testing.T, name string) int {
 	t.Helper()
-	for line := range strings.Lines(read(t, d.queue("iosched/guard_stat"))) {
+	for line := range strings.Lines(read(t, d.guardFile(t, "guard_stat"))) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
 			n, err := strconv.Atoi(value)
 			must(t, err)
@@ -159,11 +173,37 @@ func TestGuardFindsThreshold(t *testing.T) {
 	if got := d.guardStat(t, "age_th"); got != 7 {
 		t.Errorf("age_th is %d, want what was given, 7", got)
 	}
+	guardFilesRefuse(t, d)
+}
+
+// The files of kyber-fairness that are in debugfs are those that rsd has in sysfs.
+func TestGuardFilesInDebugfs(t *testing.T) {
+	withGuard(t)
+	d := newModelDisk(t, reordering)
+	d.use(t, elevator)
+	guardFilesRefuse(t, d)
+	d.set(t, "age_th", 40)
+	if got := strings.TrimSpace(read(t, d.guardFile(t, "age_th"))); got != "40" || d.guardStat(t, "age_th") != 40 {
+		t.Errorf("age_th is %s after 40 was written", got)
+	}
+	startFio(t, d, newGroup(t, "a"), "--rw=randread", "--number_ios=50").wait(t)
+	if got := d.guardStat(t, "completed"); got < 50 {
+		t.Errorf("%d requests completed, want 50", got)
+	}
+	d.set(t, "guard_stat", 0)
+	if got := d.guardStat(t, "completed"); got != 0 {
+		t.Errorf("%d requests completed once the counts are reset", got)
+	}
+}
+
+// guardFilesRefuse writes what the guard does not take.
+func guardFilesRefuse(t *testing.T, d *disk) {
+	t.Helper()
 	for file, value := range map[string]string{"age_th": "65537", "max_wait_ms": "3600001"} {
-		expectErrno(t, file, put(d.queue("iosched/"+file), value), unix.ERANGE)
+		expectErrno(t, file, put(d.guardFile(t, file), value), unix.ERANGE)
 	}
 	for file, value := range map[string]string{"age_th": "-1", "max_wait_ms": "5\x00xxx", "guard_stat": "1"} {
-		expectErrno(t, file, put(d.queue("iosched/"+file), value), unix.EINVAL)
+		expectErrno(t, file, put(d.guardFile(t, file), value), unix.EINVAL)
 	}
 }
 
@@ -227,7 +267,7 @@ func closedByLost(t *testing.T, d *disk) {
 		last = completed
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s: no lost request closes the gate:\n%s", d.name, read(t, d.queue("iosched/guard_stat")))
+	t.Fatalf("%s: no lost request closes the gate:\n%s", d.name, read(t, d.guardFile(t, "guard_stat")))
 }
 
 // A disk that refuses requests, gives them back, ends them with errors and loses

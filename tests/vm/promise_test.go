@@ -66,7 +66,7 @@ read = "12 MiB/s"
 	d.use(t, elevator)
 	write(t, d.tunable("share_by"), plan.ShareBy)
 	write(t, d.tunable("cost_model"), plan.CostModel)
-	write(t, d.tunable("depth_pct"), fmt.Sprint(plan.DepthPct))
+	write(t, d.tunable("min_total_pct"), fmt.Sprint(plan.MinTotalPct))
 	jobs := [][]string{
 		{"--rw=randread"},
 		{"--rw=randrw", "--rwmixread=77"}, // 500 of 650

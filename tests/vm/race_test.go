@@ -34,7 +34,7 @@ func raceTime(t *testing.T) time.Duration {
 var tunableValues = map[string][]string{
 	"age_th": {"3", "40"}, "max_wait_ms": {"20", "0"}, "guard_stat": {"0"},
 	"share_by": {"bytes", "iops", "time"}, "cost_model": {"auto", givenModel},
-	"depth_pct": {"0", "45", "200"}, "lead_us": {"0", "1000"}, "hold_most_ms": {"100", "10000"}, "write_wait_pct": {"0", "100", "300"},
+	"min_total_pct": {"0", "45", "100"},
 	"read_lat_nsec": {"1000000", "2000000"}, "write_lat_nsec": {"5000000", "10000000"}, "discard_lat_nsec": {"5000000000", "1000000000"},
 	"patience_us": {"0", "500", "2000"}, "quiet_ms": {"0", "100"}, "unit_kib": {"4", "128"}, "reads_first": {"0", "1"},
 	"writes_inside_pct": {"25", "100"}, "read_expire_ms": {"50", "500"}, "write_expire_ms": {"500", "5000"},

@@ -221,8 +221,7 @@ func TestWritesCostByTheirTimeAlone(t *testing.T) {
 	}
 }
 
-// Reads and writes of one group go in order of arrival, or reads first, as it is
-// told; what the group gets is the same.
+// Reads and writes of one group go in order of arrival.
 func TestOwnReadsAndWrites(t *testing.T) {
 	comparesRates(t)
 	withModelDisk(t)
@@ -231,25 +230,12 @@ func TestOwnReadsAndWrites(t *testing.T) {
 	write(t, d.queue("nr_requests"), "256") // so that all wait where they can be chosen from
 	mixed, reader := newGroup(t, "mixed"), newGroup(t, "reader")
 	startFio(t, d, reader, "--time_based", "--runtime=60", "--rw=randread", "--iodepth=64").untilBusy(t)
-	ratios, kib := map[string]float64{}, map[string]int{}
-	for _, pct := range []string{"100", "1000", "0"} {
-		write(t, d.tunable("write_wait_pct"), pct)
-		l := startFio(t, d, mixed, "--time_based", "--runtime=2", "--rw=randrw", "--iodepth=64")
-		l.wait(t)
-		r, w := l.meanLatency(t)
-		ratios[pct], kib[pct] = w/r, l.kib(t)
-		t.Logf("write_wait_pct %s: %d KiB; a read takes %.1f ms, a write %.1f", pct, kib[pct], r/1000, w/1000)
-	}
-	if r := ratios["100"]; r < 0.8 || r > 1.25 {
-		t.Errorf("in order of arrival a write takes %.2f times as long as a read", r)
-	}
-	if r := ratios["1000"]; r < 2 {
-		t.Errorf("with reads first a write takes no more than %.2f times as long as a read", r)
-	}
-	for pct, n := range kib {
-		if r := float64(n) / float64(kib["100"]); math.Abs(r-1) > 0.1 {
-			t.Errorf("with write_wait_pct %s the group has %.2f of what it has with 100", pct, r)
-		}
+	l := startFio(t, d, mixed, "--time_based", "--runtime=2", "--rw=randrw", "--iodepth=64")
+	l.wait(t)
+	r, w := l.meanLatency(t)
+	t.Logf("a read takes %.1f ms, a write %.1f", r/1000, w/1000)
+	if w/r < 0.8 || w/r > 1.25 {
+		t.Errorf("a write takes %.2f times as long as a read", w/r)
 	}
 }
 

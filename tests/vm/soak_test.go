@@ -29,7 +29,7 @@ const soakProbeOf = "ISOLIO_SOAK_PROBE"
 
 const (
 	soakSwitch = 20 * time.Second // between two schedulers
-	soakBound  = 11 * time.Second // hold_most_ms, and a second for the disk
+	soakBound  = 11 * time.Second // the most that a request is throttled, and a second for the disk
 	soakEnds   = 2 * time.Minute  // for a program to end, and for its check
 	nobodyID   = 65534
 )

@@ -24,23 +24,21 @@ type Tunable struct {
 // Schedulers are those that can be chosen for a disk. The first is the default.
 var Schedulers = []string{"kyber-fairness", "bfq", "rsd", "sfq"}
 
-// guard are the files of the starvation guard, which all of the project's schedulers have.
-var guard = []Tunable{
-	{Name: "age_th", Most: 65536},
-	{Name: "max_wait_ms", Most: 3600000},
-}
+// maxWait and guard are the files of the starvation guard. All of the project's schedulers have the first.
+var (
+	maxWait = Tunable{Name: "max_wait_ms", Most: 3600000}
+	guard   = []Tunable{{Name: "age_th", Most: 65536}, maxWait}
+)
 
 var tunablesOf = map[string][]Tunable{
-	"kyber-fairness": append([]Tunable{
+	"kyber-fairness": {
 		{Name: "share_by", Words: []string{"bytes", "iops", "time"}},
 		{Name: costModel},
 		{Name: "read_lat_nsec", Least: 1, Most: 1e10},
 		{Name: "write_lat_nsec", Least: 1, Most: 1e10},
-		{Name: "depth_pct", Most: 1000},
-		{Name: "lead_us", Most: 1e7},
-		{Name: "write_wait_pct", Most: 10000},
-		{Name: "hold_most_ms", Most: 3600000},
-	}, guard...),
+		{Name: "min_total_pct", Most: 100},
+		maxWait,
+	},
 	"rsd": guard,
 	"sfq": append([]Tunable{
 		{Name: "sync_selections", Least: 1, Most: 1000},

@@ -88,9 +88,10 @@ func TestValue(t *testing.T) {
 		v           any
 		text, wrong string
 	}{
-		{"depth_pct", int64(0), "0", ""},
-		{"depth_pct", int64(1000), "1000", ""},
-		{"depth_pct", int64(-1), "", "-1 is out of range"},
+		{"min_total_pct", int64(0), "0", ""},
+		{"min_total_pct", int64(100), "100", ""},
+		{"min_total_pct", int64(101), "", "101 is out of range"},
+		{"min_total_pct", int64(-1), "", "-1 is out of range"},
 		{"read_lat_nsec", int64(0), "", "0 is out of range"},
 		{"read_lat_nsec", int64(10000000000), "10000000000", ""},
 		{"read_lat_nsec", 2.5, "", "has the wrong type"},
@@ -112,7 +113,7 @@ func TestValue(t *testing.T) {
 func TestNow(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"share_by", "bytes iops [time]\n", "time"},
-		{"depth_pct", "45\n", "45"},
+		{"min_total_pct", "45\n", "45"},
 		{"cost_model", "auto rbps=3 riops=4 wbps=1 wiops=4\n", "auto"},
 		{"cost_model", "user rbps=3 riops=4 wbps=1 wiops=4\n", "rbps=3 riops=4 wbps=1 wiops=4"},
 	} {

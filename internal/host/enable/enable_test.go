@@ -266,18 +266,18 @@ func TestEnabled(t *testing.T) {
 // A disk has the scheduler and the tunables of its table, and loses them together.
 func TestTable(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "none [kyber-fairness]", map[string]string{
-		"sys/block/sda/queue/iosched/share_by": "[bytes] iops time\n", "sys/block/sda/queue/iosched/lead_us": "0\n",
-		"sys/block/sdb/queue/iosched/share_by": "[bytes] iops time\n", "sys/block/sdb/queue/iosched/lead_us": "5000\n",
+		"sys/block/sda/queue/iosched/share_by": "[bytes] iops time\n", "sys/block/sda/queue/iosched/max_wait_ms": "0\n",
+		"sys/block/sdb/queue/iosched/share_by": "[bytes] iops time\n", "sys/block/sdb/queue/iosched/max_wait_ms": "5000\n",
 		"sys/block/sdb/queue/iosched/cost_model": "user rbps=3199999998 riops=490001 wbps=1050000000 wiops=38000\n",
 	})
 	before := tree(t, root)
-	table := &rule.Disk{Device: "model:*", Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "share_by", Value: "time"}, {Name: "lead_us", Value: "5000"}}, At: rule.Place{File: "/etc/isolio.toml", Line: 3}}
+	table := &rule.Disk{Device: "model:*", Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "share_by", Value: "time"}, {Name: "max_wait_ms", Value: "5000"}}, At: rule.Place{File: "/etc/isolio.toml", Line: 3}}
 	k := &kernel{}
 	p := do(t, k, Enable, Request{Root: root, Device: "sda", Table: table})
-	if got := p.Report.String(); got != "sda: scheduler kyber-fairness, was none, share_by time, lead_us 5000, by [[disk]] in line 3 of /etc/isolio.toml" {
+	if got := p.Report.String(); got != "sda: scheduler kyber-fairness, was none, share_by time, max_wait_ms 5000, by [[disk]] in line 3 of /etc/isolio.toml" {
 		t.Errorf("%s", got)
 	}
-	for file, want := range map[string]string{"share_by": "time", "lead_us": "5000"} {
+	for file, want := range map[string]string{"share_by": "time", "max_wait_ms": "5000"} {
 		if text, err := os.ReadFile(filepath.Join(root, "sys/block/sda/queue/iosched", file)); err != nil || strings.TrimSpace(string(text)) != want {
 			t.Errorf("%s: %q, %v", file, text, err)
 		}
@@ -297,7 +297,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("%q", d.Notes)
 	}
 	after := tree(t, root)
-	for _, file := range []string{"share_by", "lead_us"} { // the kernel's go with the scheduler
+	for _, file := range []string{"share_by", "max_wait_ms"} { // the kernel's go with the scheduler
 		delete(after, filepath.Join(root, "sys/block/sda/queue/iosched", file))
 		delete(before, filepath.Join(root, "sys/block/sda/queue/iosched", file))
 	}
@@ -308,19 +308,19 @@ func TestTable(t *testing.T) {
 
 // A tunable that the kernel refuses takes all of it back.
 func TestTableIsAllOrNothing(t *testing.T) {
-	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"sys/block/sda/queue/iosched/lead_us": "0\n"})
+	root := machine(t, "[none] kyber-fairness", "[none]", map[string]string{"sys/block/sda/queue/iosched/max_wait_ms": "0\n"})
 	before := tree(t, root)
-	p, err := Enable(Request{Root: root, Device: "sda", Table: &rule.Disk{Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "lead_us", Value: "7"}, {Name: "unheard", Value: "7"}}}})
+	p, err := Enable(Request{Root: root, Device: "sda", Table: &rule.Disk{Scheduler: "kyber-fairness", Tunables: []rule.Tunable{{Name: "max_wait_ms", Value: "7"}, {Name: "unheard", Value: "7"}}}})
 	must.OK(t, err)
 	applied := plan.On(&kernel{})
-	if err := applied.Apply(p.Steps); err == nil || !strings.Contains(err.Error(), "scheduler kyber-fairness has no tunable unheard; allowed: lead_us") {
+	if err := applied.Apply(p.Steps); err == nil || !strings.Contains(err.Error(), "scheduler kyber-fairness has no tunable unheard; allowed: max_wait_ms") {
 		t.Errorf("%v", err)
 	}
 	must.OK(t, applied.Undo())
 	after := tree(t, root)
-	lead := filepath.Join(root, "sys/block/sda/queue/iosched/lead_us")
-	delete(before, lead)
-	delete(after, lead)
+	wait := filepath.Join(root, "sys/block/sda/queue/iosched/max_wait_ms")
+	delete(before, wait)
+	delete(after, wait)
 	if !maps.Equal(before, after) {
 		t.Errorf("before %v, after %v", before, after)
 	}
@@ -832,7 +832,7 @@ func (k *forgetful) Write(path, value string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(filepath.Join(dir, "depth_pct"), []byte("45\n"), 0o644),
+	return errors.Join(os.WriteFile(filepath.Join(dir, "min_total_pct"), []byte("45\n"), 0o644),
 		os.WriteFile(filepath.Join(dir, "share_by"), []byte("[bytes] iops time\n"), 0o644))
 }
 
@@ -841,7 +841,7 @@ func (*forgetful) Run([]string) error { return syscall.EBUSY }
 // What fails is taken back with the tunables of the scheduler that there was.
 func TestTunablesComeBack(t *testing.T) {
 	root := machine(t, "none [kyber-fairness]", "[none] kyber-fairness", map[string]string{
-		"sys/block/sda/queue/iosched/depth_pct": "60\n", "sys/block/sda/queue/iosched/share_by": "bytes iops [time]\n",
+		"sys/block/sda/queue/iosched/min_total_pct": "60\n", "sys/block/sda/queue/iosched/share_by": "bytes iops [time]\n",
 		"run/isolio/enabled/sda.json": `{"scheduler":"kyber-fairness","before":"none","nr_requests":64,"loaded":"kyber-fairness-iosched"}`,
 	})
 	p, err := Disable(Request{Root: root, Device: "sda"})
@@ -856,7 +856,7 @@ func TestTunablesComeBack(t *testing.T) {
 		t.Fatalf("%v, want %v", err, syscall.EBUSY)
 	}
 	must.OK(t, done.Undo())
-	for name, want := range map[string]string{"queue/scheduler": "none [kyber-fairness]", "queue/iosched/depth_pct": "60", "queue/iosched/share_by": "time"} {
+	for name, want := range map[string]string{"queue/scheduler": "none [kyber-fairness]", "queue/iosched/min_total_pct": "60", "queue/iosched/share_by": "time"} {
 		if got := read(t, root, filepath.Join("sys/block/sda", name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

@@ -18,7 +18,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("[[rule]]\npod = \"shop/[a-z]*\"\nweight = 10000\n[[rule]]\nunit = \"nginx\"\nweight = 5\n"), "web", "a/b", "c/d")
 	f.Add([]byte("[[rule]]\npod = \"shop/*\"\ndefault = 50\nmax_weight = 300\n"), "web", "a", "b")
 	f.Add([]byte("[sla]\nreserve_pct = 5\nbest_effort = 3\nshare_by = \"bytes\"\n[[promise]]\nname = \"db\"\ndevice = \"sda\"\nread = \"5000 IOPS\"\nwrite = \"1.5 MiB/s\"\nblock = \"16 KiB\"\np99 = \"5 ms\"\ncount = 2\n"), "db", "a", "b")
-	f.Add([]byte("[class.gold]\nweight = 800\nlabels = true\n[[rule]]\nunit = \"x\"\nweight = \"gold\"\n[[disk]]\ndevice = \"model:I*\"\nshare_by = \"time\"\nlead_us = 5\n"), "x", "isolio.class", "gold")
+	f.Add([]byte("[class.gold]\nweight = 800\nlabels = true\n[[rule]]\nunit = \"x\"\nweight = \"gold\"\n[[disk]]\ndevice = \"model:I*\"\nshare_by = \"time\"\nmax_wait_ms = 5\n"), "x", "isolio.class", "gold")
 	f.Add([]byte("[class.\"a\\nb\"]\nweight = 1\n"), "", "", "")
 	f.Add([]byte("[[disk]]\ndevice = \"wwn:0x5\"\n\"a\\nb\" = 1\n"), "", "", "")
 	f.Add([]byte("rule = [{name = \"a\", weight = 0}]"), "a", "", "")

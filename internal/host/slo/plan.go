@@ -42,7 +42,7 @@ import (
 // part 1 - m it is 1 / (1 - m) times as long.
 //
 // A cgroup that keeps n requests outstanding, and for which the others wait, empties the
-// disk until n is its share of what is in flight. With depthPct they wait for it only if
+// disk until n is its share of what is in flight. With minTotalPct they wait for it only if
 // n requests would have its share on a disk that has no others, see struct kf_level in clock.h.
 // To wait for one that keeps fewer cannot give it its share, and takes the others theirs.
 // A tenant that keeps its depth has three times as many, so they wait for it, even where
@@ -51,9 +51,9 @@ import (
 // MaxWeight is the largest weight that kyber-fairness takes.
 const MaxWeight = 10000
 
-// depthPct is the percentage of its share of the bandwidth-delay product from which on the
-// others wait for a cgroup: all of it.
-const depthPct = 100
+// minTotalPct is how much of what it can the disk does at least while the others wait for a
+// cgroup: all of it.
+const minTotalPct = 100
 
 // defaultWeight is that of a cgroup that was given none.
 const defaultWeight = 100
@@ -88,11 +88,11 @@ type Plan struct {
 	Drop []string `json:"drop,omitempty"`
 	// MarginPct is by how much less than its profile the disk may serve.
 	MarginPct float64 `json:"margin_pct"`
-	// ShareBy, CostModel and DepthPct are what the disk's scheduler must be told.
-	ShareBy   string   `json:"share_by"`
-	CostModel string   `json:"cost_model,omitempty"`
-	DepthPct  int      `json:"depth_pct"`
-	Notes     []string `json:"notes,omitempty"`
+	// ShareBy, CostModel and MinTotalPct are what the disk's scheduler must be told.
+	ShareBy     string   `json:"share_by"`
+	CostModel   string   `json:"cost_model,omitempty"`
+	MinTotalPct int      `json:"min_total_pct"`
+	Notes       []string `json:"notes,omitempty"`
 }
 
 // Tenant is a promise and what follows from it.
@@ -147,7 +147,7 @@ func Make(d SoldDisk, promises []rule.Promise, sla rule.SLA) (*Plan, error) {
 	c := newCosts(d.Profile, sla.ShareBy)
 	p := &Plan{
 		Disk: d.Name, Identity: d.Profile.Disk.Identity, ReservePct: sla.ReservePct, Interference: c.interference,
-		ShareBy: sla.ShareBy, CostModel: c.model(), DepthPct: depthPct, Others: Others{BestEffort: sla.BestEffort, Weight: sla.BestEffort * defaultWeight},
+		ShareBy: sla.ShareBy, CostModel: c.model(), MinTotalPct: minTotalPct, Others: Others{BestEffort: sla.BestEffort, Weight: sla.BestEffort * defaultWeight},
 	}
 	sold := 0.0
 	for _, r := range promises {

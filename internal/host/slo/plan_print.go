@@ -112,7 +112,7 @@ func (p *Plan) Table() string {
 	if p.CostModel != "" {
 		text += fmt.Sprintf("cost_model = %s\n", quoted(p.CostModel))
 	}
-	return text + fmt.Sprintf("depth_pct = %d\n", p.DepthPct)
+	return text + fmt.Sprintf("min_total_pct = %d\n", p.MinTotalPct)
 }
 
 // Rules are the plan's weights as rules. A device of a rule is a name as in /sys/block.

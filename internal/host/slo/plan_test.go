@@ -74,8 +74,8 @@ func TestMake(t *testing.T) {
 	if a.Depth != 11 || b.Depth != 4 {
 		t.Errorf("depths %d and %d", a.Depth, b.Depth)
 	}
-	if p.DepthPct != 100 {
-		t.Errorf("depth_pct %d", p.DepthPct)
+	if p.MinTotalPct != 100 {
+		t.Errorf("min_total_pct %d", p.MinTotalPct)
 	}
 	if want := "30000 IOPS of reads, random, 4 KiB: 30.00 % of the disk's time each; weight 600 of 1800"; a.Why != want {
 		t.Errorf("why: %q, want %q", a.Why, want)
@@ -323,13 +323,13 @@ func depths(t *testing.T, p *Plan, measured *profile.Profile) {
 }
 
 // awaited is what kf_clock_is_awaited() says of a cgroup that was not, where all could do more than their shares.
-func awaited(outstanding, share, product float64, depthPct int) bool {
-	return outstanding >= 1.25*share*product*float64(depthPct)/100
+func awaited(outstanding, share, product float64, minTotalPct int) bool {
+	return outstanding >= 1.25*share*product*float64(minTotalPct)/100
 }
 
 // The others wait for a tenant that keeps its depth, also if its share of the requests is twice its share of the
 // disk, as next to writes. They do not wait for one that keeps less than its share of the product.
-func TestDepthPct(t *testing.T) {
+func TestMinTotalPct(t *testing.T) {
 	for _, c := range []struct{ alone, most float64 }{
 		{100e-6, 100000}, // the product is 10, the ceiling 32
 		{100e-6, 400000}, // 40, and 120: three times the product
@@ -340,10 +340,10 @@ func TestDepthPct(t *testing.T) {
 		must.OK(t, err)
 		product := c.alone * c.most
 		share := p.Tenants[0].Share
-		if depth := p.Tenants[0].Depth; !awaited(float64(depth), 2*share, product, p.DepthPct) {
+		if depth := p.Tenants[0].Depth; !awaited(float64(depth), 2*share, product, p.MinTotalPct) {
 			t.Errorf("product %g: the others do not wait for a tenant that keeps %d outstanding", product, depth)
 		}
-		if awaited(0.99*share*product, share, product, p.DepthPct) {
+		if awaited(0.99*share*product, share, product, p.MinTotalPct) {
 			t.Errorf("product %g: the others wait for a tenant that could not have its share of an empty disk", product)
 		}
 	}

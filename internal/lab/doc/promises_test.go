@@ -48,7 +48,7 @@ func TestExperimentsAreAsPlanned(t *testing.T) {
 			}
 		}
 		if contender == nil || contender.Tunables["share_by"] != sold.Plan.ShareBy || contender.Tunables["cost_model"] != sold.Plan.CostModel ||
-			contender.Tunables["depth_pct"] != strconv.Itoa(sold.Plan.DepthPct) {
+			contender.Tunables["min_total_pct"] != strconv.Itoa(sold.Plan.MinTotalPct) {
 			t.Errorf("%s: %+v, the plan says\n%s", x.Name, contender, sold.Plan.Table())
 		}
 		for _, k := range x.Cases {

@@ -14,7 +14,7 @@ import (
 
 const variants = `name = "variants"
 question = "What does each setting cost?"
-schedulers = ["none", "kf-300", "iocost"]
+schedulers = ["none", "kf-30", "iocost"]
 duration_s = 2
 [device]
 kind = "null_blk"
@@ -28,20 +28,20 @@ weight = 100
 [[contender]]
 name = "kf-100"
 scheduler = "kyber-fairness"
-label = "depth_pct = 100"
-tunables = { depth_pct = 100, lead_us = 100_000 }
+label = "min_total_pct = 100"
+tunables = { min_total_pct = 100, max_wait_ms = 100_000 }
 [[contender]]
-name = "kf-300"
+name = "kf-30"
 scheduler = "kyber-fairness"
 [contender.tunables]
-depth_pct = 300
+min_total_pct = 30
 [[contender]]
 name = "iocost-170"
 scheduler = "iocost"
 iocost = { rlat_us = 170, wlat_us = 0 }
 [[expect]]
 scheduler = "kf-100"
-metric = "total_vs:kf-300"
+metric = "total_vs:kf-30"
 min = 0.5
 `
 
@@ -49,7 +49,7 @@ func TestContenders(t *testing.T) {
 	e, err := Parse("x", []byte(variants))
 	must.OK(t, err)
 	// Those that `schedulers` does not list come after it.
-	if want := []string{"none", "kf-300", "iocost", "kf-100", "iocost-170"}; !slices.Equal(e.Schedulers, want) {
+	if want := []string{"none", "kf-30", "iocost", "kf-100", "iocost-170"}; !slices.Equal(e.Schedulers, want) {
 		t.Errorf("schedulers %q, want %q", e.Schedulers, want)
 	}
 	for _, tt := range []struct {
@@ -59,8 +59,8 @@ func TestContenders(t *testing.T) {
 	}{
 		{"none", "none", "", false, nil},
 		{"iocost", "iocost", "", false, nil},
-		{"kf-100", "kyber-fairness", "depth_pct = 100", false, map[string]string{"depth_pct": "100", "lead_us": "100000"}},
-		{"kf-300", "kyber-fairness", "", false, map[string]string{"depth_pct": "300"}},
+		{"kf-100", "kyber-fairness", "min_total_pct = 100", false, map[string]string{"min_total_pct": "100", "max_wait_ms": "100000"}},
+		{"kf-30", "kyber-fairness", "", false, map[string]string{"min_total_pct": "30"}},
 		{"iocost-170", "iocost", "", true, map[string]string{"iocost.rlat_us": "170", "iocost.wlat_us": "0"}},
 	} {
 		d := e.Contender(tt.name)
@@ -79,15 +79,15 @@ func TestContenders(t *testing.T) {
 	if err != nil || !slices.Equal(s.Schedulers, []string{"none", "kf-100"}) || len(s.Expect) != 0 {
 		t.Errorf("Select: %v, %+v", err, s)
 	}
-	if s, err = e.Select([]string{"kf-100", "kf-300"}, nil); err != nil || len(s.Expect) != 1 {
+	if s, err = e.Select([]string{"kf-100", "kf-30"}, nil); err != nil || len(s.Expect) != 1 {
 		t.Errorf("Select: %v, expectations %v", err, s.Expect)
 	}
 }
 
 func TestIsTime(t *testing.T) {
 	for name, want := range map[string]bool{
-		"lead_us": true, "refill_ms": true, "read_lat_nsec": true, "write_expire": true, "timeout_sync": true, "slice_idle": true,
-		"depth_pct": false, "low_latency": false, "fifo_batch": false, "strict_guarantees": false, "max_budget": false,
+		"max_wait_ms": true, "refill_ms": true, "read_lat_nsec": true, "write_expire": true, "timeout_sync": true, "slice_idle": true,
+		"min_total_pct": false, "low_latency": false, "fifo_batch": false, "strict_guarantees": false, "max_budget": false,
 	} {
 		if got := IsTime(name); got != want {
 			t.Errorf("IsTime(%s) = %t", name, got)
@@ -99,37 +99,37 @@ func TestIsTime(t *testing.T) {
 func TestParseRefusesContenders(t *testing.T) {
 	const known = "none, mq-deadline, kyber, bfq, iocost, kyber-fairness, kyber-report, rsd, sfq"
 	for _, tt := range []struct{ name, old, new, want string }{
-		{"not declared", `"kf-300", "io`, `"kf-400", "io`,
-			`x:3: schedulers: unknown scheduler "kf-400"; allowed: ` + known + ", kf-100, kf-300, iocost-170"},
+		{"not declared", `"kf-30", "io`, `"kf-40", "io`,
+			`x:3: schedulers: unknown scheduler "kf-40"; allowed: ` + known + ", kf-100, kf-30, iocost-170"},
 		{"no schedulers at all", variants[strings.Index(variants, "[[contender]]"):], "",
-			`x:3: schedulers: unknown scheduler "kf-300"; allowed: ` + known},
+			`x:3: schedulers: unknown scheduler "kf-30"; allowed: ` + known},
 		{"unknown key", "label =", "lable =", "x:17: contender.lable: unknown key; allowed: name, scheduler, label, tunables, iocost, job"},
 		{"no name", "name = \"kf-100\"\n", "", "x:14: contender.name: is missing; allowed: " + nameRule},
 		{"a scheduler's name", `name = "kf-100"`, `name = "bfq"`,
 			`x:15: contender.name: "bfq" is a scheduler's own name; allowed: a name of its own`},
-		{"name twice", `name = "kf-300"`, `name = "kf-100"`,
-			`x:3: schedulers: unknown scheduler "kf-300"; allowed: ` + known + ", kf-100, kf-100, iocost-170"},
+		{"name twice", `name = "kf-30"`, `name = "kf-100"`,
+			`x:3: schedulers: unknown scheduler "kf-30"; allowed: ` + known + ", kf-100, kf-100, iocost-170"},
 		{"no scheduler", "scheduler = \"kyber-fairness\"\nlabel", "label",
 			"x:14: contender.scheduler: is missing; allowed: " + known},
-		{"unknown scheduler", `scheduler = "kyber-fairness"`, `scheduler = "kf-300"`,
-			`x:16: contender.scheduler: unknown scheduler "kf-300"; allowed: ` + known},
-		{"empty label", `label = "depth_pct = 100"`, `label = " "`,
+		{"unknown scheduler", `scheduler = "kyber-fairness"`, `scheduler = "kf-30"`,
+			`x:16: contender.scheduler: unknown scheduler "kf-30"; allowed: ` + known},
+		{"empty label", `label = "min_total_pct = 100"`, `label = " "`,
 			"x:17: contender.label: must be one line of text; allowed: a few words, or leave it out for the name"},
 		{"tunables of none", `scheduler = "kyber-fairness"`, `scheduler = "none"`,
 			"x:18: contender.tunables: none has no scheduler with tunables; allowed: leave it out"},
 		{"tunables of iocost", "iocost = { rlat_us", "tunables = { rlat_us",
 			"x:27: contender.tunables: iocost has no scheduler with tunables; allowed: a table iocost, such as { rlat_us = 170 }"},
-		{"a path", "depth_pct = 100,", `"../nr_requests" = 100,`,
+		{"a path", "min_total_pct = 100,", `"../nr_requests" = 100,`,
 			"x:18: contender.tunables.../nr_requests: is not a tunable's name; allowed: a file in the disk's queue/iosched, with that scheduler"},
-		{"a list", "depth_pct = 100,", "depth_pct = [1],",
-			"x:18: contender.tunables.depth_pct: [1] is neither an integer nor a string; allowed: what to write to the file"},
-		{"two lines", "depth_pct = 100,", `depth_pct = "1\n2",`,
-			"x:18: contender.tunables.depth_pct: must be one line of text; allowed: what to write to the file"},
-		{"a time as text", "lead_us = 100_000", `lead_us = "1 ms"`,
-			`x:18: contender.tunables.lead_us: "1 ms" is not a number; allowed: a length of time in the tunable's own unit, an integer`},
-		{"a time below 0", "lead_us = 100_000", "lead_us = -1",
-			"x:18: contender.tunables.lead_us: -1 is out of range; allowed: a length of time, 0..1000000000000"},
-		{"iocost of another", "[contender.tunables]\ndepth_pct = 300", "[contender.iocost]\nrlat_us = 1",
+		{"a list", "min_total_pct = 100,", "min_total_pct = [1],",
+			"x:18: contender.tunables.min_total_pct: [1] is neither an integer nor a string; allowed: what to write to the file"},
+		{"two lines", "min_total_pct = 100,", `min_total_pct = "1\n2",`,
+			"x:18: contender.tunables.min_total_pct: must be one line of text; allowed: what to write to the file"},
+		{"a time as text", "max_wait_ms = 100_000", `max_wait_ms = "1 ms"`,
+			`x:18: contender.tunables.max_wait_ms: "1 ms" is not a number; allowed: a length of time in the tunable's own unit, an integer`},
+		{"a time below 0", "max_wait_ms = 100_000", "max_wait_ms = -1",
+			"x:18: contender.tunables.max_wait_ms: -1 is out of range; allowed: a length of time, 0..1000000000000"},
+		{"iocost of another", "[contender.tunables]\nmin_total_pct = 30", "[contender.iocost]\nrlat_us = 1",
 			`x:22: contender.iocost: means nothing for kyber-fairness; allowed: only with scheduler = "iocost"`},
 		{"empty iocost", "{ rlat_us = 170, wlat_us = 0 }", "{}",
 			"x:27: contender.iocost: says nothing; allowed: rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops, rlat_us, wlat_us"},
@@ -150,7 +150,7 @@ func TestParseRefusesContenders(t *testing.T) {
 }
 
 func TestContenderNameTwice(t *testing.T) {
-	text := strings.Replace(strings.Replace(variants, `"kf-300", `, "", 1), `name = "kf-300"`, `name = "kf-100"`, 1)
+	text := strings.Replace(strings.Replace(variants, `"kf-30", `, "", 1), `name = "kf-30"`, `name = "kf-100"`, 1)
 	_, err := Parse("x", []byte(text))
 	if want := `x:20: contender.name: "kf-100" is the name of an earlier contender; allowed: a name of its own`; err == nil || err.Error() != want {
 		t.Errorf("Parse: %v", err)

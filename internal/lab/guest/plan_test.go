@@ -140,7 +140,7 @@ func TestTunablesOfASlowDisk(t *testing.T) {
 const ownContenders = `[[contender]]
 name = "kf"
 scheduler = "kyber-fairness"
-tunables = { depth_pct = 100, lead_us = 1000 }
+tunables = { min_total_pct = 100, max_wait_ms = 1000 }
 [[contender]]
 name = "fast-bfq"
 scheduler = "bfq"
@@ -160,9 +160,9 @@ func TestTunablesOfTheExperiment(t *testing.T) {
 		scale int
 		want  []tunable
 	}{
-		{"kf", 1, []tunable{{"depth_pct", "100"}, {"lead_us", "1000"}}},
+		{"kf", 1, []tunable{{"max_wait_ms", "1000"}, {"min_total_pct", "100"}}},
 		{"kf", 8, []tunable{
-			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"depth_pct", "100"}, {"lead_us", "8000"},
+			{"read_lat_nsec", "16000000"}, {"write_lat_nsec", "80000000"}, {"max_wait_ms", "8000"}, {"min_total_pct", "100"},
 		}},
 		{"fast-bfq", 4, []tunable{{"slice_idle_us", "32000"}, {"low_latency", "1"}, {"timeout_sync", "500"}}},
 		{"kyber-fairness", 1, nil},

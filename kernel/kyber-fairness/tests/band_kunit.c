@@ -12,7 +12,7 @@
 static void could_has_room(struct kunit *test)
 {
 	u64 could = kf_clock_could(U32_MAX, U32_MAX, 0), all = could * 65536;
-	struct kf_could kc = { .most = could, .all = all, .depth_pct = 1000 };
+	struct kf_could kc = { .most = could, .all = all, .min_total_pct = 100 };
 	struct kf_alone ka = { .mix_ns = U32_MAX * NSEC_PER_USEC };
 	const u64 none[2] = { };
 	struct kf_band_kind kind = { .nr_alone = 1, .nr_probed = 1, .alone_us = { 1 } };

@@ -170,7 +170,7 @@ static void lead_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(2000 * 1000000ULL, 2 * MS, 4096), 4000000ULL);
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(1000000, 2 * MS, 4096), 8 * 4096ULL);
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(100 * 1000000ULL, 40 * MS, 4096), 4000000ULL);
-	/* No rate, or the largest; the longest that lead_us takes. */
+	/* No rate, or the largest. */
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(0, 0, 0), 0ULL);
 	KUNIT_EXPECT_GT(test, kf_clock_lead_bytes(1ULL << 40, 4000 * MS, 4096), 1ULL << 40);
 	KUNIT_EXPECT_EQ(test, kf_clock_lead_bytes(1ULL << 40, 10000 * MS, 4096), 10ULL << 40);
@@ -258,9 +258,9 @@ static void lag_is_bounded(struct kunit *test)
 }
 
 /* Cgroups that keep so many requests of 4 KiB outstanding, of 85 us alone; 0: no more. */
-static u64 level_of(const u32 *milli, const u32 *weight, u64 full, u32 depth_pct)
+static u64 level_of(const u32 *milli, const u32 *weight, u64 full, u32 min_total_pct)
 {
-	struct kf_could kc = { .depth_pct = depth_pct };
+	struct kf_could kc = { .min_total_pct = min_total_pct };
 	unsigned int i, nr, sum = 0, steps = KF_LEVEL_STEPS;
 	struct kf_level kl;
 
@@ -281,9 +281,9 @@ static u64 level_of(const u32 *milli, const u32 *weight, u64 full, u32 depth_pct
 }
 
 /* On a P4500: 41 requests are its bandwidth-delay product. */
-static bool first_is_awaited(const u32 *milli, const u32 *weight, u32 depth_pct)
+static bool first_is_awaited(const u32 *milli, const u32 *weight, u32 min_total_pct)
 {
-	u64 level = level_of(milli, weight, kf_clock_could(41000, 4096, 85 * US), depth_pct);
+	u64 level = level_of(milli, weight, kf_clock_could(41000, 4096, 85 * US), min_total_pct);
 	unsigned int i, sum = 0;
 
 	for (i = 0; milli[i]; i++)
@@ -295,7 +295,7 @@ static bool first_is_awaited(const u32 *milli, const u32 *weight, u32 depth_pct)
 static void awaited_by_what_it_could(struct kunit *test)
 {
 	const u32 unlike[] = { 1000, 500, 250, 100 }, tenth[] = { 1, 3, 6 };
-	struct kf_could kc = { .depth_pct = 1000 };
+	struct kf_could kc = { .min_total_pct = 100 };
 	struct kf_level kl;
 
 #define AWAITED(weight, pct, ...) \

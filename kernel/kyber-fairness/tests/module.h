@@ -12,7 +12,6 @@
 #include "../done.c"
 #include "../tags.c"
 #include "../ready.c"
-#include "../order.c"
 #include "../overdue.c"
 #include "../gate.c"
 #include "../group.c"

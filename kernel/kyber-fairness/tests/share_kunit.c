@@ -384,25 +384,6 @@ static void tags_are_not_promised_twice(struct kunit *test)
 	KUNIT_EXPECT_GE(test, sum, 200ULL);
 }
 
-static void reads_and_writes_by_their_wait(struct kunit *test)
-{
-	/* In order of arrival, however long ago it was. */
-	KUNIT_EXPECT_TRUE(test, kf_write_goes_first(1000, 600, 500, 100));
-	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(1000, 500, 600, 100));
-	/* Of two that came together the write: a read's turn comes by itself. */
-	KUNIT_EXPECT_TRUE(test, kf_write_goes_first(1000, 500, 500, 100));
-	/* Up to three times as long as the read. */
-	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(1000, 900, 701, 300));
-	KUNIT_EXPECT_TRUE(test, kf_write_goes_first(1000, 900, 700, 300));
-	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(1000, 800, 401, 300));
-	/* A clock of another CPU that is ahead: they have not waited. */
-	KUNIT_EXPECT_TRUE(test, kf_write_goes_first(1000, 1500, 900, 10000));
-	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(1000, 900, 1500, 10000));
-	/* Nothing wraps. */
-	KUNIT_EXPECT_TRUE(test, kf_write_goes_first(U64_MAX, U64_MAX - 1, 0, 10000));
-	KUNIT_EXPECT_FALSE(test, kf_write_goes_first(U64_MAX, 0, U64_MAX - 1, 10000));
-}
-
 static struct kunit_case share_test_cases[] = {
 	KUNIT_CASE_PARAM(share_of_level, share_gen_params),
 	KUNIT_CASE(share_of_many_levels),
@@ -417,7 +398,6 @@ static struct kunit_case share_test_cases[] = {
 	KUNIT_CASE(mean_cost_follows),
 	KUNIT_CASE(tags_by_share),
 	KUNIT_CASE(tags_are_not_promised_twice),
-	KUNIT_CASE(reads_and_writes_by_their_wait),
 	{ }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The law of ../../clock.h in the simulation, with depth_pct in three settings: "law" has
+ * The law of ../../clock.h in the simulation, with min_total_pct in three settings: "law" has
  * the default, "full" 100, "exact" 0.
  *
  * What the module does with the law is here as well, in one thread: the gate, slices,
@@ -18,7 +18,7 @@
 
 #define CLOCK_ACTIVE_NS		(100 * NSEC_PER_MSEC)
 #define CLOCK_WORK_NS		(100 * NSEC_PER_MSEC)
-#define CLOCK_DEPTH_PCT		45
+#define CLOCK_MIN_TOTAL_PCT		45
 
 /* What a timer is for. */
 enum { CLOCK_WORK };
@@ -58,7 +58,7 @@ struct clock_hctx {
 
 struct clock {
 	struct law_sim *sim;
-	u32 depth_pct;
+	u32 min_total_pct;
 	struct clock_group group[LAW_LOADS_MAX];
 	struct clock_hctx hctx[LAW_HCTX_MAX];
 	u32 nr_groups, nr_hctx, nr_active;
@@ -253,7 +253,7 @@ static u64 clock_level(const struct clock *kq, const struct kf_could *kc, u64 fu
 /* As kf_find_awaited(). */
 static void clock_find_awaited(struct clock *kq)
 {
-	struct kf_could kc = { .depth_pct = kq->depth_pct };
+	struct kf_could kc = { .min_total_pct = kq->min_total_pct };
 	u64 all_milli = 0, level, any_level;
 	bool must_fill = false;
 	u32 i;
@@ -742,7 +742,7 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 		clock_probe_done(kq, rq);
 }
 
-static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
+static struct clock *clock_create(struct law_sim *sim, u32 min_total_pct)
 {
 	struct clock *kq = calloc(1, sizeof(*kq));
 	u32 i, j;
@@ -750,7 +750,7 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 	if (!kq)
 		abort();
 	kq->sim = sim;
-	kq->depth_pct = depth_pct;
+	kq->min_total_pct = min_total_pct;
 	kq->nr_groups = sim->c->nr_loads;
 	kq->nr_hctx = sim->c->nr_hctx;
 	for (i = 0; i < kq->nr_groups; i++) {
@@ -769,7 +769,7 @@ static struct clock *clock_create(struct law_sim *sim, u32 depth_pct)
 
 static void *clock_create_law(struct law_sim *sim)
 {
-	return clock_create(sim, CLOCK_DEPTH_PCT);
+	return clock_create(sim, CLOCK_MIN_TOTAL_PCT);
 }
 
 static void *clock_create_full(struct law_sim *sim)
