@@ -357,6 +357,8 @@ func TestNewPagesHoldUpNoJournal(t *testing.T) {
 			// They have more than may go of what is old, or of what others are likely to wait for.
 			greedy := newGroup(t, "greedy")
 			write(t, filepath.Join(greedy, weightFile), "1")
+			// So that its requests do not take long to end.
+			t.Cleanup(func() { write(t, filepath.Join(heavy, "cgroup.kill"), "1") })
 			const tags = 256 // for them
 			write(t, d.queue("nr_requests"), strconv.Itoa(tags))
 			switch beside {

@@ -29,8 +29,8 @@ static void could_has_room(struct kunit *test)
 	/* The least share of all that could do more. */
 	kl = (struct kf_level){ .at = 1, .due = all, .above_share = 1 };
 	KUNIT_EXPECT_TRUE(test, kf_level_rise(&kl));
-	KUNIT_EXPECT_TRUE(test, kf_level_rise(&(struct kf_level){ .at = U64_MAX, .due = all,
-								   .above_share = 1 }));
+	kl = (struct kf_level){ .at = U64_MAX, .due = all, .above_share = 1 };
+	KUNIT_EXPECT_TRUE(test, kf_level_rise(&kl));
 	KUNIT_EXPECT_GT(test, kf_per_s(U64_MAX, 0), 0ULL);
 	KUNIT_EXPECT_EQ(test, kf_per_s(4096, NSEC_PER_SEC), 4096ULL);
 	kf_slowness_see(&ks, &kind, U64_MAX);
