@@ -138,7 +138,7 @@ func (d *Disk) Overtaken() (map[string]uint64, error) {
 }
 
 // GuardStat reads what the starvation guard of the disk's scheduler counts,
-// nil for a scheduler without one. Its counts by delay are left out: a
+// nil for a scheduler without one, or with it in debugfs. Its counts by delay are left out: a
 // modeldisk has them for any scheduler.
 func (d *Disk) GuardStat() (map[string]uint64, error) {
 	return figures(d.path(tunables, "guard_stat"), "delay")
