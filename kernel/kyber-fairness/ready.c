@@ -12,7 +12,7 @@
  * it back, as they gave back what they did not use; then the backlog is found a little late.
  *
  * Of a cgroup's reads and direct writes only those are in their tree that are to go
- * first; see order.c. So the others wait even where there are tokens for them.
+ * first; see kf_ready_deferred(). So the others wait even where there are tokens for them.
  *
  * Everything here is under kf_hctx.lock.
  */
