@@ -123,9 +123,6 @@ static inline struct kr_device *kr_of(struct request_queue *q)
 	return q->elevator->elevator_data;
 }
 
-/* main.c */
-struct kr_queue *kr_queue_make(struct kr_group *kg, struct blk_mq_hw_ctx *hctx, gfp_t gfp);
-
 /* refill.c */
 void kr_group_wake(struct kr_group *kg);
 void kr_group_offline(struct kr_group *kg);

@@ -64,7 +64,7 @@ static void kr_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 }
 
 /* NULL: no memory. */
-struct kr_queue *kr_queue_make(struct kr_group *kg, struct blk_mq_hw_ctx *hctx, gfp_t gfp)
+static struct kr_queue *kr_queue_make(struct kr_group *kg, struct blk_mq_hw_ctx *hctx, gfp_t gfp)
 {
 	struct kr_queue *kq, *old;
 	int id;
