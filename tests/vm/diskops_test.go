@@ -163,9 +163,12 @@ func TestEveryOperation(t *testing.T) {
 		"stalls":   {"stall_every=4", "stall_us=150000", "fault_all=1"},
 		"loses":    {"lose_every=29", "lose_ok=1", "lose_resets=1", "fault_all=1"},
 	}
-	for _, scheduler := range everyScheduler {
+	for _, scheduler := range append(slices.Clone(everyScheduler), reportElevator) {
 		t.Run(scheduler, func(t *testing.T) {
 			withGuard(t)
+			if scheduler == reportElevator {
+				withReport(t)
+			}
 			plain := newModelDisk(t, manyOps)
 			plain.use(t, scheduler)
 			openBlock(t, plain, 1<<20).run(t, plain)
