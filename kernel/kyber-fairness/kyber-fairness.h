@@ -515,7 +515,7 @@ struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hc
 void kf_group_offline(struct kf_group *kg);
 void kf_group_arrive(struct kf_backlog *kb, struct request *rq);
 u64 kf_group_weight(struct kf_group *kg);
-void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
+u64 kf_group_absent_ns(struct kf_group *kg, u64 busy_ns, u64 now_ns);
 unsigned int kf_group_outstanding(struct kf_group *kg);
 bool kf_group_has_requests(struct kf_group *kg);
 bool kf_group_may_go_first(struct kf_group *kg);
@@ -529,11 +529,17 @@ void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_look(struct kf_queue *kq);
 void kf_groups_lower(struct kf_queue *kq);
-void kf_groups_settle(struct kf_queue *kq, u64 now_ns);
 void kf_update_shares(struct kf_queue *kq);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
 void kf_slices_give_back(struct kf_hctx *kh);
+void kf_sum_shares(struct kf_queue *kq);
+
+/* own.c */
+void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
+void kf_group_owe_nothing(struct kf_group *kg);
+void kf_find_awaited(struct kf_queue *kq, u64 now_ns);
+void kf_groups_settle(struct kf_queue *kq, u64 now_ns);
 
 /* gate.c */
 bool kf_group_is_present(struct kf_group *kg, u64 now_ns);

@@ -15,6 +15,7 @@
 #include "../overdue.c"
 #include "../gate.c"
 #include "../group.c"
+#include "../own.c"
 #include "../domain.c"
 #include "../large.c"
 #include "../cost.c"
