@@ -75,6 +75,7 @@ static void kf_rq_leave(struct request *rq)
 void kf_finish_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
+	enum kf_class class;
 	struct kf_hctx *kh;
 	u64 done_ns;
 
@@ -83,6 +84,7 @@ void kf_finish_request(struct request *rq)
 	if (!kb)
 		return;
 	kh = rq->mq_hctx->sched_data;
+	class = kf_rq_class(rq);
 	rq->elv.priv[1] = NULL;
 	atomic_dec(kh->nr_tags);
 	/* It may have failed before it completed. */
@@ -92,6 +94,7 @@ void kf_finish_request(struct request *rq)
 		atomic_dec(&kb->nr_other);
 	if (kf_is_buffered_write(rq->cmd_flags))
 		atomic_dec(&kb->nr_buffered);
+	kf_class_finish(kb->kg, class);
 	/* The count before the look; prepare_to_wait_exclusive() pairs. */
 	smp_mb__after_atomic();
 	/* A sleeper that is not seen here has seen the count. */

@@ -687,6 +687,8 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 	kg->is_awaited = true;
 	INIT_LIST_HEAD(&kg->active_node);
 	init_waitqueue_head(&kg->tag_wait);
+	init_waitqueue_head(&kg->be_wait);
+	init_waitqueue_head(&kg->idle_wait);
 }
 
 /**

@@ -295,6 +295,19 @@ struct kf_hctx {
 	u64 nr_dispatched;
 };
 
+/*
+ * A twelfth of the time after which the kernel calls a task hung. A cgroup of one
+ * request outstanding that is entitled to less than one in ten seconds gets that.
+ */
+#define KF_HOLD_MOST_NS		(10ULL * NSEC_PER_SEC)
+
+/* I/O classes; most requests are of the first. */
+enum kf_class {
+	KF_CLASS_BE,
+	KF_CLASS_RT,
+	KF_CLASS_IDLE,
+};
+
 /* One cgroup on one hardware context: what its requests took. */
 struct kf_latency {
 	/* When the period ends that nr is about; written under latency_lock. */
@@ -401,6 +414,10 @@ struct kf_group {
 
 	/* Submitters that wait for a tag, where all hardware contexts share those. */
 	wait_queue_head_t tag_wait;
+	/* Submitters that wait for requests of a higher I/O class; their own locks. */
+	wait_queue_head_t be_wait, idle_wait;
+	/* Requests of the other two classes, queued or in flight; no lock. */
+	atomic_t nr_real_time, nr_idle;
 
 	unsigned int nr_backlogs;
 	/*
@@ -534,6 +551,14 @@ void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
 void kf_slices_give_back(struct kf_hctx *kh);
 void kf_sum_shares(struct kf_queue *kq);
+
+/* class.c */
+enum kf_class kf_class_of(unsigned short ioprio);
+bool kf_class_is_idle(void);
+bool kf_class_refuses(struct kf_group *kg, blk_opf_t opf);
+void kf_class_wait(struct kf_group *kg, struct bio *bio);
+void kf_class_insert(struct kf_group *kg, enum kf_class class);
+void kf_class_finish(struct kf_group *kg, enum kf_class class);
 
 /* own.c */
 void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);

@@ -243,6 +243,8 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	if (kf_backlog_merge(kh, kb, bio, nr_segs))
 		return true;
 	/* Here, as kf_limit_depth() is not told the bio. */
+	if (kb->kg != kq->root)
+		kf_class_wait(kb->kg, bio);
 	if (unlikely(kf_is_background(bio)))
 		kf_limit_background(kq, kb, hctx);
 	return false;
@@ -277,6 +279,7 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 				      struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
+	enum kf_class class;
 
 	if (kb)
 		return kb;
@@ -291,7 +294,9 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 	if (kf_is_buffered_write(rq->cmd_flags))
 		atomic_inc(&kb->nr_buffered);
 	kf_group_arrive(kb, rq);
-	rq->elv.priv[1] = kb;
+	class = kf_class_of(req_get_ioprio(rq));
+	kf_class_insert(kb->kg, class);
+	kf_rq_set_backlog(rq, kb, class);
 	return kb;
 }
 

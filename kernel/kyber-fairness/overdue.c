@@ -35,11 +35,6 @@
 #include "request.h"
 #include "trace.h"
 
-/*
- * A twelfth of the time after which the kernel calls a task hung. A cgroup of one
- * request outstanding that is entitled to less than one in ten seconds gets that.
- */
-#define KF_HOLD_MOST_NS		(10ULL * NSEC_PER_SEC)
 /* What overdue requests may have of the time: one part in so many. */
 #define KF_OVERDUE_PART		16
 /* And at once: of the time between two looks. */

@@ -10,7 +10,7 @@
  * whether it was alone in the device when it was dispatched, whether it counts as a large
  * one, whether it was sent within a transaction, what it was charged in units of
  * KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
- * priv[1]: backlog.
+ * priv[1]: backlog, and I/O class in the lowest bits.
  */
 #define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
 #define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
@@ -19,6 +19,7 @@
 #define KF_RQ_COST_SHIFT	(KF_RQ_WITHIN_SHIFT + 1)
 #define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
 #define KF_HELD_UNIT_SHIFT	16
+#define KF_RQ_CLASS_MASK	3UL
 static_assert(BITS_PER_LONG == 64);
 
 static inline unsigned long kf_rq_word(struct request *rq)
@@ -28,7 +29,18 @@ static inline unsigned long kf_rq_word(struct request *rq)
 
 static inline struct kf_backlog *kf_rq_backlog(struct request *rq)
 {
-	return rq->elv.priv[1];
+	return (void *)((unsigned long)rq->elv.priv[1] & ~KF_RQ_CLASS_MASK);
+}
+
+static inline enum kf_class kf_rq_class(struct request *rq)
+{
+	return (unsigned long)rq->elv.priv[1] & KF_RQ_CLASS_MASK;
+}
+
+static inline void kf_rq_set_backlog(struct request *rq, struct kf_backlog *kb,
+				     enum kf_class class)
+{
+	rq->elv.priv[1] = (void *)((unsigned long)kb | class);
 }
 
 /* -1: it was not dispatched. */

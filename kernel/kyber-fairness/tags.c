@@ -191,10 +191,13 @@ void kf_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct blk_mq_hw_ctx *hctx = isolio_map_queue(data->q, opf);
 	struct kf_queue *kq = kf_of(data->q);
 	struct kf_backlog *kb = NULL;
+	bool is_idle = data->flags & BLK_MQ_REQ_NOWAIT && kf_class_is_idle();
 
 	if (!kf_takes_any_tag(kq, hctx, opf) &&
-	    (kf_is_buffered_write(opf) || !kf_tags_abound(kq, hctx)))
+	    (kf_is_buffered_write(opf) || is_idle || !kf_tags_abound(kq, hctx)))
 		kb = kf_get_current_backlog(kq, hctx->queue_num);
+	if (kb && is_idle && kf_class_refuses(kb->kg, opf))
+		data->shallow_depth = 1;
 	if (kb && (!(opf & REQ_META || kf_task_must_get_out()) ||
 		   !kf_group_may_go_first(kb->kg))) {
 		if (!kf_may_have_tag(kq, kb, hctx, opf)) {

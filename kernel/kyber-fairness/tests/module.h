@@ -16,6 +16,7 @@
 #include "../gate.c"
 #include "../group.c"
 #include "../own.c"
+#include "../class.c"
 #include "../domain.c"
 #include "../large.c"
 #include "../cost.c"

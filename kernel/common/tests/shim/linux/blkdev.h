@@ -55,6 +55,8 @@ typedef unsigned int umode_t;
 #define REQ_POLLED	(1U << 15)
 #define REQ_NOWAIT	(1U << 18)
 #define REQ_NOMERGE_FLAGS	(1U << 16)
+/* No flush comes here. */
+#define op_is_flush(opf)	((void)(opf), false)
 #define RQF_FLUSH_SEQ	(1U << 0)
 #define RQF_USE_SCHED	(1U << 1)
 #define RQF_DONTPREP	(1U << 2)
@@ -141,6 +143,7 @@ struct bio {
 	struct block_device *bi_bdev;
 	struct blkcg_gq *bi_blkg;
 	blk_opf_t bi_opf;
+	unsigned short bi_ioprio;
 	struct {
 		u64 bi_sector;
 	} bi_iter;
@@ -164,6 +167,7 @@ struct request {
 	} elv;
 };
 
+#define req_get_ioprio(rq)		((rq)->bio ? (rq)->bio->bi_ioprio : 0)
 #define req_op(rq)			((rq)->cmd_flags & REQ_OP_MASK)
 #define rq_data_dir(rq)			(req_op(rq) & 1U)
 #define blk_rq_bytes(rq)		((rq)->bytes)

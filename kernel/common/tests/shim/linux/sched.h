@@ -13,6 +13,7 @@ struct task_struct {
 
 #define PF_EXITING	1U
 #define PF_MEMALLOC	2U
+#define PF_KTHREAD	4U
 
 extern const struct task_struct shim_task;
 struct cgroup_subsys_state *shim_task_css(void);

@@ -6,6 +6,7 @@
 #ifndef SHIM_LINUX_WAIT_H
 #define SHIM_LINUX_WAIT_H
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -76,6 +77,7 @@ static inline unsigned int shim_wake_up_nr(wait_queue_head_t *wq, unsigned int n
 }
 
 #define wake_up(wq)		((void)shim_wake_up_nr(wq, 1))
+#define wake_up_all(wq)		((void)shim_wake_up_nr(wq, UINT_MAX))
 #define DEFINE_WAIT(name)	wait_queue_entry_t name = { .func = NULL }
 
 static inline void shim_would_sleep(const char *what)
@@ -86,8 +88,11 @@ static inline void shim_would_sleep(const char *what)
 
 #define prepare_to_wait_exclusive(wq, wqe, state) \
 	((void)(wq), (void)(wqe), shim_would_sleep(__func__))
+#define prepare_to_wait(wq, wqe, state)	prepare_to_wait_exclusive(wq, wqe, state)
 #define finish_wait(wq, wqe)	((void)(wq), (void)(wqe))
 #define io_schedule()		shim_would_sleep(__func__)
+#define io_schedule_timeout(left)	(shim_would_sleep(__func__), (left))
+#define schedule_timeout_killable(left)	(shim_would_sleep(__func__), (left))
 
 #define wake_up_var(var)	((void)(var))
 #define wait_var_event(var, condition) do {				\

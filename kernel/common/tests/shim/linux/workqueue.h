@@ -9,6 +9,7 @@
 #define HZ			250
 #define jiffies			((unsigned long)(shim_now_ns() / (NSEC_PER_SEC / HZ)))
 #define time_before(a, b)	((long)((a) - (b)) < 0)
+#define nsecs_to_jiffies(ns)	((unsigned long)((ns) / (NSEC_PER_SEC / HZ)))
 #define jiffies_to_nsecs(j)	((u64)(j) * (NSEC_PER_SEC / HZ))
 
 struct work_struct;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+
+//go:build vm
+
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Classes of ionice, as fio has them.
+const (
+	classRT   = "--prioclass=1"
+	classBE   = "--prioclass=2"
+	classIdle = "--prioclass=3"
+)
+
+// processReadBytes is what a process has read of disks.
+func processReadBytes(t *testing.T, pid int) (n int) {
+	t.Helper()
+	text := read(t, filepath.Join("/proc", fmt.Sprint(pid), "io"))
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Sscanf(line, "read_bytes: %d", &n); err == nil {
+			return n
+		}
+	}
+	t.Fatalf("no read_bytes in %q", text)
+	return 0
+}
+
+// inClasses has readers of these classes read for some seconds, and tells what part each had, and
+// how many bytes the last one had after 14 s.
+func inClasses(t *testing.T, d *disk, groups, classes []string) (parts []float64, last int) {
+	t.Helper()
+	loads := make([]*load, len(classes))
+	for i, class := range classes {
+		// In one process, so that what it has read is known.
+		loads[i] = startFio(t, d, groups[i], "--time_based", "--runtime=600", "--rw=randread", "--iodepth=32", "--thread", class)
+		t.Cleanup(func() {
+			_ = loads[i].cmd.Process.Signal(os.Interrupt)
+			_ = loads[i].cmd.Wait()
+		})
+	}
+	time.Sleep(2 * time.Second)
+	had, total := make([]float64, len(classes)), 0.0
+	for i, l := range loads {
+		had[i] = -float64(processReadBytes(t, l.cmd.Process.Pid))
+	}
+	time.Sleep(4 * time.Second)
+	for i, l := range loads {
+		had[i] += float64(processReadBytes(t, l.cmd.Process.Pid))
+		total += had[i]
+	}
+	for i := range had {
+		had[i] /= total
+	}
+	time.Sleep(8 * time.Second)
+	return had, processReadBytes(t, loads[len(loads)-1].cmd.Process.Pid)
+}
+
+// Within a container classes go in their order; between containers the weight alone counts.
+func TestIOClasses(t *testing.T) {
+	comparesRates(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{
+		"model=fixed", "fixed/parallel=32", "fixed/read_ns=16000000", "fixed/write_ns=16000000", "fixed/other_ns=16000000",
+		"size_mib=256", "tags=32", "memory_backed=0", "write_cache=0",
+	})
+	d.use(t, elevator)
+	one, other := newGroup(t, "one"), newGroup(t, "other")
+	for _, c := range []struct {
+		name            string
+		groups, classes []string
+		first, last     [2]float64 // the parts of the first and the last one: at least, at most
+	}{
+		{"none", []string{one, one}, []string{classBE, classBE}, [2]float64{0.45, 0.55}, [2]float64{0.45, 0.55}},
+		{"idle", []string{one, one}, []string{classBE, classIdle}, [2]float64{0.95, 1}, [2]float64{0, 0.05}},
+		{"real time", []string{one, one}, []string{classRT, classBE}, [2]float64{0.95, 1}, [2]float64{0, 0.05}},
+		{"of two containers", []string{one, other}, []string{classBE, classIdle}, [2]float64{0.49, 0.51}, [2]float64{0.49, 0.51}},
+		{"in one beside another", []string{one, other, other}, []string{classRT, classBE, classIdle}, [2]float64{0.49, 0.51}, [2]float64{0, 0.05}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			had, read := inClasses(t, d, c.groups, c.classes)
+			t.Logf("parts: %.3f; the last one has read %d KiB", had, read/1024)
+			first, last := had[0], had[len(had)-1]
+			if first < c.first[0] || first > c.first[1] || last < c.last[0] || last > c.last[1] {
+				d.logState(t)
+				t.Errorf("parts %.3f; want %v of the first and %v of the last", had, c.first, c.last)
+			}
+			if read == 0 {
+				t.Error("the last one has read nothing in 14 s, want a request in ten")
+			}
+		})
+	}
+}
