@@ -116,6 +116,7 @@ func (s System) Find(name string) (*Device, error) {
 // allowed lists the disks for a message.
 func (s System) allowed() string {
 	names, err := s.List()
+	names = slices.DeleteFunc(names, nvmePath.MatchString)
 	if err != nil || len(names) == 0 {
 		return "this machine has no disk"
 	}

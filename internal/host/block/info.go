@@ -37,6 +37,8 @@ type Info struct {
 	// Below are the disks that this one consists of, Above those that are made of it.
 	Below []string `json:"below,omitempty"`
 	Above []string `json:"above,omitempty"`
+	// On are the disks below where its requests wait, none where they wait in itself.
+	On []string `json:"on,omitempty"`
 }
 
 // Kind is what a device is, as far as schedulers care.
@@ -80,6 +82,9 @@ func (d *Device) Info() (Info, error) {
 	zoned, err := d.read("queue/zoned")
 	i.Zoned = err == nil && zoned != "none"
 	i.Below, i.Above = d.entries("slaves"), d.entries("holders")
+	if on := d.sys.descend([]string{d.Name}, true).disks; len(on) != 1 || on[0] != d.Name {
+		i.On = on
+	}
 	return i, nil
 }
 

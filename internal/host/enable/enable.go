@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -349,9 +348,6 @@ func Candidates(sys block.System, config rule.Config, configured bool) (names, l
 
 func find(sys block.System, name string) (*block.Device, block.Info, error) {
 	device, err := sys.Find(name)
-	if path := nvmePath.FindStringSubmatch(filepath.Base(name)); err != nil && path != nil {
-		return nil, block.Info{}, failure.Unsupportedf("device %s: is a path of the disk %s, and has no node: name that", name, path[1]+path[2])
-	}
 	if err != nil {
 		return nil, block.Info{}, err
 	}
@@ -361,36 +357,18 @@ func find(sys block.System, name string) (*block.Device, block.Info, error) {
 
 // suits says of a device that cannot have the scheduler which one can.
 func suits(sys block.System, info block.Info, scheduler string) error {
-	for _, above := range info.Above {
-		if _, up, err := find(sys, above); err == nil && up.Kind == block.Multipath {
-			return failure.Unsupportedf("device %s: is a path of the multipath device %s, where requests wait: isolio enable %s", info.Name, above, above)
-		}
-	}
-	switch paths := hiddenPaths(sys, info.Name); {
+	switch paths := sys.HiddenPaths(info.Name); {
 	case !info.TakesScheduler && len(paths) > 0:
 		return failure.Unsupportedf("device %s: native multipath of NVMe hides the queues of its paths, %s; boot with nvme_core.multipath=N, so that each path is a disk that takes one; "+
 			"several paths need dm-multipath then", info.Name, strings.Join(paths, ", "))
-	case !info.TakesScheduler && len(info.Below) > 0:
-		return failure.Unsupportedf("device %s: passes requests on to others, where a scheduler works: isolio enable %s", info.Name, strings.Join(info.Below, " and "))
+	case len(info.On) > 0:
+		return failure.Unsupportedf("device %s: is on %s, where requests wait: isolio enable %s", info.Name, strings.Join(info.On, " and "), info.Name)
 	case !info.TakesScheduler:
 		return failure.Unsupportedf("device %s: its driver takes no scheduler, only none: %s", info.Name, others(sys))
 	case info.Zoned:
 		return failure.Unsupportedf("device %s: is zoned, and %s does not keep the order of writes that it needs; use another disk", info.Name, scheduler)
 	}
 	return nil
-}
-
-// nvmePath is the name of a path to an NVMe disk. Where the kernel puts several together to
-// nvme0n1, each is there with the number of its controller, such as nvme0c1n1, and without a node.
-var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
-
-// hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
-func hiddenPaths(sys block.System, name string) []string {
-	names, _ := sys.List() // without it the message is the general one
-	return slices.DeleteFunc(names, func(path string) bool {
-		parts := nvmePath.FindStringSubmatch(path)
-		return parts == nil || parts[1]+parts[2] != name
-	})
 }
 
 // others names the disks that could be meant.

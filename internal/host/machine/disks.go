@@ -30,7 +30,7 @@ func SharingDisks(sys block.System, rules []rule.Rule) (policy.DiskNumbers, erro
 		if text == "" || disks[text] != nil {
 			continue
 		}
-		found, err := sys.Match(text)
+		found, err := sys.On(text)
 		if err != nil {
 			return nil, err
 		}
