@@ -64,16 +64,19 @@ func Within(name, dir string) bool {
 
 // Mounts reads what is mounted. Below another root, /proc/self would be that of a container.
 func (s System) Mounts() (Mounts, error) {
-	text, err := os.ReadFile(s.Path("proc/self/mountinfo"))
-	if s.Root != "" {
-		if of1, notThere := os.ReadFile(s.Path("proc/1/mountinfo")); notThere == nil {
-			text, err = of1, nil
-		}
+	file := s.Path("proc/self/mountinfo")
+	if _, err := os.Stat(s.Path("proc/1/mountinfo")); s.Root != "" && err == nil {
+		file = s.Path("proc/1/mountinfo")
 	}
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	return ParseMounts(text)
+	all, err := ParseMounts(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return all, nil
 }
 
 // longestWay is how many symbolic links the kernel follows in a path.

@@ -199,7 +199,8 @@ func (d *Daemon) machine(at *scope) (*policy.Policy, error) {
 	}
 	disks, err := machine.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
 	d.disks = disks
-	m := policy.New(d.config, disks, d.containers).Hold(d.raised())
+	sys := block.System{Root: d.Root}
+	m := policy.New(d.config, disks, d.containers).Hold(d.raised()).Ask(func() map[string]target.Told { return machine.SystemdTold(sys) })
 	d.settle(annotation, m.Refused())
 	return m, err
 }

@@ -21,6 +21,7 @@ import (
 	"isolio/internal/host/weight"
 	"isolio/internal/kmod"
 	"isolio/internal/plan"
+	"isolio/internal/plan/shell"
 )
 
 // Schedulers are those that can be chosen.
@@ -322,7 +323,7 @@ func (p *Plan) tune(table *rule.Disk, scheduler string, switched bool) error {
 }
 
 // Candidates are the disks that Enable gives a scheduler where none is named: those with a
-// table only, or all that can have one. Left out are loop devices and disks of memory, and
+// table only, or all that can have one. Left out are devices that Unfit tells of, and
 // disks that keep what they have by a table; left tells of disks with a table that cannot
 // have a scheduler.
 func Candidates(sys block.System, config rule.Config, configured bool) (names, left []string, err error) {
@@ -336,7 +337,7 @@ func Candidates(sys block.System, config rule.Config, configured bool) (names, l
 			return nil, nil, err
 		}
 		switch unfit := suits(sys, info, DefaultScheduler); {
-		case table == nil && (configured || info.Kind == block.Loop || info.Kind == block.Memory || info.SizeBytes == 0), table != nil && table.Scheduler == rule.Keep:
+		case table == nil && (configured || info.Unfit() != ""), table != nil && table.Scheduler == rule.Keep:
 		case unfit == nil:
 			names = append(names, info.Name)
 		case table != nil:
@@ -362,7 +363,7 @@ func suits(sys block.System, info block.Info, scheduler string) error {
 		return failure.Unsupportedf("device %s: native multipath of NVMe hides the queues of its paths, %s; boot with nvme_core.multipath=N, so that each path is a disk that takes one; "+
 			"several paths need dm-multipath then", info.Name, strings.Join(paths, ", "))
 	case len(info.On) > 0:
-		return failure.Unsupportedf("device %s: is on %s, where requests wait: isolio enable %s", info.Name, strings.Join(info.On, " and "), info.Name)
+		return failure.Unsupportedf("device %s: is on %s, where requests wait: isolio enable %s", info.Name, strings.Join(info.On, " and "), shell.Quote(info.Name))
 	case !info.TakesScheduler:
 		return failure.Unsupportedf("device %s: its driver takes no scheduler, only none: %s", info.Name, others(sys))
 	case info.Zoned:
@@ -402,7 +403,7 @@ func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error
 	}
 	switch {
 	case file == "" && name == "bfq":
-		return "", failure.Unsupportedf("scheduler bfq: kernel %s has no module bfq; isolio enable %s uses kyber-fairness", sys.Release(), r.Device)
+		return "", failure.Unsupportedf("scheduler bfq: kernel %s has no module bfq; isolio enable %s uses kyber-fairness", sys.Release(), shell.Quote(r.Device))
 	case file == "":
 		return "", failure.Unsupportedf("scheduler %s: there is no module %s for kernel %s; `make install` in isolio's source, or the package isolio-dkms, builds it",
 			r.Scheduler, name, sys.Release())

@@ -151,6 +151,7 @@ type checker struct {
 
 func (r *reader) add(name, shown string, own bool, text []byte) error {
 	c := &checker{reader: r, name: name, at: Place{File: shown, Own: own}}
+	text = tomlfile.Bare(text)
 	if err := tomlfile.Decode(name, text, &c.file); err != nil {
 		return failure.Usagef("%s", printable.Text(err.Error())) // a key may be any text
 	}

@@ -25,7 +25,10 @@ func (m *examination) cgroups() []Check {
 		return ok(name, "%s has the io controller", m.shown(m.Tree.Root))
 	}
 	finding, remedy, _ := strings.Cut(m.noCgroups.Error(), "; ")
-	return fails(name, finding, remedy+"; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write")
+	if strings.Contains(remedy, "systemd.unified_cgroup_hierarchy") {
+		remedy += "; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write"
+	}
+	return fails(name, finding, remedy)
 }
 
 // controller tells which containers and pods have no weight because the io
@@ -194,7 +197,7 @@ func (m *examination) takers() []Check {
 	const name = "disks"
 	var names, shared []string
 	for _, d := range m.disks {
-		if d.TakesScheduler && d.SizeBytes > 0 && !d.Zoned {
+		if d.Unfit() == "" && !d.Zoned {
 			names = append(names, d.Name)
 		}
 		if d.Scheduler == scheduler {
@@ -207,7 +210,7 @@ func (m *examination) takers() []Check {
 	case len(names) == 0:
 		return fails(name, "none takes a scheduler", "use a disk whose driver has blk-mq queues, or a RAM disk: modprobe null_blk")
 	}
-	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), names[0])
+	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), shell.Quote(names[0]))
 }
 
 // systemd tells whether weights of units last.

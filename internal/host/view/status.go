@@ -334,9 +334,11 @@ func (m *statusReader) carry() {
 
 // idle is why weights do not act on a disk, and what to do.
 func idle(i block.Info) (why, remedy string) {
-	switch {
+	switch unfit := i.Unfit(); {
 	case !i.TakesScheduler:
-		return "its driver takes no scheduler", "none: use a disk with blk-mq queues"
+		return unfit, "none: use a disk with blk-mq queues"
+	case unfit != "":
+		return unfit, "none: it is no disk to share"
 	case i.Zoned:
 		return "zoned disks need the order that " + i.Scheduler + " keeps", "none"
 	}

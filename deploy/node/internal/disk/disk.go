@@ -60,7 +60,7 @@ func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
 	var disks []Disk
 	for _, info := range all {
 		// The paths of a multipath device are one disk, and its requests wait above them.
-		if len(info.On) > 0 || !info.TakesScheduler || info.SizeBytes == 0 || info.Kind == block.Loop || info.Kind == block.Memory {
+		if info.Unfit() != "" {
 			continue
 		}
 		id, there := ids[info.Name]
