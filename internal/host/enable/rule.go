@@ -246,7 +246,7 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record, rules []w
 	rivals, _ := Rivals(sys, rec.Scheduler)
 	for _, r := range rivals {
 		if r.Last {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s:%d may choose another scheduler after this rule: isolio doctor says what to do", r.File, r.Line))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s:%d may choose another scheduler after this rule: `isolio doctor` says what to do", r.File, r.Line))
 		}
 	}
 	if text := ruleText(info, key, value, rec); text != string(old) {

@@ -113,7 +113,7 @@ func (m *examination) passOn(group string) string {
 		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
 	}
 	if _, systemd := target.SystemdOn(m.sys.Root); systemd && (group == policy.RootGroup || target.UnitOf(group) != "") {
-		return "give one of them a weight with isolio weight: systemd then passes the controller on; or set IOAccounting=yes in the unit"
+		return "give one of them a weight with `isolio weight`: systemd then passes the controller on; or set IOAccounting=yes in the unit"
 	}
 	return shell.Echo("+io", m.shown(m.Tree.Path(group, "cgroup.subtree_control")))
 }

@@ -229,7 +229,7 @@ func (x *explainer) state(ground policy.Reasons, on string) {
 		r.Code, r.Text = InEffect, fmt.Sprintf("%s in %s, as decided", ground.Weight, file)
 	case policy.Overridden:
 		r.Code, r.Text = Overridden, fmt.Sprintf("%s in %s: written by hand; it stays until a weight other than %s is decided", ground.Weight, file, ground.Want.AskedFor())
-		r.Remedy = fmt.Sprintf("isolio weight %s default gives it back to the daemon", x.g.Word())
+		r.Remedy = fmt.Sprintf("`isolio weight %s default` gives it back to the daemon", x.g.Word())
 	case policy.Leftover:
 		r.Code, r.Text = Leftover, fmt.Sprintf("%s in %s: the daemon wrote it; no rule, runtime or unit asks for it any more, so the daemon takes it back", ground.Weight, file)
 	default:
