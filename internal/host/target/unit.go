@@ -19,7 +19,7 @@ import (
 )
 
 // Suffixes of units that have a cgroup.
-var unitSuffixes = []string{".service", ".scope", ".slice"}
+var unitSuffixes = []string{".service", ".scope", ".slice", ".mount", ".socket", ".swap"}
 
 // IsUnitName reports whether a word is a unit's name, such as "nginx.service".
 func IsUnitName(word string) bool {
@@ -164,7 +164,7 @@ const patience = 5 * time.Second
 func (m Systemd) Weights() (map[string]Told, error) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	text, err := exec.CommandContext(ctx, m.systemctl(), "show", "--property=Id,IOWeight,IODeviceWeight", "*.service", "*.scope", "*.slice").Output() //nolint:gosec // the program is systemd's
+	text, err := exec.CommandContext(ctx, m.systemctl(), "show", "--property=Id,IOWeight,IODeviceWeight", "*.service", "*.scope", "*.slice", "*.mount", "*.socket", "*.swap").Output() //nolint:gosec // the program is systemd's
 	if err != nil {
 		return nil, fmt.Errorf("systemctl show: %w", err)
 	}

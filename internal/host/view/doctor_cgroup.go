@@ -9,14 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/plan/shell"
+	"isolio/internal/printable"
 )
 
 func (m *examination) cgroups() []Check {
@@ -220,6 +223,38 @@ func (m *examination) systemd() []Check {
 		return ok(name, "runs: isolio has it keep the weights of units")
 	}
 	return warning(name, "does not run: a weight lasts as long as its cgroup", "none is needed where nothing restarts")
+}
+
+// classOfTree tells of processes of a tree, which has none but in tests.
+var classOfTree func(pid int) block.IOClass
+
+// classes tells of processes with an I/O class, which kyber-fairness takes no notice of.
+func (m *examination) classes() []Check {
+	shared := slices.ContainsFunc(m.disks, func(d block.Info) bool { return d.Scheduler == scheduler })
+	classOf := block.IOClassOf
+	if m.sys.Root != "" {
+		classOf = classOfTree
+	}
+	if m.noCgroups != nil || classOf == nil || !shared {
+		return nil
+	}
+	const name = "I/O classes"
+	n, first := 0, ""
+	for _, group := range m.Groups {
+		for word := range strings.FieldsSeq(m.read(m.shown(m.Tree.Path(group, "cgroup.procs")))) {
+			pid, err := strconv.Atoi(word)
+			if class := classOf(pid); err == nil && class != "" {
+				if n++; first == "" {
+					first = fmt.Sprintf("%s of %d (%s) in %s", class, pid, printable.Text(m.read("proc/"+word+"/comm")), m.Of(group).Word())
+				}
+			}
+		}
+	}
+	if n == 0 {
+		return ok(name, "no process has one that %s would ignore", scheduler)
+	}
+	return warning(name, fmt.Sprintf("%s ignores those of %d processes, such as %s", scheduler, n, first),
+		"a cgroup of its own with a small weight: systemd-run --scope -p IOWeight=1 COMMAND in place of ionice -c3 COMMAND")
 }
 
 // daemonGroup is the cgroup of the daemon's service.
