@@ -251,12 +251,12 @@ func option(options, key string) (string, bool) {
 
 // numbered is the disk or partition that has a number, "" for none.
 func (s System) numbered(majMin string) string {
-	for _, pattern := range []string{"sys/block/*/dev", "sys/block/*/*/dev"} {
-		files, _ := filepath.Glob(s.Path(pattern)) // the patterns are well formed
-		for _, file := range files {
-			if text, err := readFile(file); err == nil && strings.TrimSpace(string(text)) == majMin {
-				return filepath.Base(filepath.Dir(file))
-			}
+	disks, _ := filepath.Glob(s.Path("sys/block/*/dev"))         // the patterns are well formed, and
+	parts, _ := filepath.Glob(s.Path("sys/block/*/*/partition")) // the device of an NVMe disk has a dev too
+	for _, file := range append(disks, parts...) {
+		dir := filepath.Dir(file)
+		if text, err := readFile(filepath.Join(dir, "dev")); err == nil && strings.TrimSpace(string(text)) == majMin {
+			return filepath.Base(dir)
 		}
 	}
 	return ""
