@@ -38,16 +38,47 @@ func (p Problem) In(file string) error {
 	return failure.Usagef("%s: %s; allowed: %s", place, p.What, p.Allowed)
 }
 
+// Bare is the text without the byte order mark with which some editors begin a file.
+func Bare(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
+
 // Decode reads text into the struct that to points to; a key that the struct does
 // not have is an error, which names the key that has the tag `was` with its name.
 // name stands for the file in messages.
 func Decode(name string, text []byte, to any) error {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return Problem{0, "", "is in UTF-16", "UTF-8"}.In(name)
+	}
 	dec := toml.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(to); err != nil {
+		if d, ok := errors.AsType[*toml.DecodeError](err); ok {
+			if line, _ := d.Position(); typographic(text, line) != "" {
+				return Problem{line, "", "has " + typographic(text, line), `", ' and plain spaces`}.In(name)
+			}
+		}
 		return decodeError(name, reflect.TypeOf(to).Elem(), err)
 	}
 	return nil
+}
+
+// looksPlain are characters of word processors and web pages that TOML takes for no quote or space.
+var looksPlain = map[rune]string{
+	'\u201c': "the curly quote “", '\u201d': "the curly quote ”", '\u2018': "the curly quote ‘", '\u2019': "the curly quote ’",
+	'\u00a0': "a no-break space, U+00A0", '\u200b': "a space of no width, U+200B", '\ufeff': "a byte order mark, U+FEFF",
+}
+
+// typographic is the first such character in a line, "" for none.
+func typographic(text []byte, line int) string {
+	lines := bytes.Split(text, []byte("\n"))
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	for _, r := range string(lines[line-1]) {
+		if looksPlain[r] != "" {
+			return looksPlain[r]
+		}
+	}
+	return ""
 }
 
 // decodeError turns the TOML library's error into the one line of the house.

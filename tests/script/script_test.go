@@ -25,7 +25,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	host "isolio/internal/host/command"
 	"isolio/internal/kernels"
 	lab "isolio/internal/lab/command"
 )
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 			// As the program's own main has it.
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			context.AfterFunc(ctx, stop)
-			os.Exit(host.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+			os.Exit(runIsolio(ctx, os.Args[1:]))
 		},
 		"isolio-lab": func() {
 			os.Exit(lab.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -47,6 +46,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	remedies := t.TempDir()
+	t.Cleanup(func() { checkRemedies(t, remedies) })
 	testscript.Run(t, testscript.Params{
 		Dir:           ".",
 		UpdateScripts: *update,
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 			"refuses": refuses,
 		},
 		Setup: func(env *testscript.Env) error {
+			env.Setenv(remedyLog, remedies)
 			env.Setenv("KERNELS", strings.Join(kernels.EveryChange(), ", "))
 			// The shipped experiments, as a reader of the README has them, and results.
 			return errors.Join(

@@ -116,6 +116,7 @@ func (s System) Find(name string) (*Device, error) {
 // allowed lists the disks for a message.
 func (s System) allowed() string {
 	names, err := s.List()
+	names = slices.DeleteFunc(names, nvmePath.MatchString)
 	if err != nil || len(names) == 0 {
 		return "this machine has no disk"
 	}
@@ -124,11 +125,13 @@ func (s System) allowed() string {
 
 // diskOf is the disk that a partition is on, "" if the name is none.
 func (s System) diskOf(partition string) string {
-	found, err := filepath.Glob(s.Path("sys/block/*", partition, "partition"))
-	if err != nil || len(found) == 0 {
-		return ""
+	disks, _ := s.List() // without it there is none
+	for _, disk := range disks {
+		if _, err := os.Stat(s.Path("sys/block", disk, partition, "partition")); err == nil && !strings.Contains(partition, "/") {
+			return disk
+		}
 	}
-	return filepath.Base(filepath.Dir(filepath.Dir(found[0])))
+	return ""
 }
 
 // path is a file of the disk in sysfs.

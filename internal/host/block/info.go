@@ -37,6 +37,31 @@ type Info struct {
 	// Below are the disks that this one consists of, Above those that are made of it.
 	Below []string `json:"below,omitempty"`
 	Above []string `json:"above,omitempty"`
+	// On are the disks below where its requests wait, none where they wait in itself.
+	On []string `json:"on,omitempty"`
+
+	readOnly, optical bool
+}
+
+// Unfit says why a device is none to share by weight unless it is named, "" where it is one.
+func (i Info) Unfit() string {
+	switch {
+	case len(i.On) > 0:
+		return "its requests wait on " + strings.Join(i.On, " and ")
+	case !i.TakesScheduler:
+		return "its driver takes no scheduler"
+	case i.SizeBytes == 0:
+		return "it has no medium"
+	case i.optical:
+		return "it is an optical drive"
+	case i.readOnly:
+		return "it is read-only"
+	case i.Kind == Loop:
+		return "its requests wait on the disk that its file is on"
+	case i.Kind == Memory:
+		return "it is memory"
+	}
+	return ""
 }
 
 // Kind is what a device is, as far as schedulers care.
@@ -79,7 +104,13 @@ func (d *Device) Info() (Info, error) {
 	i.Rotational = err == nil && rotational == "1"
 	zoned, err := d.read("queue/zoned")
 	i.Zoned = err == nil && zoned != "none"
+	readOnly, err := d.read("ro")
+	i.readOnly = err == nil && readOnly == "1"
+	i.optical = strings.TrimRight(d.Name, "0123456789") == "sr"
 	i.Below, i.Above = d.entries("slaves"), d.entries("holders")
+	if on := d.sys.descend([]string{d.Name}, true).disks; len(on) != 1 || on[0] != d.Name {
+		i.On = on
+	}
 	return i, nil
 }
 

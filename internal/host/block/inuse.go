@@ -167,19 +167,14 @@ func (d *Device) usesOf(part string) ([]string, error) {
 
 // mountsOf lists where a device is mounted, each place once.
 func (s System) mountsOf(majMin string) ([]string, error) {
-	text, err := os.ReadFile(s.Path("proc/self/mountinfo"))
-	if err != nil {
-		return nil, err
-	}
+	mounts, err := s.Mounts()
 	var at []string
-	for line := range strings.Lines(string(text)) {
-		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
-		fields := strings.Fields(line)
-		if len(fields) > 4 && fields[2] == majMin && !slices.Contains(at, fields[4]) {
-			at = append(at, fields[4])
+	for _, m := range mounts {
+		if m.MajMin == majMin && !slices.Contains(at, m.Point) {
+			at = append(at, m.Point)
 		}
 	}
-	return at, nil
+	return at, err
 }
 
 func (s System) isSwap(name string) (bool, error) {

@@ -31,6 +31,12 @@ func selector(text string) (key, value string, there bool) {
 	return key, value, there && selectors[key] != nil
 }
 
+// Selects reports whether text names a disk by what it is, as Selected says.
+func Selects(text string) bool {
+	_, _, there := selector(text)
+	return there
+}
+
 // CheckSelector tells whether text may stand for a disk where paths are of no use: a
 // name as in /sys/block, or what Selected says.
 func CheckSelector(text string) bool {

@@ -21,6 +21,8 @@ import (
 type Tree struct {
 	// Root is where it is mounted, such as /sys/fs/cgroup.
 	Root string
+	// lacks is why the kernel has no io controller, "" if cgroup v1 has it, or that is not known.
+	lacks string
 }
 
 // v1 is where disks are shared on a machine with cgroup v1.
@@ -37,6 +39,9 @@ func (t Tree) Check() error {
 	}
 	if err != nil {
 		return err
+	}
+	if !slices.Contains(controllers, "io") && t.lacks != "" {
+		return failure.Unsupportedf("%s has no io controller (it has: %s); %s", t.Path("cgroup.controllers"), strings.Join(controllers, " "), t.lacks)
 	}
 	if !slices.Contains(controllers, "io") {
 		return failure.Unsupportedf("%s has no io controller (it has: %s); free it from cgroup v1 with systemd.unified_cgroup_hierarchy=1",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +20,8 @@ import (
 type Keyed map[string]map[string]uint64
 
 // Keyed reads a group's file of lines "MAJ:MIN KEY=NUMBER ...". What is no
-// number is left out; a file that is not there has no line.
+// number is left out; a file that is not there has no line. Older kernels leave the numbers of
+// idle disks on the line of the next disk: the last one before the keys is the disk's.
 func (t Tree) Keyed(group, file string) (Keyed, error) {
 	text, err := os.ReadFile(t.Path(group, file))
 	if failure.IsGone(err) {
@@ -34,14 +36,18 @@ func (t Tree) Keyed(group, file string) (Keyed, error) {
 		if len(words) == 0 {
 			continue
 		}
+		first := slices.IndexFunc(words, func(word string) bool { return strings.Contains(word, "=") })
+		if first < 1 {
+			continue
+		}
 		numbers := map[string]uint64{}
-		for _, word := range words[1:] {
+		for _, word := range words[first:] {
 			key, value, _ := strings.Cut(word, "=")
 			if n, err := strconv.ParseUint(value, 10, 64); err == nil {
 				numbers[key] = n
 			}
 		}
-		all[words[0]] = numbers
+		all[words[first-1]] = numbers
 	}
 	return all, nil
 }

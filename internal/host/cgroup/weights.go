@@ -16,31 +16,39 @@ import (
 	"golang.org/x/sys/unix"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan"
 )
 
-// Find returns the cgroup v2 tree of the machine below root, "" for /. Where
-// there are several mounts, it is the one with the io controller. Without any,
-// the tree is where it should be, and Check says what is missing.
+// Find returns the cgroup v2 tree of the machine below root, "" for /. Where there are several
+// mounts, it is the one with the io controller, and first one of the whole tree. Without any, the tree
+// is where it should be, and Check says what is missing.
 func Find(root string) (Tree, error) {
-	usual := Tree{Root: filepath.Join("/", root, "sys/fs/cgroup")}
-	text, err := os.ReadFile(filepath.Join("/", root, "proc/self/mountinfo"))
+	sys := block.System{Root: root}
+	usual := Tree{Root: filepath.Join("/", root, "sys/fs/cgroup"), lacks: lacking(sys, false)}
+	mounts, err := sys.Mounts()
 	if errors.Is(err, fs.ErrNotExist) {
 		return usual, nil
 	}
 	if err != nil {
 		return usual, err
 	}
-	var found []Tree
-	for line := range strings.Lines(string(text)) {
-		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
-		fields := strings.Fields(line)
-		end := slices.Index(fields, "-")
-		if len(fields) > 4 && end > 0 && end+1 < len(fields) && fields[end+1] == "cgroup2" {
-			found = append(found, Tree{Root: filepath.Join("/", root, fields[4])})
+	var whole, parts []Tree
+	v1 := slices.ContainsFunc(mounts, func(m block.Mount) bool {
+		return m.Type == "cgroup" && slices.Contains(strings.Split(m.Options, ","), "blkio")
+	})
+	for _, m := range mounts {
+		t := Tree{Root: filepath.Join("/", root, m.Point), lacks: lacking(sys, v1)}
+		switch {
+		case m.Type != "cgroup2":
+		case m.Root == "/":
+			whole = append(whole, t)
+		default:
+			parts = append(parts, t)
 		}
 	}
+	found := append(whole, parts...)
 	for _, t := range found {
 		if controllers, err := t.words("cgroup.controllers"); err == nil && slices.Contains(controllers, "io") {
 			return t, nil
@@ -50,6 +58,30 @@ func Find(root string) (Tree, error) {
 		return found[0], nil
 	}
 	return usual, nil
+}
+
+// lacking is why a kernel whose cgroup v1 has no disks either has no io controller, and what to do.
+func lacking(sys block.System, v1 bool) string {
+	text, err := os.ReadFile(sys.Path("proc/cgroups"))
+	if err != nil || v1 {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		// The name, the number of its hierarchy of v1, cgroups, and whether it is enabled.
+		if words := strings.Fields(line); len(words) > 3 && words[0] == "blkio" && words[1] != "0" {
+			return ""
+		}
+	}
+	commandLine, _ := os.ReadFile(sys.Path("proc/cmdline"))
+	for word := range strings.FieldsSeq(string(commandLine)) {
+		if off, is := strings.CutPrefix(word, "cgroup_disable="); is && strings.Contains(off, "io") {
+			return "take " + word + " off the kernel's command line"
+		}
+	}
+	if strings.Contains(sys.Release(), "microsoft") {
+		return "WSL's kernel lacks it: build one with CONFIG_BLK_CGROUP=y, and name it as kernel= in .wslconfig"
+	}
+	return "this kernel lacks it: use one with CONFIG_BLK_CGROUP=y"
 }
 
 // Groups lists all groups below the root, by their paths from there, parents

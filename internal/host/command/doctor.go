@@ -3,14 +3,19 @@
 package command
 
 import (
+	"errors"
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
+	"isolio/internal/host/bundle"
 	"isolio/internal/host/view"
 )
 
 func newDoctorCommand() *cobra.Command {
-	var root string
+	var root, record string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -20,13 +25,21 @@ fits, Secure Boot, cgroup v2 with the io controller down to containers, a free s
 the policy, disks that take a scheduler, udev rules or tuned profiles that choose
 another one, and the daemon and its rules. doctor changes nothing.
 
-It exits 3 if a check fails, and 0 with warnings only.`,
+It exits 3 if a check fails, and 0 with warnings only.
+
+--bundle records the files that isolio reads, for a report: 'isolio status --root DIR'
+works on what tar takes out of it. Names of hosts and containers, numbers of disks and
+users' directories are replaced; names of units and your rules stay.`,
 		Example: `  isolio doctor
+  isolio doctor --bundle report.tar
   isolio doctor --json | jq '.checks[] | select(.state != "ok")'`,
 		Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if root, err = cli.RootDir(root); err != nil {
 				return err
+			}
+			if record != "" {
+				return writeBundle(cmd, root, record)
 			}
 			doc, err := view.Examine(root)
 			if err != nil {
@@ -43,6 +56,21 @@ It exits 3 if a check fails, and 0 with warnings only.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document instead of a table")
+	cmd.Flags().StringVar(&record, "bundle", "", "record the files that isolio reads in a new tar `FILE`, and check nothing")
 	cli.RootFlag(cmd, &root)
 	return cmd
+}
+
+// writeBundle records the machine in a file that is not there yet.
+func writeBundle(cmd *cobra.Command, root, name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("--bundle: %w", err)
+	}
+	n, err := bundle.Write(root, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("--bundle: %w", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files; names of units and your rules are in it, so look before you send it\n", name, n)
+	return err
 }

@@ -51,8 +51,10 @@ it back. It notes the scheduler before, for 'isolio disable'.
 A [[disk]] table of ` + rule.File + ` says which scheduler a disk has and what its
 tunables are: then the disk gets these, and they come back with every boot. Otherwise
 the scheduler stays until the next boot; with --persist, a udev rule sets it for this
-disk at each boot. Partitions, LVM, RAID and paths of a multipath device are refused
-with the name of the device where a scheduler works.
+disk at each boot.
+
+DEV is a disk, or what is on disks: a partition, a volume of LVM or LUKS, a RAID, a
+directory. enable then takes the disks below, and says which.
 
 --all is for every disk that can have a scheduler, but loop devices and disks of
 memory. --configured is for those with a table, or for DEV if it has one: the
@@ -69,6 +71,7 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 		Example: `  isolio enable nvme0n1
   isolio enable /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8 --persist
   isolio enable serial:PHLJ0001 --scheduler bfq
+  isolio enable /var/lib/docker
   isolio enable sda --dry-run
   isolio enable --all
   isolio enable --configured --dry-run`,
@@ -123,7 +126,7 @@ func (f *enableFlags) enable(cmd *cobra.Command, args []string) error {
 	if f.all || f.configured {
 		return f.enableSeveral(cmd, args)
 	}
-	return f.run(cmd, args[0], enable.Enable)
+	return f.named(cmd, args[0], enable.Enable)
 }
 
 // prepare finds the mistakes in a command line whose failures are no error later.
@@ -134,7 +137,7 @@ func (f *enableFlags) prepare() (err error) {
 	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
 		return err
 	}
-	if name := f.request.Scheduler; name != "" && !slices.Contains(enable.Schedulers, name) {
+	if name := f.request.Scheduler; name != "" && !f.disables && !slices.Contains(enable.Schedulers, name) {
 		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(enable.Schedulers, ", "))
 	}
 	f.errorFile, err = cli.Absolute(f.errorFile)
@@ -192,7 +195,7 @@ Weights in systemd's units and in the kernel's own files stay.`,
 			if err := cli.Exactly(1)(cmd, args); err != nil {
 				return err
 			}
-			return f.run(cmd, args[0], enable.Disable)
+			return f.named(cmd, args[0], enable.Disable)
 		},
 	}
 	cmd.Flags().BoolVar(&f.all, "all", false, "every disk that enable gave a scheduler")
@@ -207,6 +210,30 @@ func (f *enableFlags) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print every change as a shell command; change nothing")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of a line")
 	cli.RootFlag(cmd, &f.request.Root)
+}
+
+// named changes the disks that a name is on.
+func (f *enableFlags) named(cmd *cobra.Command, name string, decide func(enable.Request) (*enable.Plan, error)) error {
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	disks, err := choose(cmd, f.request.Root, name)
+	switch {
+	case err != nil:
+		return err
+	case len(disks) == 1:
+		return f.run(cmd, disks[0], decide)
+	}
+	return f.each(cmd, disks, decide)
+}
+
+// choose finds the disks that a name is on, and says which where the name does not.
+func choose(cmd *cobra.Command, root, name string) ([]string, error) {
+	chosen, err := block.System{Root: root}.Resolve(name)
+	if text := chosen.String(); err == nil && text != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", text)
+	}
+	return chosen.Names(), err
 }
 
 func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(enable.Request) (*enable.Plan, error)) (err error) {
@@ -354,11 +381,11 @@ func (f *enableFlags) enableSeveral(cmd *cobra.Command, only []string) error {
 		return err
 	}
 	if len(only) > 0 {
-		d, err := sys.Find(only[0])
+		chosen, err := sys.Resolve(only[0])
 		if err != nil {
 			return err
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return name != d.Name })
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(chosen.Names(), name) })
 		left = nil
 	}
 	for _, why := range left {

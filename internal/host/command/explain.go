@@ -44,6 +44,11 @@ as .reasons[].code, and what 'isolio status' tells of the target as .status.`,
 			if o.Root, err = cli.RootDir(o.Root); err != nil {
 				return err
 			}
+			if o.Device != "" {
+				if _, err := choose(cmd, o.Root, o.Device); err != nil {
+					return err
+				}
+			}
 			o.Only = args
 			why, err := view.Explain(cmd.Context(), o)
 			if err != nil {

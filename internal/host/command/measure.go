@@ -119,7 +119,7 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 
 func (f *measureFlags) showKept(cmd *cobra.Command) error {
 	sys := block.System{Root: f.options.Root}
-	d, err := sys.Find(f.options.Device)
+	d, err := sys.One(f.options.Device)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,7 @@ func (s *slaDisks) find(name string) (slo.SoldDisk, error) {
 	}
 	k := known{}
 	var d *block.Device
-	if d, k.err = s.sys.Find(name); k.err == nil {
+	if d, k.err = s.sys.One(name); k.err == nil {
 		k.disk.Name = d.Name
 		k.disk.Profile, k.err = profile.Read(s.sys, d)
 	}

@@ -97,7 +97,7 @@ func (f *slaReportFlags) run(cmd *cobra.Command) (err error) {
 	case write != nil:
 		err = write(report, cmd.OutOrStdout())
 	case len(report.Promises) == 0:
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), "There is no account of any promise: isolio daemon keeps one for each [[promise]] in /etc/isolio.toml.")
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "There is no account of any promise: `isolio daemon` keeps one for each [[promise]] in /etc/isolio.toml.")
 	default:
 		err = report.WriteTable(cmd.OutOrStdout())
 	}

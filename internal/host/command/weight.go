@@ -127,6 +127,12 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 	if err != nil {
 		return err
 	}
+	disks := []string{""} // all of them
+	if f.device != "" {
+		if disks, err = choose(cmd, f.root, f.device); err != nil {
+			return err
+		}
+	}
 	seen, err := machine.Read(f.root)
 	if err != nil {
 		return err
@@ -143,17 +149,20 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 		if slices.ContainsFunc(found, func(other target.Target) bool { return other.Group == one.Group }) {
 			continue
 		}
-		p, err := setweight.Decide(seen, setweight.Request{Target: one, Device: f.device, N: n, Runtime: f.runtime})
-		if err != nil {
-			return err
+		found, paths = append(found, one), append(paths, "/"+one.Group)
+		for _, disk := range disks {
+			p, err := setweight.Decide(seen, setweight.Request{Target: one, Device: disk, N: n, Runtime: f.runtime})
+			if err != nil {
+				return err
+			}
+			if seen.BadRules != nil {
+				p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", seen.BadRules, one))
+			}
+			for _, note := range p.Notes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+			}
+			plans, steps = append(plans, p), append(steps, p.Steps...)
 		}
-		if seen.BadRules != nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", seen.BadRules, one))
-		}
-		for _, note := range p.Notes {
-			fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
-		}
-		found, plans, steps, paths = append(found, one), append(plans, p), append(steps, p.Steps...), append(paths, "/"+one.Group)
 	}
 	if f.dryRun {
 		return plan.Print(cmd.OutOrStdout(), steps)
@@ -169,9 +178,9 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 	if err := apply(steps, verify); err != nil {
 		return err
 	}
-	for i := range found {
+	for _, p := range plans {
 		if f.root == "" {
-			tellJournal(found[i], plans[i].Steps)
+			tellJournal(p.Target(), p.Steps)
 		}
 	}
 	return f.show(cmd, seen, paths)

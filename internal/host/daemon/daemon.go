@@ -65,6 +65,9 @@ type Daemon struct {
 	finder  *target.Finder
 	disks   policy.DiskNumbers // with the scheduler
 	given   os.FileInfo        // the file of what a cluster gave, at the last look; nil for none
+	// units are what systemd said that they were given, and unitsAt when.
+	units   map[string]target.Told
+	unitsAt time.Time
 	// containers are those that run.
 	containers []target.Container
 	server     *metricsServer // nil for none
@@ -199,9 +202,20 @@ func (d *Daemon) machine(at *scope) (*policy.Policy, error) {
 	}
 	disks, err := machine.SharingDisks(block.System{Root: d.Root}, d.config.Rules)
 	d.disks = disks
-	m := policy.New(d.config, disks, d.containers).Hold(d.raised())
+	m := policy.New(d.config, disks, d.containers).Hold(d.raised()).Ask(d.toldBySystemd)
 	d.settle(annotation, m.Refused())
 	return m, err
+}
+
+// askAgain is how old an answer of systemd may be. A pass follows each change of a cgroup.
+const askAgain = 10 * time.Second
+
+// toldBySystemd is what systemd says that units were given.
+func (d *Daemon) toldBySystemd() map[string]target.Told {
+	if now := time.Now(); now.Sub(d.unitsAt) > askAgain {
+		d.units, d.unitsAt = machine.SystemdTold(block.System{Root: d.Root}), now
+	}
+	return d.units
 }
 
 // walks is how often the tree is walked at most for what comes meanwhile.

@@ -113,7 +113,7 @@ func (l *ledger) plan(config rule.Config) (faults map[string]string) {
 	on := map[string][]int{}
 	for _, p := range config.Promises {
 		name := p.Selector() + " on " + p.Device
-		d, err := l.sys.Find(p.Device)
+		d, err := l.sys.One(p.Device)
 		if err != nil {
 			faults[name] = err.Error() + "; no account is kept of the promise"
 			continue

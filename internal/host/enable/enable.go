@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ import (
 	"isolio/internal/host/weight"
 	"isolio/internal/kmod"
 	"isolio/internal/plan"
+	"isolio/internal/plan/shell"
 )
 
 // Schedulers are those that can be chosen.
@@ -323,7 +323,7 @@ func (p *Plan) tune(table *rule.Disk, scheduler string, switched bool) error {
 }
 
 // Candidates are the disks that Enable gives a scheduler where none is named: those with a
-// table only, or all that can have one. Left out are loop devices and disks of memory, and
+// table only, or all that can have one. Left out are devices that Unfit tells of, and
 // disks that keep what they have by a table; left tells of disks with a table that cannot
 // have a scheduler.
 func Candidates(sys block.System, config rule.Config, configured bool) (names, left []string, err error) {
@@ -337,7 +337,7 @@ func Candidates(sys block.System, config rule.Config, configured bool) (names, l
 			return nil, nil, err
 		}
 		switch unfit := suits(sys, info, DefaultScheduler); {
-		case table == nil && (configured || info.Kind == block.Loop || info.Kind == block.Memory || info.SizeBytes == 0), table != nil && table.Scheduler == rule.Keep:
+		case table == nil && (configured || info.Unfit() != ""), table != nil && table.Scheduler == rule.Keep:
 		case unfit == nil:
 			names = append(names, info.Name)
 		case table != nil:
@@ -349,9 +349,6 @@ func Candidates(sys block.System, config rule.Config, configured bool) (names, l
 
 func find(sys block.System, name string) (*block.Device, block.Info, error) {
 	device, err := sys.Find(name)
-	if path := nvmePath.FindStringSubmatch(filepath.Base(name)); err != nil && path != nil {
-		return nil, block.Info{}, failure.Unsupportedf("device %s: is a path of the disk %s, and has no node: name that", name, path[1]+path[2])
-	}
 	if err != nil {
 		return nil, block.Info{}, err
 	}
@@ -361,36 +358,18 @@ func find(sys block.System, name string) (*block.Device, block.Info, error) {
 
 // suits says of a device that cannot have the scheduler which one can.
 func suits(sys block.System, info block.Info, scheduler string) error {
-	for _, above := range info.Above {
-		if _, up, err := find(sys, above); err == nil && up.Kind == block.Multipath {
-			return failure.Unsupportedf("device %s: is a path of the multipath device %s, where requests wait: isolio enable %s", info.Name, above, above)
-		}
-	}
-	switch paths := hiddenPaths(sys, info.Name); {
+	switch paths := sys.HiddenPaths(info.Name); {
 	case !info.TakesScheduler && len(paths) > 0:
 		return failure.Unsupportedf("device %s: native multipath of NVMe hides the queues of its paths, %s; boot with nvme_core.multipath=N, so that each path is a disk that takes one; "+
 			"several paths need dm-multipath then", info.Name, strings.Join(paths, ", "))
-	case !info.TakesScheduler && len(info.Below) > 0:
-		return failure.Unsupportedf("device %s: passes requests on to others, where a scheduler works: isolio enable %s", info.Name, strings.Join(info.Below, " and "))
+	case len(info.On) > 0:
+		return failure.Unsupportedf("device %s: is on %s, where requests wait: isolio enable %s", info.Name, strings.Join(info.On, " and "), shell.Quote(info.Name))
 	case !info.TakesScheduler:
 		return failure.Unsupportedf("device %s: its driver takes no scheduler, only none: %s", info.Name, others(sys))
 	case info.Zoned:
 		return failure.Unsupportedf("device %s: is zoned, and %s does not keep the order of writes that it needs; use another disk", info.Name, scheduler)
 	}
 	return nil
-}
-
-// nvmePath is the name of a path to an NVMe disk. Where the kernel puts several together to
-// nvme0n1, each is there with the number of its controller, such as nvme0c1n1, and without a node.
-var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
-
-// hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
-func hiddenPaths(sys block.System, name string) []string {
-	names, _ := sys.List() // without it the message is the general one
-	return slices.DeleteFunc(names, func(path string) bool {
-		parts := nvmePath.FindStringSubmatch(path)
-		return parts == nil || parts[1]+parts[2] != name
-	})
 }
 
 // others names the disks that could be meant.
@@ -424,7 +403,7 @@ func (p *Plan) load(sys block.System, info block.Info, r Request) (string, error
 	}
 	switch {
 	case file == "" && name == "bfq":
-		return "", failure.Unsupportedf("scheduler bfq: kernel %s has no module bfq; isolio enable %s uses kyber-fairness", sys.Release(), r.Device)
+		return "", failure.Unsupportedf("scheduler bfq: kernel %s has no module bfq; isolio enable %s uses kyber-fairness", sys.Release(), shell.Quote(r.Device))
 	case file == "":
 		return "", failure.Unsupportedf("scheduler %s: there is no module %s for kernel %s; `make install` in isolio's source, or the package isolio-dkms, builds it",
 			r.Scheduler, name, sys.Release())

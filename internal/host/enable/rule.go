@@ -16,6 +16,7 @@ import (
 
 	"isolio/internal/host/block"
 	"isolio/internal/plan"
+	"isolio/internal/plan/shell"
 )
 
 // RulePrefix is how isolio's own udev rules are called: late, so that they have
@@ -242,6 +243,12 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record, rules []w
 		return err
 	}
 	p.Report.Rule = "set again at each boot: " + shown(sys, file)
+	rivals, _ := Rivals(sys, rec.Scheduler)
+	for _, r := range rivals {
+		if r.Last {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s:%d may choose another scheduler after this rule: `isolio doctor` says what to do", r.File, r.Line))
+		}
+	}
 	if text := ruleText(info, key, value, rec); text != string(old) {
 		p.Steps = append(p.Steps, plan.Step{Create: true, Path: file, Value: text, Undo: string(old)})
 	}
@@ -258,7 +265,7 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record, rules []w
 			p.Steps = append(p.Steps, plan.Step{Remove: true, Path: w.file, Undo: w.text})
 		case w.scheduler != rec.Scheduler:
 			p.Notes = append(p.Notes, fmt.Sprintf("the rule %s is for %s too, and stays: it chooses %s for %s as well, until `isolio enable %s --persist` writes one of its own",
-				shown(sys, w.file), others[0], w.scheduler, info.Name, others[0]))
+				shown(sys, w.file), others[0], w.scheduler, info.Name, shell.Quote(others[0])))
 		}
 	}
 	return nil
@@ -273,7 +280,7 @@ func (p *Plan) forget(sys block.System, info block.Info, rules []written) error 
 			return err
 		}
 		for _, other := range others {
-			p.Notes = append(p.Notes, fmt.Sprintf("the rule %s was for %s too: `isolio enable %s --persist` gives it one of its own", shown(sys, w.file), other, other))
+			p.Notes = append(p.Notes, fmt.Sprintf("the rule %s was for %s too: `isolio enable %s --persist` gives it one of its own", shown(sys, w.file), other, shell.Quote(other)))
 		}
 		files = append(files, shown(sys, w.file))
 		p.Steps = append(p.Steps, plan.Step{Remove: true, Path: w.file, Undo: w.text})

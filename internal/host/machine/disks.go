@@ -6,8 +6,34 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 )
+
+// SystemdTold is what systemd says that its units were given, by units; devices are numbers of disks.
+// A systemd that does not answer was given nothing.
+func SystemdTold(sys block.System) map[string]target.Told {
+	manager, there := target.SystemdOn(sys.Root)
+	if !there {
+		return nil
+	}
+	all, err := manager.Weights()
+	if err != nil {
+		return nil
+	}
+	for unit, told := range all {
+		devices := map[string]int{}
+		for node, n := range told.Devices {
+			on, _ := sys.On(node) // one that is not there has no weight
+			for _, d := range on {
+				devices[d.MajMin] = n
+			}
+		}
+		told.Devices = devices
+		all[unit] = told
+	}
+	return all
+}
 
 // SharingDisks are the disks that have the scheduler, by their own names and those that rules have.
 func SharingDisks(sys block.System, rules []rule.Rule) (policy.DiskNumbers, error) {
@@ -30,7 +56,7 @@ func SharingDisks(sys block.System, rules []rule.Rule) (policy.DiskNumbers, erro
 		if text == "" || disks[text] != nil {
 			continue
 		}
-		found, err := sys.Match(text)
+		found, err := sys.On(text)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ func policyOf(sys block.System, rules rule.Config, containers []target.Container
 	if err != nil {
 		return nil, err
 	}
-	return policy.New(rules, disks, containers).Hold(boosts), nil
+	return policy.New(rules, disks, containers).Hold(boosts).Ask(func() map[string]target.Told { return SystemdTold(sys) }), nil
 }
 
 // Policy is what the rules say of the machine's cgroups.

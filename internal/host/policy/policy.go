@@ -12,6 +12,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"isolio/internal/host/rule"
@@ -89,6 +90,9 @@ type Policy struct {
 	// held are weights that are raised, by cgroup.
 	held map[string][]state.Boost
 
+	// told is what systemd says of its units, nil where it is not asked.
+	told func() map[string]target.Told
+
 	once sync.Once
 	// rests are what is left of disks of which pods have claimed shares.
 	rests map[string]rest
@@ -105,6 +109,13 @@ func New(config rule.Config, disks DiskNumbers, all []target.Container) *Policy 
 			m.pods[group] = c
 		}
 	}
+	return m
+}
+
+// Ask has systemd say what units were given where no file holds it. It is asked once, and only then;
+// the devices of what it says are numbers of disks.
+func (m *Policy) Ask(systemd func() map[string]target.Told) *Policy {
+	m.told = sync.OnceValue(systemd)
 	return m
 }
 
@@ -149,6 +160,16 @@ func (m *Policy) own(group string, read Reader) (map[string]Want, weight.Asked, 
 		wants[EveryDisk] = want
 	} else if asked.File != "" {
 		wants[EveryDisk] = m.limited(group, Want{Weight: weight.Value(asked.Weight), By: asked.By, Why: asked.How}, weight.Max)
+	}
+	devices, err := m.AskedOn(group, read)
+	if err != nil {
+		return nil, asked, err
+	}
+	for majMin, n := range devices {
+		// The kernel takes a disk's weight only where the disk shares by it.
+		if slices.ContainsFunc(slices.Collect(maps.Values(m.disks)), func(numbers []string) bool { return slices.Contains(numbers, majMin) }) {
+			wants[majMin] = m.limited(group, Want{Weight: weight.Value(n), By: weight.BySystemd, Why: fmt.Sprintf("IODeviceWeight=%s %d", m.called(majMin), n)}, weight.Max)
+		}
 	}
 	maps.Copy(wants, m.ofClaims(group))
 	_, said := wants[EveryDisk]
@@ -369,6 +390,9 @@ func (m *Policy) Asked(group string, read Reader) (weight.Asked, error) {
 			*from.to = int(v.Default)
 		}
 	}
+	if e.IO == 0 {
+		e.Told = m.toldOf(group).IO
+	}
 	asked := e.Decode()
 	if asked.File == "" && c.SpecRead && c.Weight > 0 {
 		// systemd has taken back what a runtime wrote behind its back, as it does
@@ -379,6 +403,42 @@ func (m *Policy) Asked(group string, read Reader) (weight.Asked, error) {
 		}
 	}
 	return asked, nil
+}
+
+// toldOf is what systemd says of the unit that a cgroup is of.
+func (m *Policy) toldOf(group string) target.Told {
+	unit := target.UnitOf(group)
+	if _, isContainer := m.containers[group]; isContainer || unit == "" || m.told == nil {
+		return target.Told{}
+	}
+	return m.told()[unit]
+}
+
+// AskedOn is what systemd was asked for on single disks, by "MAJ:MIN", of a unit that is no container.
+func (m *Policy) AskedOn(group string, read Reader) (map[string]int, error) {
+	_, isContainer := m.containers[group]
+	if isContainer || target.UnitOf(group) == "" {
+		return nil, nil
+	}
+	v, there, err := read(group, weight.IOCost.File())
+	if err != nil || !there {
+		return m.toldOf(group).Devices, err
+	}
+	all := map[string]int{}
+	for majMin, n := range v.Devices {
+		all[majMin] = int(n)
+	}
+	return all, nil
+}
+
+// called is the name of a disk for a reader.
+func (m *Policy) called(majMin string) string {
+	for _, name := range slices.Sorted(maps.Keys(m.disks)) {
+		if slices.Contains(m.disks[name], majMin) && !strings.ContainsAny(name, ":/") {
+			return "/dev/" + name
+		}
+	}
+	return majMin
 }
 
 // ComparedIn tells in which cgroup a group's weight is compared with those of other children,

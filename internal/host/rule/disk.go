@@ -31,7 +31,7 @@ func (c *checker) disk(table string, nr int, keys map[string]any) Disk {
 	d.At.Nr, d.At.Line = nr, c.lines[table]
 	switch device, isText := keys["device"].(string); {
 	case keys["device"] == nil:
-		c.fail(table, "device", "is missing", `a name as in /sys/block, such as "nvme0n1"; or `+block.Selected)
+		c.fail(table, "device", "is missing", allowedDevice)
 	case !isText:
 		c.fail(table, "device", "has the wrong type", "a string")
 	default:
@@ -88,7 +88,7 @@ func (c *checker) tunables(table, scheduler string, keys map[string]any) []Tunab
 // DiskFor is the first table that is for a disk, nil for none.
 func (c Config) DiskFor(sys block.System, name string) (*Disk, error) {
 	for i := range c.Disks {
-		found, err := sys.Match(c.Disks[i].Device)
+		found, err := sys.On(c.Disks[i].Device)
 		if err != nil {
 			return nil, err
 		}

@@ -151,6 +151,7 @@ type checker struct {
 
 func (r *reader) add(name, shown string, own bool, text []byte) error {
 	c := &checker{reader: r, name: name, at: Place{File: shown, Own: own}}
+	text = tomlfile.Bare(text)
 	if err := tomlfile.Decode(name, text, &c.file); err != nil {
 		return failure.Usagef("%s", printable.Text(err.Error())) // a key may be any text
 	}
@@ -347,11 +348,17 @@ func (c *checker) rule(table string, f *fileRule) Rule {
 	return r
 }
 
-// device is a disk: by its name, or by what it is.
+// allowedDevice is what a rule may have for a disk.
+const allowedDevice = `a name as in /sys/block, such as "nvme0n1"; or ` + block.Selected + `; or a path on the disk, such as "/var/lib/docker"`
+
+// device is a disk: by its name, by what it is, or by what lies on it.
 func (c *checker) device(table, text string) string {
-	name := strings.TrimPrefix(text, "/dev/")
-	if !block.CheckSelector(name) {
-		c.fail(table, "device", fmt.Sprintf("%q is not a disk", text), `a name as in /sys/block, such as "nvme0n1"; or `+block.Selected)
+	name := text
+	if node := strings.TrimPrefix(text, "/dev/"); block.CheckSelector(node) {
+		name = node
+	}
+	if !block.CheckSelector(name) && (!path.IsAbs(name) || path.Clean(name) != name) {
+		c.fail(table, "device", fmt.Sprintf("%q is not a disk", text), allowedDevice)
 	}
 	return name
 }

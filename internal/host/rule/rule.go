@@ -128,10 +128,10 @@ type Class struct {
 func (c Config) Idle(sys block.System) []string {
 	var idle []string
 	tell := func(name, device string) {
-		if found, err := sys.Match(device); device == "" || err == nil && len(found) > 0 {
+		if found, err := sys.On(device); device == "" || err == nil && len(found) > 0 {
 			return
 		}
-		if _, err := sys.Find(device); err != nil {
+		if _, err := sys.Resolve(device); err != nil {
 			idle = append(idle, fmt.Sprintf("%s does nothing now: %v", name, err))
 		}
 	}

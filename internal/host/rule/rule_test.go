@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"isolio/internal/failure"
-	"isolio/internal/host/block"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 	"isolio/internal/must"
@@ -82,7 +81,7 @@ func TestParseRefuses(t *testing.T) {
 		"[[rule]]\nweight = 5\n":                                 "r.toml:1: rule: names no container, pod or unit; allowed: " + who,
 		"[[rule]]\nname = \"[\"\nweight = 5\n":                   "r.toml:2: rule.name: \"[\" is not a pattern; allowed: a name, in which * stands for any text, ? for a character, [a-z] for one of these",
 		"[[rule]]\nlabel = \"=x\"\nweight = 5\n":                 "r.toml:2: rule.label: \"=x\" is not a key and a pattern; allowed: KEY=PATTERN, or KEY for any value",
-		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":     "r.toml:3: rule.device: \"a/b\" is not a disk; allowed: a name as in /sys/block, such as \"nvme0n1\"; or " + block.Selected,
+		"[[rule]]\nname=\"a\"\ndevice=\"a/b\"\nweight = 5\n":     "r.toml:3: rule.device: \"a/b\" is not a disk; allowed: " + allowedDevice,
 		"[[rule]]\nname=\"a\"\nunit=\"b\"\nweight = 5\n":         "r.toml:3: rule.unit: cannot be combined with keys of containers; allowed: unit alone, or one or more of name, label, annotation, class, pod",
 		"[[rule]]\nname=\"a\"\nwheight = 5\n":                    "r.toml:3: rule.wheight: unknown key; allowed: name, label, annotation, class, pod, unit, device, weight, default, max_weight, metrics",
 		"[[rule]]\nname=\"a\"\nweight=1\ndefault=1\n":            "r.toml:4: rule.default: cannot be combined with weight, which decides whatever is asked for; allowed: one of them",

@@ -45,6 +45,9 @@ type Plan struct {
 	disks []block.Info
 }
 
+// Target is the cgroup that gets the weight.
+func (p *Plan) Target() target.Target { return p.request.Target }
+
 // written is a file and disk "MAJ:MIN" that must hold the weight in the end.
 type written struct{ file, majMin string }
 
@@ -128,10 +131,8 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	case len(acting) > 0:
 		p.elsewhere(infos, iocost)
 		return majMin, node, acting, nil
-	case majMin != "" && !infos[0].TakesScheduler && len(infos[0].Below) > 0:
-		return "", "", nil, failure.Unsupportedf("device %s: passes requests on to others, where weights act: --device %s", infos[0].Name, strings.Join(infos[0].Below, ", or --device "))
 	case majMin != "":
-		return "", "", nil, failure.Unsupportedf("device %s: its scheduler %s knows no weights; first: isolio enable %s", infos[0].Name, infos[0].Scheduler, infos[0].Name)
+		return "", "", nil, failure.Unsupportedf("device %s: its scheduler %s knows no weights; first: isolio enable %s", infos[0].Name, infos[0].Scheduler, shell.Quote(infos[0].Name))
 	}
 	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; first: isolio enable DEV (`isolio status` lists the disks)", p.request.Target)
 }
@@ -148,12 +149,12 @@ func (p *Plan) elsewhere(infos []block.Info, iocost map[string]bool) {
 		switch {
 		case used && len(weight.Acting(i.Scheduler, iocost[i.MajMin])) > 0:
 			return
-		case used && i.TakesScheduler:
+		case used && i.Unfit() == "":
 			others = append(others, i.Name)
 		}
 	}
 	if len(others) > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s has used %s only, where no weight acts: isolio enable %s", p.request.Target, strings.Join(others, " and "), others[0]))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s has used %s only, where no weight acts: isolio enable %s", p.request.Target, strings.Join(others, " and "), shell.Quote(others[0])))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"isolio/internal/host/rule"
+	"isolio/internal/plan/shell"
 	"isolio/internal/table"
 )
 
@@ -102,7 +103,7 @@ func (p *Plan) writeTable(w io.Writer) error {
 
 // writeSettings prints what makes the plan so: the scheduler's settings and rules.
 func (p *Plan) writeSettings(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "\n# for /etc/isolio.toml, and then: isolio enable %s\n%s\n%s", p.Disk, p.Table(), p.Rules())
+	_, err := fmt.Fprintf(w, "\n# for /etc/isolio.toml, and then: isolio enable %s\n%s\n%s", shell.Quote(p.Disk), p.Table(), p.Rules())
 	return err
 }
 

@@ -74,7 +74,7 @@ func (d *disk) dockerRoots() []string {
 	config, _ := of(d, d.path("etc/docker/daemon.json"), unmarshal[struct {
 		DataRoot string `json:"data-root"`
 	}])
-	roots := []string{cmp.Or(config.DataRoot, "var/lib/docker"), "var/snap/docker/common/var-lib-docker"}
+	roots := []string{cmp.Or(d.dataRootFlag(), config.DataRoot, "var/lib/docker"), "var/snap/docker/common/var-lib-docker"}
 	for _, root := range slices.Clone(roots) {
 		for _, name := range d.names(d.path(root)) {
 			if remapped.MatchString(name) {
@@ -83,6 +83,41 @@ func (d *disk) dockerRoots() []string {
 		}
 	}
 	return roots
+}
+
+// dockerUnits have the flags of the daemon, the files that win first.
+var dockerUnits = []string{
+	"etc/systemd/system/docker.service.d", "run/systemd/system/docker.service.d", "usr/lib/systemd/system/docker.service.d",
+	"etc/systemd/system/docker.service", "usr/lib/systemd/system/docker.service", "lib/systemd/system/docker.service", "etc/default/docker", "etc/sysconfig/docker",
+}
+
+// dataRootFlag is what the daemon's command line has for its data, "" for nothing.
+func (d *disk) dataRootFlag() string {
+	for _, unit := range dockerUnits {
+		files := []string{unit}
+		if strings.HasSuffix(unit, ".d") {
+			files = nil
+			for _, name := range slices.Backward(d.names(d.path(unit))) {
+				files = append(files, filepath.Join(unit, name))
+			}
+		}
+		for _, file := range files {
+			if root, _ := of(d, d.path(file), dataRootOf); root != "" {
+				return root
+			}
+		}
+	}
+	return ""
+}
+
+// dataRoot is how a line gives the flag, in a unit or in DOCKER_OPTS.
+var dataRoot = regexp.MustCompile(`(?m)^(?:[^#;\n]*[\s"'])?(?:--data-root|--graph|-g)(?:=|\s+)["']?([^"'\s\\]+)`)
+
+func dataRootOf(text []byte) (string, error) {
+	if match := dataRoot.FindSubmatch(text); match != nil {
+		return string(match[1]), nil
+	}
+	return "", nil
 }
 
 // storage reads what podman and CRI-O keep: names in one file, specifications

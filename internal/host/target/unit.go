@@ -3,6 +3,8 @@
 package target
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,13 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
 )
 
 // Suffixes of units that have a cgroup.
-var unitSuffixes = []string{".service", ".scope", ".slice"}
+var unitSuffixes = []string{".service", ".scope", ".slice", ".mount", ".socket", ".swap"}
 
 // IsUnitName reports whether a word is a unit's name, such as "nginx.service".
 func IsUnitName(word string) bool {
@@ -143,6 +146,56 @@ func (m Systemd) told(w UnitWeight) []string {
 	}
 	if w.Device == "" && len(text) == 0 {
 		return nil
+	}
+	return all
+}
+
+// Told is what a unit was given in systemd's own words, 0 and nothing for what it was not.
+type Told struct {
+	IO int
+	// Devices are by the nodes that systemd was told.
+	Devices map[string]int
+}
+
+// patience is how long systemd may take to answer. A weight must not wait for a hung one.
+const patience = 5 * time.Second
+
+// Weights asks systemd what its units were given: those that were given anything.
+func (m Systemd) Weights() (map[string]Told, error) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	text, err := exec.CommandContext(ctx, m.systemctl(), "show", "--property=Id,IOWeight,IODeviceWeight", "*.service", "*.scope", "*.slice", "*.mount", "*.socket", "*.swap").Output() //nolint:gosec // the program is systemd's
+	if err != nil {
+		return nil, fmt.Errorf("systemctl show: %w", err)
+	}
+	return parseShow(string(text)), nil
+}
+
+// parseShow reads what systemctl prints: a block of KEY=VALUE for each unit, an empty line between.
+func parseShow(text string) map[string]Told {
+	all := map[string]Told{}
+	for block := range strings.SplitSeq(text, "\n\n") {
+		unit, told := "", Told{}
+		for line := range strings.Lines(block) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			node, number, _ := strings.Cut(value, " ")
+			switch key {
+			case "Id":
+				unit = value
+			case "IOWeight":
+				told.IO, _ = strconv.Atoi(value) // "[not set]" is none
+			case "IODeviceWeight":
+				if n, err := strconv.Atoi(number); err == nil && n > 0 {
+					if told.Devices == nil {
+						told.Devices = map[string]int{}
+					}
+					told.Devices[node] = n
+				}
+			}
+		}
+		if unit != "" && (told.IO > 0 || len(told.Devices) > 0) {
+			all[unit] = told
+		}
 	}
 	return all
 }

@@ -9,14 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/plan/shell"
+	"isolio/internal/printable"
 )
 
 func (m *examination) cgroups() []Check {
@@ -25,7 +28,10 @@ func (m *examination) cgroups() []Check {
 		return ok(name, "%s has the io controller", m.shown(m.Tree.Root))
 	}
 	finding, remedy, _ := strings.Cut(m.noCgroups.Error(), "; ")
-	return fails(name, finding, remedy+"; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write")
+	if strings.Contains(remedy, "systemd.unified_cgroup_hierarchy") {
+		remedy += "; on cgroup v1 kyber-fairness has weights too, in blkio.kyber.weight, which isolio does not write"
+	}
+	return fails(name, finding, remedy)
 }
 
 // controller tells which containers and pods have no weight because the io
@@ -110,7 +116,7 @@ func (m *examination) passOn(group string) string {
 		return "Delegate=cpu io memory pids in a drop-in of user@.service, for rootless containers"
 	}
 	if _, systemd := target.SystemdOn(m.sys.Root); systemd && (group == policy.RootGroup || target.UnitOf(group) != "") {
-		return "give one of them a weight with isolio weight: systemd then passes the controller on; or set IOAccounting=yes in the unit"
+		return "give one of them a weight with `isolio weight`: systemd then passes the controller on; or set IOAccounting=yes in the unit"
 	}
 	return shell.Echo("+io", m.shown(m.Tree.Path(group, "cgroup.subtree_control")))
 }
@@ -194,7 +200,7 @@ func (m *examination) takers() []Check {
 	const name = "disks"
 	var names, shared []string
 	for _, d := range m.disks {
-		if d.TakesScheduler && d.SizeBytes > 0 && !d.Zoned {
+		if d.Unfit() == "" && !d.Zoned {
 			names = append(names, d.Name)
 		}
 		if d.Scheduler == scheduler {
@@ -207,7 +213,7 @@ func (m *examination) takers() []Check {
 	case len(names) == 0:
 		return fails(name, "none takes a scheduler", "use a disk whose driver has blk-mq queues, or a RAM disk: modprobe null_blk")
 	}
-	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), names[0])
+	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), shell.Quote(names[0]))
 }
 
 // systemd tells whether weights of units last.
@@ -217,6 +223,38 @@ func (m *examination) systemd() []Check {
 		return ok(name, "runs: isolio has it keep the weights of units")
 	}
 	return warning(name, "does not run: a weight lasts as long as its cgroup", "none is needed where nothing restarts")
+}
+
+// classOfTree tells of processes of a tree, which has none but in tests.
+var classOfTree func(pid int) block.IOClass
+
+// classes tells of processes with an I/O class, which kyber-fairness takes no notice of.
+func (m *examination) classes() []Check {
+	shared := slices.ContainsFunc(m.disks, func(d block.Info) bool { return d.Scheduler == scheduler })
+	classOf := block.IOClassOf
+	if m.sys.Root != "" {
+		classOf = classOfTree
+	}
+	if m.noCgroups != nil || classOf == nil || !shared {
+		return nil
+	}
+	const name = "I/O classes"
+	n, first := 0, ""
+	for _, group := range m.Groups {
+		for word := range strings.FieldsSeq(m.read(m.shown(m.Tree.Path(group, "cgroup.procs")))) {
+			pid, err := strconv.Atoi(word)
+			if class := classOf(pid); err == nil && class != "" {
+				if n++; first == "" {
+					first = fmt.Sprintf("%s of %d (%s) in %s", class, pid, printable.Text(m.read("proc/"+word+"/comm")), m.Of(group).Word())
+				}
+			}
+		}
+	}
+	if n == 0 {
+		return ok(name, "no process has one that %s would ignore", scheduler)
+	}
+	return warning(name, fmt.Sprintf("%s ignores those of %d processes, such as %s", scheduler, n, first),
+		"a cgroup of its own with a small weight: systemd-run --scope -p IOWeight=1 COMMAND in place of ionice -c3 COMMAND")
 }
 
 // daemonGroup is the cgroup of the daemon's service.

@@ -3,46 +3,37 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"isolio/internal/host/enable"
+	"isolio/internal/plan/shell"
 )
 
-// ruleDirs hold udev's rules; a file hides those of its name further on.
-var ruleDirs = []string{"etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d"}
-
-// setsScheduler is an assignment in a udev rule; two "=" compare.
-var setsScheduler = regexp.MustCompile(`ATTR\{queue/scheduler\}\s*:?=\s*"([^"]*)"`)
-
-// rules tells which udev rules choose schedulers. Those of isolio come later,
-// but only if a disk is enabled for good.
+// rules tells what chooses schedulers at boot. Rules of isolio come later than others, but only if
+// a disk is enabled for good.
 func (m *examination) rules() []Check {
 	const name = "udev rules"
-	seen := map[string]bool{}
+	rivals, own := enable.Rivals(m.sys, scheduler)
 	var checks []Check
-	own := 0
-	for _, dir := range ruleDirs {
-		files, _ := filepath.Glob(m.sys.Path(dir, "*.rules")) // the pattern is well formed
-		for _, file := range files {
-			base := filepath.Base(file)
-			if seen[base] {
-				continue
-			}
-			seen[base] = true
-			for _, found := range schedulersIn(file) {
-				switch {
-				case strings.HasPrefix(base, enable.RulePrefix):
-					own++
-				case found.scheduler != scheduler:
-					checks = append(checks, m.rival(found, base)...)
-				}
-			}
+	for _, r := range rivals {
+		finding := fmt.Sprintf("%s:%d chooses %s at every boot", r.File, r.Line, cmp.Or(r.Scheduler, "a scheduler by a program"))
+		check := Check{Name: name, State: Warning, Finding: finding}
+		switch {
+		case !r.Udev:
+			check.Name, check.Remedy = "boot files", "remove that line: it may come after isolio's rule"
+		case r.Scheduler == "":
+			check.Remedy = "remove that line: udev starts programs after all rules"
+		case r.Last:
+			check.Remedy = "rename it to a number below 95, so that isolio's rule comes later"
+		default:
+			check.Remedy = "isolio enable " + m.example() + " --persist: its rule comes later"
 		}
+		checks = append(checks, check)
 	}
 	if len(checks) == 0 {
 		return ok(name, "none chooses another scheduler; isolio's own: %d", own)
@@ -50,46 +41,21 @@ func (m *examination) rules() []Check {
 	return checks
 }
 
-// rival is a rule that isolio did not write.
-func (m *examination) rival(found assignment, base string) []Check {
-	finding := fmt.Sprintf("%s:%d chooses %s at every boot", m.shown(found.file), found.line, found.scheduler)
-	remedy := "isolio enable DEV --persist: its rule comes later"
-	if base > enable.RulePrefix {
-		remedy = "rename it to a number below 95, so that isolio's rule comes later"
-	}
-	return warning("udev rules", finding, remedy)
-}
-
-// assignment is where a rule chooses a scheduler.
-type assignment struct {
-	file, scheduler string
-	line            int
-}
-
-func schedulersIn(file string) []assignment {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil // one that is hidden by a link to /dev/null, or just gone
-	}
-	var found []assignment
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		if match := setsScheduler.FindStringSubmatch(line); match != nil {
-			found = append(found, assignment{file, match[1], n})
+// example is a disk for a command in a message.
+func (m *examination) example() string {
+	for _, d := range m.disks {
+		if d.Unfit() == "" && !d.Zoned {
+			return shell.Quote(d.Name)
 		}
 	}
-	return found
+	return "DEV"
 }
 
 // profileDirs hold tuned's profiles, one directory each.
 var profileDirs = []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"}
 
-// elevatorLine is how a profile of tuned chooses a scheduler.
-var elevatorLine = regexp.MustCompile(`(?m)^\s*elevator\s*=\s*(\S+)`)
+// elevatorLine is how a profile of tuned chooses a scheduler, in [disk] or in [sysfs].
+var elevatorLine = regexp.MustCompile(`(?m)^\s*(elevator|/sys/\S*queue/scheduler)\s*=\s*(\S+)`)
 
 // tuned may choose a scheduler when it starts, and when its profile changes.
 func (m *examination) tuned() []Check {
@@ -101,9 +67,13 @@ func (m *examination) tuned() []Check {
 	for profile := range strings.FieldsSeq(active) {
 		for _, file := range m.profiles(profile, nil) {
 			text, _ := os.ReadFile(file)
-			if match := elevatorLine.FindSubmatch(text); match != nil && string(match[1]) != scheduler {
-				return warning(name, fmt.Sprintf("%s has elevator=%s: tuned replaces %s by it when it starts", m.shown(file), match[1], scheduler),
-					"use a profile of your own that includes "+profile+" and has an empty elevator= in [disk], or tuned-adm off")
+			if match := elevatorLine.FindSubmatch(text); match != nil && string(match[2]) != scheduler {
+				section := "[disk]"
+				if string(match[1]) != "elevator" {
+					section = "[sysfs]"
+				}
+				return warning(name, fmt.Sprintf("%s has %s=%s: tuned replaces %s by it when it starts", m.shown(file), match[1], match[2], scheduler),
+					fmt.Sprintf("use a profile of your own that includes %s and has an empty %s= in %s, or tuned-adm off", profile, match[1], section))
 			}
 		}
 	}

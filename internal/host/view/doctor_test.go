@@ -4,10 +4,14 @@ package view
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"isolio/internal/failure"
+	"isolio/internal/host/block"
 	"isolio/internal/host/state"
 	"isolio/internal/must"
 	"isolio/internal/testtree"
@@ -155,4 +159,41 @@ func TestTuned(t *testing.T) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}
+}
+
+// A backup under ionice was harmless before, and is not any more.
+func TestDoctorTellsOfIOClasses(t *testing.T) {
+	classOfTree = func(pid int) block.IOClass { return map[int]block.IOClass{41: block.Idle, 43: block.RealTime}[pid] }
+	t.Cleanup(func() { classOfTree = nil })
+	files := map[string]string{
+		"sys/block/sda/queue/scheduler": "none [kyber-fairness]\n", "sys/fs/cgroup/cgroup.controllers": "io\n",
+		"sys/fs/cgroup/system.slice/backup.service/cgroup.procs": "41\n42\n43\n", "proc/41/comm": "rsync\n",
+	}
+	_, found := examine(t, "I/O classes", files)
+	if len(found) != 1 || found[0].State != Warning || !strings.HasSuffix(found[0].Finding, "those of 2 processes, such as idle of 41 (rsync) in backup.service") {
+		t.Errorf("%+v", found)
+	}
+	files["sys/block/sda/queue/scheduler"] = "[none] kyber-fairness\n"
+	if _, found = examine(t, "I/O classes", files); len(found) != 0 {
+		t.Errorf("nothing shares: %+v", found)
+	}
+}
+
+// The class that the kernel has of this process is none, and it takes one as ionice gives it.
+func TestIOClassOfAProcess(t *testing.T) {
+	if class := block.IOClassOf(os.Getpid()); class != "" {
+		t.Skipf("the test itself runs with the class %s", class)
+	}
+	child := exec.Command("ionice", "-c3", "sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	for range 500 {
+		if block.IOClassOf(child.Process.Pid) == block.Idle {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("a process under ionice -c3 is not idle")
 }

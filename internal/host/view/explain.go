@@ -126,18 +126,19 @@ func (x *explainer) asked() {
 		x.add(Reason{Code: BadAnnotation, By: weight.ByPod, Text: text})
 	}
 	a := x.g.Asked
-	if a.File == "" && n != 0 {
-		return
-	}
-	if a.File == "" {
+	devices, _ := x.m.rulings.AskedOn(x.g.Group, x.m.read) // what cannot be read was said before
+	switch text := a.How; {
+	case a.File != "":
+		if a.Raw != 0 && a.Raw != a.Weight {
+			text += fmt.Sprintf(", as %d in %s", a.Raw, a.File)
+		}
+		x.add(Reason{Code: AskedBy, By: a.By, Weight: weight.Value(a.Weight), Text: text})
+	case n == 0 && len(devices) == 0:
 		x.add(Reason{Code: NotAsked, Text: "neither a container runtime nor systemd was asked for a weight"})
-		return
 	}
-	text := a.How
-	if a.Raw != 0 && a.Raw != a.Weight {
-		text += fmt.Sprintf(", as %d in %s", a.Raw, a.File)
+	for _, majMin := range slices.Sorted(maps.Keys(devices)) {
+		x.add(Reason{Code: AskedBy, By: weight.BySystemd, On: x.disk(majMin), Weight: weight.Value(devices[majMin]), Text: fmt.Sprintf("IODeviceWeight=%d", devices[majMin])})
 	}
-	x.add(Reason{Code: AskedBy, By: a.By, Weight: weight.Value(a.Weight), Text: text})
 }
 
 // disk is the name of a disk for a reader, "" for all.
@@ -228,7 +229,7 @@ func (x *explainer) state(ground policy.Reasons, on string) {
 		r.Code, r.Text = InEffect, fmt.Sprintf("%s in %s, as decided", ground.Weight, file)
 	case policy.Overridden:
 		r.Code, r.Text = Overridden, fmt.Sprintf("%s in %s: written by hand; it stays until a weight other than %s is decided", ground.Weight, file, ground.Want.AskedFor())
-		r.Remedy = fmt.Sprintf("isolio weight %s default gives it back to the daemon", x.g.Word())
+		r.Remedy = fmt.Sprintf("`isolio weight %s default` gives it back to the daemon", x.g.Word())
 	case policy.Leftover:
 		r.Code, r.Text = Leftover, fmt.Sprintf("%s in %s: the daemon wrote it; no rule, runtime or unit asks for it any more, so the daemon takes it back", ground.Weight, file)
 	default:
@@ -254,7 +255,7 @@ func (x *explainer) acts() {
 				files = append(files, by.File())
 			}
 			x.add(Reason{Code: Acts, On: d.Name, Weight: x.m.weightOn(d, x.g.Group), Text: fmt.Sprintf("%s, through %s; shared: %s", x.m.weightOn(d, x.g.Group), strings.Join(files, ", "), d.ShareBy)})
-		case d.TakesScheduler && d.SizeBytes > 0:
+		case d.Unfit() == "":
 			x.add(Reason{Code: ActsNot, On: d.Name, Text: d.Why, Remedy: d.Remedy})
 		}
 	}

@@ -3,7 +3,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +24,9 @@ func (m *statusReader) judge(g Group, by weight.Mechanism, v weight.Values) Weig
 	if by != weight.Kyber && v.Default != weight.Default && m.carried(g) {
 		w.CarriedBy = weight.Kyber.File()
 	}
+	if by == weight.IOCost && v.Default != weight.Default && len(w.ActsOn) == 0 && m.passedOn(g, v.Default) {
+		w.CarriedBy = weight.BFQ.File()
+	}
 	w.Means = means(g.Asked, by, v, len(w.ActsOn) > 0)
 	decided := g.ground(policy.EveryDisk)
 	if by == weight.Kyber && decided != nil && decided.Want != nil && decided.State == policy.InEffect {
@@ -41,7 +43,7 @@ func (m *statusReader) judge(g Group, by weight.Mechanism, v weight.Values) Weig
 		})
 		return w
 	}
-	if inert, ok := m.inertDefault(g, by, v, w.ActsOn); ok {
+	if inert, ok := m.inertDefault(g, by, v, w.ActsOn); ok && w.CarriedBy == "" {
 		w.Inert = append(w.Inert, inert)
 	}
 	for _, majMin := range slices.Sorted(maps.Keys(v.Devices)) {
@@ -64,7 +66,7 @@ func (g *Group) ground(disk string) *policy.Reasons {
 
 // intended is the weight that was meant by writing v.
 func intended(g Group, by weight.Mechanism, v weight.Values) weight.Value {
-	if g.Asked.File == by.File() {
+	if g.Asked.File == by.File() || g.Asked.File == weight.OfSystemd {
 		return weight.Value(g.Asked.Weight)
 	}
 	return v.Default
@@ -109,7 +111,7 @@ func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Value
 		return Inert{}, false
 	}
 	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable()}
-	if by != weight.Kyber && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) }) {
+	if by != weight.Kyber && m.sharedBy(weight.Kyber) {
 		inert.Why += fmt.Sprintf(", and %s reads %s", weight.Kyber, weight.Kyber.File())
 		inert.Remedy = fmt.Sprintf("isolio weight %s %s, or have `isolio daemon` do it", g.Word(), intended(g, by, v))
 		switch decided := g.ground(policy.EveryDisk); {
@@ -136,21 +138,27 @@ func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Value
 // kyber-fairness, and acts there.
 func (m *statusReader) carried(g Group) bool {
 	v, ok := m.weights[weight.Kyber.File()][g.Group]
-	return ok && v.Default == weight.Value(g.Asked.Weight) && slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, weight.Kyber) })
+	return ok && v.Default == weight.Value(g.Asked.Weight) && m.sharedBy(weight.Kyber)
 }
 
-// enable is how to have weights act somewhere: on a disk that is in use first.
+// passedOn reports whether systemd wrote what io.weight holds to bfq's file too, on its scale.
+func (m *statusReader) passedOn(g Group, n weight.Value) bool {
+	v, there := m.weights[weight.BFQ.File()][g.Group]
+	return there && int(v.Default) == weight.BFQFromSystemd(int(n)) && m.sharedBy(weight.BFQ)
+}
+
+func (m *statusReader) sharedBy(by weight.Mechanism) bool {
+	return slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, by) })
+}
+
+// enable is how to have weights act somewhere.
 func (m *statusReader) enable() string {
-	best := ""
 	for _, d := range m.disks {
-		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.SizeBytes > 0 && d.TakesScheduler && (best == "" || d.Kind == "disk") {
-			best = d.Remedy
-			if d.Kind == "disk" {
-				break
-			}
+		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.Unfit() == "" {
+			return d.Remedy
 		}
 	}
-	return cmp.Or(best, "none: this machine has no disk that takes a scheduler")
+	return "none: this machine has no disk that takes a scheduler"
 }
 
 // inertDevice is why a weight for one disk does nothing.

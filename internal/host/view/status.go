@@ -26,6 +26,7 @@ import (
 	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/host/weight"
+	"isolio/internal/plan/shell"
 )
 
 // StatusSchema is the version of the document; keys may be added without a new one.
@@ -145,9 +146,9 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	var only *block.Device
+	var only block.Chosen
 	if o.Device != "" {
-		if only, err = sys.Find(o.Device); err != nil {
+		if only, err = sys.Resolve(o.Device); err != nil {
 			return nil, err
 		}
 	}
@@ -175,6 +176,7 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	for _, i := range infos {
 		m.disks = append(m.disks, m.disk(i))
 	}
+	m.carry()
 	d.Disks = m.disks
 	if d.NoCgroups != "" {
 		return d, nil
@@ -207,7 +209,7 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 			d.Groups = append(d.Groups, g)
 		}
 	}
-	if only != nil {
+	if o.Device != "" {
 		d.limit(only)
 	}
 	for _, g := range d.Groups {
@@ -218,18 +220,23 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	return d, nil
 }
 
-// limit leaves what is told of one disk.
-func (d *Status) limit(only *block.Device) {
-	d.Disks = slices.DeleteFunc(d.Disks, func(other Disk) bool { return other.Name != only.Name })
+// limit leaves what is told of some disks.
+func (d *Status) limit(only block.Chosen) {
+	var numbers []string
+	for _, disk := range only.Disks {
+		numbers = append(numbers, disk.MajMin)
+	}
+	other := func(disk string) bool { return !slices.Contains(only.Names(), disk) }
+	d.Disks = slices.DeleteFunc(d.Disks, func(disk Disk) bool { return other(disk.Name) })
 	for i := range d.Groups {
 		g := &d.Groups[i]
-		g.Shares = slices.DeleteFunc(g.Shares, func(s Share) bool { return s.Disk != only.Name })
+		g.Shares = slices.DeleteFunc(g.Shares, func(s Share) bool { return other(s.Disk) })
 		for j := range g.Weights {
 			w := &g.Weights[j]
-			w.ActsOn = slices.DeleteFunc(w.ActsOn, func(disk string) bool { return disk != only.Name })
+			w.ActsOn = slices.DeleteFunc(w.ActsOn, other)
 			w.Devices = maps.Clone(w.Devices)
-			maps.DeleteFunc(w.Devices, func(majMin string, _ weight.Value) bool { return majMin != only.MajMin })
-			w.Inert = slices.DeleteFunc(w.Inert, func(x Inert) bool { return x.On != "" && x.On != only.Name })
+			maps.DeleteFunc(w.Devices, func(majMin string, _ weight.Value) bool { return !slices.Contains(numbers, majMin) })
+			w.Inert = slices.DeleteFunc(w.Inert, func(x Inert) bool { return x.On != "" && other(x.On) })
 		}
 	}
 }
@@ -306,17 +313,36 @@ func (m *statusReader) shareBy(disk string) string {
 	return string(policy.Bytes)
 }
 
+// carry tells of devices that are on other disks what makes weights act there.
+func (m *statusReader) carry() {
+	for i := range m.disks {
+		d := &m.disks[i]
+		if len(d.On) == 0 || len(d.WeightsBy) > 0 {
+			continue
+		}
+		d.Why, d.Remedy = "its requests wait on "+strings.Join(d.On, " and "), ""
+		for _, below := range m.disks {
+			if slices.Contains(d.On, below.Name) && len(below.WeightsBy) == 0 {
+				d.Remedy = below.Remedy
+				if len(d.On) > 1 && strings.HasPrefix(d.Remedy, "isolio enable ") {
+					d.Remedy = "isolio enable " + shell.Quote(d.Name)
+				}
+			}
+		}
+	}
+}
+
 // idle is why weights do not act on a disk, and what to do.
 func idle(i block.Info) (why, remedy string) {
-	switch {
-	case !i.TakesScheduler && len(i.Below) > 0:
-		return "it passes requests on to " + strings.Join(i.Below, ", "), "isolio enable " + i.Below[0]
+	switch unfit := i.Unfit(); {
 	case !i.TakesScheduler:
-		return "its driver takes no scheduler", "none: use a disk with blk-mq queues"
+		return unfit, "none: use a disk with blk-mq queues"
+	case unfit != "":
+		return unfit, "none: it is no disk to share"
 	case i.Zoned:
 		return "zoned disks need the order that " + i.Scheduler + " keeps", "none"
 	}
-	return "the scheduler " + i.Scheduler + " knows no weights", "isolio enable " + i.Name
+	return "the scheduler " + i.Scheduler + " knows no weights", "isolio enable " + shell.Quote(i.Name)
 }
 
 // look finds out who is active, and reads all weights.

@@ -78,6 +78,12 @@ func (d *Status) writeDisks(w io.Writer) error {
 			continue
 		}
 		acts := "nothing: " + disk.Why + "; remedy: " + disk.Remedy
+		if len(disk.On) > 0 {
+			acts = disk.Why
+			if disk.Remedy != "" {
+				acts += "; remedy: " + disk.Remedy
+			}
+		}
 		if len(disk.WeightsBy) > 0 {
 			var by []string
 			for _, m := range disk.WeightsBy {

@@ -57,6 +57,9 @@ type Evidence struct {
 	// the weight in it, 0 for none.
 	SpecRead bool
 	OCI      int
+	// Told is what systemd says that a unit was given, 0 for nothing, or where it was not asked: only
+	// where there is no io.weight to hold the number.
+	Told int
 }
 
 // By is who asked for a weight, or decided it.
@@ -78,6 +81,9 @@ const (
 	// ByFile is a program or user that wrote to a file of the cgroup.
 	ByFile By = "cgroup-file"
 )
+
+// OfSystemd stands for a file where systemd itself said what it was asked for.
+const OfSystemd = "systemd"
 
 // Asked is a weight that was asked for.
 type Asked struct {
@@ -125,6 +131,8 @@ func inside(m Mechanism) string {
 func (e Evidence) outer() Asked {
 	bfq, io := said(e.BFQ), said(e.IO)
 	switch {
+	case e.Told > 0 && !e.Container:
+		return Asked{Weight: e.Told, File: OfSystemd, By: BySystemd, How: "IOWeight=" + itoa(e.Told)}
 	case !bfq && !io:
 		return Asked{Weight: Default}
 	case !e.Container:

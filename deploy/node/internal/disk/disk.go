@@ -51,24 +51,16 @@ func List(sys block.System, mounts volume.Table, dir string) ([]Disk, error) {
 	}
 	var under []string
 	if m, ok := mounts.At(path.Clean(dir)); ok {
-		if under, err = volume.Disks(sys, m); err != nil {
-			return nil, err
-		}
+		under = sys.Beneath(m)
 	}
 	ids, err := block.DiskIDs(sys)
 	if err != nil {
 		return nil, err
 	}
-	// The paths of a multipath device are one disk, and its requests wait above them.
-	paths := map[string]bool{}
-	for _, info := range all {
-		for _, name := range info.Below {
-			paths[name] = paths[name] || info.Kind == block.Multipath
-		}
-	}
 	var disks []Disk
 	for _, info := range all {
-		if paths[info.Name] || !info.TakesScheduler || info.SizeBytes == 0 || info.Kind == block.Loop || info.Kind == block.Memory {
+		// The paths of a multipath device are one disk, and its requests wait above them.
+		if info.Unfit() != "" {
 			continue
 		}
 		id, there := ids[info.Name]

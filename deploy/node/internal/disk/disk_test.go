@@ -109,6 +109,7 @@ func TestMultipath(t *testing.T) {
 		"sys/block/sdb/dev": "8:16", "sys/block/sdb/size": "8", "sys/block/sdb/queue/scheduler": "[kyber-fairness] none", "sys/block/sdb/device/wwid": "naa.600",
 		"sys/block/dm-0/dev": "254:0", "sys/block/dm-0/size": "8", "sys/block/dm-0/queue/scheduler": "[kyber-fairness] none", "sys/block/dm-0/dm/uuid": "mpath-3600",
 		"sys/block/dm-0/slaves/sda/dev": "8:0", "sys/block/dm-0/slaves/sdb/dev": "8:16",
+		"sys/block/sda/holders/dm-0/dev": "254:0", "sys/block/sdb/holders/dm-0/dev": "254:0",
 		// What consists of a disk in another way takes nothing from it.
 		"sys/block/sdc/dev": "8:32", "sys/block/sdc/size": "8", "sys/block/sdc/queue/scheduler": "[kyber-fairness] none",
 		"sys/block/dm-1/dev": "254:1", "sys/block/dm-1/size": "8", "sys/block/dm-1/dm/uuid": "LVM-x", "sys/block/dm-1/slaves/sdc/dev": "8:32",
@@ -134,7 +135,7 @@ func TestManyDisks(t *testing.T) {
 	}
 	put(t, root, files)
 	begin := time.Now()
-	disks, err := List(block.System{Root: root}, nil, "/var/lib/kubelet")
+	disks, err := List(block.System{Root: root}, volume.Table{}, "/var/lib/kubelet")
 	took := time.Since(begin)
 	if err != nil || len(disks) != many || disks[7].Device != "wwid-naa-7" {
 		t.Fatalf("%d disks, %v", len(disks), err)
@@ -185,13 +186,13 @@ func TestDisksThatDifferLittle(t *testing.T) {
 		put(t, root, files)
 		one := t.TempDir()
 		put(t, one, files)
-		disks, err := List(block.System{Root: one}, nil, "/var/lib/kubelet")
+		disks, err := List(block.System{Root: one}, volume.Table{}, "/var/lib/kubelet")
 		if err != nil || len(disks) != 1 {
 			t.Fatalf("%+v, %v", disks, err)
 		}
 		alone[disks[0].Name] = disks[0].Device
 	}
-	disks, err := List(block.System{Root: root}, nil, "/var/lib/kubelet")
+	disks, err := List(block.System{Root: root}, volume.Table{}, "/var/lib/kubelet")
 	if err != nil || len(disks) != len(alone) {
 		t.Fatalf("%+v, %v", disks, err)
 	}

@@ -512,7 +512,7 @@ func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volum
 	table, err := mounts()
 	var volumes []Volume
 	if err == nil {
-		volumes, err = d.volumesOf(f, table, disks)
+		volumes = d.volumesOf(f, table, disks)
 	}
 	if err != nil {
 		if state.whyUnplaced != err.Error() {
@@ -529,13 +529,10 @@ func (d *Driver) place(ctx context.Context, state *learned, mounts func() (volum
 }
 
 // volumesOf are the volumes of a pod that may lie on disks, each once, in the order of the pod.
-func (d *Driver) volumesOf(f *found, mounts volume.Table, disks []disk.Disk) ([]Volume, error) {
+func (d *Driver) volumesOf(f *found, mounts volume.Table, disks []disk.Disk) []Volume {
 	var all []Volume
 	for _, v := range mounts.Of(f.UID, f.volumes, d.kubeletDir(mounts)) {
-		on, err := volume.Disks(d.system(), v.Mount)
-		if err != nil {
-			return nil, err
-		}
+		on := d.system().Beneath(v.Mount)
 		one := Volume{Name: v.Name, On: on}
 		if len(on) > 0 {
 			one.Disk = lowest(on, disks)
@@ -548,7 +545,7 @@ func (d *Driver) volumesOf(f *found, mounts volume.Table, disks []disk.Disk) ([]
 			all[at] = one
 		}
 	}
-	return all, nil
+	return all
 }
 
 // checkVolumes tells of a claim on a disk that none of the pod's volumes lies on.

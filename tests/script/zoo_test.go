@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+
+package script
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"isolio/internal/host/bundle"
+	host "isolio/internal/host/command"
+	"isolio/internal/must"
+	"isolio/internal/testtree"
+)
+
+// The zoo is a tree for each system that people have, written from what is documented of it; none is a
+// record of a machine. A line of zoo/*.tree is `PATH = TEXT`, where a path that comes again gets another
+// line, `PATH -> TARGET`, or a device:
+//
+//	disk NAME MAJ:MIN SCHEDULERS
+//	part DISK/NAME MAJ:MIN
+//	dm NAME MAJ:MIN UUID DMNAME BELOW...
+//	md NAME MAJ:MIN LEVEL BELOW...
+//
+// Its first lines say what must come out: `# root:` the disks of /, `# all:` those of `enable --all`,
+// `# doctor:` the exit code, 0 if left out.
+type animal struct {
+	root  string
+	facts map[string]string
+}
+
+func TestZoo(t *testing.T) {
+	trees, err := filepath.Glob("zoo/*.tree")
+	must.OK(t, err)
+	tried := 0
+	for _, file := range trees {
+		name := strings.TrimSuffix(filepath.Base(file), ".tree")
+		if name == "base" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) { tried += visit(t, load(t, file)) })
+	}
+	t.Logf("%d machines, %d remedies run", len(trees)-1, tried)
+}
+
+// load makes the tree of a machine.
+func load(t *testing.T, file string) animal {
+	t.Helper()
+	a := animal{t.TempDir(), map[string]string{"doctor": "0"}}
+	files := map[string]string{}
+	for _, from := range []string{file, "zoo/base.tree"} {
+		text, err := os.ReadFile(from)
+		must.OK(t, err)
+		there := len(files)
+		own := map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSuffix(line, "\n")
+			if key, value, ok := strings.Cut(strings.TrimPrefix(line, "# "), ": "); ok && strings.HasPrefix(line, "# ") {
+				a.facts[key] = strings.TrimSpace(value)
+				continue
+			}
+			if name, to, ok := strings.Cut(line, " -> "); ok {
+				must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(a.root, name)), 0o755))
+				must.OK(t, os.Symlink(to, filepath.Join(a.root, name)))
+				continue
+			}
+			name, content, ok := strings.Cut(line, " =")
+			if !ok {
+				device(files, strings.Fields(line))
+				continue
+			}
+			if _, before := files[name]; before && there > 0 && !own[name] {
+				continue // the machine's own
+			}
+			own[name] = true
+			content = strings.TrimPrefix(content, " ")
+			if name == "proc/self/mountinfo" {
+				files[name] += content + "\n"
+				continue
+			}
+			files[name] = content + "\n"
+		}
+	}
+	testtree.Write(t, a.root, files)
+	return a
+}
+
+// device adds the files of one.
+func device(files map[string]string, words []string) {
+	if len(words) < 3 {
+		return
+	}
+	dir := "sys/block/" + words[1]
+	files[dir+"/dev"] = words[2] + "\n"
+	if words[0] == "part" {
+		files[dir+"/partition"] = "1\n"
+		return
+	}
+	files[dir+"/size"], files[dir+"/queue/scheduler"], files[dir+"/queue/nr_requests"] = "500118192\n", "none\n", "64\n"
+	below := words[4:]
+	switch words[0] {
+	case "disk":
+		files[dir+"/queue/scheduler"] = strings.Join(words[3:], " ") + "\n"
+		return
+	case "dm":
+		files[dir+"/dm/uuid"], files[dir+"/dm/name"], below = words[3]+"\n", words[4]+"\n", words[5:]
+	case "md":
+		files[dir+"/md/level"] = words[3] + "\n"
+	}
+	for _, name := range below {
+		files[dir+"/slaves/"+name+"/x"] = ""
+		for known := range files {
+			if strings.HasSuffix(known, "/"+name+"/dev") && !strings.Contains(known, "/slaves/") {
+				files[filepath.Dir(known)+"/holders/"+words[1]+"/x"] = ""
+			}
+		}
+	}
+}
+
+// run is a command on the machine, which may end with one of the codes.
+func (a animal) run(t *testing.T, codes []int, args ...string) (out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := host.Run(context.Background(), append(args, "--root", a.root), strings.NewReader(""), &stdout, &stderr)
+	if !slices.Contains(codes, code) {
+		t.Errorf("isolio %s: exit %d, want %v\n%s%s", strings.Join(args, " "), code, codes, stdout.String(), stderr.String())
+	}
+	return stdout.String(), stderr.String()
+}
+
+var chosenDisk = regexp.MustCompile(`(?m)^echo 'kyber-fairness' > \S*?/sys/block/(\S+)/queue/scheduler$`)
+
+// enabled are the disks to which a command would give the scheduler.
+func (a animal) enabled(t *testing.T, codes []int, what string) string {
+	t.Helper()
+	out, _ := a.run(t, codes, "enable", what, "--dry-run")
+	var names []string
+	for _, match := range chosenDisk.FindAllStringSubmatch(out, -1) {
+		names = append(names, match[1])
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// status is what the invariants need of `isolio status --json`.
+type status struct {
+	Disks []struct {
+		Name      string   `json:"name"`
+		On        []string `json:"on"`
+		WeightsBy []string `json:"weights_by"`
+		Remedy    string   `json:"remedy"`
+	} `json:"disks"`
+	NoCgroups string `json:"no_cgroups"`
+}
+
+// visit runs all that only reads on a machine, and compares what the commands say. It returns the
+// number of remedies that were run.
+func visit(t *testing.T, a animal) int {
+	t.Helper()
+	text, _ := a.run(t, []int{0}, "status", "--interval", "0")
+	doc, _ := a.run(t, []int{0}, "status", "--interval", "0", "--json")
+	var s status
+	must.OK(t, json.Unmarshal([]byte(doc), &s))
+
+	doctor := map[string]int{"0": 0, "3": 3}[a.facts["doctor"]]
+	report, _ := a.run(t, []int{doctor}, "doctor")
+	if fails := strings.Contains(report, " fails "); fails != (doctor == 3) {
+		t.Errorf("doctor exits %d and says:\n%s", doctor, report)
+	}
+
+	// What --all takes is what status advises, and what was to be.
+	all := a.enabled(t, []int{0, 3}, "--all")
+	var advised []string
+	for _, d := range s.Disks {
+		// bfq shares already, and --all replaces it.
+		if len(d.On) == 0 && (d.Remedy == "isolio enable "+d.Name || slices.Contains(d.WeightsBy, "bfq")) {
+			advised = append(advised, d.Name)
+		}
+	}
+	want := strings.Fields(a.facts["all"])
+	slices.Sort(want)
+	if strings.Join(want, " ") != all || strings.Join(advised, " ") != all {
+		t.Errorf("enable --all takes %q, status advises %q, want %q", all, advised, want)
+	}
+
+	// What lies on disks leads to them by its name, and / does.
+	for _, d := range s.Disks {
+		if len(d.On) == 0 || strings.HasPrefix(d.Name, "nvme0c") {
+			continue
+		}
+		on := slices.Sorted(slices.Values(d.On))
+		if got := a.enabled(t, []int{0}, d.Name); got != strings.Join(on, " ") {
+			t.Errorf("%s is on %q, and enable takes %q", d.Name, on, got)
+		}
+	}
+	if a.facts["root"] == "none" {
+		a.run(t, []int{2}, "enable", "/", "--dry-run")
+	} else if got := a.enabled(t, []int{0}, "/"); got != a.facts["root"] {
+		t.Errorf("/ is on %q, want %q", got, a.facts["root"])
+	}
+
+	codes := []int{0}
+	if s.NoCgroups != "" {
+		codes = []int{3}
+	}
+	for _, name := range names(t, a, s) {
+		why, _ := a.run(t, codes, "explain", name, "--interval", "0")
+		a.run(t, codes, "weight", name)
+		text += why
+		for _, d := range s.Disks {
+			row := regexp.MustCompile(`(?m) acts +` + regexp.QuoteMeta(d.Name) + ` `)
+			if row.MatchString(why) != (len(d.WeightsBy) > 0) {
+				t.Errorf("status has weights act on %s by %q, and explain says:\n%s", d.Name, d.WeightsBy, why)
+			}
+		}
+	}
+	a.run(t, []int{0}, "daemon", "--check")
+	a.run(t, []int{0, 3}, "sla", "report")
+
+	remedies := tryAll(text+report, a.root)
+	for _, r := range remedies {
+		if r.Outcome == "refused" {
+			t.Errorf("%q is refused: %s", r.Printed, r.Why)
+		}
+	}
+
+	// A record of it is the same machine.
+	copied := animal{record(t, a.root), nil}
+	if got := copied.enabled(t, []int{0, 3}, "--all"); got != all {
+		t.Errorf("on its record enable --all takes %q, want %q", got, all)
+	}
+	copied.run(t, []int{doctor}, "doctor")
+	return len(remedies)
+}
+
+// names are the cgroups of a machine.
+func names(t *testing.T, a animal, s status) []string {
+	t.Helper()
+	if s.NoCgroups != "" {
+		return []string{"nginx.service"}
+	}
+	out, _ := a.run(t, []int{0}, "status", "--interval", "0", "--all", "-o", "name")
+	return strings.Fields(out)
+}
+
+// record is a tree made of a machine's bundle.
+func record(t *testing.T, root string) string {
+	t.Helper()
+	var text bytes.Buffer
+	_, err := bundle.Write(root, &text)
+	must.OK(t, err)
+	dir := t.TempDir()
+	for in := tar.NewReader(&text); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		must.OK(t, err)
+		content, err := io.ReadAll(in)
+		must.OK(t, err)
+		testtree.File(t, filepath.Join(dir, h.Name), string(content))
+	}
+}
