@@ -228,7 +228,7 @@ func (m *examination) systemd() []Check {
 // classOfTree tells of processes of a tree, which has none but in tests.
 var classOfTree func(pid int) block.IOClass
 
-// classes tells of processes with an I/O class, which kyber-fairness takes no notice of.
+// classes tells of processes with an I/O class, which orders a cgroup's own requests only.
 func (m *examination) classes() []Check {
 	shared := slices.ContainsFunc(m.disks, func(d block.Info) bool { return d.Scheduler == scheduler })
 	classOf := block.IOClassOf
@@ -251,10 +251,10 @@ func (m *examination) classes() []Check {
 		}
 	}
 	if n == 0 {
-		return ok(name, "no process has one that %s would ignore", scheduler)
+		return ok(name, "no process has one")
 	}
-	return warning(name, fmt.Sprintf("%s ignores those of %d processes, such as %s", scheduler, n, first),
-		"a cgroup of its own with a small weight: systemd-run --scope -p IOWeight=1 COMMAND in place of ionice -c3 COMMAND")
+	return warning(name, fmt.Sprintf("%d processes have one, which counts within their cgroups only, such as %s", n, first),
+		"against other cgroups, a cgroup of its own with a small weight: systemd-run --scope -p IOWeight=1 COMMAND in place of ionice -c3 COMMAND")
 }
 
 // daemonGroup is the cgroup of the daemon's service.

@@ -170,7 +170,7 @@ func TestDoctorTellsOfIOClasses(t *testing.T) {
 		"sys/fs/cgroup/system.slice/backup.service/cgroup.procs": "41\n42\n43\n", "proc/41/comm": "rsync\n",
 	}
 	_, found := examine(t, "I/O classes", files)
-	if len(found) != 1 || found[0].State != Warning || !strings.HasSuffix(found[0].Finding, "those of 2 processes, such as idle of 41 (rsync) in backup.service") {
+	if len(found) != 1 || found[0].State != Warning || !strings.HasPrefix(found[0].Finding, "2 processes have one, which counts within their cgroups only, such as idle of 41 (rsync) in backup.service") {
 		t.Errorf("%+v", found)
 	}
 	files["sys/block/sda/queue/scheduler"] = "[none] kyber-fairness\n"
