@@ -45,9 +45,12 @@ static wait_queue_head_t *kf_class_queue(struct kf_group *kg, enum kf_class clas
 
 static bool kf_class_counts(blk_opf_t opf)
 {
+	/* data_race(): other flags of the task may change when it is preempted. */
+	unsigned int flags = data_race(current->flags);
+
 	return kf_domain_of(opf) < KF_NR_DIRS && !kf_is_buffered_write(opf) &&
 	       !op_is_flush(opf) && !(opf & (REQ_META | REQ_SWAP)) && !current->journal_info &&
-	       !(data_race(current->flags) & PF_KTHREAD) && !kf_task_must_get_out();
+	       !(flags & PF_KTHREAD) && !kf_task_must_get_out();
 }
 
 /* Whether the task is of the idle class. */
@@ -60,6 +63,19 @@ bool kf_class_is_idle(void)
 bool kf_class_refuses(struct kf_group *kg, blk_opf_t opf)
 {
 	return kf_class_counts(opf) && kf_class_is_behind(kg, KF_CLASS_IDLE);
+}
+
+/*
+ * Whether the task may have requests in advance, which the block layer takes back when it
+ * sleeps: while io_uring submits several. What it sends then may sleep, such as readahead.
+ */
+static bool kf_class_may_not_sleep(void)
+{
+#ifdef CONFIG_IO_URING
+	return current->io_uring && current->plug;
+#else
+	return false;
+#endif
 }
 
 /**
@@ -75,11 +91,11 @@ void kf_class_wait(struct kf_group *kg, struct bio *bio)
 	DEFINE_WAIT(wait);
 
 	if (likely(!kf_class_is_behind(kg, class)) || bio->bi_opf & REQ_NOWAIT ||
-	    !kf_class_counts(bio->bi_opf))
+	    kf_class_may_not_sleep() || !kf_class_counts(bio->bi_opf))
 		return;
 	while (left > 0 && kf_class_is_behind(kg, class) && !kf_task_must_get_out()) {
 		prepare_to_wait(queue, &wait, TASK_KILLABLE);
-		/* On the list before the look; kf_class_finish() pairs. */
+		/* On the list before the look; kf_finish_request() pairs. */
 		if (kf_class_is_behind(kg, class))
 			left = io_schedule_timeout(left);
 		finish_wait(queue, &wait);
@@ -98,17 +114,22 @@ void kf_class_insert(struct kf_group *kg, enum kf_class class)
 		atomic_inc(&kg->nr_idle);
 }
 
-/* A request is freed, and no longer among those of its backlog. */
+/* A request is freed; after that it is taken from those of its backlog. */
 void kf_class_finish(struct kf_group *kg, enum kf_class class)
 {
 	if (class == KF_CLASS_RT)
 		atomic_dec(&kg->nr_real_time);
 	else if (class == KF_CLASS_IDLE)
 		atomic_dec(&kg->nr_idle);
-	/* The counts before the looks. */
-	smp_mb__after_atomic();
+}
+
+/* It was, and a full barrier is behind it: a sleeper that is not seen has seen the counts. */
+void kf_class_wake(struct kf_group *kg)
+{
+	/* See above. */
 	if (waitqueue_active(&kg->be_wait) && !kf_class_is_behind(kg, KF_CLASS_BE))
 		wake_up_all(&kg->be_wait);
+	/* Likewise. */
 	if (waitqueue_active(&kg->idle_wait) && !kf_class_is_behind(kg, KF_CLASS_IDLE))
 		wake_up_all(&kg->idle_wait);
 }

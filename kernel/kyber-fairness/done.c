@@ -75,7 +75,6 @@ static void kf_rq_leave(struct request *rq)
 void kf_finish_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
-	enum kf_class class;
 	struct kf_hctx *kh;
 	u64 done_ns;
 
@@ -84,7 +83,7 @@ void kf_finish_request(struct request *rq)
 	if (!kb)
 		return;
 	kh = rq->mq_hctx->sched_data;
-	class = kf_rq_class(rq);
+	kf_class_finish(kb->kg, kf_rq_class(rq));
 	rq->elv.priv[1] = NULL;
 	atomic_dec(kh->nr_tags);
 	/* It may have failed before it completed. */
@@ -94,12 +93,12 @@ void kf_finish_request(struct request *rq)
 		atomic_dec(&kb->nr_other);
 	if (kf_is_buffered_write(rq->cmd_flags))
 		atomic_dec(&kb->nr_buffered);
-	kf_class_finish(kb->kg, class);
-	/* The count before the look; prepare_to_wait_exclusive() pairs. */
+	/* The counts before the looks; prepare_to_wait() and its like pair. */
 	smp_mb__after_atomic();
 	/* A sleeper that is not seen here has seen the count. */
 	if (waitqueue_active(kb->tag_wait))
 		wake_up(kb->tag_wait);
+	kf_class_wake(kb->kg);
 	isolio_blkg_put(kb->kg->pd.blkg);
 }
 

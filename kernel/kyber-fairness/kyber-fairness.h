@@ -559,6 +559,7 @@ bool kf_class_refuses(struct kf_group *kg, blk_opf_t opf);
 void kf_class_wait(struct kf_group *kg, struct bio *bio);
 void kf_class_insert(struct kf_group *kg, enum kf_class class);
 void kf_class_finish(struct kf_group *kg, enum kf_class class);
+void kf_class_wake(struct kf_group *kg);
 
 /* own.c */
 void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
