@@ -667,10 +667,14 @@ static void a_child_after_fork_reads_what_is_open(void)
 	EXPECT(got.ToString() == part(content, 4096, 4096));
 }
 
-/* Whatever lock another thread has at that moment. */
+/*
+ * Whatever lock of the plugin another thread has at that moment. None of an allocator, which
+ * is not the plugin's, and which sanitizers do not release in a child.
+ */
 static void a_child_closes_what_other_threads_read(void)
 {
 	const std::string content = make_file("f");
+	const std::string first = part(content, 0, 4096), second = part(content, 4096, 4096);
 	std::atomic<bool> stop{ false };
 	std::atomic<int> nr_wrong{ 0 };
 	std::vector<std::thread> threads;
@@ -683,18 +687,19 @@ static void a_child_closes_what_other_threads_read(void)
 
 			while (!stop)
 				nr_wrong += !file->Read(4096, 4096, IOOptions(), &got, to.at, nullptr).ok() ||
-					    got.ToString() != part(content, 4096, 4096);
+					    got != Slice(second);
 		});
+	Buffer to(4096);
+	Slice got;
+
 	fflush(stdout);
 	for (int i = 0; i < 40; i++) {
 		usleep(1000);
 		pid_t pid = fork();
 		if (!pid) {
-			Buffer to(4096);
-			Slice got;
-			bool ok = file->Read(0, 4096, IOOptions(), &got, to.at, nullptr).ok() &&
-				  got.ToString() == part(content, 0, 4096);
 			alarm(60);
+			bool ok = file->Read(0, 4096, IOOptions(), &got, to.at, nullptr).ok() &&
+				  got == Slice(first);
 			file.reset();
 			_exit(!ok);
 		}
