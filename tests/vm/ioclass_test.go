@@ -86,7 +86,7 @@ func TestIOClasses(t *testing.T) {
 		{"idle", []string{one, one}, []string{classBE, classIdle}, [2]float64{0.95, 1}, [2]float64{0, 0.05}, 14 * time.Second},
 		// It may not sleep: its requests come again from a worker.
 		{"idle through io_uring", []string{one, one}, []string{classBE, classIdle + ring}, [2]float64{0.9, 1}, [2]float64{0, 0.1}, 0},
-		// Readahead of a task that has requests in advance is not held back.
+		// Readahead of a task that has requests in advance is not throttled.
 		{"idle pages through io_uring", []string{one, one}, []string{classBE, classIdle + ring + " --direct=0 --rw=read --iodepth_batch=8"}, [2]float64{0, 1}, [2]float64{0, 1}, 0},
 		{"real time", []string{one, one}, []string{classRT, classBE}, [2]float64{0.95, 1}, [2]float64{0, 0.05}, 14 * time.Second},
 		{"of two containers", []string{one, other}, []string{classBE, classIdle}, [2]float64{0.49, 0.51}, [2]float64{0.49, 0.51}, 0},
