@@ -78,7 +78,8 @@ static s64 kf_overdue_cost_ns(struct kf_queue *kq, struct request *rq)
 	struct kf_overdue *ko = &kq->overdue;
 	unsigned int kind = kf_kind(op_is_write(rq->cmd_flags), blk_rq_bytes(rq));
 	u64 io_ns = ko->kind_ns[kind] ?: ko->look_ns / KF_OVERDUE_BURST;
-	u32 cost_bytes = kf_find_cost_bytes(kf_rq_backlog(rq)->kg, rq);
+	/* As a read: what a write costs more is a guess, and a commit waits for this one. */
+	u32 cost_bytes = kf_cost_bytes(READ_ONCE(kq->cost_rate[KF_READ]), blk_rq_bytes(rq));
 	u64 bytes_ns = mul_u64_u64_div_u64(ko->look_ns, cost_bytes, max(ko->look_bytes, 1ULL));
 
 	return min3(io_ns, max(bytes_ns, ko->mean_ns), ko->look_ns);
