@@ -43,6 +43,7 @@ struct kf_band_kind {
 	u32 alone_us[KF_ALONE_SAMPLES];	/* a ring */
 	u32 nr_alone;			/* samples ever; wraps */
 	u32 nr_probed;			/* in this probe */
+	u32 alone_bytes;		/* the mean size of those */
 	u64 alone_ns;			/* their median; 0: not known */
 };
 
@@ -70,7 +71,6 @@ struct kf_band {
 	u64 mean_cost_bytes;
 	u32 bdp_milli;			/* thousandths of a request */
 	u64 alone_ns;			/* of a request of the mix */
-	u64 full_ns;			/* of as many as the ceiling; 0: not known */
 	u32 ceiling;
 	u32 nr_all;			/* requests outstanding, rounded up */
 	bool must_fill;			/* see kf_band_must_fill() */
@@ -231,19 +231,22 @@ static inline bool kf_differs(u64 a, u64 b)
  */
 static inline bool kf_model_guess(struct kf_model *km, const struct kf_band_kind *kind, bool turns)
 {
-	u64 read_ns = kind[0].alone_ns ?: kind[1].alone_ns;
-	struct kf_model guess;
+	bool by_large = kind[3].alone_ns && (!kind[1].alone_ns || kind[3].rate > kind[1].rate);
+	const struct kf_band_kind *write = &kind[by_large ? 3 : 1];
+	const struct kf_band_kind *read = &kind[by_large && kind[2].alone_ns ? 2 : 0];
+	u64 first_ns = kind[0].alone_ns ?: kind[1].alone_ns;
+	struct kf_model guess = {
+		.mib_ps = { KF_MODEL_MIB_PS },
+		.io_ps = { KF_MODEL_IO_PS },
+	};
 	unsigned int dir;
 	u32 pct;
 
-	pct = kind[3].alone_ns && (!kind[1].alone_ns || kind[3].rate > kind[1].rate) ?
-	      kf_model_write_pct(kind[2].alone_ns ?: kind[0].alone_ns, kind[3].alone_ns) :
-	      kf_model_write_pct(kind[0].alone_ns, kind[1].alone_ns);
-	guess.mib_ps[0] = KF_MODEL_MIB_PS;
-	guess.io_ps[0] = KF_MODEL_IO_PS;
-	if (turns && read_ns >= KF_TURN_LEAST_NS) {
+	pct = kf_model_write_pct(read->alone_ns, kf_model_ps(&guess, 0, read->alone_bytes),
+				 write->alone_ns, kf_model_ps(&guess, 0, write->alone_bytes));
+	if (turns && first_ns >= KF_TURN_LEAST_NS) {
 		guess.mib_ps[0] = KF_TURN_MIB_PS;
-		guess.io_ps[0] = div_u64(min_t(u64, read_ns, NSEC_PER_SEC) * 2000, 3);
+		guess.io_ps[0] = div_u64(min_t(u64, first_ns, NSEC_PER_SEC) * 2000, 3);
 		pct = 100;
 	}
 	guess.io_ps[1] = div_u64(guess.io_ps[0] * pct, 100);
@@ -372,6 +375,7 @@ static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
  * kf_band_done - a request completed in a probe
  * @kb: band, not in KF_BAND_STEADY
  * @id: from kf_kind()
+ * @bytes: its size
  * @cost_bytes: what it was charged
  * @is_alone: no other was in flight when it was dispatched
  * @io_ns: from dispatch to completion
@@ -379,7 +383,7 @@ static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
  *
  * Return: whether the phase is another now.
  */
-static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_bytes,
+static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 bytes, u32 cost_bytes,
 				bool is_alone, u64 io_ns, u64 now_ns)
 {
 	struct kf_band_kind *kind = &kb->kind[id];
@@ -392,6 +396,7 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 cost_by
 	kind->alone_ns = (u64)kf_ring_median(kind->alone_us, kind->nr_alone, KF_ALONE_SAMPLES) *
 			 NSEC_PER_USEC;
 	kind->nr_probed++;
+	kind->alone_bytes = kf_mean_cost_bytes(kind->alone_bytes ?: bytes, bytes);
 	if (--kb->probe_left && !kf_band_has_probed(kb))
 		return false;
 	kf_band_next_look(kb, now_ns);
@@ -547,8 +552,6 @@ static inline void kf_band_set(struct kf_band *kb)
 	bdp_milli = mul_u64_u64_div_u64(rate, kb->alone_ns, NSEC_PER_SEC / 1000);
 	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
 	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
-	/* Of a device that has been idle the rate tells little: no more than one after another. */
-	kb->full_ns = kb->ceiling * min(kb->alone_ns, div64_u64(NSEC_PER_SEC, max(rate, 1ULL)));
 }
 
 /*

@@ -136,33 +136,24 @@ static inline u64 kf_clock_grace_ns(u64 alone_ns)
 }
 
 /*
- * For a cgroup whose requests are all in flight, and none completes, the others wait so long:
- * so many times what a full device takes for all that is in it, or for the cgroup's largest
- * request of late, and at least this. A request may be lost, or its disk retry it for half a
- * minute. But flash that collects garbage takes a quarter of a second for a write: with 50 or
- * 250 ms the shares on an eMMC are 1.5 to 6 % off. And an arm goes to the nearest request
- * next: of 32 in a disk that does 128 a second, one in a hundred takes four times the mean.
- * Twice that is for a cgroup whose data lie where the arm seldom comes.
+ * For a cgroup whose requests are all in flight, and none completes, the others do not wait
+ * for ever: a request may be lost, or its disk retry it for half a minute. But any disk may be
+ * slow at times: flash that collects garbage takes a quarter of a second for a write, and a
+ * read waits for some of those. So they wait for twice the longest that a request took of
+ * late, and at least, and at most, for this.
  */
-#define KF_STUCK_FULL		8
-#define KF_STUCK_PEAKS		8
 #define KF_STUCK_NS		(500ULL * NSEC_PER_MSEC)
+#define KF_STUCK_MOST_NS	(5ULL * NSEC_PER_SEC)
+/* One part in so many of the longest is forgotten ten times a second. */
+#define KF_SLOWEST_FORGET	64U
 
 /**
  * kf_clock_stuck_ns - after what time without a completion others wait no longer
- * @full_ns: what the device takes for as many requests as may be in flight; 0: not known
- * @bytes_per_s: what the device does; 0: not known
- * @peak_cost_bytes: of the cgroup's largest request of late
+ * @slowest_ns: the longest that a request took of late
  */
-static inline u64 kf_clock_stuck_ns(u64 full_ns, u64 bytes_per_s, u32 peak_cost_bytes)
+static inline u64 kf_clock_stuck_ns(u64 slowest_ns)
 {
-	u64 peaks_bytes = (u64)KF_STUCK_PEAKS * peak_cost_bytes;
-	/* The quotient has to fit: no device does less than a page a second. */
-	u64 peaks_ns = bytes_per_s ?
-		       mul_u64_u64_div_u64(peaks_bytes, NSEC_PER_SEC,
-					   max_t(u64, bytes_per_s, KF_PAGE_BYTES)) : 0;
-
-	return max(KF_STUCK_NS, max(KF_STUCK_FULL * full_ns, peaks_ns));
+	return clamp(2 * min(slowest_ns, KF_STUCK_MOST_NS), KF_STUCK_NS, KF_STUCK_MOST_NS);
 }
 
 /* To find the clock takes a walk over the active cgroups: no more than one part in so many. */
@@ -499,13 +490,15 @@ static inline bool kf_clock_is_awaited(u64 level, u64 could, u64 share, bool was
 /*
  * A disk of its own. A cgroup for which the others do not wait has few requests. Alone on a
  * disk as fast as its share each of them would take its time alone divided by the share.
- * What they take longer than that the cgroup is *owed*. The more it is owed the fewer of
- * the others' requests are in flight, as long as those have disks of their own, too; see
- * struct kf_floor. It is owed no more than so many leads, and what it was owed is
- * worked off as it has less than that to wait.
+ * What they take longer than that the cgroup is *owed*. The more it is owed the more the
+ * others are slowed down, as long as those have disks of their own, too; see struct kf_pace.
+ * It is owed no more than so many leads, or times that its requests take, and what it was owed
+ * is worked off as it has less than that to wait.
  */
 #define KF_OWED_LEADS		8
 #define KF_HOLD_ONE		1024U
+/* One part in so many of what they would take is let off: no time alone is known better. */
+#define KF_OWED_SLACK		32
 
 /**
  * kf_owed_ns - what a cgroup is owed
@@ -522,17 +515,25 @@ static inline s64 kf_owed_ns(s64 owed_ns, u64 took_ns, u64 nr, u64 alone_ns, u64
 	u64 own_ns = min(min_t(u64, nr, U32_MAX) * min_t(u64, alone_ns, U32_MAX), BIT_ULL(33));
 
 	own_ns = div64_u64(own_ns << KF_SHARE_SHIFT, max(share, 1ULL));
+	own_ns += own_ns / KF_OWED_SLACK;
 	owed_ns += (s64)min_t(u64, took_ns, S64_MAX / 4) - (s64)min_t(u64, own_ns, S64_MAX / 4);
 	return clamp_t(s64, owed_ns, -(s64)most_ns, most_ns);
 }
 
-/* How far a cgroup may be owed that keeps so many outstanding. */
-static inline u64 kf_owed_most_ns(u64 lead_ns, u32 milli)
+/**
+ * kf_owed_most_ns - how far a cgroup may be owed
+ * @lead_ns: a lead
+ * @alone_ns: what a request of it takes alone
+ * @milli: how many it keeps outstanding, thousandths
+ */
+static inline u64 kf_owed_most_ns(u64 lead_ns, u64 alone_ns, u32 milli)
 {
-	return div64_u64(KF_OWED_LEADS * lead_ns * max(milli, 1000U), 1000);
+	u64 unit_ns = max(lead_ns, min_t(u64, alone_ns, U32_MAX));
+
+	return div64_u64(KF_OWED_LEADS * unit_ns * max(milli, 1000U), 1000);
 }
 
-/* How far the others' places go to one that is owed; KF_HOLD_ONE: as far as may be. */
+/* How much the others are slowed down for one that is owed; KF_HOLD_ONE: as far as may be. */
 static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
 {
 	if (owed_ns <= 0)
@@ -543,51 +544,102 @@ static inline u32 kf_hold_of(s64 owed_ns, u64 most_ns)
 }
 
 /*
- * How few of the others' requests may be in flight while one is owed: as few as it takes, but
- * they keep what they have a right to. While none is owed the awaited have some rate; while one
- * is owed, they have their share of that.
+ * How the others are slowed down while one is owed: first fewer of their requests are in
+ * flight, down to one. If that is not enough, as one of theirs is as long as many of those
+ * that are owed, or keeps the device busy when it is done, the clock goes slower as well: in
+ * a second by no more than what the device can do in a second, and that is a disk of its own
+ * for each.
+ *
+ * What it can do was measured while it was full, perhaps into an empty buffer. So while one
+ * stays owed as much as may be, the pace falls, but not below what the device has to do in
+ * any case.
  */
-struct kf_floor {
-	u64 free_bytes_per_s;		/* of the awaited while none is owed; forgotten slowly */
-	u32 milli;			/* places of the others, thousandths */
+struct kf_pace {
+	u64 bytes_per_s;		/* of the clock, at its slowest; 0: not known */
+	u32 milli;			/* places of the others, at their fewest, thousandths */
+	u64 hold_sum;			/* of all walks since the last look */
+	u32 nr_walks;
 };
 
-#define KF_FLOOR_FORGET		64
+/* At a look the pace changes by one part in so many. */
+#define KF_PACE_STEP		32
+/* Nor does it fall below so much of what the device can do, percent. */
+#define KF_PACE_PCT_MIN		25U
+/* The device is empty, and the others wait for the clock: it is set again after this. */
+#define KF_PACE_NS		(500ULL * NSEC_PER_USEC)
+/* At a hold of more than that one stays owed. */
+#define KF_HOLD_STUCK		(KF_HOLD_ONE * 7 / 8)
+
+static inline void kf_pace_count(struct kf_pace *kp, u32 hold)
+{
+	kp->hold_sum += hold;
+	kp->nr_walks++;
+}
 
 /**
- * kf_floor_look - set the places by what the awaited did since the last look
- * @kf: floor
- * @bytes_per_s: what they did
- * @was_owed: one that is not awaited was owed much
+ * kf_pace_look - set the pace by what happened since the last look
+ * @kp: pace
+ * @bytes_per_s: what the awaited did
+ * @full_bytes_per_s: what the device can do; 0: not known
+ * @least_pct: what it does of that in any case, percent
  * @ceiling: places there are
  * @awaited_share: sum of the shares of those that are awaited
  */
-static inline void kf_floor_look(struct kf_floor *kf, u64 bytes_per_s, bool was_owed, u32 ceiling,
-				 u64 awaited_share)
+static inline void kf_pace_look(struct kf_pace *kp, u64 bytes_per_s, u64 full_bytes_per_s,
+				u32 least_pct, u32 ceiling, u64 awaited_share)
 {
-	u64 most = max(mul_u64_u64_shr(ceiling, awaited_share, KF_SHARE_SHIFT), 1ULL), due;
+	u64 most = max(mul_u64_u64_shr(ceiling, awaited_share, KF_SHARE_SHIFT), 1ULL);
+	u64 hold = kp->nr_walks ? div64_u64(kp->hold_sum, kp->nr_walks) : 0, due;
 
-	if (!was_owed)
-		kf->free_bytes_per_s -= kf->free_bytes_per_s / KF_FLOOR_FORGET;
-	kf->free_bytes_per_s = max(kf->free_bytes_per_s, bytes_per_s);
-	due = mul_u64_u64_shr(kf->free_bytes_per_s, awaited_share, KF_SHARE_SHIFT);
-	if (was_owed && bytes_per_s > due + due / 8)
-		kf->milli -= kf->milli / 8;
+	if (hold > KF_HOLD_STUCK)
+		kp->bytes_per_s -= kp->bytes_per_s / KF_PACE_STEP;
+	else
+		kp->bytes_per_s += kp->bytes_per_s / KF_PACE_STEP;
+	kp->bytes_per_s = clamp(kp->bytes_per_s,
+				mul_u64_u64_div_u64(full_bytes_per_s, least_pct, 100),
+				full_bytes_per_s);
+	due = mul_u64_u64_shr(kp->bytes_per_s, awaited_share, KF_SHARE_SHIFT);
+	if (hold > KF_HOLD_ONE / 2 && bytes_per_s > due + due / 8)
+		kp->milli -= kp->milli / 8;
 	else if (bytes_per_s < due)
-		kf->milli += kf->milli / 8 + 100;
-	kf->milli = clamp_t(u64, kf->milli, 1000, 1000 * most);
+		kp->milli += kp->milli / 8 + 100;
+	kp->milli = clamp_t(u64, kp->milli, 1000, 1000 * most);
+	kp->hold_sum = 0;
+	kp->nr_walks = 0;
 }
 
 /**
  * kf_hold_places - how many requests of the others may be in flight while one is owed
  * @ceiling: while none is
- * @floor: as few as may be
- * @hold: from kf_hold_of()
+ * @least: as few as may be
+ * @hold: from kf_hold_of(); half is as far as places go
  */
-static inline u32 kf_hold_places(u32 ceiling, u32 floor, u32 hold)
+static inline u32 kf_hold_places(u32 ceiling, u32 least, u32 hold)
 {
-	floor = clamp(floor, 1U, ceiling);
-	return ceiling - (u64)(ceiling - floor) * hold / KF_HOLD_ONE;
+	least = clamp(least, 1U, ceiling);
+	return ceiling - (u64)(ceiling - least) * min(2 * hold, KF_HOLD_ONE) / KF_HOLD_ONE;
+}
+
+/**
+ * kf_hold_limit - how far the others may go while one is owed
+ * @limit: so far
+ * @free: while none is owed
+ * @pace_bytes_per_s: from struct kf_pace
+ * @elapsed_ns: since the limit was set
+ * @hold: from kf_hold_of(); more than half, as less is for kf_hold_places()
+ */
+static inline u64 kf_hold_limit(u64 limit, u64 free, u64 pace_bytes_per_s, u64 elapsed_ns,
+				u32 hold)
+{
+	u64 bytes;
+
+	if (hold <= KF_HOLD_ONE / 2 || !pace_bytes_per_s)
+		return free;
+	bytes = mul_u64_u64_div_u64(pace_bytes_per_s, min_t(u64, elapsed_ns, NSEC_PER_SEC),
+				    NSEC_PER_SEC);
+	bytes = min(bytes, KF_LEAD_BYTES_MAX) * (KF_HOLD_ONE / 2) / (hold - KF_HOLD_ONE / 2);
+	limit += kf_vtime_of(min(bytes, KF_LEAD_BYTES_MAX), KF_SHARE_ONE);
+	return kf_vtime_before(limit, free) ? limit : free;
 }
 
 #endif /* _KF_CLOCK_H */

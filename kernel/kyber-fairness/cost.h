@@ -21,6 +21,7 @@
 #define _KF_COST_H
 
 #include <linux/bitops.h>
+#include <linux/kernel.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -139,18 +140,36 @@ static inline u64 kf_model_rate(const struct kf_model *km, unsigned int dir)
  */
 #define KF_WRITE_BUFFERED_PCT	600U
 
+/* What a request takes by a model, in picoseconds. */
+static inline u64 kf_model_ps(const struct kf_model *km, unsigned int dir, u32 bytes)
+{
+	return km->io_ps[dir] + mul_u64_u64_div_u64(km->mib_ps[dir], bytes, KF_MIB);
+}
+
 /**
  * kf_model_write_pct - what a write costs, in percent of a read of its size
  * @read_ns: what a read takes alone; 0: not known
- * @write_ns: what a write of about that size takes alone; 0: not known
+ * @read_ps: what a read of that size costs
+ * @write_ns: what a write takes alone; 0: not known
+ * @write_ps: what a read of the write's size costs
+ *
+ * Where sizes differ, a read as large as the write takes more than one of the other size, but
+ * not as much more as it costs: a device serves parts of it side by side. It is taken to be
+ * in the middle.
  */
-static inline u32 kf_model_write_pct(u64 read_ns, u64 write_ns)
+static inline u32 kf_model_write_pct(u64 read_ns, u64 read_ps, u64 write_ns, u64 write_ps)
 {
+	u64 like_ns, least_ns;
+
 	if (!read_ns || !write_ns)
 		return KF_WRITE_BUFFERED_PCT;
-	if (2 * write_ns < read_ns)
+	read_ns = min_t(u64, read_ns, U32_MAX);
+	like_ns = div64_u64(read_ns * int_sqrt64(write_ps), max_t(u32, int_sqrt64(read_ps), 1));
+	least_ns = min(read_ns, div64_u64(like_ns * like_ns, read_ns));
+	if (2 * write_ns < least_ns)
 		return KF_WRITE_BUFFERED_PCT;
-	return clamp_t(u64, div64_u64(write_ns * 100, read_ns), 100, KF_WRITE_BUFFERED_PCT);
+	return clamp_t(u64, div64_u64(min(write_ns, BIT_ULL(50)) * 100, max(like_ns, 1ULL)), 100,
+		       KF_WRITE_BUFFERED_PCT);
 }
 
 /* What a cgroup, or a device, did in some time. */

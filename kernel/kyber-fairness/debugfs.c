@@ -24,12 +24,13 @@ static int kf_clock_show(void *data, struct seq_file *m)
 		return ret;
 	kq = kf_of(q);
 	spin_lock_bh(&kq->lock);
-	seq_printf(m, "vtime=%llu lead_bytes=%llu age_us=%llu step_us=%llu walk_ns=%llu active=%u shared=%d open=%d throttled=%d\n",
+	seq_printf(m, "vtime=%llu lead_bytes=%llu age_us=%llu step_us=%llu walk_ns=%llu active=%u shared=%d open=%d throttled=%d hold_pct=%u pace_bytes_per_s=%llu\n",
 		   kq->gate.vtime, kq->gate.lead,
 		   div_u64(ktime_get_ns() - kq->gate.clock_ns, NSEC_PER_USEC),
 		   div_u64(kq->gate.step_ns, NSEC_PER_USEC), kq->walk_ns,
 		   kq->nr_active, kf_figure(kq->gate.is_shared),
-		   kf_figure(kq->gate.is_open), kf_waits_for(kq, KF_FOR_CLOCK));
+		   kf_figure(kq->gate.is_open), kf_waits_for(kq, KF_FOR_CLOCK),
+		   kq->hold * 100 / KF_HOLD_ONE, kq->pace.bytes_per_s);
 	list_for_each_entry(kg, &kq->active, active_node)
 		seq_printf(m, "cgroup=%llu weight=%llu share_ppm=%llu ahead_bytes=%lld awaited=%d outstanding=%u depth_milli=%u owed_us=%lld alone_us=%llu\n",
 			   cgroup_id(kg->pd.blkg->blkcg->css.cgroup),

@@ -43,9 +43,7 @@ static bool kf_backlog_is_stuck(struct kf_backlog *kb, u64 idle_ns, u64 now_ns)
 	eligible_at_ns = READ_ONCE(kb->eligible_at_ns);
 	if (now_ns < eligible_at_ns + idle_ns)
 		idle_ns = now_ns > eligible_at_ns ? now_ns - eligible_at_ns : 0;
-	return idle_ns > kf_clock_stuck_ns(READ_ONCE(kq->band.full_ns),
-					   READ_ONCE(kq->band.bytes_per_s),
-					   READ_ONCE(kb->kg->peak_cost_bytes));
+	return idle_ns > kf_clock_stuck_ns(READ_ONCE(kq->slowest_ns));
 }
 
 /*
@@ -161,7 +159,7 @@ static struct kf_group *kf_gate_first_left(struct kf_queue *kq, u64 *share_sum)
  */
 bool kf_gate_find(struct kf_queue *kq)
 {
-	u64 now_ns = ktime_get_ns(), limit, lead, share_sum;
+	u64 now_ns = ktime_get_ns(), limit, free, lead, share_sum;
 	unsigned int nr_lowered = kq->gate.nr_lowered;
 	struct kf_group *kg;
 
@@ -187,8 +185,14 @@ bool kf_gate_find(struct kf_queue *kq)
 	lead = kf_clock_lead_vtime(READ_ONCE(kq->lead_bytes), kq->share_sum);
 	if (lead != kq->gate.lead)
 		WRITE_ONCE(kq->gate.lead, lead);
-	limit = kq->gate.vtime + lead;
+	free = kq->gate.vtime + lead;
+	limit = kf_hold_limit(kq->gate.limit, free, kq->pace.bytes_per_s,
+			      now_ns - kq->gate.clock_ns, kq->hold);
 	WRITE_ONCE(kq->gate.limit, limit);
+	if (kq->gate.is_paced != (limit != free))
+		WRITE_ONCE(kq->gate.is_paced, limit != free);
+	if (kq->hold)
+		kf_groups_lower_owed(kq);
 	WRITE_ONCE(kq->gate.clock_ns, now_ns);
 	kq->walk_ns = kf_clock_walk_ns(kq->walk_ns, ktime_get_ns() - now_ns);
 	WRITE_ONCE(kq->gate.step_ns,
@@ -259,6 +263,9 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 		/* If no completion comes for long, which cgroups are awaited changes. */
 		kf_look_soon(kq);
 	}
+	/* No completion comes to have the clock set. */
+	if (unlikely(READ_ONCE(kq->gate.is_paced)) && kf_is_empty(kq))
+		hrtimer_start(&kq->pace_timer, ns_to_ktime(KF_PACE_NS), HRTIMER_MODE_REL);
 	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
 }
 
@@ -324,6 +331,20 @@ void kf_gate_open_up(struct kf_queue *kq)
 	kf_gate_kick(kq, KF_FOR_PLACE, true, NULL);
 	kf_large_kick(kq);
 	kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
+}
+
+/* The clock may be set again: those that wait are run, and do it. */
+static enum hrtimer_restart kf_pace_timer(struct hrtimer *timer)
+{
+	kf_gate_open_up(container_of(timer, struct kf_queue, pace_timer));
+	return HRTIMER_NORESTART;
+}
+
+void kf_gate_init(struct kf_queue *kq)
+{
+	isolio_hrtimer_setup(&kq->pace_timer, kf_pace_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	kq->gate.is_open = true;
+	kq->gate.most_places = U32_MAX;
 }
 
 /*
@@ -433,7 +454,7 @@ void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone,
 	if (kq->band.phase != KF_BAND_STEADY) {
 		kq->has_probed = true;
 		is_sample = is_alone && kq->band.phase == KF_BAND_EMPTY;
-		if (kf_band_done(&kq->band, kind, cost_bytes, is_alone, io_ns, now_ns) ||
+		if (kf_band_done(&kq->band, kind, bytes, cost_bytes, is_alone, io_ns, now_ns) ||
 		    kf_band_look(&kq->band, true, now_ns))
 			is_more = kf_gate_publish(kq);
 		if (is_sample)

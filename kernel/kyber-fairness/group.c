@@ -116,6 +116,25 @@ void kf_groups_lower(struct kf_queue *kq)
 		smp_store_release(&kq->gate.nr_lowered, kq->gate.nr_lowered + 1);
 }
 
+/* A group that is owed waits for no other. */
+void kf_groups_lower_owed(struct kf_queue *kq)
+{
+	u64 vtime = kf_vtime_before(kq->gate.limit, kq->gate.vtime) ? kq->gate.limit - 1 :
+								      kq->gate.vtime;
+	bool was_ahead = false;
+	struct kf_group *kg;
+
+	lockdep_assert_held(&kq->lock);
+
+	WRITE_ONCE(kq->gate.owed_vtime, vtime);
+	list_for_each_entry(kg, &kq->active, active_node)
+		if (kf_group_is_owed(kg) && kf_group_lower(kg, vtime))
+			was_ahead = true;
+	if (was_ahead)
+		/* As in kf_groups_lower(). */
+		smp_store_release(&kq->gate.nr_lowered, kq->gate.nr_lowered + 1);
+}
+
 /* The sum of the shares that the others wait for, and what light groups have of the tags. */
 void kf_sum_shares(struct kf_queue *kq)
 {
@@ -494,11 +513,13 @@ static void kf_group_forgive(struct kf_queue *kq, struct kf_group *kg)
 	kf_group_raise(kg, clock - kf_group_lag_bytes(kg));
 }
 
-/* What a request took in the device: the least of all, until a probe has seen one. */
+/* What a request took in the device: the least of all its group's, and the most of late. */
 void kf_group_see_time(struct kf_group *kg, u64 io_ns)
 {
 	u64 least_ns = READ_ONCE(kg->least_ns);
 
+	if (unlikely(io_ns > READ_ONCE(kg->kq->slowest_ns)))
+		WRITE_ONCE(kg->kq->slowest_ns, io_ns);
 	if (unlikely(io_ns && (!least_ns || io_ns < least_ns)))
 		WRITE_ONCE(kg->least_ns, io_ns);
 }
@@ -541,6 +562,8 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 						     READ_ONCE(kq->lead_bytes), share,
 						     kq->q->nr_hw_queues, cost_bytes);
 		kb->vtime = atomic64_fetch_add(kf_vtime_of(slice_bytes, share), &kg->vtime);
+		if (unlikely(kf_group_is_owed(kg)))
+			kf_group_lower(kg, READ_ONCE(kq->gate.owed_vtime));
 		left_bytes += slice_bytes;
 		kf_newcomer_add(kg, slice_bytes);
 	}
@@ -647,6 +670,7 @@ void kf_groups_look(struct kf_queue *kq)
 	struct kf_group *kg, *next;
 	bool is_more;
 
+	WRITE_ONCE(kq->slowest_ns, kq->slowest_ns - kq->slowest_ns / KF_SLOWEST_FORGET);
 	spin_lock_bh(&kq->lock);
 	if (READ_ONCE(kq->has_dead))
 		kf_groups_bury(kq);
@@ -761,8 +785,7 @@ void kf_groups_init(struct kf_queue *kq)
 	kf_cost_set(kq);
 	spin_unlock_irq(&kq->band_lock);
 	kq->band.mean_cost_bytes = kf_page_cost_bytes(kq);
-	kq->gate.is_open = true;
-	kq->gate.most_places = U32_MAX;
+	kf_gate_init(kq);
 }
 
 /* No request is left, and no latency_work; the policy is still active on the device. */
@@ -770,6 +793,7 @@ void kf_groups_stop(struct kf_queue *kq)
 {
 	struct kf_group *kg, *next;
 
+	hrtimer_cancel(&kq->pace_timer);
 	spin_lock_bh(&kq->lock);
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
 		WARN_ONCE(kf_group_has_requests(kg),

@@ -16,6 +16,7 @@
 
 #include "compat.h"
 
+#include <linux/hrtimer.h>
 #include <linux/mutex.h>
 #include <linux/rbtree.h>
 #include <linux/sbitmap.h>
@@ -133,17 +134,19 @@ struct kf_domain {
 };
 
 /*
- * What every dispatch reads. The first seven are written with kf_queue.lock held, the
+ * What every dispatch reads. The first ones are written with kf_queue.lock held, the
  * others with band_lock; the clock some times in a round trip through the device.
  */
 struct kf_gate {
 	u64 vtime;		/* the clock */
 	u64 limit;		/* a cgroup goes while its vtime is before this */
+	u64 owed_vtime;		/* one that is owed is not ahead of this */
 	u64 clock_ns;		/* when both were set, */
 	u64 step_ns;		/* and how long they are good for */
-	u64 lead;		/* limit - vtime */
+	u64 lead;		/* limit - vtime, unless the clock is paced */
 	unsigned int nr_lowered; /* times that vtimes were set back; see kf_ready_lower() */
 	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or U32_MAX */
+	bool is_paced;		/* an empty device takes no request that is throttled */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
 	/* Any cgroup goes: it is alone, or a probe fills the device. */
 	bool is_open;
@@ -187,6 +190,7 @@ struct kf_queue {
 	/* A cgroup had to wait for the clock, or for a place, since the last look. */
 	bool saw_throttled;
 	bool saw_full;
+	u64 slowest_ns;		/* the longest that a request took of late; a lost update is no harm */
 	/* A cgroup had to wait for the clock in the period before. */
 	bool is_held;
 	/* A group is active that is not awaited: it may be owed. */
@@ -195,6 +199,9 @@ struct kf_queue {
 	/* Hardware contexts that wait, each with its bit in kf_hctx.flags, the longest first. */
 	struct list_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
 	spinlock_t wait_lock;		/* of these; any context, others may be held */
+
+	/* The device is empty, and the clock paced. */
+	struct hrtimer pace_timer;
 
 	/* Large reads and writes in flight; no lock. */
 	atomic_t nr_large[KF_NR_DIRS] ____cacheline_aligned_in_smp;
@@ -218,9 +225,9 @@ struct kf_queue {
 	u64 awaited_share;
 	struct kf_tags tags;		/* read anywhere */
 	struct kf_prices prices;	/* of the active ones */
-	struct kf_floor floor;
-	u64 floor_ns;			/* when that was last looked at */
-	bool was_owed;			/* one was owed much since then */
+	struct kf_pace pace;
+	u64 pace_look_ns;		/* when that was last looked at */
+	u32 hold;			/* of the last walk; see kf_hold_of() */
 
 	/* Protects the band, and the depth of places; any context. */
 	spinlock_t band_lock ____cacheline_aligned_in_smp;
@@ -546,6 +553,7 @@ void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_look(struct kf_queue *kq);
 void kf_groups_lower(struct kf_queue *kq);
+void kf_groups_lower_owed(struct kf_queue *kq);
 void kf_update_shares(struct kf_queue *kq);
 void kf_groups_init(struct kf_queue *kq);
 void kf_groups_stop(struct kf_queue *kq);
@@ -569,6 +577,7 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns);
 
 /* gate.c */
 bool kf_group_is_present(struct kf_group *kg, u64 now_ns);
+void kf_gate_init(struct kf_queue *kq);
 bool kf_gate_is_due(struct kf_queue *kq);
 bool kf_gate_find(struct kf_queue *kq);
 bool kf_gate_update(struct kf_queue *kq);

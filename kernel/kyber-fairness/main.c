@@ -712,6 +712,12 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	return NULL;
 }
 
+/* An empty device takes any request, unless the others are slowed down for one that is owed. */
+static bool kf_may_take_any(struct kf_queue *kq)
+{
+	return !READ_ONCE(kq->gate.is_paced) && kf_is_empty(kq);
+}
+
 /*
  * Called by the block layer when @hctx can take a request, in process context
  * or on a worker; often. It never waits.
@@ -735,13 +741,13 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!rq && kf_hctx_is_throttled(kq, kh)) {
 		if (kf_gate_is_due(kq) && kf_gate_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
-		any = kf_is_empty(kq);
+		any = kf_may_take_any(kq);
 		if (any || kf_hctx_may_go(kq, kh))
 			rq = kf_dispatch(kq, kh, any);
 		/* What may go waits for a token: it need not be that which is throttled. */
 		if (!rq && kf_hctx_is_throttled(kq, kh) && !kf_gate_wait(kq, kh) &&
 		    !kf_waits_for_place(kh))
-			rq = kf_dispatch(kq, kh, kf_is_empty(kq));
+			rq = kf_dispatch(kq, kh, kf_may_take_any(kq));
 	}
 	if (!rq && test_bit(KF_HAS_OWED, &kh->flags))
 		clear_bit(KF_HAS_OWED, &kh->flags);

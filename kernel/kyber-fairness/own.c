@@ -2,7 +2,7 @@
 /*
  * A disk of its own: which groups are awaited, and what the others are owed.
  *
- * The law is in clock.h: struct kf_level, kf_owed_ns() and struct kf_floor.
+ * The law is in clock.h: struct kf_level, kf_owed_ns() and struct kf_pace.
  */
 #include "kyber-fairness.h"
 #include "trace.h"
@@ -78,8 +78,8 @@ static u64 kf_group_could(struct kf_group *kg)
 }
 
 /* What all active groups do, and could do, and what that leaves to others if one is owed. */
-static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, struct kf_could *kc,
-			  u64 *all_milli, u64 now_ns)
+static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, u64 full,
+			  struct kf_could *kc, u64 *all_milli, u64 now_ns)
 {
 	bool by_time = READ_ONCE(kq->share_by) == KF_SHARE_TIME;
 	u64 awaited_bytes = 0, bytes;
@@ -108,10 +108,10 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, struct
 		*all_milli += kg->depth.milli;
 	}
 	if (READ_ONCE(kq->gate.phase) == KF_BAND_STEADY)
-		kf_floor_look(&kq->floor, kf_per_s(awaited_bytes, now_ns - kq->floor_ns),
-			      kq->was_owed, READ_ONCE(kq->places.sb.depth), kq->awaited_share);
-	kq->floor_ns = now_ns;
-	kq->was_owed = false;
+		kf_pace_look(&kq->pace, kf_per_s(awaited_bytes, now_ns - kq->pace_look_ns), full,
+			     max(kc->min_total_pct, KF_PACE_PCT_MIN),
+			     READ_ONCE(kq->places.sb.depth), kq->awaited_share);
+	kq->pace_look_ns = now_ns;
 }
 
 /* The level for groups to be awaited, of a device that does @full. */
@@ -150,7 +150,7 @@ void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 		full = min(full, kf_model_bps(&kq->model, KF_READ));
 	spin_unlock_irq(&kq->band_lock);
 
-	kf_groups_sum(kq, &ka, &kc, &all_milli, now_ns);
+	kf_groups_sum(kq, &ka, full, &kc, &all_milli, now_ns);
 	level = kf_groups_level(kq, &kc, full);
 	any_level = kf_groups_level(kq, &kc, U64_MAX);
 	list_for_each_entry(kg, &kq->active, active_node) {
@@ -218,7 +218,7 @@ static s64 kf_group_settle(struct kf_group *kg, u64 now_ns, u64 most_ns, unsigne
 	lockdep_assert_held(&kg->kq->lock);
 
 	/* One that is away has nothing to wait for. */
-	kg->is_settled = !kg->is_awaited && alone_ns && kf_group_is_busy(kg);
+	kg->is_settled = !kg->is_awaited && alone_ns && kf_group_is_present(kg, now_ns);
 	if (!kg->is_settled)
 		return 0;
 	took_ns = kf_group_took_ns(kg, now_ns, &nr_dispatched, nr);
@@ -248,7 +248,7 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 		return;
 	lead_ns = kf_clock_lead_ns(READ_ONCE(gate->alone_ns), gate->step_ns);
 	list_for_each_entry(kg, &kq->active, active_node) {
-		u64 most_ns = kf_owed_most_ns(lead_ns, kg->depth.milli);
+		u64 most_ns = kf_owed_most_ns(lead_ns, READ_ONCE(kg->alone_ns), kg->depth.milli);
 		s64 owed_ns = 0;
 
 		/* A probe lets each wait. */
@@ -263,11 +263,13 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 		nr_owed += nr;
 		hold = max(hold, kf_hold_of(owed_ns, most_ns));
 	}
-	if (hold >= KF_HOLD_ONE / 2)
-		kq->was_owed = true;
-	if (hold && kq->nr_active > 1)
+	if (kq->nr_active <= 1)
+		hold = 0;
+	kf_pace_count(&kq->pace, hold);
+	kq->hold = hold;
+	if (hold)
 		places = nr_owed + kf_hold_places(READ_ONCE(kq->places.sb.depth),
-						  kq->floor.milli / 1000, hold);
+						  kq->pace.milli / 1000, hold);
 	if (places != gate->most_places)
 		WRITE_ONCE(gate->most_places, places);
 }

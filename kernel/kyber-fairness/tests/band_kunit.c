@@ -126,7 +126,7 @@ static u64 device_look(struct kf_band *kb, u64 now_ns, const struct device *dev)
 		u64 io_ns = is_alone ? dev->io_ns : 3 * dev->io_ns;
 
 		now_ns += is_alone ? io_ns : MS / dev->per_ms;
-		if (!kf_band_done(kb, 0, 4096, is_alone, io_ns, now_ns))
+		if (!kf_band_done(kb, 0, 4096, 4096, is_alone, io_ns, now_ns))
 			kf_band_look(kb, true, now_ns);
 	}
 	return now_ns;
@@ -199,14 +199,14 @@ static void band_samples_alone_in_a_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_band_ceiling(&kb), 1U);
 	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
 	for (i = 0; i < 100; i++)
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, 900 * US,
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, 900 * US,
 						      1000 * MS + i * MS));
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 0ULL);
 	KUNIT_EXPECT_EQ(test, kb.probe_left, KF_PROBE_NR_MAX);
 	for (i = 1; i < KF_PROBE_NR; i++)
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 90 * US,
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US,
 						      1100 * MS + i * MS));
-	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 90 * US, 1200 * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US, 1200 * MS));
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 90 * US);
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.probe_took_ns, 200 * MS);
@@ -260,10 +260,10 @@ static void band_probes_do_not_last(struct kunit *test)
 	kb.kind[0].rate = 1000;
 	kb.kind[1].rate = 500;
 	kf_band_begin_probe(&kb, 1000 * MS);
-	KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, true, 90 * US, 1000 * MS));
+	KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, 4096, true, 90 * US, 1000 * MS));
 	for (i = 2; i < KF_PROBE_NR_MAX; i++)
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
-	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, US);
 	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 90 * US);
@@ -280,8 +280,8 @@ static void band_probes_what_there_is(struct kunit *test)
 	kb.kind[1].rate = 500;
 	kf_band_begin_probe(&kb, 1000 * MS);
 	for (i = 1; i < 3 * KF_PROBE_MISSED; i++)
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
-	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 0, 1000 * MS + i));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, US);
 	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 0ULL);
@@ -367,9 +367,9 @@ static void band_probe_soon_in_a_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_EMPTY);
 	kf_band_must_fill(&kb, false, 64000);
 	for (i = 1; i < KF_PROBE_NR; i++)
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, true, 90 * US,
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US,
 						      then_ns + i * MS));
-	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, true, 90 * US, then_ns + 10 * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US, then_ns + 10 * MS));
 	KUNIT_EXPECT_EQ(test, kb.probe_took_ns, 10 * MS);
 	KUNIT_EXPECT_EQ(test, kb.due_ns, then_ns + 10 * MS + KF_PROBE_NS);
 }
@@ -483,10 +483,10 @@ static void band_fills_until_full(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
 	/* As many as are in flight, which are no part of the rate. */
 	for (i = 1; i < KF_CEILING_MIN; i++) {
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, false, MS, now_ns + i * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS));
 		KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + i * MS));
 	}
-	kf_band_done(&kb, 0, 4096, false, MS, now_ns + i * MS);
+	kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS);
 	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + i * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 0ULL);

@@ -224,26 +224,12 @@ static void slices_are_half_of_a_lead(struct kunit *test)
 /* For what a device does not complete the others wait, but not for as long as it takes. */
 static void stuck_is_not_awaited(struct kunit *test)
 {
-	struct kf_band band;
-
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(255 * US, 400 * MIB, 4096), 500 * MS);
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(0, 0, 0), 500 * MS);
-	/* 32 of a disk that turns; and a mebibyte of one that does four a second. */
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(250 * MS, MIB, 4096), 2000 * MS);
-	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(MS, 4 * MIB, MIB), 2000 * MS);
-	KUNIT_EXPECT_GT(test, kf_clock_stuck_ns(MS, 1, U32_MAX), 8000000ULL * 1000 * MS);
-
-	/* A full device: by its rate, but not longer than each of them alone. */
-	kf_band_init(&band);
-	kf_band_set(&band);
-	KUNIT_EXPECT_EQ(test, band.full_ns, 0);
-	band.kind[0].rate = 128;
-	band.kind[0].alone_ns = 12 * MS;
-	kf_band_set(&band);
-	KUNIT_EXPECT_EQ(test, band.full_ns, 32 * NSEC_PER_SEC / 128);
-	band.kind[0].rate = 1;
-	kf_band_set(&band);
-	KUNIT_EXPECT_EQ(test, band.full_ns, 32 * 12 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(0), 500 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(5 * MS), 500 * MS);
+	/* Writes of 0.6 s: a read behind two of them is not lost. One was retried for long. */
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(600 * MS), 1200 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(30000 * MS), 5000 * MS);
+	KUNIT_EXPECT_EQ(test, kf_clock_stuck_ns(U64_MAX), 5000 * MS);
 }
 
 static void lag_is_bounded(struct kunit *test)
@@ -362,13 +348,13 @@ static void owed_is_what_others_cost(struct kunit *test)
 	s64 owed = 0;
 	u32 i;
 
-	/* They take as long as that: it is owed nothing. */
+	/* They take as long as that and a 32nd: it is owed nothing. */
 	for (i = 0; i < 1000; i++)
-		owed = kf_owed_ns(owed, 4 * 125000, 4, 100000, share, most);
+		owed = kf_owed_ns(owed, 4 * 128906, 4, 100000, share, most);
 	KUNIT_EXPECT_TRUE(test, owed >= -4000 && owed <= 4000);
-	/* 425 us: 300 of them are the others'. */
+	/* 425 us: 296 of them are the others'. */
 	owed = kf_owed_ns(0, 4 * 425000, 4, 100000, share, most);
-	KUNIT_EXPECT_TRUE(test, owed >= 1199996 && owed <= 1200004);
+	KUNIT_EXPECT_TRUE(test, owed >= 1184371 && owed <= 1184379);
 	for (i = 0; i < 100; i++)
 		owed = kf_owed_ns(owed, 4 * 425000, 4, 100000, share, most);
 	KUNIT_EXPECT_EQ(test, owed, (s64)most);
@@ -378,7 +364,10 @@ static void owed_is_what_others_cost(struct kunit *test)
 	/* Any values: it stays within what it may be. */
 	KUNIT_EXPECT_EQ(test, kf_owed_ns(most, U64_MAX, 0, 0, 0, most), (s64)most);
 	KUNIT_EXPECT_EQ(test, kf_owed_ns(most, 0, U64_MAX, U64_MAX, 0, most), -(s64)most);
-	KUNIT_EXPECT_EQ(test, kf_owed_most_ns(2 * NSEC_PER_MSEC, 4000), 64 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, kf_owed_most_ns(2 * NSEC_PER_MSEC, 100000, 4000), 64 * NSEC_PER_MSEC);
+	/* What one takes may be more than that: it is not taken for what others cost. */
+	KUNIT_EXPECT_EQ(test, kf_owed_most_ns(2 * NSEC_PER_MSEC, 32 * NSEC_PER_MSEC, 1000),
+			256 * NSEC_PER_MSEC);
 }
 
 static void hold_takes_places(struct kunit *test)
@@ -400,34 +389,79 @@ static void hold_takes_places(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_hold_places(U32_MAX, U32_MAX, KF_HOLD_ONE), U32_MAX);
 }
 
-/* A ceiling of 126, of which a fifth is for those that are awaited: 100 MB/s while none is owed. */
-static void floor_leaves_others_their_own(struct kunit *test)
+/* What a walk counts, ten times. */
+static void pace_walks(struct kf_pace *kp, u32 hold)
 {
-	const u64 share = KF_SHARE_ONE / 5;
-	struct kf_floor kf = { };
-	unsigned int i;
+	int i;
 
-	kf_floor_look(&kf, 100000000, false, 126, share);
-	KUNIT_EXPECT_EQ(test, kf.milli, 1000U);
-	/* With that one place they do less than a fifth: more, up to a fifth of the places. */
-	for (i = 0; i < 20; i++)
-		kf_floor_look(&kf, 15000000, true, 126, share);
-	KUNIT_EXPECT_GE(test, kf.milli, 10000U);
+	for (i = 0; i < 10; i++)
+		kf_pace_count(kp, hold);
+}
+
+/* A device of 100 MB/s and a ceiling of 126, of which a fifth is for those that are awaited. */
+static void pace_leaves_others_their_own(struct kunit *test)
+{
+	u64 share = KF_SHARE_ONE / 5;
+	struct kf_pace kp = { };
+	int i;
+
+	/* Nothing is known. */
+	kf_pace_look(&kp, 0, 0, 45, 126, share);
+	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 0ULL);
+	/* They do less than a fifth of it, and have all places that they may. */
 	for (i = 0; i < 100; i++)
-		kf_floor_look(&kf, 15000000, true, 126, share);
-	KUNIT_EXPECT_EQ(test, kf.milli, 25000U);
-	/* Just enough: it stays. More than enough: fewer. */
-	kf_floor_look(&kf, 21000000, true, 126, share);
-	KUNIT_EXPECT_EQ(test, kf.milli, 25000U);
-	kf_floor_look(&kf, 40000000, true, 126, share);
-	KUNIT_EXPECT_LT(test, kf.milli, 25000U);
-	/* They want less now: what they did is forgotten, but not while one is owed. */
-	for (i = 0; i < 1000; i++)
-		kf_floor_look(&kf, 1000000, false, 126, share);
-	KUNIT_EXPECT_LE(test, kf.free_bytes_per_s, 1000064ULL);
-	/* None is awaited. */
-	kf_floor_look(&kf, 0, true, 126, 0);
-	KUNIT_EXPECT_EQ(test, kf.milli, 1000U);
+		kf_pace_look(&kp, 15000000, 100000000, 45, 126, share);
+	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 100000000ULL);
+	KUNIT_EXPECT_EQ(test, kp.milli, 25000U);
+	/* They do more while one is owed: places go, down to one, and the pace stays. */
+	for (i = 0; i < 100; i++) {
+		pace_walks(&kp, KF_HOLD_ONE * 3 / 4);
+		kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+	}
+	KUNIT_EXPECT_EQ(test, kp.milli, 1000U);
+	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 100000000ULL);
+	/* One stays owed: the device can do less than was seen. But it has to do that much. */
+	pace_walks(&kp, KF_HOLD_ONE);
+	kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+	KUNIT_EXPECT_TRUE(test, kp.bytes_per_s > 96000000 && kp.bytes_per_s < 97000000);
+	for (i = 0; i < 100; i++) {
+		pace_walks(&kp, KF_HOLD_ONE);
+		kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+	}
+	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 45000000ULL);
+	/* It is owed no more. */
+	for (i = 0; i < 100; i++)
+		kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 100000000ULL);
+	/* None is awaited, and any rate fits. */
+	kf_pace_look(&kp, U64_MAX, KF_PER_S_MAX, 100, U32_MAX, 0);
+	KUNIT_EXPECT_EQ(test, kp.milli, 1000U);
+	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, KF_PER_S_MAX);
+}
+
+/* A device of 100 MB/s. */
+static void hold_paces_the_clock(struct kunit *test)
+{
+	u64 mb = 1000000, free = 500 * mb;
+
+	/* Owed nothing, or half of what may be: places are enough. */
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, 1, 0), free);
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, 1, KF_HOLD_ONE / 2), free);
+	/* All: the clock of a second goes as far as the device does in a second. */
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, NSEC_PER_SEC, KF_HOLD_ONE), 100 * mb);
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(mb, free, 100 * mb, NSEC_PER_MSEC, KF_HOLD_ONE),
+			mb + mb / 10);
+	/* Between: twice as far. */
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, NSEC_PER_SEC, KF_HOLD_ONE * 3 / 4),
+			200 * mb);
+	/* Never further than without, and not at all slower while the pace is not known. */
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(free - 1, free, 100 * mb, NSEC_PER_SEC, KF_HOLD_ONE),
+			free);
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 0, NSEC_PER_SEC, KF_HOLD_ONE), free);
+	/* It wraps around as vtimes do, and any number fits. */
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(-mb, 10 * mb, 100 * mb, 10 * NSEC_PER_MSEC, KF_HOLD_ONE),
+			0ULL);
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, KF_PER_S_MAX, U64_MAX, KF_HOLD_ONE), free);
 }
 
 /* Of a quarter of the disk 1 MiB moves it on by 4 MiB, from the clock if that is further. */
@@ -552,7 +586,8 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(level_is_where_the_device_does_enough),
 	KUNIT_CASE(owed_is_what_others_cost),
 	KUNIT_CASE(hold_takes_places),
-	KUNIT_CASE(floor_leaves_others_their_own),
+	KUNIT_CASE(pace_leaves_others_their_own),
+	KUNIT_CASE(hold_paces_the_clock),
 	KUNIT_CASE(newcomers_begin_one_after_another),
 	KUNIT_CASE(load_is_what_requests_took),
 	KUNIT_CASE(depth_is_a_mean),

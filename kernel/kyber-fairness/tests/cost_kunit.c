@@ -96,18 +96,28 @@ static void model_extremes(struct kunit *test)
 	}
 }
 
+/* A read of a page. */
+#define PAGE_PS		2000000ULL
+
 static void writes_by_their_time_alone(struct kunit *test)
 {
 	/* Not known: as of flash. In a buffer, and in one that is as slow as a read. */
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(0, 20 * US), 600U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, 0), 600U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, 21 * US), 600U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(12 * US, 12 * US), 100U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(12 * US, 10 * US), 100U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(0, PAGE_PS, 20 * US, PAGE_PS), 600U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, PAGE_PS, 0, PAGE_PS), 600U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, PAGE_PS, 21 * US, PAGE_PS), 600U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(12 * US, PAGE_PS, 12 * US, PAGE_PS), 100U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(12 * US, PAGE_PS, 10 * US, PAGE_PS), 100U);
 	/* An eMMC, and a synced write without power-loss protection. */
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(200 * US, 700 * US), 350U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, 2 * MS), 600U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1, U64_MAX / 100), 600U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(200 * US, PAGE_PS, 700 * US, PAGE_PS), 350U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, PAGE_PS, 2 * MS, PAGE_PS), 600U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1, PAGE_PS, U64_MAX / 100, PAGE_PS), 600U);
+	/* 64 KiB where a read of a page takes 134 us, and writes are as fast as reads. */
+	KUNIT_EXPECT_LE(test, kf_model_write_pct(134 * US, PAGE_PS, 619 * US, 11 * PAGE_PS), 140U);
+	/* Requests of any size take as long, and a write that is less than half of a read. */
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1 * MS, PAGE_PS, 1 * MS, 11 * PAGE_PS), 100U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, PAGE_PS, 30 * US, 11 * PAGE_PS), 600U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1 * MS, 11 * PAGE_PS, 100 * US, PAGE_PS), 100U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(U64_MAX, 0, U64_MAX, U64_MAX), 100U);
 }
 
 static const u64 by_bytes[] = { 1ULL << (32 + KF_RATE_SHIFT), 1ULL << (32 + KF_RATE_SHIFT) };

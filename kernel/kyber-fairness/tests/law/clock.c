@@ -21,7 +21,7 @@
 #define CLOCK_MIN_TOTAL_PCT		45
 
 /* What a timer is for. */
-enum { CLOCK_WORK };
+enum { CLOCK_WORK, CLOCK_PACE };
 
 /* The host has run for so long when a case begins. */
 #define CLOCK_UPTIME_NS		(30ULL * 86400 * NSEC_PER_SEC)
@@ -66,10 +66,12 @@ struct clock {
 	u64 vtime;			/* the clock */
 	u64 lead_bytes;
 	u64 lead;			/* in virtual time */
+	u64 limit, owed_vtime;
 	u64 share_sum;
 	u32 ceiling;
 	u64 clock_ns, step_ns;
-	bool is_work_pending;
+	u64 slowest_ns;
+	bool is_work_pending, is_pace_pending;
 	/* What completed since the last look, as the module has it for each CPU. */
 	u64 nr_done[KF_NR_KINDS];
 	u64 done_bytes;
@@ -85,9 +87,8 @@ struct clock {
 	u32 hold;
 	u64 awaited_share;
 	u32 nr_owed;		/* in flight, of those that are owed */
-	struct kf_floor floor;
-	bool was_owed;		/* since the last look */
-	u64 awaited_bytes;	/* of those awaited, likewise */
+	struct kf_pace pace;
+	u64 awaited_bytes;	/* of those awaited since the last look */
 	u64 look_ns;
 	/* Cost. */
 	struct kf_model model;
@@ -118,8 +119,7 @@ static bool clock_look_at(const struct clock *kq, struct clock_group *kg)
 	u64 idle_ns = kq->sim->now_ns - kg->done_ns;
 	bool is_stuck = !kg->nr_waiting &&
 			kq->sim->now_ns - max(kg->done_ns, kg->sent_ns) >
-			kf_clock_stuck_ns(kq->band.full_ns, kq->band.bytes_per_s,
-					  kg->peak_cost_bytes);
+			kf_clock_stuck_ns(kq->slowest_ns);
 
 	kg->is_busy = kf_clock_is_present(is_stuck ? 0 : kg->nr_waiting + kg->nr_in_flight,
 					  idle_ns, kf_clock_grace_ns(kq->band.alone_ns));
@@ -178,9 +178,9 @@ static void clock_settle(struct clock *kq)
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 		u64 took_ns = kf_load_since(kg->load, &kg->owed_load, now_ns) << KF_LOAD_NS_SHIFT;
-		u64 most_ns = kf_owed_most_ns(lead_ns, kg->depth.milli);
+		u64 most_ns = kf_owed_most_ns(lead_ns, kg->alone_ns, kg->depth.milli);
 
-		if (!kg->is_active || !kg->is_busy || kg->is_awaited ||
+		if (!kg->is_active || kg->is_awaited || !clock_look_at(kq, kg) ||
 		    kq->band.phase != KF_BAND_STEADY)
 			kg->owed_ns = 0;
 		else
@@ -189,16 +189,23 @@ static void clock_settle(struct clock *kq)
 						 most_ns);
 		kg->nr_sent = 0;
 		kq->hold = max(kq->hold, kf_hold_of(kg->owed_ns, most_ns));
-		if (kq->hold >= KF_HOLD_ONE / 2)
-			kq->was_owed = true;
 	}
+	kf_pace_count(&kq->pace, kq->hold);
+}
+
+/* One that is owed waits for no other. */
+static void clock_see_owed(const struct clock *kq, struct clock_group *kg)
+{
+	if (kg->owed_ns > 0 && kf_vtime_before(kq->owed_vtime, kg->vtime))
+		kg->vtime = kq->owed_vtime;
 }
 
 /* As kf_gate_find(): the least vtime of those awaited; if there is none, of all. */
 static void clock_update(struct clock *kq)
 {
+	u64 elapsed_ns = kq->sim->now_ns - kq->clock_ns, share_sum;
 	struct clock_group *kg;
-	u64 share_sum;
+	u32 i;
 
 	kq->clock_ns = kq->sim->now_ns;
 	kq->nr_updates++;
@@ -211,6 +218,11 @@ static void clock_update(struct clock *kq)
 		kq->share_sum = share_sum;
 	}
 	kq->lead = kf_clock_lead_vtime(kq->lead_bytes, kq->share_sum);
+	kq->limit = kf_hold_limit(kq->limit, kq->vtime + kq->lead, kq->pace.bytes_per_s, elapsed_ns,
+				  kq->hold);
+	kq->owed_vtime = kf_vtime_before(kq->limit, kq->vtime) ? kq->limit - 1 : kq->vtime;
+	for (i = 0; i < kq->nr_groups; i++)
+		clock_see_owed(kq, &kq->group[i]);
 }
 
 static bool clock_is_due(const struct clock *kq)
@@ -298,7 +310,7 @@ static void clock_forgive(struct clock *kq, struct clock_group *kg)
 
 static bool clock_lets(const struct clock *kq, const struct clock_group *kg)
 {
-	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->vtime + kq->lead);
+	return clock_is_open(kq) || kf_vtime_before(kg->vtime, kq->limit);
 }
 
 /* Whether a group that has no slice here may have one. */
@@ -311,8 +323,12 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 		if (clock_lets(kq, kg))
 			return true;
 	}
-	if (!kq->sim->nr_inside)
+	if (!kq->sim->nr_inside && kq->limit == kq->vtime + kq->lead)
 		return true;
+	if (!kq->sim->nr_inside && !kq->is_pace_pending) {
+		kq->is_pace_pending = true;
+		law_timer(kq->sim, kq->sim->now_ns + KF_PACE_NS, CLOCK_PACE);
+	}
 	kq->band.was_held = true;
 	return false;
 }
@@ -331,6 +347,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
+		clock_see_owed(kq, kg);
 		kh->left_bytes[nr] += slice_bytes;
 		kq->nr_slices++;
 	}
@@ -386,7 +403,7 @@ static u32 clock_oldest(struct clock *kq, u32 own, u32 nr)
 /* As many are in flight as may be. */
 static bool clock_is_full(const struct clock *kq, const struct clock_group *kg)
 {
-	u32 places = kf_hold_places(kq->ceiling, kq->floor.milli / 1000, kq->hold);
+	u32 places = kf_hold_places(kq->ceiling, kq->pace.milli / 1000, kq->hold);
 
 	return !law_has_tag(kq->sim) ||
 	       (clock_is_shared(kq) && kg->owed_ns <= 0 &&
@@ -641,9 +658,9 @@ static void clock_groups_price(struct clock *kq)
 					   kg->least_ns);
 	}
 	if (kq->band.phase == KF_BAND_STEADY)
-		kf_floor_look(&kq->floor, kf_per_s(kq->awaited_bytes, elapsed_ns), kq->was_owed,
-			      kq->ceiling, kq->awaited_share);
-	kq->was_owed = false;
+		kf_pace_look(&kq->pace, kf_per_s(kq->awaited_bytes, elapsed_ns),
+			     kf_band_full(&kq->band), max(kq->min_total_pct, KF_PACE_PCT_MIN),
+			     kq->ceiling, kq->awaited_share);
 	kq->awaited_bytes = 0;
 	kq->look_ns = kq->sim->now_ns;
 }
@@ -654,6 +671,7 @@ static void clock_groups_look(struct clock *kq)
 	u64 now_ns = kq->sim->now_ns;
 	u32 i;
 
+	kq->slowest_ns -= kq->slowest_ns / KF_SLOWEST_FORGET;
 	for (i = 0; i < kq->nr_groups; i++) {
 		struct clock_group *kg = &kq->group[i];
 
@@ -691,6 +709,11 @@ static void clock_timer(struct law_sim *sim, u64 what)
 {
 	struct clock *kq = sim->data;
 
+	if (what == CLOCK_PACE) {
+		kq->is_pace_pending = false;
+		clock_run(sim, 0);
+		return;
+	}
 	kq->is_work_pending = false;
 	clock_look(kq);
 	clock_groups_look(kq);
@@ -711,7 +734,8 @@ static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 
 	kq->has_probed = true;
 	/* What is charged may be another than when it was dispatched. */
-	is_other = kf_band_done(&kq->band, kind, kf_cost_bytes(kq->rate[rq->dir], rq->bytes),
+	is_other = kf_band_done(&kq->band, kind, rq->bytes,
+				kf_cost_bytes(kq->rate[rq->dir], rq->bytes),
 				rq->is_alone, io_ns, now_ns);
 	if (counts)
 		kf_slowness_see(&kq->group[rq->load].slowness, &kq->band.kind[kind], io_ns);
@@ -732,6 +756,7 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 	kq->done_bytes += rq->cost_bytes;
 	if (!kg->least_ns || sim->now_ns - rq->dispatch_ns < kg->least_ns)
 		kg->least_ns = sim->now_ns - rq->dispatch_ns;
+	kq->slowest_ns = max(kq->slowest_ns, sim->now_ns - rq->dispatch_ns);
 	clock_ask_for_work(kq);
 	if (clock_is_large(rq)) {
 		kq->nr_large[rq->dir]--;
@@ -790,8 +815,9 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, full %llu bytes/s, ",
 		kq->band.bdp_milli / 1000.0, kq->ceiling, kq->lead_bytes,
 		kq->band.full_bytes_per_s);
-	fprintf(out, "%llu forgiven, a write %llu %% of a read, floor %.1f, ", kq->nr_forgiven,
-		kq->model.mib_ps[1] * 100 / kq->model.mib_ps[0], kq->floor.milli / 1000.0);
+	fprintf(out, "%llu forgiven, a write %llu %% of a read, places %.1f, pace %llu, ", kq->nr_forgiven,
+		kq->model.mib_ps[1] * 100 / kq->model.mib_ps[0], kq->pace.milli / 1000.0,
+		kq->pace.bytes_per_s);
 	fprintf(out, "%.3f slices and %.3f updates a request, ",
 		(double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
 		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL));
