@@ -66,6 +66,9 @@ struct kf_band {
 	bool was_held;			/* a cgroup had to wait for another since then */
 	bool was_full;			/* nearly as many were in flight as may be */
 	bool is_busy;			/* from kf_band_is_busy() */
+	bool is_slack;			/* from kf_band_is_slack() */
+	u64 held_bytes_per_s;		/* at the last look while cgroups waited for each other */
+	u64 io_ns;			/* since then, together, while the device is filled */
 	u64 bytes_per_s;		/* forgotten slowly */
 	u64 full_bytes_per_s;		/* of a full device; 0: not known */
 	u64 mean_cost_bytes;
@@ -303,6 +306,16 @@ static inline bool kf_band_is_busy(const struct kf_band *kb, u32 nr_in_flight)
 	return nr_in_flight >= max_t(u64, (u64)kb->bdp_milli * KF_BUSY_PCT / 100000, KF_BUSY_MIN);
 }
 
+/*
+ * Whether a device that was filled was not full: few of the requests that might have been were
+ * in flight, as the CPU is what is short. Then it can do what it does, and that is less while
+ * cgroups wait for each other, which costs the CPU more.
+ */
+static inline bool kf_band_is_slack(const struct kf_band *kb, u64 elapsed_ns)
+{
+	return 2 * kb->io_ns < elapsed_ns * min(kb->nr_all, kb->ceiling);
+}
+
 /* What the device does when it is full, as far as is known. */
 static inline u64 kf_band_full(const struct kf_band *kb)
 {
@@ -339,6 +352,7 @@ static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
 		kb->kind[id].nr_done = 0;
 	kb->look_ns = now_ns;
 	kb->done_bytes = 0;
+	kb->io_ns = 0;
 	kb->was_held = false;
 	kb->was_full = false;
 }
@@ -389,6 +403,7 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 bytes, 
 	struct kf_band_kind *kind = &kb->kind[id];
 
 	kf_band_count(kb, id, 1, cost_bytes);
+	kb->io_ns += io_ns;
 	if (kb->phase != KF_BAND_EMPTY || !is_alone)
 		return false;
 	kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
@@ -512,11 +527,18 @@ static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rat
 	u64 full = kb->full_bytes_per_s, known = 0;
 	unsigned int id;
 
-	if (kb->phase == KF_BAND_FULL)
+	if (kb->phase == KF_BAND_FULL) {
 		full = bytes_per_s;
-	else if (full && (!kb->was_held || kb->is_busy || bytes_per_s > full))
+		kb->is_slack = kf_band_is_slack(kb, elapsed_ns);
+		if (kb->is_slack && kb->held_bytes_per_s)
+			full = min(full, kb->held_bytes_per_s);
+	} else if (full &&
+		   (!kb->was_held || kb->is_busy || kb->is_slack || bytes_per_s > full)) {
 		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
+	}
 	kb->full_bytes_per_s = full;
+	if (kb->phase == KF_BAND_STEADY && kb->was_held)
+		kb->held_bytes_per_s = bytes_per_s;
 	for (id = 0; id < KF_NR_KINDS; id++)
 		known += kb->kind[id].rate;
 	for (id = 0; id < KF_NR_KINDS; id++) {
