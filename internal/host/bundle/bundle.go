@@ -33,7 +33,7 @@ var texts = []string{
 	"sys/block/*/dm/name", "sys/block/*/dm/uuid", "sys/block/*/md/level", "sys/block/*/loop/backing_file",
 	"sys/block/*/device/model", "sys/block/*/device/wwid", "sys/block/*/device/serial", "sys/block/*/*/partition", "sys/block/*/*/dev",
 	"proc/self/mountinfo", "proc/cgroups", "proc/cmdline", "proc/swaps", "proc/sys/kernel/osrelease",
-	"sys/kernel/security/lockdown", "etc/isolio.toml", "etc/isolio.d/*.toml", "run/isolio/enabled/*",
+	"sys/kernel/security/lockdown", "etc/isolio.toml", "etc/isolio.d/*.toml", "run/isolio/enabled/*", "etc/os-release", "usr/lib/os-release",
 	"etc/tuned/active_profile", "etc/tuned/*/tuned.conf", "etc/tuned/profiles/*/tuned.conf", "usr/lib/tuned/*/tuned.conf", "usr/lib/tuned/profiles/*/tuned.conf",
 	"etc/tlp.conf", "etc/tlp.d/*.conf", "etc/default/tlp", "etc/sysfs.conf", "etc/sysfs.d/*.conf", "run/udev/data/b*",
 }

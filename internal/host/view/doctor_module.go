@@ -37,7 +37,7 @@ func (m *examination) btf() []Check {
 	if m.exists(kmod.RunningBTF) {
 		return ok(name, "%s describes the kernel's private structures", kmod.RunningBTF)
 	}
-	return fails(name, kmod.RunningBTF+" is missing", "boot a kernel built with CONFIG_DEBUG_INFO_BTF: those of distributions are")
+	return fails(name, kmod.RunningBTF+" is missing", "boot a kernel built with CONFIG_DEBUG_INFO_BTF: those of distributions are, but Raspberry Pi OS's")
 }
 
 // headers are needed to build the module only.
@@ -47,7 +47,7 @@ func (m *examination) headers() []Check {
 	if m.exists(build + "/Makefile") {
 		return ok(name, "in %s", build)
 	}
-	remedy := "apt-get install linux-headers-" + m.release + " (Debian)"
+	remedy := getHeaders(osRelease(m.sys), m.release)
 	if m.loaded() || m.module != "" {
 		return warning(name, "not in "+build+": the module is there, but cannot be built again", remedy)
 	}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+
+package view
+
+import (
+	"os"
+	"strings"
+
+	"isolio/internal/host/block"
+)
+
+// osRelease is what /etc/os-release has of the distribution: ID, then what it is like.
+func osRelease(sys block.System) []string {
+	for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
+		text, err := os.ReadFile(sys.Path(file))
+		if err != nil {
+			continue
+		}
+		var id, like string
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			value = strings.Trim(value, `"'`)
+			switch key {
+			case "ID":
+				id = value
+			case "ID_LIKE":
+				like = value
+			}
+		}
+		return append([]string{id}, strings.Fields(like)...)
+	}
+	return nil
+}
+
+// getHeaders is the command that installs the headers of a kernel, with the package manager
+// of the distribution.
+func getHeaders(distributions []string, release string) string {
+	flavour := release[strings.LastIndexByte(release, '-')+1:]
+	for _, id := range distributions {
+		switch id {
+		case "debian", "ubuntu":
+			if flavour == "pve" {
+				return "apt-get install proxmox-headers-" + release
+			}
+			return "apt-get install linux-headers-" + release
+		case "fedora", "rhel", "centos":
+			return "dnf install kernel-devel-" + release
+		case "suse", "opensuse", "sles":
+			return "zypper install kernel-" + flavour + "-devel"
+		case "arch":
+			switch flavour {
+			case "lts", "zen", "hardened":
+				return "pacman -S linux-" + flavour + "-headers"
+			}
+			return "pacman -S linux-headers"
+		case "nixos":
+			return "add the modules to boot.extraModulePackages: packaging/nix in isolio's source"
+		}
+	}
+	return "install the package that has /lib/modules/" + release + "/build"
+}
