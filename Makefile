@@ -20,7 +20,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0
 export PATH := $(PATH):/usr/lib/go-1.23/bin:/usr/sbin:/sbin
 # MODULE_VERSION is of the modules for the lab's kernels: by default without the commit.
-export MIRROR PREFIX DESTDIR RELEASE MODULE_VERSION KERNEL CPUS CUTS SEED SHORT
+export MIRROR PREFIX DESTDIR RELEASE KEY CERT MODULE_VERSION KERNEL CPUS CUTS SEED SHORT
 export DURATION := $(SECONDS)
 
 .DEFAULT_GOAL := help
@@ -41,10 +41,11 @@ setup: ## get packages and the guest kernels KERNEL=6.1, and build all for them;
 build: programs-here ## build the programs, build/isolio and build/isolio-lab; with KERNEL=6.12 the modules for that kernel as well
 	@$(if $(KERNEL),scripts/setup "$(KERNEL)" $(WITH))
 
-demo: ## set up, build, and show four containers sharing a disk by weight
+demo: ## set up, build, and show a noisy neighbour, and four containers sharing a disk by weight
 	@$(MAKE) setup KERNEL=
-	build/isolio lab experiments/reports/report-rand-read.toml --cases depth-32,reference --report build/report-rand-read.html
-	@echo "The page with the plots: build/report-rand-read.html"
+	build/isolio lab experiments/kyber-fairness/noisy-neighbour.toml --report build/noisy-neighbour.html
+	build/isolio lab experiments/reports/report-rand-read.toml --report build/report-rand-read.html
+	@echo "The pages with the plots: build/noisy-neighbour.html build/report-rand-read.html"
 
 ##@ Test
 
@@ -75,16 +76,15 @@ doc: ## fill documents with results/; P=reliability fills that page with what ma
 	$(if $(P),,cd tests/kubernetes && go test -count=1 -run TestManifest -update .)
 
 site: ## write the documents as a site, with search and manual pages, into build/site/ (root, to get mandoc and python3-venv)
-	@rm -rf build/man
-	go run -ldflags="$(set_version)" ./packaging/man build/man
+	@$(MAKE) manuals-here
 	@scripts/setup-host mandoc python3-venv
 	@scripts/site
 
 ##@ Package and install
 
-deb: ## make Debian packages of isolio, isolio-lab, the modules and libaps in build/deb/
-	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev librocksdb-dev libsqlite3-dev liburing-dev lintian
-	@scripts/deb
+deb: ## make Debian packages of isolio, isolio-lab and the modules in build/deb/; WITH=libaps for the library's as well
+	@scripts/setup-host cpio debhelper dh-dkms dpkg-dev lintian $(and $(filter libaps,$(WITH)),librocksdb-dev libsqlite3-dev liburing-dev)
+	@scripts/deb $(filter libaps,$(WITH))
 
 image: ## make build/isolio-image.tar, an OCI archive of the programs and of the modules in build/modules, and isolio-node in build/node/
 	cd deploy/node && go build -ldflags="-s -w $(set_version)" -o ../../build/node/ ./cmd/...
@@ -98,17 +98,28 @@ release: ## what a release takes: every test, results measured anew, documents, 
 	@$(MAKE) deb image
 	@echo "Commit results/ and docs/, tag vN.N.N, and make deb image once more"
 
-install: programs-here ## build for the kernel that runs here; install modules and programs
+rpm: ## make RPM packages of isolio and of the modules for DKMS, and their source, in build/rpm/
+	@scripts/setup-host rpm
+	@scripts/rpm
+
+install: programs-here manuals-here ## build and install all, with DKMS where it is; DESTDIR= PREFIX= KEY= CERT=
 	@scripts/install
 
+uninstall: ## give disks back, and remove what make install put
+	@scripts/uninstall
+
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf $(addprefix build/,isolio isolio-lab isolio-guest isolio-image.tar guest qemu-clock.so *.test vm-run hostile-run obj modules test-c libaps man site site-src deb deb-src node image)
+	rm -rf $(addprefix build/,isolio isolio-lab isolio-guest isolio-image.tar guest qemu-clock.so *.test vm-run hostile-run obj modules test-c libaps man site site-src deb deb-src rpm rpm-build rpm-root install installed test-install node image)
 	rm -rf build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
 # What runs on a host, and what runs in the lab's VMs.
 programs-here: build/qemu-clock.so
 	go build $(small) -ldflags="-s -w $(set_version)" -o build/ ./cmd/isolio ./cmd/isolio-lab
 	go build -o build/isolio-guest ./cmd/isolio-guest
+
+manuals-here:
+	@rm -rf build/man
+	go run -ldflags="$(set_version)" ./packaging/man build/man
 
 # The tests that VMs boot, and what boots them. scripts/vm calls it.
 guest-tests:
@@ -123,4 +134,4 @@ build/tools/golangci-lint-%:
 	GOBIN=$(CURDIR)/build/tools/$* go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv build/tools/$*/golangci-lint $@ && rmdir build/tools/$*
 
-.PHONY: help setup build demo test check vm suite lint results doc site deb image release install clean programs-here guest-tests
+.PHONY: help setup build demo test check vm suite lint results doc site deb rpm image release install uninstall clean programs-here manuals-here guest-tests
