@@ -15,45 +15,26 @@ import (
 	"isolio/internal/testtree"
 )
 
-var update = flag.Bool("update", false, "write the tables in README.md and README.ko.md")
+var update = flag.Bool("update", false, "write the table in docs/install.md")
 
-// readme is one of the files that show the table.
-type readme struct {
-	file, head string
-	states     map[string]string // by Row.Tests
-	names      *strings.Replacer
-}
+// page shows the table.
+const page = "../../docs/install.md"
 
-var readmes = []readme{
-	{
-		file: "../../README.md", head: "| kernel | `KERNEL=` | state |",
-		states: map[string]string{
-			"whole":   "all tests pass; run with every change",
-			"short":   "all tests pass; those that depend on the kernel run with every change, the others before a release",
-			"check":   "all tests pass; run before a release",
-			"compile": "compiles; not booted",
-		},
-		names: strings.NewReplacer(),
-	},
-	{
-		file: "../../README.ko.md", head: "| 커널 | `KERNEL=` | 상태 |",
-		states: map[string]string{
-			"whole":   "모든 시험 통과; 변경마다 실행",
-			"short":   "모든 시험 통과; 커널에 따라 달라지는 시험은 변경마다, 나머지는 릴리스 전에 실행",
-			"check":   "모든 시험 통과; 릴리스 전에 실행",
-			"compile": "컴파일됨; 부팅하지 않았다",
-		},
-		names: strings.NewReplacer("Debian", "데비안", " with ", " ", " for ", " "),
-	},
+// states are what the table says, by Row.Tests.
+var states = map[string]string{
+	"whole":   "all tests pass; run with every change",
+	"short":   "all tests pass; those that depend on the kernel run with every change, the others before a release",
+	"check":   "all tests pass; run before a release",
+	"compile": "compiles; not booted",
 }
 
 // table is what stands between the marks.
-func (r *readme) table() string {
+func table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n|---|---|---|\n", r.head)
+	b.WriteString("| kernel | `KERNEL=` | state |\n|---|---|---|\n")
 	for _, row := range Table() {
 		if row.Name != "-" {
-			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.names.Replace(row.Name), row.Line, r.states[row.Tests])
+			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", row.Name, row.Line, states[row.Tests])
 		}
 	}
 	return b.String()
@@ -61,22 +42,20 @@ func (r *readme) table() string {
 
 var marked = regexp.MustCompile(`(?s)(<!-- kernels -->\n).*?(<!-- end of kernels -->)`)
 
-// The tables in README are of kernels.txt: go test ./internal/kernels -update writes them.
-func TestReadme(t *testing.T) {
-	for _, r := range readmes {
-		have, err := os.ReadFile(r.file)
-		must.OK(t, err)
-		if !marked.Match(have) {
-			t.Fatalf("%s has no table between <!-- kernels --> and <!-- end of kernels -->", r.file)
-		}
-		want := marked.ReplaceAllString(string(have), "${1}"+r.table()+"${2}")
-		switch {
-		case want == string(have):
-		case *update:
-			testtree.File(t, r.file, want)
-		default:
-			t.Errorf("%s has other kernels than kernels.txt: go test ./internal/kernels -update writes them", r.file)
-		}
+// The table in docs/install.md is of kernels.txt: go test ./internal/kernels -update writes them.
+func TestPage(t *testing.T) {
+	have, err := os.ReadFile(page)
+	must.OK(t, err)
+	if !marked.Match(have) {
+		t.Fatalf("%s has no table between <!-- kernels --> and <!-- end of kernels -->", page)
+	}
+	want := marked.ReplaceAllString(string(have), "${1}"+table()+"${2}")
+	switch {
+	case want == string(have):
+	case *update:
+		testtree.File(t, page, want)
+	default:
+		t.Errorf("%s has other kernels than kernels.txt: go test ./internal/kernels -update writes them", page)
 	}
 }
 
@@ -92,7 +71,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: %q is no choice of tests", row.Line, row.Tests)
 		}
 		if isShown, isBuilt := row.Name != "-", strings.HasPrefix(row.Package, "source-"); isShown == isBuilt {
-			t.Errorf("%s: the package is %s, the name in README %q", row.Line, row.Package, row.Name)
+			t.Errorf("%s: the package is %s, the name %q", row.Line, row.Package, row.Name)
 		}
 	}
 	if row := Table()[0]; row.Tests != "whole" || Default() != row.Line || EveryChange()[0] != row.Line {

@@ -26,13 +26,15 @@ type block struct {
 	// contender of each case, and in how many of the demanded seconds each promise was kept; or "verdicts",
 	// with a row for each expectation of the case, or of the result.
 	Table string `toml:"table"`
-	// Plot is "shares".
+	// Plot is "shares" or "own-disk".
 	Plot string `toml:"plot"`
 	// Result and Case are the experiment's and its case's names.
 	Result string `toml:"result"`
 	Case   string `toml:"case"`
 	// Contenders are the rows or the columns; all of the case if there are none.
 	Contenders []string `toml:"contenders"`
+	// Names stand over the columns of a table of cases, in place of the contenders' own.
+	Names []string `toml:"names"`
 	// Columns are those of a table of contenders; of one of cases, what is in each cell.
 	Columns []column `toml:"columns"`
 	Rows    []row    `toml:"rows"`
@@ -43,7 +45,8 @@ type block struct {
 	Head string `toml:"head"`
 	// Verdicts has the expectations of the cases listed that are not met, below "contenders" and "cases".
 	Verdicts bool `toml:"verdicts"`
-	// File is the plot's, beside the document; Alt says what it shows.
+	// File is the plot's, beside the document; Alt says what it shows. With Rows there is a plot for
+	// each, side by side, below its name, and * in File is the case.
 	File string `toml:"file"`
 	Alt  string `toml:"alt"`
 }
@@ -71,6 +74,8 @@ type row struct {
 	// As stands in place of the contender's name, where cases and not contenders are what
 	// is compared: commands of programs are the same for all contenders.
 	As string `toml:"as"`
+	// Column is this row's in a table of cases, in place of the table's.
+	Column *column `toml:"column"`
 	// Beside are cases of the same result that columns with Over compare with.
 	Beside map[string]string `toml:"beside"`
 }
@@ -94,8 +99,8 @@ func (f *Filler) fill(p place, b *block, filled *Filled) string {
 		p.refuse("plot", "beside table", "one of the two")
 	case b.Table != "" && kinds[b.Table] == nil:
 		p.refuse("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
-	case b.Table == "" && b.Plot != "shares":
-		p.refuse("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `shares; or table = "contenders" or "cases"`)
+	case b.Table == "" && pictures[b.Plot] == nil:
+		p.refuse("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `own-disk, shares; or table = "contenders" or "cases"`)
 	case b.Table == "cases" && b.Verdicts && slices.ContainsFunc(b.Rows, func(r row) bool { return r.Result != b.Rows[0].Result }):
 		p.refuse("verdicts", "are asked for of rows that have several results", "rows of one, or no verdicts")
 	}
@@ -103,7 +108,7 @@ func (f *Filler) fill(p place, b *block, filled *Filled) string {
 		return text
 	}
 	if b.Plot != "" {
-		return t.shares()
+		return t.picture()
 	}
 	return kinds[b.Table]()
 }
@@ -247,17 +252,27 @@ func (t tables) contenders() string {
 
 // cases makes a table with a row for each case and a column for each contender.
 func (t tables) cases() string {
-	if len(t.b.Rows) == 0 || len(t.b.Columns) == 0 || len(t.b.Contenders) == 0 {
+	if len(t.b.Rows) == 0 || len(t.b.Contenders) == 0 ||
+		len(t.b.Columns) == 0 && slices.ContainsFunc(t.b.Rows, func(r row) bool { return r.Column == nil }) {
 		t.p.refuse("table", "cases have no rows, no columns or no contenders",
 			"rows = [{ name, result, case }], columns = [{ metric }], contenders = [...]")
 	}
 	all := t.sources()
-	rows := [][]string{append([]string{cmp.Or(t.b.Head, "workload")}, t.b.Contenders...)}
+	names := t.b.Names
+	if names == nil {
+		names = t.b.Contenders
+	} else if len(names) != len(t.b.Contenders) {
+		t.p.refuse("names", fmt.Sprintf("are %d, of %d contenders", len(names), len(t.b.Contenders)), "a name for each of contenders, or none")
+	}
+	rows := [][]string{append([]string{cmp.Or(t.b.Head, "workload")}, names...)}
 	for _, s := range all {
-		cells := []string{s.row.Name}
+		cells, columns := []string{s.row.Name}, t.b.Columns
+		if s.row.Column != nil {
+			columns = []column{*s.row.Column}
+		}
 		for _, name := range t.b.Contenders {
 			var figures []string
-			for _, c := range t.b.Columns {
+			for _, c := range columns {
 				figures = append(figures, s.cell(t.p, name, c))
 			}
 			cells = append(cells, strings.Join(figures, ", "))
@@ -294,18 +309,27 @@ func (t tables) verdicts() string {
 	return markdown(rows) + all[0].measured() + count(met, len(rows)-1) + "\n"
 }
 
-// shares makes the picture of a case: the total of each contender, and of what shares of
-// containers it is made.
-func (t tables) shares() string {
-	s := t.source(t.p, t.b.Result, t.b.Case, t.filled)
-	if t.b.File == "" || path.Ext(t.b.File) != ".svg" || path.IsAbs(t.b.File) {
-		t.p.refuse("file", "is not an SVG file beside the document", "such as plots/shares.svg")
+// pictures are the kinds of plots.
+var pictures = map[string]func(*result.Document, report.Picture) ([]byte, error){"own-disk": report.OwnDisk, "shares": report.Shares}
+
+// picture makes the picture of a case, or those of all rows.
+func (t tables) picture() (text string) {
+	if t.b.File == "" || path.Ext(t.b.File) != ".svg" || path.IsAbs(t.b.File) || strings.Count(t.b.File, "*") != min(1, len(t.b.Rows)) {
+		t.p.refuse("file", "is not an SVG file beside the document", "such as plots/shares.svg; with rows, plots/shares-*.svg")
 	}
 	if t.b.Alt == "" {
 		t.p.refuse("alt", "is missing", "what the picture shows, for those who cannot see it")
 	}
-	t.filled.Plots[filepath.Join(filepath.Dir(t.p.file), filepath.FromSlash(t.b.File))] = must(report.Shares(s.doc, t.b.Case, t.b.Alt))
-	return "![" + t.b.Alt + "](" + t.b.File + ")\n"
+	for _, s := range t.sources() {
+		pic := report.Picture{Case: s.k.Name, Contenders: t.b.Contenders, Title: s.name, Alt: t.b.Alt}
+		if s.name != "" {
+			pic.Alt += ": " + s.name
+		}
+		file := strings.Replace(t.b.File, "*", s.k.Name, 1)
+		t.filled.Plots[filepath.Join(filepath.Dir(t.p.file), filepath.FromSlash(file))] = must(pictures[t.b.Plot](s.doc, pic))
+		text += "![" + pic.Alt + "](" + file + ")\n"
+	}
+	return text
 }
 
 // verdicts are those of the case.

@@ -3,11 +3,14 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -18,26 +21,71 @@ import (
 	"isolio/internal/lab/result"
 )
 
-// pictureWidth is that of a picture in a document, where it has the whole column.
-const pictureWidth = 720
+// pictureWidth is that of a picture in a document, in CSS pixels: two stand side by side
+// on a desk, and one is legible on a phone.
+const pictureWidth = 400
 
-// Shares draws one case of a document as a file of its own: for each contender a bar as
-// long as its total against none's, of as many pieces as there are containers, each as
-// long as what it got. The bar on top is what they are entitled to. Alt describes it.
-func Shares(doc *result.Document, name, alt string) ([]byte, error) {
-	runs := doc.In(name)
-	if len(runs) == 0 {
-		return nil, fmt.Errorf("picture: %s has no case %q", doc.Experiment, name)
+// Picture is what a picture of one case of a document shows.
+type Picture struct {
+	Case string
+	// Contenders are the bars, from the top; all of the case if there are none.
+	Contenders []string
+	// Title stands on top. Alt describes the picture.
+	Title, Alt string
+}
+
+// runs are the contenders' results.
+func (pic Picture) runs(doc *result.Document) ([]result.Run, error) {
+	all := doc.In(pic.Case)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("picture: %s has no case %q", doc.Experiment, pic.Case)
+	}
+	if pic.Contenders == nil {
+		return all, nil
+	}
+	var runs []result.Run
+	for _, name := range pic.Contenders {
+		i := slices.IndexFunc(all, func(r result.Run) bool { return r.Scheduler == name })
+		if i < 0 {
+			return nil, fmt.Errorf("picture: %s has no contender %q in case %q", doc.Experiment, name, pic.Case)
+		}
+		runs = append(runs, all[i])
+	}
+	return runs, nil
+}
+
+// Shares draws a case as a file of its own: for each contender a bar as long as its total
+// against none's, of as many pieces as there are containers, each as long as what it got.
+// The bar on top is what they are entitled to.
+func Shares(doc *result.Document, pic Picture) ([]byte, error) {
+	runs, err := pic.runs(doc)
+	if err != nil {
+		return nil, err
 	}
 	sp := newSharePicture(runs)
 	if sp == nil {
 		return nil, errors.New("picture: the case lacks none, or its containers differ")
 	}
-	svg, err := sp.draw(alt)
+	sp.title = pic.Title
+	svg, err := sp.draw(pic.Alt)
 	if err != nil {
 		return nil, err
 	}
 	return standalone(string(svg)), nil
+}
+
+// known are the names of schedulers that readers know them by.
+var known = map[string]string{"kyber-fairness": "isolio (kyber-fairness)", "iocost": "io.cost"}
+
+// shown is a scheduler's name in a picture.
+func shown(scheduler string) string { return cmp.Or(known[scheduler], scheduler) }
+
+// weighted is a container's name with its weight, which some names have already.
+func weighted(c result.Container) string {
+	if c.Name == fmt.Sprintf("w%d", c.Weight) {
+		return fmt.Sprintf("weight %d", c.Weight)
+	}
+	return fmt.Sprintf("%s (weight %d)", c.Name, c.Weight)
 }
 
 // newSharePicture is nil where there is no such picture: without none, with one container,
@@ -47,14 +95,14 @@ func newSharePicture(runs []result.Run) *sharePicture {
 	entitled := stack{name: "by weight", total: 1}
 	for _, c := range runs[0].Containers {
 		entitled.parts = append(entitled.parts, c.EntitledShare)
-		sp.legend = append(sp.legend, fmt.Sprintf("%s (weight %d)", c.Name, c.Weight))
+		sp.legend = append(sp.legend, weighted(c))
 	}
 	sp.stacks = append(sp.stacks, entitled)
 	for _, run := range runs {
 		if run.TotalVsNone == nil || len(run.Containers) != len(entitled.parts) || len(run.Containers) < 2 {
 			return nil
 		}
-		s := stack{name: run.Scheduler, total: *run.TotalVsNone, text: fixed(*run.TotalVsNone, 2)}
+		s := stack{name: shown(run.Scheduler), total: *run.TotalVsNone, text: fixed(*run.TotalVsNone, 2)}
 		for _, c := range run.Containers {
 			s.parts = append(s.parts, c.Share)
 		}
@@ -72,6 +120,7 @@ type stack struct {
 }
 
 type sharePicture struct {
+	title  string
 	stacks []stack
 	legend []string
 	most   float64 // total
@@ -79,7 +128,8 @@ type sharePicture struct {
 
 const (
 	stackHeight = 26 // of a bar with the space around it
-	legendRow   = 30
+	legendRow   = 20
+	labelWidth  = 128 // at most, of the names beside the bars
 	// A viewer without the font that text is measured in has a wider one.
 	fontSlack  = 1.2
 	pictureGap = 22 // on the left, for the names
@@ -87,7 +137,7 @@ const (
 
 // draw lays the picture out.
 func (sp *sharePicture) draw(alt string) (template.HTML, error) {
-	p := newPlot("total against none (1 = all that the disk gives without a scheduler)", "")
+	p := newPlot("total against none", "")
 	p.X.Min, p.X.Max = 0, math.Max(1, sp.most)
 	var ticks []plot.Tick
 	for v := 0.0; v <= p.X.Max+1e-9; v += 0.25 {
@@ -99,28 +149,71 @@ func (sp *sharePicture) draw(alt string) (template.HTML, error) {
 	p.Y.Min, p.Y.Max = -0.5, float64(n)-0.5
 	names := make([]plot.Tick, n)
 	for i, s := range sp.stacks {
-		names[i] = plot.Tick{Value: float64(n - 1 - i), Label: clip(s.name, nameWidth)}
+		names[i] = plot.Tick{Value: float64(n - 1 - i), Label: clip(s.name, labelWidth)}
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(names)
 	p.Y.Padding = 14
 	p.Add(sp)
-	height := vg.Length(n)*stackHeight + 44 + legendRow
+	rows := newLegend(sp.title, sp.legend)
+	height := vg.Length(n)*stackHeight + 44 + rows.height()
 	return drawSVG(pictureWidth, height, alt, func(c draw.Canvas) {
-		sp.drawLegend(c)
-		p.Draw(draw.Crop(c, pictureGap, 0, 0, -legendRow))
+		rows.draw(c)
+		p.Draw(draw.Crop(c, pictureGap, 0, 0, -rows.height()))
 	})
 }
 
-// drawLegend names the containers beside their colours.
-func (sp *sharePicture) drawLegend(c draw.Canvas) {
-	const size = 11
+// legend is a title and the names of containers beside their colours, in rows.
+type legend struct {
+	title string
+	names []string
+	rows  [][]int // of names
+}
+
+func newLegend(title string, names []string) *legend {
+	l := &legend{title: title, names: names}
+	x := vg.Length(0)
+	for i, name := range names {
+		width := legendWidth(name)
+		if i == 0 || x+width > pictureWidth-8 {
+			l.rows, x = append(l.rows, nil), 0
+		}
+		last := len(l.rows) - 1
+		l.rows[last] = append(l.rows[last], i)
+		x += width
+	}
+	return l
+}
+
+// legendSquare is the side of a colour.
+const legendSquare = 11
+
+func legendWidth(name string) vg.Length {
+	return legendSquare + textGap + textStyle(text.XLeft).Width(name)*fontSlack + 10
+}
+
+func (l *legend) height() vg.Length {
+	n := len(l.rows)
+	if l.title != "" {
+		n++
+	}
+	return vg.Length(n)*legendRow + 6
+}
+
+func (l *legend) draw(c draw.Canvas) {
 	sty := textStyle(text.XLeft)
-	x, y := c.Min.X+8, c.Max.Y-legendRow/2
-	for i, name := range sp.legend {
-		c.FillPolygon(containerColour(i), square(x, y, size))
-		x += size + textGap
-		c.FillText(sty, vg.Point{X: x, Y: y + textRaise}, name)
-		x += sty.Width(name)*fontSlack + 14
+	y := c.Max.Y - legendRow/2 - 3
+	if l.title != "" {
+		c.FillText(sty, vg.Point{X: c.Min.X + 8, Y: y + textRaise}, l.title)
+		y -= legendRow
+	}
+	for _, row := range l.rows {
+		x := c.Min.X + 8
+		for _, i := range row {
+			c.FillPolygon(containerColour(i), square(x, y, legendSquare))
+			c.FillText(sty, vg.Point{X: x + legendSquare + textGap, Y: y + textRaise}, l.names[i])
+			x += legendWidth(l.names[i])
+		}
+		y -= legendRow
 	}
 }
 
@@ -166,15 +259,40 @@ func (sp *sharePicture) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// colours are the stylesheet's rules for :root, on paper and in the dark.
-var colours = regexp.MustCompile(`(?s)^.*?\n(:root \{.*?\n\}\n@media .*?\n\}\n)`)
+// Colours of the stylesheet: its rules for :root, on paper and in the dark.
+var (
+	rules   = regexp.MustCompile(`(?s)\n:root \{(.*?)\n\}\n@media [^{]*\{\n  :root \{(.*?)\n  \}`)
+	colours = regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6});`)
+	roled   = regexp.MustCompile(`(fill|stroke):var\(--([a-z0-9]+)\);?`)
+)
 
-// standalone makes a file of a drawing for the page: with colours of its own, light or dark
-// as its reader's page is.
+// standalone makes a file of a drawing for the page. Its colours are attributes, which any
+// viewer knows, and a style for viewers that know of a dark page.
 func standalone(svg string) []byte {
-	css := colours.FindStringSubmatch(pageCSS)[1]
+	css := rules.FindStringSubmatch(pageCSS)
+	light, dark := map[string]string{}, map[string]string{}
+	for i, theme := range []map[string]string{light, dark} {
+		for _, c := range colours.FindAllStringSubmatch(css[i+1], -1) {
+			theme[c[1]] = c[2]
+		}
+	}
+	used := map[string]string{}
 	svg = strings.Replace(svg, `<svg class="plot"`, `<svg xmlns="http://www.w3.org/2000/svg"`, 1)
 	root, rest, _ := strings.Cut(svg, ">")
-	return []byte(root + ">\n<style>\n" + css + "</style>\n" +
-		`<rect width="100%" height="100%" style="fill:var(--paper)"/>` + "\n" + rest + "\n")
+	rest = `<rect width="100%" height="100%" style="fill:var(--paper)"/>` + "\n" + rest
+	rest = styleAttribute.ReplaceAllStringFunc(rest, func(style string) string {
+		attributes := ""
+		for _, role := range roled.FindAllStringSubmatch(style, -1) {
+			class := role[1][:1] + "-" + role[2]
+			used[class] = fmt.Sprintf(".%s { %s: %s }", class, role[1], dark[role[2]])
+			attributes += fmt.Sprintf(` %s="%s" class="%s"`, role[1], light[role[2]], class)
+		}
+		style = strings.Replace(roled.ReplaceAllString(style, ""), "Liberation Sans", "Liberation Sans,Arimo,Arial,Helvetica,sans-serif", 1)
+		return strings.TrimSpace(strings.Replace(style, `style=""`, "", 1) + attributes)
+	})
+	var inTheDark strings.Builder
+	for _, class := range slices.Sorted(maps.Keys(used)) {
+		inTheDark.WriteString("  " + used[class] + "\n")
+	}
+	return []byte(root + ">\n<style>\n@media (prefers-color-scheme: dark) {\n" + inTheDark.String() + "}\n</style>\n" + rest + "\n")
 }
