@@ -200,7 +200,7 @@ func newPage(doc *result.Document, o options) (*page, error) {
 		Kernel:     doc.Kernel,
 		Fio:        doc.Fio,
 		Device:     device(doc.Runs),
-		Answer:     answer(doc),
+		Answer:     doc.Answer(),
 		Unmet:      doc.Unmet,
 		Verdicts:   verdicts(doc),
 		ShareOf:    shareOf(doc.ShareUnit),

@@ -17,10 +17,13 @@ import (
 const tableWidth = 100
 
 // WriteTable writes the document for a reader: for each case, totals and shares
-// with a row for each scheduler, then latencies; at the end what was expected.
+// with a row for each scheduler, then latencies; the answer first, and what was expected last.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", d.Experiment, d.Question)
+	for _, sentence := range d.Answer() {
+		wrap(&b, strings.Fields(sentence), " ")
+	}
 	about := []string{"kernel " + d.Kernel}
 	if d.Fio != "" {
 		about = append(about, d.Fio)
