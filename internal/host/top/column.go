@@ -45,12 +45,20 @@ func columns() []column {
 		{"READ p50/p99", func(r *Row) string { return latency(r.Read.Latency) }, by(func(r *Row) float64 { return float64(r.Read.Latency.P99US) }), false, 5, true},
 		{"WRITE p50/p99", func(r *Row) string { return latency(r.Write.Latency) }, by(func(r *Row) float64 { return float64(r.Write.Latency.P99US) }), false, 3, true},
 		{"THROTTLED%", func(r *Row) string { return figure(r.ThrottledPct) }, by(func(r *Row) float64 { return r.ThrottledPct }), false, 7, false},
+		{pressure, (*Row).pressure, by(func(r *Row) float64 { return value(r.Pressure) }), false, 1, false},
 		{weightBy, (*Row).decided, func(a, b *Row) int { return cmp.Compare(b.decided(), a.decided()) }, true, 1, true},
 	}
 }
 
-// weightBy is the title of the column that tells what decided a weight.
-const weightBy = "WEIGHT BY"
+// Titles of columns that are there if a row tells something in them: what decided a weight,
+// and how long tasks waited for I/O.
+const (
+	weightBy = "WEIGHT BY"
+	pressure = "PSI%"
+)
+
+// mayLack reports whether a column goes where no row has anything in it.
+func (c *column) mayLack() bool { return c.title == weightBy || c.title == pressure }
 
 // defaultOrder is the column that the table is ordered by at first: ACTUAL%.
 const defaultOrder = 4
@@ -77,6 +85,20 @@ func (r *Row) weight() string {
 		return "-"
 	}
 	return strconv.Itoa(r.Weight)
+}
+
+func (r *Row) pressure() string {
+	if r.Pressure == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", *r.Pressure)
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }
 
 // decided is what gave it its weight, "" where that is not known.

@@ -30,7 +30,7 @@ const (
 func fit(all []column, titles []string, lines [][]string, order, width int) layout {
 	l := layout{widths: make([]int, len(all)), spark: usage.HistoryLen}
 	for i := range all {
-		if all[i].title != weightBy || i == order || slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" }) {
+		if !all[i].mayLack() || i == order || slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" }) {
 			l.shown = append(l.shown, i)
 		}
 		l.widths[i] = lipgloss.Width(titles[i])
@@ -43,6 +43,7 @@ func fit(all []column, titles []string, lines [][]string, order, width int) layo
 	}
 	l.spark -= min(max(0, l.over(width)), l.spark-minSpark)
 	l.drop(width, func(i int) bool { return i != order && all[i].isSpare && tellsNothing(lines, i) })
+	name := l.widths[0]
 	l.widths[0] -= min(max(0, l.over(width)), max(0, l.widths[0]-minName))
 	if l.over(width) > 0 {
 		l.spark = 0
@@ -50,6 +51,7 @@ func fit(all []column, titles []string, lines [][]string, order, width int) layo
 	for rank := 1; rank < len(all); rank++ {
 		l.drop(width, func(i int) bool { return i != order && all[i].rank == rank })
 	}
+	l.widths[0] += min(max(0, -l.over(width)), name-l.widths[0]) // what went leaves room for names
 	return l
 }
 

@@ -23,7 +23,7 @@ import (
 
 // keys are what the screen listens to; the table has those that move in it.
 type keys struct {
-	order, back, reverse, filter, tree, busy, pause, quit key.Binding
+	order, back, reverse, filter, tree, busy, pause, step, quit key.Binding
 }
 
 func newKeys() keys {
@@ -38,19 +38,24 @@ func newKeys() keys {
 		tree:    bind("t", "tree", "t"),
 		busy:    bind("i", "hide idle", "i"),
 		pause:   bind("space", "pause", "space", "p"),
+		step:    bind("[ ] { }", "step 1, 60", "[", "]", "{", "}"),
 		quit:    bind("q", "quit", "q", "ctrl+c"),
 	}
 }
 
+// steps are how many samples on, or back, a key goes from the one that is shown.
+var steps = map[string]int{"[": -1, "]": 1, "{": -60, "}": 60}
+
 func (k keys) ShortHelp() []key.Binding {
-	return []key.Binding{k.order, k.reverse, k.filter, k.tree, k.busy, k.pause, k.quit}
+	return []key.Binding{k.order, k.reverse, k.filter, k.tree, k.busy, k.pause, k.step, k.quit}
 }
 
 func (k keys) FullHelp() [][]key.Binding { return [][]key.Binding{k.ShortHelp()} }
 
 // screen is the live table.
 type screen struct {
-	sampler  *usage.Sampler
+	source   Source
+	replay   *Replay // the source, if it is a recording
 	interval time.Duration
 
 	keys   keys
@@ -69,11 +74,12 @@ type screen struct {
 type sampled struct {
 	sample usage.Sample
 	err    error
+	asked  bool // by a key, which shows it during a pause too
 }
 
 // Show shows the live table until the user quits or ctx ends.
-func Show(ctx context.Context, sampler *usage.Sampler, interval time.Duration, view View, in io.Reader, out io.Writer) error {
-	program := tea.NewProgram(newScreen(sampler, interval, view), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+func Show(ctx context.Context, from Source, interval time.Duration, view View, in io.Reader, out io.Writer) error {
+	program := tea.NewProgram(newScreen(from, interval, view), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if ctx.Err() != nil {
 		return nil // a signal ends it as q does
@@ -84,7 +90,7 @@ func Show(ctx context.Context, sampler *usage.Sampler, interval time.Duration, v
 	return nil
 }
 
-func newScreen(sampler *usage.Sampler, interval time.Duration, view View) *screen {
+func newScreen(from Source, interval time.Duration, view View) *screen {
 	filter := textinput.New()
 	filter.Prompt = "/"
 	filter.Placeholder = "part of a name, a cgroup or a disk"
@@ -98,9 +104,12 @@ func newScreen(sampler *usage.Sampler, interval time.Duration, view View) *scree
 	// text can be read in them.
 	foot.Styles.ShortKey, foot.Styles.ShortDesc = lipgloss.NewStyle().Bold(true), lipgloss.NewStyle()
 	foot.Styles.ShortSeparator, foot.Styles.Ellipsis = lipgloss.NewStyle(), lipgloss.NewStyle()
+	bound := newKeys()
+	replay, isReplay := from.(*Replay)
+	bound.step.SetEnabled(isReplay)
 	return &screen{
-		sampler: sampler, interval: interval, view: view,
-		keys: newKeys(), help: foot, filter: filter,
+		source: from, replay: replay, interval: interval, view: view,
+		keys: bound, help: foot, filter: filter,
 		table: table.New(table.WithFocused(true), table.WithStyles(styles), table.WithKeyMap(moves())),
 	}
 }
@@ -130,8 +139,8 @@ const firstInterval = 200 * time.Millisecond
 type tick struct{}
 
 func (s *screen) take() tea.Msg {
-	sample, err := s.sampler.Sample()
-	return sampled{sample, err}
+	sample, err := s.source.Sample()
+	return sampled{sample: sample, err: err}
 }
 
 // Update is called with what happened: a key, a sample, a new size.
@@ -141,10 +150,13 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		s.resize(msg.Width, msg.Height)
 		return s, nil
 	case tick:
+		if s.replay != nil && (s.paused || s.replay.Left() == 0) {
+			return s, tea.Tick(s.interval, func(time.Time) tea.Msg { return tick{} })
+		}
 		return s, tea.Batch(s.take, tea.Tick(s.interval, func(time.Time) tea.Msg { return tick{} }))
 	case sampled:
 		s.err = msg.err
-		if msg.err == nil && !s.paused {
+		if msg.err == nil && (!s.paused || msg.asked) {
 			s.latest = msg.sample
 			s.fill()
 		}
@@ -195,6 +207,11 @@ func (s *screen) press(msg tea.KeyPressMsg) tea.Cmd {
 		s.view.Busy = !s.view.Busy
 	case key.Matches(msg, s.keys.pause):
 		s.paused = !s.paused
+	case key.Matches(msg, s.keys.step):
+		s.paused = true
+		s.replay.Skip(steps[msg.String()] - 1) // the next is the one after that which is shown
+		sample, err := s.replay.Sample()
+		return func() tea.Msg { return sampled{sample, err, true} }
 	case key.Matches(msg, s.keys.filter):
 		return s.filter.Focus()
 	case msg.String() == "esc":
@@ -314,8 +331,11 @@ func (s *screen) status() string {
 		bytesPS += s.latest.Rows[i].BytesPS()
 		iops += s.latest.Rows[i].IOPS()
 	}
-	line := fmt.Sprintf("isolio top  %s  every %s  %s MiB/s  %s IOPS", s.latest.At.Format(time.TimeOnly), s.interval,
-		figure(bytesPS/(1<<20)), figure(iops))
+	when, every := s.latest.At.Format(time.TimeOnly), s.interval
+	if s.replay != nil {
+		when, every = "replay of "+s.latest.At.Format(time.DateTime), s.latest.Over.Round(time.Millisecond)
+	}
+	line := fmt.Sprintf("isolio top  %s  every %s  %s MiB/s  %s IOPS", when, every, figure(bytesPS/(1<<20)), figure(iops))
 	if s.paused {
 		line += "  PAUSED"
 	}

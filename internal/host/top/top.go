@@ -20,9 +20,8 @@ import (
 
 // WriteTable writes rows as a plain table.
 func WriteTable(w io.Writer, rows []Row) error {
-	// Where no weight's reason is known, that column says nothing.
 	all := slices.DeleteFunc(columns(), func(c column) bool {
-		return c.title == weightBy && !slices.ContainsFunc(rows, func(r Row) bool { return c.text(&r) != "" })
+		return c.mayLack() && !slices.ContainsFunc(rows, func(r Row) bool { return c.text(&r) != "" })
 	})
 	table := make([][]string, 1, len(rows)+1)
 	for _, c := range all {
@@ -103,6 +102,7 @@ type Line struct {
 	BytesPS       float64         `json:"bytes_per_s"`
 	IOPS          float64         `json:"iops"`
 	ThrottledPct  float64         `json:"throttled_pct"`
+	Pressure      *float64        `json:"io_pressure_pct,omitempty"`
 	Read          jsonTraffic     `json:"read"`
 	Write         jsonTraffic     `json:"write"`
 }
@@ -135,7 +135,7 @@ func WriteJSON(w io.Writer, sample usage.Sample, rows []Row) error {
 			Schema: Schema, Time: sample.At.UTC().Format(time.RFC3339Nano), IntervalS: sample.Over.Seconds(),
 			Cgroup: r.Cgroup, Container: r.Name, Device: r.Disk, Weight: r.Weight, Reasons: r.Reasons,
 			EntitledShare: r.Entitled, Share: r.Actual, BytesPS: r.BytesPS(), IOPS: r.IOPS(),
-			ThrottledPct: r.ThrottledPct, Read: jsonOf(r.Read), Write: jsonOf(r.Write),
+			ThrottledPct: r.ThrottledPct, Pressure: r.Pressure, Read: jsonOf(r.Read), Write: jsonOf(r.Write),
 		})
 		if err != nil {
 			return fmt.Errorf("write JSON: %w", err)

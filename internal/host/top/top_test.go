@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -185,6 +186,73 @@ func TestScreen(t *testing.T) {
 		}
 		if lines := strings.Count(content, "\n") + 1; lines > 12 {
 			t.Errorf("%v: %d lines on a screen of 12", tt.keys, lines)
+		}
+	}
+}
+
+// A recording is gone through with keys, during its pause too, and has sparklines.
+func TestReplay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kept")
+	out, err := OpenRecord(file)
+	must.OK(t, err)
+	for n := range 100 {
+		rows := someRows()
+		rows[0].Read.BytesPS = float64(n) * (1 << 20)
+		must.OK(t, WriteJSON(out, usage.Sample{At: time.Unix(int64(n), 0), Over: time.Second}, DefaultView().Apply(rows)))
+	}
+	must.OK(t, out.Close())
+	replay, err := OpenReplay(file, time.Unix(70, 0))
+	must.OK(t, err)
+	s := newScreen(replay, time.Second, DefaultView())
+	s.Update(tea.WindowSizeMsg{Width: 140, Height: 12})
+	at := func(want int64) {
+		t.Helper()
+		if got := s.latest.At.Unix(); got != want {
+			t.Errorf("the screen is at %d, want %d", got, want)
+		}
+		if content := s.View().Content; !strings.Contains(content, "replay of ") || !strings.Contains(content, "step 1, 60") {
+			t.Errorf("the screen does not say that it is a recording:\n%s", content)
+		}
+	}
+	s.Update(s.take())
+	at(70)
+	s.Update(s.take())
+	at(71)
+	for _, step := range []struct {
+		key  rune
+		want int64
+	}{{']', 72}, {'[', 71}, {'[', 70}, {'{', 10}, {'{', 0}, {'}', 60}, {'}', 99}, {']', 99}} {
+		_, cmd := s.Update(tea.KeyPressMsg{Code: step.key, Text: string(step.key)})
+		s.Update(cmd())
+		at(step.want)
+	}
+	if !s.paused || s.replay.Left() != 0 {
+		t.Errorf("paused %v, %d left", s.paused, s.replay.Left())
+	}
+	s.Update(s.take())
+	at(99)
+	if s := press(t, "["); strings.Contains(s.View().Content, "step") || s.paused {
+		t.Error("a machine that runs can be stepped through")
+	}
+}
+
+// Names have the room that columns leave which had to go.
+func TestNamesGrowBack(t *testing.T) {
+	rows := someRows()
+	rows[0].Name, rows[1].Name = "/system.slice/one-very-long-web.service", "/system.slice/another-very-long-web.service"
+	all := columns()
+	var titles []string
+	var lines [][]string
+	for _, c := range all {
+		titles = append(titles, c.title)
+	}
+	for i := range rows {
+		lines = append(lines, cells(all, &Row{Row: rows[i]}))
+	}
+	whole := fit(all, titles, lines, defaultOrder, 0).widths[0]
+	for width := 40; width < 200; width++ {
+		if l := fit(all, titles, lines, defaultOrder, width); l.widths[0] < whole && l.over(width) < 0 {
+			t.Errorf("%d columns: names have %d of %d, and %d are free", width, l.widths[0], whole, -l.over(width))
 		}
 	}
 }

@@ -35,6 +35,9 @@ type Row struct {
 	// ThrottledPct is how much of the time its requests waited because it had
 	// had its share; the sum over hardware queues, so it may be over 100.
 	ThrottledPct float64
+	// Pressure is how much of the last 10 s some task of the cgroup waited for I/O, on any
+	// disk, in percent; nil where the kernel does not tell, or the sampler does not ask.
+	Pressure *float64
 	// History is bytes a second of this and earlier samples, oldest first, where the
 	// sampler has histories.
 	History []float64
@@ -82,8 +85,8 @@ type Sampler struct {
 	Containers func(groups []string) ([]target.Container, error)
 	// Reasons returns what tells why a cgroup has its weight on a disk; nil for nothing.
 	Reasons func(all []target.Container) (func(group, majMin string) *policy.Reasons, error)
-	// Histories has rows have histories.
-	Histories bool
+	// Histories has rows have histories, and Pressures their pressure.
+	Histories, Pressures bool
 	// Most is how many cgroups inside of a tenant's are read, 0 for all.
 	Most int
 	// Now tells the time; time.Now if nil.
@@ -196,9 +199,14 @@ func (s *Sampler) Sample() (Sample, error) {
 			sample.Skipped["/"+group] = err.Error()
 			continue
 		}
+		var pressure *float64
+		if s.Pressures && len(stats) > 0 {
+			pressure = readPressure(tree.Path(group))
+		}
 		for i := range stats {
 			if d, ok := disks[stats[i].MajMin]; ok {
 				r := s.row("/"+group, d, &stats[i], sample.Over)
+				r.Pressure = pressure
 				counters[source{r.Cgroup, r.Disk}] = r.Counters
 				sample.Rows = append(sample.Rows, r)
 			}
