@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"isolio/internal/cli"
 	host "isolio/internal/host/command"
@@ -39,10 +39,12 @@ func write(docs, dir string) error {
 			return err
 		}
 	}
+	date, err := pageDate()
+	if err != nil {
+		return err
+	}
 	for _, cmd := range pages() {
-		cmd.DisableAutoGenTag = true
-		header := &doc.GenManHeader{Section: "1", Source: "isolio " + cli.Version, Manual: "isolio"}
-		if err := doc.GenManTree(cmd, header, filepath.Join(dir, "man1")); err != nil {
+		if err := commandPages(cmd, date, filepath.Join(dir, "man1")); err != nil {
 			return err
 		}
 	}
@@ -54,7 +56,7 @@ func write(docs, dir string) error {
 		}
 		texts = append(texts, string(text))
 	}
-	page, err := rulesPage(texts[0], texts[1])
+	page, err := rulesPage(texts[0], texts[1], date)
 	if err != nil {
 		return err
 	}
@@ -69,9 +71,9 @@ func pages() []*cobra.Command {
 }
 
 // rulesPage makes a page of those parts of the documents that are about /etc/isolio.toml.
-func rulesPage(daemon, promises string) ([]byte, error) {
+func rulesPage(daemon, promises, date string) ([]byte, error) {
 	var page strings.Builder
-	fmt.Fprintf(&page, "%% \"ISOLIO.TOML\" \"5\" \"\" \"isolio %s\" \"isolio\"\n# NAME\nisolio.toml \\- weights of containers and units, and promises to them\n\n", cli.Version)
+	fmt.Fprintf(&page, "%% \"ISOLIO.TOML\" \"5\" %q \"isolio %s\" \"isolio\"\n# NAME\nisolio.toml \\- weights of containers and units, and promises to them\n\n", date, cli.Version)
 	for _, part := range []struct{ text, heading, title string }{
 		{daemon, "Rules: /etc/isolio.toml", "DESCRIPTION"}, {promises, "How do I write a promise?", "PROMISES"},
 		{daemon, "What wins", "WHAT WINS"}, {daemon, "Metrics", "METRICS"},
@@ -81,11 +83,23 @@ func rulesPage(daemon, promises string) ([]byte, error) {
 			return nil, fmt.Errorf("there is no part %q", part.heading)
 		}
 		body, _, _ := strings.Cut(rest, "\n## ")
-		fmt.Fprintf(&page, "# %s\n%s\n", part.title, listed(body))
+		fmt.Fprintf(&page, "# %s\n%s\n", part.title, listed(unlinked(body)))
 	}
 	page.WriteString("# SEE ALSO\n**isolio-daemon(1)**, **isolio-sla-plan(1)**\n")
-	return md2man.Render([]byte(page.String())), nil
+	return []byte(wrapped(string(md2man.Render([]byte(page.String()))))), nil
 }
+
+// unlinked has what links are called, in place of links; a document of the source is said
+// to be one.
+func unlinked(text string) string {
+	return document.ReplaceAllString(link.ReplaceAllString(text, "$1"), "docs/$1 of the source")
+}
+
+// link is one of a document, which leads nowhere in a manual.
+var (
+	link     = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+	document = regexp.MustCompile(`\b([a-z]+\.md)\b`)
+)
 
 // listed makes tables of two columns lists, which a narrow terminal has room for.
 func listed(text string) string {
