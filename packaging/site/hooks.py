@@ -13,10 +13,11 @@ from pathlib import Path, PurePosixPath
 from mkdocs.structure.files import File
 
 TOP = Path(__file__).parents[2]
-LANGUAGES = {".c": "c", ".h": "c", ".toml": "toml", ".yaml": "yaml", "": "text"}
+LANGUAGES = {".c": "c", ".h": "c", ".nix": "nix", ".toml": "toml", ".yaml": "yaml", "": "text"}
 # A search finds the guides first.
 AFTER_GUIDES = "---\nsearch:\n  boost: 0.2\n---\n"
-LINK = re.compile(r"\]\(([\w./-]*?(?:\.c|\.h|\.toml|\.yaml|LICENSE))\)")
+SHIM = re.compile(r"https://[^/\"]+/iframe-worker/shim")
+LINK = re.compile(r"\]\(([\w./-]*?(?:\.c|\.h|\.toml|\.yaml|\.nix|LICENSE|PKGBUILD))\)")
 
 
 def on_files(files, config):
@@ -30,6 +31,15 @@ def on_page_markdown(markdown, page, **_):
     if source.startswith("README"):
         page.meta["hide"] = ["navigation"]  # one page: its text may have the width
     return LINK.sub(lambda m: f"]({m[1]}.md)" if linked(source, m[1]) else m[0], markdown)
+
+
+def on_post_page(output, page, **_):
+    """The theme takes from another host what search takes in pages that are opened as files."""
+    return SHIM.sub("../" * page.url.count("/") + "iframe-worker.js", output)
+
+
+def on_post_template(output, **_):
+    return SHIM.sub("/iframe-worker.js", output)  # of 404.html, which a server sends
 
 
 def linked(source, target):
