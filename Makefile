@@ -91,12 +91,8 @@ image: ## make build/isolio-image.tar, an OCI archive of the programs and of the
 	@scripts/setup-host kmod
 	scripts/image $(VERSION)
 
-release: ## what a release takes: every test, results measured anew, documents, packages, image
-	@$(MAKE) check
-	@$(MAKE) results
-	@$(MAKE) doc
-	@$(MAKE) deb image
-	@echo "Commit results/ and docs/, tag vN.N.N, and make deb image once more"
+release: ## make release V=0.2.0: every test, results measured anew, a tag, packages, checksums, SBOM in build/release; STEP= for some
+	@scripts/release "$(V)" $(STEP)
 
 rpm: ## make RPM packages of isolio and of the modules for DKMS, and their source, in build/rpm/
 	@scripts/setup-host rpm
@@ -109,7 +105,7 @@ uninstall: ## give disks back, and remove what make install put
 	@scripts/uninstall
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf $(addprefix build/,isolio isolio-lab isolio-guest isolio-image.tar guest qemu-clock.so *.test vm-run hostile-run obj modules test-c libaps man site site-src deb deb-src rpm rpm-build rpm-root install installed test-install node image)
+	rm -rf $(addprefix build/,isolio isolio-lab isolio-guest isolio-image.tar guest qemu-clock.so *.test vm-run hostile-run obj modules test-c libaps man site site-src deb deb-src rpm rpm-build rpm-root arch release install installed test-install node image)
 	rm -rf build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
 # What runs on a host, and what runs in the lab's VMs.
