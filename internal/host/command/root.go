@@ -42,7 +42,7 @@ Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Begin:", []*cobra.Command{newDoctorCommand(), newEnableCommand(), newDisableCommand()}},
+		{"Begin:", []*cobra.Command{newDoctorCommand(), newDemoCommand(), newEnableCommand(), newDisableCommand()}},
 		{"Operate:", []*cobra.Command{
 			newWeightCommand(), newStatusCommand(), newExplainCommand(), newTopCommand(), newLogCommand(),
 			newDaemonCommand(), newMeasureCommand(), newSLACommand(),
