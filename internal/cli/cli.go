@@ -74,6 +74,7 @@ var allowedOf = map[string]string{
 	"duration": "a number with its unit, such as 500ms, 10s or 1m",
 	"int":      "a whole number",
 	"bool":     "true or false",
+	"intSlice": "whole numbers with commas, such as 1,8,64",
 }
 
 // FlagError says in the programs' words what is wrong with a flag.
@@ -145,6 +146,15 @@ func Subcommand(cmd *cobra.Command, args []string) error {
 		names = append(names, sub.Name())
 	}
 	return failure.Usagef("%s: %s: no such command; allowed: %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+}
+
+// NoSubcommand refuses a command that only has subcommands, without one.
+func NoSubcommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return failure.Usagef("%s: does nothing alone; allowed: %s; see `%s --help`", cmd.CommandPath(), strings.Join(names, ", "), cmd.CommandPath())
 }
 
 // count says how many arguments there are.
@@ -228,8 +238,8 @@ func message(err error) string {
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
-	if errors.Is(err, fs.ErrPermission) {
-		text += " (root may be needed)"
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		text += "; it needs root: run it with sudo"
 	}
 	return text
 }

@@ -38,7 +38,7 @@ func readRecord(ko string) ([]record, error) {
 	}
 	file, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
-		return nil, failure.Usagef("%s: not a kernel module: %w", ko, err)
+		return nil, failure.Usagef("%s: not a kernel module: it is no ELF file, or a damaged one; allowed: a file .ko, also packed", ko)
 	}
 	section := file.Section(recordSection)
 	if section == nil {

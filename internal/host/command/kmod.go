@@ -22,7 +22,7 @@ func newKmodCommand() *cobra.Command {
 		Use:   "kmod",
 		Short: "Build, check and load kernel modules that fit their kernel",
 		Args:  cli.Subcommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  cli.NoSubcommand,
 	}
 	cmd.AddCommand(newKmodHeaderCommand(), newKmodBTFCommand(), newKmodCheckCommand(),
 		newKmodLoadCommand(), newKmodUnloadCommand())

@@ -26,7 +26,7 @@ func newSLACommand() *cobra.Command {
 		Use:   "sla",
 		Short: "Promise containers a part of a disk, in requests or bytes a second",
 		Args:  cli.Subcommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  cli.NoSubcommand,
 	}
 	cmd.AddCommand(newSLAPlanCommand(), newSLAReportCommand())
 	return cmd

@@ -146,7 +146,7 @@ func (w World) Find(name string) (Target, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name; `isolio status --all` lists them%s", name, hint())
+		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name%s; `isolio status --all` lists them%s", name, w.like(name), hint())
 	case 1:
 		return w.Of(found[0]), nil
 	}
@@ -155,6 +155,50 @@ func (w World) Find(name string) (Target, error) {
 		found, more = found[:mostListed], fmt.Sprintf(" and %d more", rest)
 	}
 	return Target{}, failure.Usagef("target %q: matches more than one cgroup; give the path of one: /%s%s", name, strings.Join(found, ", /"), more)
+}
+
+// like names up to three targets whose names are like it, and begins with "; ".
+func (w World) like(name string) string {
+	var all []string
+	add := func(candidate string) {
+		a, b := strings.ToLower(candidate), strings.ToLower(name)
+		isLike := len(b) > 1 && strings.Contains(a, b) || len(b) > 3 && distance(a, b) <= 2
+		if isLike && !slices.Contains(all, candidate) {
+			all = append(all, candidate)
+		}
+	}
+	for _, c := range w.Containers {
+		add(c.DisplayName())
+	}
+	for _, group := range w.Groups {
+		if of := UnitOf(group); of != "" {
+			add(strings.TrimSuffix(of, ".service"))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(all[:min(len(all), 3)], ", ") + "?"
+}
+
+// distance is how many letters have to be changed, added or left out.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := last
+			if a[i] != b[j] {
+				change++
+			}
+			last, row[j+1] = row[j+1], min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // hint is for a user that does not see all names.

@@ -113,7 +113,7 @@ func (t Tree) Read(name string) (*result.Document, error) {
 func Decode(file string, text []byte) (*result.Document, error) {
 	doc, err := result.Read(bytes.NewReader(text))
 	if err != nil {
-		return nil, failure.Usagef("result %s: %w", file, err)
+		return nil, failure.Usagef("result %s: is no result: %w; allowed: what --json printed, or a result's name", file, err)
 	}
 	return doc, nil
 }
