@@ -61,7 +61,7 @@ func TestEachIsInterrupted(t *testing.T) {
 func TestDisableAll(t *testing.T) {
 	const rule = "# Written by: isolio enable sdx --persist. Removed by: isolio disable sdx\n# before: none\n" +
 		`ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", ENV{ID_WWN}=="0x9", ATTR{queue/scheduler}="kyber-fairness"` + "\n"
-	const file, record = "etc/udev/rules.d/95-isolio-0x9.rules", "run/isolio/enabled/sda.json"
+	const file, record = "etc/udev/rules.d/99-zz-isolio-0x9.rules", "run/isolio/enabled/sda.json"
 	root := twoDisks(t, "none [kyber-fairness]", map[string]string{
 		file: rule, record: `{"scheduler":"kyber-fairness","before":"none","nr_requests":64}`,
 	})

@@ -613,7 +613,7 @@ func TestEnableAfterBoot(t *testing.T) {
 		if p := do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: tt.scheduler, Persist: tt.persist}); len(p.Steps) != tt.steps {
 			t.Errorf("%+v: %v", tt, p.Steps)
 		}
-		if rule := read(t, root, "etc/udev/rules.d/95-isolio-0x1.rules"); !strings.Contains(rule, "# before: bfq\n") {
+		if rule := read(t, root, "etc/udev/rules.d/99-zz-isolio-0x1.rules"); !strings.Contains(rule, "# before: bfq\n") {
 			t.Errorf("%+v: %s", tt, rule)
 		}
 		if p := do(t, k, Disable, Request{Root: root, Device: "sda"}); p.Report.Scheduler != "bfq" {
@@ -668,7 +668,7 @@ func TestEnableAfterAnotherProgram(t *testing.T) {
 
 // A rule is found by the disk that it is for, not by what would be written today.
 func TestRuleOfAnEarlierIdentity(t *testing.T) {
-	const serial, path = "95-isolio-twin-1.rules", "95-isolio-pci-0-1.rules"
+	const serial, path = "99-zz-isolio-twin-1.rules", "99-zz-isolio-pci-0-1.rules"
 	start := func(t *testing.T) (string, *kernel) {
 		t.Helper()
 		root := machine(t, "[none] kyber-fairness rsd", "[none] kyber-fairness", map[string]string{"run/udev/data/b8:0": "E:ID_SERIAL=twin*1\nE:ID_PATH=pci-0:1\n"})
@@ -713,14 +713,14 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 			t.Errorf("notes %q", p.Notes)
 		}
 		do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: DefaultScheduler, Persist: true})
-		if got := rules(t, root); !slices.Equal(got, []string{path, "95-isolio-pci-0-2.rules"}) {
+		if got := rules(t, root); !slices.Equal(got, []string{path, "99-zz-isolio-pci-0-2.rules"}) {
 			t.Errorf("rules %q", got)
 		}
 		if p, err := Enable(Request{Root: root, Device: "sda", Scheduler: "rsd", Persist: true}); err != nil || len(p.Steps) != 0 {
 			t.Errorf("again: %+v, %v", p, err)
 		}
 		do(t, k, Disable, Request{Root: root, Device: "sda"})
-		if got := rules(t, root); !slices.Equal(got, []string{"95-isolio-pci-0-2.rules"}) {
+		if got := rules(t, root); !slices.Equal(got, []string{"99-zz-isolio-pci-0-2.rules"}) {
 			t.Errorf("rules %q", got)
 		}
 	})
@@ -737,11 +737,11 @@ func TestRuleOfAnEarlierIdentity(t *testing.T) {
 	})
 	t.Run("changed by hand", func(t *testing.T) {
 		root, k := start(t)
-		for name, text := range map[string]string{"95-isolio-sda.rules": "# nothing\n", "95-isolio-mine.rules": "# nothing\n"} {
+		for name, text := range map[string]string{"99-zz-isolio-sda.rules": "# nothing\n", "99-zz-isolio-mine.rules": "# nothing\n"} {
 			testtree.File(t, filepath.Join(root, "etc/udev/rules.d", name), text)
 		}
 		do(t, k, Disable, Request{Root: root, Device: "sda"})
-		if got := rules(t, root); !slices.Equal(got, []string{"95-isolio-mine.rules"}) {
+		if got := rules(t, root); !slices.Equal(got, []string{"99-zz-isolio-mine.rules"}) {
 			t.Errorf("rules %q", got)
 		}
 	})
@@ -755,7 +755,7 @@ func TestRulesOfNumbersThatLookAlike(t *testing.T) {
 	k := &kernel{}
 	do(t, k, Enable, Request{Root: root, Device: "sda", Scheduler: DefaultScheduler, Persist: true})
 	do(t, k, Enable, Request{Root: root, Device: "sdb", Scheduler: "rsd", Persist: true})
-	const first, second = "95-isolio-a-1.rules", "95-isolio-a-1-042a5f2e.rules"
+	const first, second = "99-zz-isolio-a-1.rules", "99-zz-isolio-a-1-042a5f2e.rules"
 	if got := rules(t, root); !slices.Equal(got, []string{second, first}) {
 		t.Fatalf("rules %q", got)
 	}
@@ -781,7 +781,7 @@ func TestRulesOfNumbersThatLookAlike(t *testing.T) {
 // The rules of disks that are not there go, and no others.
 func TestForgetAbsent(t *testing.T) {
 	root := machine(t, "[none] kyber-fairness", "[none] kyber-fairness", map[string]string{
-		"run/udev/data/b8:0": "E:ID_SERIAL=a/b\n", "run/udev/data/b8:16": "E:ID_SERIAL=two\n", "etc/udev/rules.d/95-isolio-mine.rules": "# mine\n", "etc/udev/rules.d/60-x.rules": "",
+		"run/udev/data/b8:0": "E:ID_SERIAL=a/b\n", "run/udev/data/b8:16": "E:ID_SERIAL=two\n", "etc/udev/rules.d/99-zz-isolio-mine.rules": "# mine\n", "etc/udev/rules.d/60-x.rules": "",
 	})
 	k := &kernel{}
 	for _, disk := range []string{"sda", "sdb"} {
@@ -790,11 +790,11 @@ func TestForgetAbsent(t *testing.T) {
 	must.OK(t, os.RemoveAll(filepath.Join(root, "sys/block/sdb")))
 	p, err := ForgetAbsent(root)
 	must.OK(t, err)
-	if want := []string{"the rule /etc/udev/rules.d/95-isolio-two.rules goes: its disk is not there"}; !slices.Equal(p.Notes, want) {
+	if want := []string{"the rule /etc/udev/rules.d/99-zz-isolio-two.rules goes: its disk is not there"}; !slices.Equal(p.Notes, want) {
 		t.Errorf("notes %q, want %q", p.Notes, want)
 	}
 	must.OK(t, plan.On(k).Apply(p.Steps))
-	if got, want := rules(t, root), []string{"60-x.rules", "95-isolio-a-b.rules", "95-isolio-mine.rules"}; !slices.Equal(got, want) {
+	if got, want := rules(t, root), []string{"60-x.rules", "99-zz-isolio-a-b.rules", "99-zz-isolio-mine.rules"}; !slices.Equal(got, want) {
 		t.Errorf("rules %q, want %q", got, want)
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"isolio/internal/plan/shell"
 )
 
-// RulePrefix is how isolio's own udev rules are called: late, so that they have
-// the last word over a distribution's, which are at 60.
-const RulePrefix = "95-isolio-"
+// RulePrefix is how isolio's own udev rules are called. udev goes by the order of names over all directories, and the
+// last rule decides: a distribution's are at 60, vendors' and administrators' up to 99.
+const RulePrefix = "99-zz-isolio-"
 
 // identities are the properties by which udev tells one device from all
 // others, best first.

@@ -29,7 +29,7 @@ func (m *examination) rules() []Check {
 		case r.Scheduler == "":
 			check.Remedy = "remove that line: udev starts programs after all rules"
 		case r.Last:
-			check.Remedy = "rename it to a number below 95, so that isolio's rule comes later"
+			check.Remedy = "rename it to a number up to 99, so that isolio's rule comes later"
 		default:
 			check.Remedy = "isolio enable " + m.example() + " --persist: its rule comes later"
 		}
