@@ -27,6 +27,7 @@ import (
 
 	"isolio/internal/kernels"
 	lab "isolio/internal/lab/command"
+	"isolio/internal/testtree"
 )
 
 var update = flag.Bool("update", false, "rewrite the output that scripts expect")
@@ -54,6 +55,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"cmpjson": cmpJSON,
 			"refuses": refuses,
+			"systemd": systemd,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(remedyLog, remedies)
@@ -135,4 +137,19 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if !strings.HasPrefix(stderr, "isolio: ") || strings.Count(stderr, "\n") != 1 {
 		ts.Fatalf("stderr is not one line of isolio's: %q", stderr)
 	}
+}
+
+// systemd runs `systemd ROOT FILE`: from here on, systemd answers below ROOT of the units in FILE, which are as
+// `systemctl show` prints them.
+func systemd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: systemd ROOT FILE")
+	}
+	file := ts.MkAbs(args[1])
+	stop, err := testtree.ServeSystemd(ts.MkAbs(args[0]), func() string {
+		text, _ := os.ReadFile(file) // without it there are no units
+		return string(text)
+	})
+	ts.Check(err)
+	ts.Defer(stop)
 }

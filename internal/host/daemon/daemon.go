@@ -207,12 +207,20 @@ func (d *Daemon) machine(at *scope) (*policy.Policy, error) {
 	return m, err
 }
 
-// askAgain is how old an answer of systemd may be. A pass follows each change of a cgroup.
-const askAgain = 10 * time.Second
+// askAgain is how old an answer of systemd may be, and inDoubt how old where files differ from it. A pass
+// follows each change of a cgroup, and a file that another hand wrote differs for ever.
+const (
+	askAgain = 10 * time.Second
+	inDoubt  = time.Second
+)
 
 // toldBySystemd is what systemd says that units were given.
-func (d *Daemon) toldBySystemd() map[string]target.Told {
-	if now := time.Now(); now.Sub(d.unitsAt) > askAgain {
+func (d *Daemon) toldBySystemd(doubt bool) map[string]target.Told {
+	old := askAgain
+	if doubt {
+		old = inDoubt
+	}
+	if now := time.Now(); now.Sub(d.unitsAt) > old {
 		d.units, d.unitsAt = machine.SystemdTold(block.System{Root: d.Root}), now
 	}
 	return d.units

@@ -11,7 +11,7 @@ import (
 )
 
 // SystemdTold is what systemd says that its units were given, by units; devices are numbers of disks.
-// A systemd that does not answer was given nothing.
+// A systemd that does not answer says nothing of any.
 func SystemdTold(sys block.System) map[string]target.Told {
 	manager, there := target.SystemdOn(sys.Root)
 	if !there {

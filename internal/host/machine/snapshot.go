@@ -51,7 +51,8 @@ func policyOf(sys block.System, rules rule.Config, containers []target.Container
 	if err != nil {
 		return nil, err
 	}
-	return policy.New(rules, disks, containers).Hold(boosts).Ask(func() map[string]target.Told { return SystemdTold(sys) }), nil
+	told := sync.OnceValue(func() map[string]target.Told { return SystemdTold(sys) })
+	return policy.New(rules, disks, containers).Hold(boosts).Ask(func(bool) map[string]target.Told { return told() }), nil
 }
 
 // Policy is what the rules say of the machine's cgroups.

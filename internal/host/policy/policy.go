@@ -90,8 +90,9 @@ type Policy struct {
 	// held are weights that are raised, by cgroup.
 	held map[string][]state.Boost
 
-	// told is what systemd says of its units, nil where it is not asked.
-	told func() map[string]target.Told
+	// told is what systemd says of its units, nil where it is not asked. What the files of a cgroup
+	// say may make the last answer doubtful.
+	told func(doubt bool) map[string]target.Told
 
 	once sync.Once
 	// rests are what is left of disks of which pods have claimed shares.
@@ -112,10 +113,10 @@ func New(config rule.Config, disks DiskNumbers, all []target.Container) *Policy 
 	return m
 }
 
-// Ask has systemd say what units were given where no file holds it. It is asked once, and only then;
-// the devices of what it says are numbers of disks.
-func (m *Policy) Ask(systemd func() map[string]target.Told) *Policy {
-	m.told = sync.OnceValue(systemd)
+// Ask has systemd say what units were given; the devices of what it says are numbers of disks. Where
+// it is asked in doubt, files differ from its last answer.
+func (m *Policy) Ask(systemd func(doubt bool) map[string]target.Told) *Policy {
+	m.told = systemd
 	return m
 }
 
@@ -390,9 +391,8 @@ func (m *Policy) Asked(group string, read Reader) (weight.Asked, error) {
 			*from.to = int(v.Default)
 		}
 	}
-	if e.IO == 0 {
-		e.Told = m.toldOf(group).IO
-	}
+	told, known := m.toldOf(group, func(told target.Told) bool { return e.IO == 0 || e.IO == told.InFile() })
+	e.SystemdAsked, e.ToldIO, e.ToldBlockIO = known, told.IO, told.BlockIO
 	asked := e.Decode()
 	if asked.File == "" && c.SpecRead && c.Weight > 0 {
 		// systemd has taken back what a runtime wrote behind its back, as it does
@@ -405,13 +405,17 @@ func (m *Policy) Asked(group string, read Reader) (weight.Asked, error) {
 	return asked, nil
 }
 
-// toldOf is what systemd says of the unit that a cgroup is of.
-func (m *Policy) toldOf(group string) target.Told {
+// toldOf is what systemd says of the unit that a cgroup is of, if it says anything. Where the files do
+// not fit that, it is asked anew: a unit may just have been told something else.
+func (m *Policy) toldOf(group string, fits func(target.Told) bool) (told target.Told, known bool) {
 	unit := target.UnitOf(group)
 	if _, isContainer := m.containers[group]; isContainer || unit == "" || m.told == nil {
-		return target.Told{}
+		return target.Told{}, false
 	}
-	return m.told()[unit]
+	if told, known = m.told(false)[unit]; known && !fits(told) {
+		told, known = m.told(true)[unit]
+	}
+	return told, known
 }
 
 // AskedOn is what systemd was asked for on single disks, by "MAJ:MIN", of a unit that is no container.
@@ -421,13 +425,15 @@ func (m *Policy) AskedOn(group string, read Reader) (map[string]int, error) {
 		return nil, nil
 	}
 	v, there, err := read(group, weight.IOCost.File())
-	if err != nil || !there {
-		return m.toldOf(group).Devices, err
+	if err != nil {
+		return nil, err
 	}
 	all := map[string]int{}
 	for majMin, n := range v.Devices {
 		all[majMin] = int(n)
 	}
+	told, _ := m.toldOf(group, func(told target.Told) bool { return !there || maps.Equal(all, told.Devices) })
+	maps.Copy(all, told.Devices) // the kernel's file has those alone that a disk takes
 	return all, nil
 }
 

@@ -3,16 +3,14 @@
 package target
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
@@ -122,82 +120,22 @@ func (m Systemd) SetWeight(w UnitWeight) (plan.Step, error) {
 // told are the assignments with which a unit has what it was told before, of all disks or of
 // single ones; nil where systemd does not say.
 func (m Systemd) told(w UnitWeight) []string {
-	name, none := "IOWeight", "[not set]"
-	if w.Device != "" {
-		name, none = "IODeviceWeight", ""
-	}
-	text, err := exec.Command(m.systemctl(), "show", "--property="+name, w.Unit).Output() //nolint:gosec,noctx // the name is safe, and systemd answers at once
-	if err != nil {
+	all, err := m.Weights(w.Unit)
+	before, there := all[w.Unit]
+	switch {
+	case err != nil || !there:
 		return nil
+	case w.Device == "" && before.IO == 0:
+		return []string{"IOWeight="}
+	case w.Device == "":
+		return []string{"IOWeight=" + strconv.Itoa(before.IO)}
 	}
-	// A list has a line for each entry, and begins anew with an empty assignment.
-	all := []string{name + "="}
-	for line := range strings.Lines(string(text)) {
-		value, is := strings.CutPrefix(strings.TrimSpace(line), name+"=")
-		switch {
-		case !is:
-			return nil
-		case value == none:
-		case w.Device == "":
-			all[0] = name + "=" + value
-		default:
-			all = append(all, name+"="+value)
-		}
+	// An empty assignment begins the list anew.
+	list := []string{"IODeviceWeight="}
+	for _, node := range slices.Sorted(maps.Keys(before.Devices)) {
+		list = append(list, fmt.Sprintf("IODeviceWeight=%s %d", node, before.Devices[node]))
 	}
-	if w.Device == "" && len(text) == 0 {
-		return nil
-	}
-	return all
-}
-
-// Told is what a unit was given in systemd's own words, 0 and nothing for what it was not.
-type Told struct {
-	IO int
-	// Devices are by the nodes that systemd was told.
-	Devices map[string]int
-}
-
-// patience is how long systemd may take to answer. A weight must not wait for a hung one.
-const patience = 5 * time.Second
-
-// Weights asks systemd what its units were given: those that were given anything.
-func (m Systemd) Weights() (map[string]Told, error) {
-	ctx, stop := context.WithTimeout(context.Background(), patience)
-	defer stop()
-	text, err := exec.CommandContext(ctx, m.systemctl(), "show", "--property=Id,IOWeight,IODeviceWeight", "*.service", "*.scope", "*.slice", "*.mount", "*.socket", "*.swap").Output() //nolint:gosec // the program is systemd's
-	if err != nil {
-		return nil, fmt.Errorf("systemctl show: %w", err)
-	}
-	return parseShow(string(text)), nil
-}
-
-// parseShow reads what systemctl prints: a block of KEY=VALUE for each unit, an empty line between.
-func parseShow(text string) map[string]Told {
-	all := map[string]Told{}
-	for block := range strings.SplitSeq(text, "\n\n") {
-		unit, told := "", Told{}
-		for line := range strings.Lines(block) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			node, number, _ := strings.Cut(value, " ")
-			switch key {
-			case "Id":
-				unit = value
-			case "IOWeight":
-				told.IO, _ = strconv.Atoi(value) // "[not set]" is none
-			case "IODeviceWeight":
-				if n, err := strconv.Atoi(number); err == nil && n > 0 {
-					if told.Devices == nil {
-						told.Devices = map[string]int{}
-					}
-					told.Devices[node] = n
-				}
-			}
-		}
-		if unit != "" && (told.IO > 0 || len(told.Devices) > 0) {
-			all[unit] = told
-		}
-	}
-	return all
+	return list
 }
 
 // safeName is what unit names are made of, as systemd.unit(5) has it.

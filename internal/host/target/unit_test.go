@@ -3,14 +3,17 @@
 package target
 
 import (
-	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"isolio/internal/failure"
 	"isolio/internal/must"
+	"isolio/internal/plan/shell"
+	"isolio/internal/testtree"
 )
 
 func TestOf(t *testing.T) {
@@ -67,30 +70,49 @@ func TestWeightIsTakenBack(t *testing.T) {
 		w    UnitWeight
 		want string
 	}{
-		{"IOWeight=[not set]", UnitWeight{Unit: "a.service", N: 5}, "set-property a.service IOWeight="},
-		{"IOWeight=300", UnitWeight{Unit: "a.service", N: 5, Runtime: true}, "set-property --runtime a.service IOWeight=300"},
-		{"IODeviceWeight=/dev/sda 7\nIODeviceWeight=/dev/sdb 8", UnitWeight{Unit: "a.slice", N: 5, Device: "/dev/sda"},
-			"set-property a.slice IODeviceWeight= IODeviceWeight=/dev/sda 7 IODeviceWeight=/dev/sdb 8"},
-		{"IODeviceWeight=", UnitWeight{Unit: "a.slice", N: 5, Device: "/dev/sda"}, "set-property a.slice IODeviceWeight="},
+		{"Id=a.service\nIOWeight=[not set]", UnitWeight{Unit: "a.service", N: 5}, "set-property a.service IOWeight="},
+		{"Id=a.service\nIOWeight=300", UnitWeight{Unit: "a.service", N: 5, Runtime: true}, "set-property --runtime a.service IOWeight=300"},
+		{"Id=a.slice\nIODeviceWeight=/dev/sda 7\nIODeviceWeight=/dev/sdb 8", UnitWeight{Unit: "a.slice", N: 5, Device: "/dev/sda"},
+			"set-property a.slice IODeviceWeight= 'IODeviceWeight=/dev/sda 7' 'IODeviceWeight=/dev/sdb 8'"},
+		{"Id=a.slice\nIODeviceWeight=", UnitWeight{Unit: "a.slice", N: 5, Device: "/dev/sda"}, "set-property a.slice IODeviceWeight="},
+		{"Id=other.service", UnitWeight{Unit: "a.service", N: 5}, ""},
 		{"", UnitWeight{Unit: "a.service", N: 5}, ""},
-		{"Failed", UnitWeight{Unit: "a.service", N: 5}, ""},
-		{"IOWeight=300", UnitWeight{Unit: "a.service", JustController: true}, ""},
+		{"Id=a.service\nIOWeight=300", UnitWeight{Unit: "a.service", JustController: true}, ""},
 	} {
 		root := t.TempDir()
-		program := filepath.Join(root, "usr/bin/systemctl")
-		script := "#!/bin/sh\n[ \"$1\" = show ] || exit 1\nprintf '" + tt.said + "\\n'\n"
-		if tt.said == "" {
-			script = "#!/bin/sh\n"
+		if tt.said != "" {
+			stop, err := testtree.ServeSystemd(root, func() string { return tt.said })
+			must.OK(t, err)
+			t.Cleanup(stop)
 		}
-		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, []byte(script), 0o755)))
 		step, err := Systemd{root}.SetWeight(tt.w)
 		must.OK(t, err)
 		got := ""
 		if step.UndoCommand != nil {
-			got = strings.Join(step.UndoCommand[1:], " ")
+			got = shell.Join(step.UndoCommand[1:]...)
 		}
 		if got != tt.want {
 			t.Errorf("%q, %+v: %q, want %q", tt.said, tt.w, got, tt.want)
 		}
+	}
+}
+
+// A systemd that does not answer, and one that is not there, cost a bounded time.
+func TestSystemdIsHung(t *testing.T) {
+	root := t.TempDir()
+	_, err := Systemd{root}.Weights()
+	if err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("without systemd: %v", err)
+	}
+	must.OK(t, os.MkdirAll(filepath.Join(root, "run/systemd"), 0o755))
+	listener, err := net.Listen("unix", filepath.Join(root, "run/systemd/private"))
+	must.OK(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	begun := time.Now()
+	if all, err := (Systemd{root}).Weights(); err == nil {
+		t.Errorf("a systemd that says nothing: %v", all)
+	}
+	if took := time.Since(begun); took > 2*patience {
+		t.Errorf("it took %v", took)
 	}
 }

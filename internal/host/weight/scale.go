@@ -41,6 +41,11 @@ func SystemdFromBFQ(bfq int) int {
 	return Default + (bfq-Default)*9900/900
 }
 
+// IOFromBlockIO is what systemd makes of BlockIOWeight=x, whose default is 500.
+func IOFromBlockIO(x int) int {
+	return max(1, x*Default/500)
+}
+
 // Evidence is what there is to tell from what was asked for.
 type Evidence struct {
 	// BFQ and IO are what io.bfq.weight and io.weight hold; 0 where there is
@@ -57,9 +62,10 @@ type Evidence struct {
 	// the weight in it, 0 for none.
 	SpecRead bool
 	OCI      int
-	// Told is what systemd says that a unit was given, 0 for nothing, or where it was not asked: only
-	// where there is no io.weight to hold the number.
-	Told int
+	// SystemdAsked is true if systemd said what the unit was given: ToldIO as IOWeight=, ToldBlockIO as
+	// BlockIOWeight=, 0 for nothing.
+	SystemdAsked        bool
+	ToldIO, ToldBlockIO int
 }
 
 // By is who asked for a weight, or decided it.
@@ -131,8 +137,10 @@ func inside(m Mechanism) string {
 func (e Evidence) outer() Asked {
 	bfq, io := said(e.BFQ), said(e.IO)
 	switch {
-	case e.Told > 0 && !e.Container:
-		return Asked{Weight: e.Told, File: OfSystemd, By: BySystemd, How: "IOWeight=" + itoa(e.Told)}
+	case e.ToldIO > 0 && !e.Container:
+		return e.told(e.ToldIO, "IOWeight="+itoa(e.ToldIO))
+	case e.ToldBlockIO > 0 && !e.Container:
+		return e.told(IOFromBlockIO(e.ToldBlockIO), "BlockIOWeight="+itoa(e.ToldBlockIO))
 	case !bfq && !io:
 		return Asked{Weight: Default}
 	case !e.Container:
@@ -156,9 +164,20 @@ func (e Evidence) outer() Asked {
 	return e.container(IOCost.File(), e.IO, OCIFromIO(e.IO))
 }
 
+// told is what systemd said itself, and wrote to io.weight where there is that.
+func (e Evidence) told(n int, how string) Asked {
+	if e.IO == n {
+		return Asked{Weight: n, File: IOCost.File(), Raw: n, By: BySystemd, How: how}
+	}
+	return Asked{Weight: n, File: OfSystemd, By: BySystemd, How: how}
+}
+
 // unit is what was asked of systemd, or written by hand.
 func (e Evidence) unit() Asked {
-	if said(e.IO) {
+	switch {
+	case said(e.IO) && e.SystemdAsked && !e.Container:
+		return Asked{Weight: e.IO, File: IOCost.File(), Raw: e.IO, By: ByFile, How: "written to " + IOCost.File()}
+	case said(e.IO):
 		return Asked{Weight: e.IO, File: IOCost.File(), Raw: e.IO, By: BySystemd, How: "IOWeight=" + itoa(e.IO)}
 	}
 	return Asked{Weight: e.BFQ, File: BFQ.File(), Raw: e.BFQ, By: ByFile, How: "written to " + BFQ.File()}

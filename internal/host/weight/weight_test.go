@@ -171,6 +171,11 @@ func TestDecode(t *testing.T) {
 		{"podman update with it, then systemctl set-property", crun18(500, 2930), Asked{500, "io.weight", 500, BySystemd, "IOWeight=500"}},
 		{"podman update with newer ones, that give it to both", crun18(2300, 2930), Asked{300, "io.weight", 2300, ByRuntime, "--blkio-weight 300"}},
 		{"crun 1.8, specification not found", Evidence{Container: true, ByCrun: true, IO: 1200, InnerIO: 2930}, Asked{200, "io.weight", 1200, ByRuntime, "--blkio-weight 200"}},
+		{"systemd was told another than the file has", Evidence{SystemdAsked: true, ToldIO: 400, IO: 300}, Asked{400, "systemd", 0, BySystemd, "IOWeight=400"}},
+		{"bfq's scale, and no io.weight", Evidence{SystemdAsked: true, ToldIO: 200, BFQ: 109}, Asked{200, "systemd", 0, BySystemd, "IOWeight=200"}},
+		{"the older BlockIOWeight", Evidence{SystemdAsked: true, ToldBlockIO: 1000, IO: 200}, Asked{200, "io.weight", 200, BySystemd, "BlockIOWeight=1000"}},
+		{"the least BlockIOWeight", Evidence{SystemdAsked: true, ToldBlockIO: 1, IO: 1}, Asked{1, "io.weight", 1, BySystemd, "BlockIOWeight=1"}},
+		{"systemd was told nothing", Evidence{SystemdAsked: true, IO: 300}, Asked{300, "io.weight", 300, ByFile, "written to io.weight"}},
 		{"docker update after the start", Evidence{Container: true, SpecRead: true, OCI: 200, BFQ: 300, IO: 100}, Asked{300, "io.bfq.weight", 300, ByRuntime, "--blkio-weight 300"}},
 	} {
 		if got := tt.e.Decode(); got != tt.want {
