@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -82,11 +83,23 @@ func (s System) Mounts() (Mounts, error) {
 // longestWay is how many symbolic links the kernel follows in a path.
 const longestWay = 40
 
-// real is a path of the machine without symbolic links, which are of the machine too.
-func (s System) real(name string) (string, error) {
+// local are file systems without a disk's number that answer by themselves.
+var local = []string{"bcachefs", "btrfs", "devtmpfs", "overlay", "proc", "ramfs", "rootfs", "sysfs", "tmpfs", "zfs"}
+
+// mayHang reports whether a program or another machine answers below a mount, or does not.
+func (m Mount) mayHang() bool {
+	return strings.HasPrefix(m.Type, "fuse") || strings.HasPrefix(m.MajMin, "0:") && !slices.Contains(local, m.Type)
+}
+
+// real is a path of the machine without symbolic links, which are of the machine too. Below a mount that may
+// hang, it is as it was written.
+func (s System) real(name string, mounts Mounts) (string, error) {
 	at, rest, links := "/", strings.Split(path.Clean(name), "/"), 0
 	for len(rest) > 0 {
 		next := path.Join(at, rest[0])
+		if m, there := mounts.At(next); there && m.mayHang() {
+			return path.Join(append([]string{at}, rest...)...), nil
+		}
 		rest = rest[1:]
 		info, err := os.Lstat(s.Path(next))
 		if err != nil {

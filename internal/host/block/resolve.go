@@ -151,7 +151,7 @@ func (s System) named(name string) string {
 	case Within(name, "/sys"):
 		name = path.Base(name)
 	case strings.HasPrefix(name, "/dev/"):
-		if to, err := s.real(name); err == nil {
+		if to, err := s.real(name, nil); err == nil {
 			name = to
 		}
 		name = strings.TrimPrefix(name, "/dev/")
@@ -183,11 +183,11 @@ func (s System) isDisk(name string) bool {
 
 // holding are the devices that a file is on. seen are files that led here.
 func (s System) holding(file string, seen []string) ([]string, error) {
-	real, err := s.real(file)
+	mounts, err := s.Mounts()
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := s.Mounts()
+	real, err := s.real(file, mounts)
 	if err != nil {
 		return nil, err
 	}
