@@ -15,7 +15,7 @@ import (
 	"isolio/internal/testtree"
 )
 
-// A file system whose server does not answer, such as a dead NFS server's, hangs whoever looks below it. A name
+// A file system whose server does not answer, such as a dead NFS server's, hangs a program that looks below it. A name
 // there, as rules of the daemon have, is told from a disk's all the same.
 func TestMountIsDead(t *testing.T) {
 	root := testtree.New(t, map[string]string{
