@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"isolio/internal/host/bundle"
 	host "isolio/internal/host/command"
@@ -168,11 +169,13 @@ func visit(t *testing.T, a animal) int {
 	t.Helper()
 	text, _ := a.run(t, []int{0}, "status", "--interval", "0")
 	doc, _ := a.run(t, []int{0}, "status", "--interval", "0", "--json")
+	a.narrow(t, text, "status", "--interval", "0")
 	var s status
 	must.OK(t, json.Unmarshal([]byte(doc), &s))
 
 	doctor := map[string]int{"0": 0, "3": 3}[a.facts["doctor"]]
 	report, _ := a.run(t, []int{doctor}, "doctor")
+	a.narrow(t, report, "doctor")
 	if fails := strings.Contains(report, " fails "); fails != (doctor == 3) {
 		t.Errorf("doctor exits %d and says:\n%s", doctor, report)
 	}
@@ -213,6 +216,10 @@ func visit(t *testing.T, a animal) int {
 		codes = []int{3}
 	}
 	for _, name := range names(t, a, s) {
+		if codes[0] == 0 {
+			a.narrow(t, "", "explain", name, "--interval", "0")
+			a.narrow(t, "", "weight", name)
+		}
 		why, _ := a.run(t, codes, "explain", name, "--interval", "0")
 		a.run(t, codes, "weight", name)
 		text += why
@@ -225,6 +232,12 @@ func visit(t *testing.T, a animal) int {
 	}
 	a.run(t, []int{0}, "daemon", "--check")
 	a.run(t, []int{0, 3}, "sla", "report")
+
+	a.run(t, []int{0, 3}, "log")
+	for _, d := range s.Disks {
+		a.run(t, []int{0, 2, 3}, "measure", d.Name, "--dry-run")
+		a.run(t, []int{1, 2, 3}, "measure", d.Name, "--show")
+	}
 
 	remedies := tryAll(text+report, a.root)
 	for _, r := range remedies {
@@ -239,7 +252,75 @@ func visit(t *testing.T, a animal) int {
 		t.Errorf("on its record enable --all takes %q, want %q", got, all)
 	}
 	copied.run(t, []int{doctor}, "doctor")
+
+	a.shared(t, codes, want)
 	return len(remedies)
+}
+
+// narrow runs a command on a terminal of 80 columns, where no line is wider, and nothing of the text that
+// it has on a wide one is lost but columns of tables.
+func (a animal) narrow(t *testing.T, text string, args ...string) string {
+	t.Helper()
+	t.Setenv("COLUMNS", "80")
+	out, errs := a.run(t, []int{0, 3}, args...)
+	if out == "" {
+		t.Errorf("isolio %s: prints nothing, and says %s", strings.Join(args, " "), errs)
+	}
+	for line := range strings.Lines(out) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("isolio %s: a line of %d columns: %s", strings.Join(args, " "), n, line)
+		}
+	}
+	t.Setenv("COLUMNS", "")
+	for _, match := range inWords.FindAllString(text, -1) {
+		if !strings.Contains(strings.Join(strings.Fields(out), ""), strings.Join(strings.Fields(match), "")) {
+			t.Errorf("isolio %s: on 80 columns there is no %q:\n%s", strings.Join(args, " "), match, out)
+		}
+	}
+	return out
+}
+
+// inWords is what a command tells in words, at the end of a line.
+var inWords = regexp.MustCompile(`(?m)remedy: .*$`)
+
+// shared looks at the machine with its disks shared, where top has something to show. It calls cgroups
+// as status does.
+func (a animal) shared(t *testing.T, codes []int, disks []string) {
+	t.Helper()
+	if len(disks) == 0 || codes[0] != 0 {
+		a.run(t, []int{3}, "top", "--interval", "1ms")
+		return
+	}
+	stat := ""
+	for _, name := range disks {
+		dir := filepath.Join(a.root, "sys/block", name)
+		number, err := os.ReadFile(filepath.Join(dir, "dev"))
+		must.OK(t, err)
+		stat += strings.TrimSpace(string(number)) + " rbytes=4096 wbytes=0 rios=1 wios=0 throttled_usec=0 weight=100 share_ppm=500000 rlat_ios=1 rlat_p50_usec=12000 rlat_p99_usec=51000\n"
+		for file, content := range map[string]string{"scheduler": "none [kyber-fairness]\n", "iosched/share_by": "[bytes] iops time\n"} {
+			testtree.File(t, filepath.Join(dir, "queue", file), content)
+		}
+	}
+	tree := filepath.Join(a.root, "sys/fs/cgroup")
+	if _, err := os.Stat(filepath.Join(tree, "unified/cgroup.controllers")); err == nil {
+		tree = filepath.Join(tree, "unified")
+	}
+	testtree.File(t, filepath.Join(tree, "io.kyber.stat"), "")
+	for _, group := range []string{"system.slice/nginx.service", "system.slice/cron.service"} {
+		testtree.File(t, filepath.Join(tree, group, "io.kyber.stat"), stat)
+	}
+	shown := a.narrow(t, "", "top", "--interval", "1ms")
+	status := a.narrow(t, "", "status", "--interval", "0", "--all")
+	a.narrow(t, "", "doctor")
+	for line := range strings.Lines(shown) {
+		if name := strings.Fields(line)[0]; name != "CONTAINER" && !strings.Contains(status, name) {
+			t.Errorf("top has %s, and status:\n%s", name, status)
+		}
+	}
+	if strings.Count(shown, "nginx.service") != len(disks) {
+		t.Errorf("%d disks, and top shows:\n%s", len(disks), shown)
+	}
+	a.narrow(t, "", "explain", "nginx.service", "--interval", "0")
 }
 
 // names are the cgroups of a machine.

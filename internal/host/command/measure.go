@@ -119,7 +119,7 @@ func (f *measureFlags) run(cmd *cobra.Command) (err error) {
 
 func (f *measureFlags) showKept(cmd *cobra.Command) error {
 	sys := block.System{Root: f.options.Root}
-	d, err := sys.One(f.options.Device)
+	d, err := sys.Find(f.options.Device) // as it was measured: a volume has a profile of its own
 	if err != nil {
 		return err
 	}

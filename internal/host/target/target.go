@@ -237,3 +237,22 @@ func isPod(c Container, name string) bool {
 	id := strings.TrimPrefix(filepath.Base(c.PodGroup()), "machine-libpod_pod_")
 	return c.Pod != "" && (name == c.Pod || name == podName(c) || name == c.PodUID) || len(name) >= leastDigits && strings.HasPrefix(id, name)
 }
+
+// ShortIDs is a name that a table has room for: of long IDs it has the first digits.
+func ShortIDs(name string) string {
+	var b strings.Builder
+	run := 0
+	for i := range len(name) { // bytes: a name need not be UTF-8
+		run++
+		if strings.IndexByte("0123456789abcdef", name[i]) < 0 {
+			run = 0
+		}
+		if run <= idDigits {
+			b.WriteByte(name[i])
+		}
+	}
+	return b.String()
+}
+
+// idDigits is how many digits of an ID engines print.
+const idDigits = 12

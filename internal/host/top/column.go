@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
 	"isolio/internal/printable"
 )
@@ -67,8 +68,8 @@ func by(value func(*Row) float64) func(a, b *Row) int {
 	return func(a, b *Row) int { return cmp.Compare(value(a), value(b)) }
 }
 
-// label is the container's name, or the cgroup's path; a tree shows just its
-// last part, indented.
+// label is the name of the container or the unit, or the cgroup's path, as in `isolio status`; a tree
+// shows just its last part, indented.
 func (r *Row) label() string {
 	if r.depth > 0 {
 		name := path.Base(r.Cgroup)
@@ -77,7 +78,8 @@ func (r *Row) label() string {
 		}
 		return strings.Repeat("  ", r.depth) + printable.Text(name)
 	}
-	return printable.Text(cmp.Or(r.Name, r.Cgroup))
+	group := strings.Trim(r.Cgroup, "/")
+	return printable.Text(cmp.Or(r.Name, target.ShortIDs(cmp.Or(target.UnitOf(group), group)), "/"))
 }
 
 func (r *Row) weight() string {

@@ -17,16 +17,19 @@ type layout struct {
 	spark  int   // of the sparkline, 0 for none
 }
 
-// What the name and the sparkline keep on a narrow screen.
+// What the name and the sparkline keep on a narrow screen. Columns of lower ranks than fewColumns go before
+// a name has less than goodName.
 const (
-	minName  = 12
-	minSpark = 8
+	goodName   = 24
+	minName    = 12
+	minSpark   = 8
+	fewColumns = 4
 )
 
 // fit lays out a table of these titles and cells on a screen, 0 for one of any
 // width. What does not fit goes in this order: most of the sparkline, spare columns
-// that tell nothing, the begin of names, the sparkline, columns that tell least.
-// The one that the table is ordered by stays.
+// that tell nothing, the begin of long names, the sparkline, columns that tell least, more of names. The
+// column that the table is ordered by stays, and names have what room is left.
 func fit(all []column, titles []string, lines [][]string, order, width int) layout {
 	l := layout{widths: make([]int, len(all)), spark: usage.HistoryLen}
 	for i := range all {
@@ -43,15 +46,18 @@ func fit(all []column, titles []string, lines [][]string, order, width int) layo
 	}
 	l.spark -= min(max(0, l.over(width)), l.spark-minSpark)
 	l.drop(width, func(i int) bool { return i != order && all[i].isSpare && tellsNothing(lines, i) })
-	name := l.widths[0]
-	l.widths[0] -= min(max(0, l.over(width)), max(0, l.widths[0]-minName))
+	whole := l.widths[0]
+	l.widths[0] -= min(max(0, l.over(width)), max(0, l.widths[0]-goodName))
 	if l.over(width) > 0 {
 		l.spark = 0
 	}
 	for rank := 1; rank < len(all); rank++ {
+		if rank == fewColumns {
+			l.widths[0] -= min(max(0, l.over(width)), max(0, l.widths[0]-minName))
+		}
 		l.drop(width, func(i int) bool { return i != order && all[i].rank == rank })
 	}
-	l.widths[0] += min(max(0, -l.over(width)), name-l.widths[0]) // what went leaves room for names
+	l.widths[0] += min(max(0, -l.over(width)), whole-l.widths[0])
 	return l
 }
 

@@ -23,7 +23,7 @@ import (
 
 // keys are what the screen listens to; the table has those that move in it.
 type keys struct {
-	order, back, reverse, filter, tree, busy, pause, step, quit key.Binding
+	order, back, reverse, filter, tree, busy, pause, step, help, quit key.Binding
 }
 
 func newKeys() keys {
@@ -39,6 +39,7 @@ func newKeys() keys {
 		busy:    bind("i", "hide idle", "i"),
 		pause:   bind("space", "pause", "space", "p"),
 		step:    bind("[ ] { }", "step 1, 60", "[", "]", "{", "}"),
+		help:    bind("?", "help", "?"),
 		quit:    bind("q", "quit", "q", "ctrl+c"),
 	}
 }
@@ -47,10 +48,16 @@ func newKeys() keys {
 var steps = map[string]int{"[": -1, "]": 1, "{": -60, "}": 60}
 
 func (k keys) ShortHelp() []key.Binding {
-	return []key.Binding{k.order, k.reverse, k.filter, k.tree, k.busy, k.pause, k.step, k.quit}
+	return []key.Binding{k.order, k.filter, k.tree, k.busy, k.pause, k.step, k.help, k.quit}
 }
 
-func (k keys) FullHelp() [][]key.Binding { return [][]key.Binding{k.ShortHelp()} }
+func (k keys) FullHelp() [][]key.Binding {
+	move := moves()
+	return [][]key.Binding{
+		{k.order, k.reverse, k.filter, k.tree}, {k.busy, k.pause, k.step, k.help, k.quit},
+		{move.LineUp, move.LineDown, move.PageUp, move.PageDown}, {move.GotoTop, move.GotoBottom},
+	}
+}
 
 // screen is the live table.
 type screen struct {
@@ -63,6 +70,7 @@ type screen struct {
 	filter textinput.Model
 	table  table.Model
 	width  int
+	height int
 
 	view   View
 	paused bool
@@ -103,6 +111,7 @@ func newScreen(from Source, interval time.Duration, view View) *screen {
 	// Not help's own shades of grey: of the terminal's colors only it is known that
 	// text can be read in them.
 	foot.Styles.ShortKey, foot.Styles.ShortDesc = lipgloss.NewStyle().Bold(true), lipgloss.NewStyle()
+	foot.Styles.FullKey, foot.Styles.FullDesc, foot.Styles.FullSeparator = foot.Styles.ShortKey, foot.Styles.ShortDesc, foot.Styles.ShortDesc
 	foot.Styles.ShortSeparator, foot.Styles.Ellipsis = lipgloss.NewStyle(), lipgloss.NewStyle()
 	bound := newKeys()
 	replay, isReplay := from.(*Replay)
@@ -120,6 +129,8 @@ func moves() table.KeyMap {
 	k.LineUp.SetKeys("up", "k")
 	k.LineDown.SetKeys("down", "j")
 	k.PageUp.SetKeys("pgup")
+	k.PageUp.SetHelp("pgup", "page up")
+	k.PageDown.SetHelp("pgdn", "page down")
 	k.PageDown.SetKeys("pgdown")
 	k.HalfPageUp.SetKeys("ctrl+u")
 	k.HalfPageDown.SetKeys("ctrl+d")
@@ -212,6 +223,9 @@ func (s *screen) press(msg tea.KeyPressMsg) tea.Cmd {
 		s.replay.Skip(steps[msg.String()] - 1) // the next is the one after that which is shown
 		sample, err := s.replay.Sample()
 		return func() tea.Msg { return sampled{sample, err, true} }
+	case key.Matches(msg, s.keys.help):
+		s.help.ShowAll = !s.help.ShowAll
+		s.resize(s.width, s.height)
 	case key.Matches(msg, s.keys.filter):
 		return s.filter.Focus()
 	case msg.String() == "esc":
@@ -228,15 +242,13 @@ func (s *screen) press(msg tea.KeyPressMsg) tea.Cmd {
 // columnGap is the room between two columns.
 const columnGap = 2
 
-// Lines of the screen that are not the table's: what is shown, and the keys.
-const otherLines = 2
-
 func (s *screen) resize(width, height int) {
-	s.width = width
+	s.width, s.height = width, height
 	s.help.SetWidth(width)
 	s.filter.SetWidth(max(10, width-20))
 	s.table.SetWidth(width)
-	s.table.SetHeight(max(2, height-otherLines))
+	// The first line is the table's no more than those of the keys.
+	s.table.SetHeight(max(2, height-1-strings.Count(s.foot(), "\n")-1))
 	s.fill()
 }
 

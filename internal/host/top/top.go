@@ -16,6 +16,7 @@ import (
 
 	"isolio/internal/host/policy"
 	"isolio/internal/host/usage"
+	"isolio/internal/table"
 )
 
 // WriteTable writes rows as a plain table.
@@ -23,28 +24,19 @@ func WriteTable(w io.Writer, rows []Row) error {
 	all := slices.DeleteFunc(columns(), func(c column) bool {
 		return c.mayLack() && !slices.ContainsFunc(rows, func(r Row) bool { return c.text(&r) != "" })
 	})
-	table := make([][]string, 1, len(rows)+1)
+	var heads []table.Column
 	for _, c := range all {
-		table[0] = append(table[0], c.title)
+		head := table.Column{Head: c.title, Right: !c.isLeft}
+		if c.rank > 0 {
+			head.Spare = len(all) + 1 - c.rank
+		}
+		heads = append(heads, head)
 	}
+	var lines [][]string
 	for i := range rows {
-		table = append(table, cells(all, &rows[i]))
+		lines = append(lines, cells(all, &rows[i]))
 	}
-	widths := make([]int, len(all))
-	for _, line := range table {
-		for i, text := range line {
-			widths[i] = max(widths[i], lipgloss.Width(text))
-		}
-	}
-	var b strings.Builder
-	for _, line := range table {
-		for i, text := range line {
-			line[i] = align(text, widths[i], all[i].isLeft)
-		}
-		b.WriteString(strings.TrimRight(strings.Join(line, "  "), " ") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return table.Write(w, heads, lines)
 }
 
 func cells(all []column, r *Row) []string {

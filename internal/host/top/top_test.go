@@ -54,11 +54,11 @@ func TestView(t *testing.T) {
 		view View
 		want string
 	}{
-		{"default", DefaultView(), "db,web,/user"},
-		{"least first", View{Order: defaultOrder, Reverse: true}, "/user,web,db"},
-		{"by name", View{Order: titles["CONTAINER"]}, "/user,db,web"},
-		{"by requests", View{Order: titles["IOPS"]}, "web,db,/user"},
-		{"by throttling", View{Order: titles["THROTTLED%"]}, "/user,db,web"},
+		{"default", DefaultView(), "db,web,user"},
+		{"least first", View{Order: defaultOrder, Reverse: true}, "user,web,db"},
+		{"by name", View{Order: titles["CONTAINER"]}, "db,user,web"},
+		{"by requests", View{Order: titles["IOPS"]}, "web,db,user"},
+		{"by throttling", View{Order: titles["THROTTLED%"]}, "user,db,web"},
 		{"filter by name", View{Filter: "W"}, "web"},
 		{"filter by cgroup", View{Order: defaultOrder, Filter: "pod"}, "db,web"},
 		{"filter by disk", View{Filter: "sdb"}, ""},
@@ -159,16 +159,18 @@ func TestScreen(t *testing.T) {
 		want []string // in this order
 		not  string
 	}{
-		{nil, []string{"3.00 MiB/s", "384 IOPS", "ACTUAL%▼", "LAST", "db", "web", "/user", "sort", "quit"}, "PAUSED"},
+		{nil, []string{"3.00 MiB/s", "384 IOPS", "ACTUAL%▼", "LAST", "db", "web", "user", "sort", "help", "quit"}, "reverse"},
 		{[]string{"s"}, []string{"MiB/s▼", "db", "web"}, "ACTUAL%▼"},
-		{[]string{"S", "r"}, []string{"ENTITLED%▲", "/user", "web", "db"}, "▼"},
+		{[]string{"S", "r"}, []string{"ENTITLED%▲", "user ", "web", "db"}, "▼"},
 		{[]string{"t"}, []string{"  pod", "    db", "    web", "  user"}, "/pod"},
-		{[]string{"i"}, []string{"db", "web"}, "/user"},
-		{[]string{"/", "w", "e"}, []string{"filter: we", "web"}, "/user"},
+		{[]string{"i"}, []string{"db", "web"}, "user "},
+		{[]string{"/", "w", "e"}, []string{"filter: we", "web"}, "user "},
 		{[]string{"/", "w", "enter", "i"}, []string{"filter: w", "web", "sort", "quit"}, " db"},
-		{[]string{"/", "w", "esc"}, []string{"db", "web", "/user"}, "filter:"},
-		{[]string{"/", "w", "enter", "esc"}, []string{"db", "web", "/user"}, "filter:"},
+		{[]string{"/", "w", "esc"}, []string{"db", "web", "user "}, "filter:"},
+		{[]string{"/", "w", "enter", "esc"}, []string{"db", "web", "user "}, "filter:"},
 		{[]string{"space"}, []string{"PAUSED", "db"}, "filter:"},
+		{[]string{"?"}, []string{"db", "web", "user ", "reverse", "page up"}, "PAUSED"},
+		{[]string{"?", "?"}, []string{"db", "web", "help"}, "reverse"},
 		{[]string{"space", "p"}, []string{"db"}, "PAUSED"},
 	} {
 		content := press(t, tt.keys...).View().Content

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"isolio/internal/failure"
@@ -105,16 +106,27 @@ func (d *Diagnosis) WriteJSON(w io.Writer) error {
 	return encoder.Encode(d)
 }
 
-// WriteTable writes a row for each check, below it the remedy.
+// states are in the order of the table: what is to be done first comes first.
+var states = []CheckState{Fails, Warning, OK}
+
+// WriteTable writes a row for each check, below it the remedy; failures first.
 func (d *Diagnosis) WriteTable(w io.Writer) error {
 	var rows [][]string
-	for _, c := range d.Checks {
+	checks := slices.SortedStableFunc(slices.Values(d.Checks), func(a, b Check) int {
+		return slices.Index(states, a.State) - slices.Index(states, b.State)
+	})
+	for _, c := range checks {
 		rows = append(rows, []string{c.Name, string(c.State), c.Finding})
 		if c.Remedy != "" {
 			rows = append(rows, []string{"", "", "remedy: " + c.Remedy})
 		}
 	}
-	return table.Write(w, []table.Column{{Head: "check"}, {Head: "state"}, {Head: "finding"}}, rows)
+	return table.Write(w, []table.Column{{Head: "check"}, {Head: "state", Paint: paintState}, {Head: "finding"}}, rows)
+}
+
+// paintState is the color of a state.
+func paintState(cell string) table.Color {
+	return map[CheckState]table.Color{OK: table.Green, Warning: table.Yellow, Fails: table.Red}[CheckState(cell)]
 }
 
 // ok, warning and fails are one check's result.

@@ -351,7 +351,7 @@ var steps = map[Code]string{
 
 // WriteTable writes the chain for a reader.
 func (e *Explanation) WriteTable(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s; daemon: %s\n", e.Target, e.Daemon); err != nil {
+	if err := table.Lines(w, fmt.Sprintf("%s; daemon: %s", e.Target, e.Daemon)); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -369,7 +369,7 @@ func (e *Explanation) WriteTable(w io.Writer) error {
 		}
 		rows = append(rows, []string{step, string(r.Code), r.On, text})
 	}
-	return table.Write(w, []table.Column{{Head: "step"}, {Head: "code"}, {Head: "on"}, {Head: "why"}}, rows)
+	return table.Write(w, []table.Column{{Head: "step"}, {Head: "code", Spare: 1}, {Head: "on"}, {Head: "why"}}, rows)
 }
 
 // previous is the last step that was named.

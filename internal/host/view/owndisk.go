@@ -173,6 +173,6 @@ func (d *Status) writeOwnDisks(w io.Writer) error {
 	if d.NoOwnDisks == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\nown disks are not known: %s\n", d.NoOwnDisks)
-	return err
+	fmt.Fprintln(w)
+	return table.Lines(w, "own disks are not known: "+d.NoOwnDisks)
 }

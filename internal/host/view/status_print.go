@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"isolio/internal/host/block"
+	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
 	"isolio/internal/table"
 )
@@ -19,7 +20,7 @@ import (
 func (d *Status) WriteTable(w io.Writer) error { return d.write(w, false) }
 
 // WriteWide writes more of it: what disks are, and whole names and paths.
-func (d *Status) WriteWide(w io.Writer) error { return d.write(w, true) }
+func (d *Status) WriteWide(w io.Writer) error { return d.write(table.AnyWidth(w), true) }
 
 // WriteNames writes the cgroups' names, a line each, as commands take them. A name that a
 // command would take for a flag or for a weight, as a tenant may choose one, is given as
@@ -43,8 +44,8 @@ func (d *Status) write(w io.Writer, wide bool) error {
 		return err
 	}
 	if d.NoCgroups != "" {
-		_, err := fmt.Fprintf(w, "\nno cgroups: %s\n", d.NoCgroups)
-		return err
+		fmt.Fprintln(w)
+		return table.Lines(w, "no cgroups: "+d.NoCgroups)
 	}
 	if len(d.Groups) == 0 {
 		_, err := fmt.Fprint(w, "\nno cgroup has a weight or did I/O\n")
@@ -57,8 +58,8 @@ func (d *Status) write(w io.Writer, wide bool) error {
 	if err := d.writeOwnDisks(w); err != nil || d.NoRules == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nrules are not known: %s\n", d.NoRules)
-	return err
+	fmt.Fprintln(w)
+	return table.Lines(w, "rules are not known: "+d.NoRules)
 }
 
 // WriteGroups writes the cgroups only.
@@ -101,8 +102,8 @@ func (d *Status) writeDisks(w io.Writer) error {
 		rows = append(rows, append(row, acts))
 	}
 	columns := []table.Column{
-		{Head: "disk"}, {Head: "number"}, {Head: "kind"}, {Head: "size", Right: true}, {Head: "queues", Right: true},
-		{Head: "requests/queue", Right: true}, {Head: "rotates"}, {Head: "scheduler"},
+		{Head: "disk"}, {Head: "number", Spare: 1}, {Head: "kind"}, {Head: "size", Right: true}, {Head: "queues", Right: true, Spare: 3},
+		{Head: "requests/queue", Right: true, Spare: 4}, {Head: "rotates", Spare: 2}, {Head: "scheduler"},
 	}
 	if d.wide {
 		columns = append(columns, table.Column{Head: "wwn"}, table.Column{Head: "serial"}, table.Column{Head: "model"})
@@ -191,8 +192,8 @@ func (d *Status) writeRows(w io.Writer) error {
 }
 
 var groupColumns = []table.Column{
-	{Head: "cgroup"}, {Head: "is"}, {Head: "file"}, {Head: "value", Right: true}, {Head: "means"}, {Head: "acts on"},
-	{Head: "used disk"}, {Head: "entitled %", Right: true}, {Head: "got %", Right: true}, {Head: "MiB/s", Right: true}, {Head: "IOPS", Right: true},
+	{Head: "cgroup"}, {Head: "is", Spare: 4}, {Head: "file"}, {Head: "value", Right: true}, {Head: "means", Spare: 1}, {Head: "acts on"},
+	{Head: "used disk"}, {Head: "entitled %", Right: true}, {Head: "got %", Right: true}, {Head: "MiB/s", Right: true, Spare: 2}, {Head: "IOPS", Right: true, Spare: 3},
 }
 
 // values is what a file holds, with the kernel's numbers of disks.
@@ -205,27 +206,8 @@ func (d *Status) shown(name string) string {
 	if d.wide {
 		return name
 	}
-	return shown(name)
+	return target.ShortIDs(name)
 }
-
-// shown has of long IDs the first digits.
-func shown(name string) string {
-	var b strings.Builder
-	run := 0
-	for _, r := range name {
-		run++
-		if !strings.ContainsRune("0123456789abcdef", r) {
-			run = 0
-		}
-		if run <= idDigits {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// idDigits is how many digits of an ID engines print.
-const idDigits = 12
 
 func (d *Status) writeInert(w io.Writer) error {
 	note := 0
@@ -239,7 +221,9 @@ func (d *Status) writeInert(w io.Writer) error {
 				if inert.On != "" {
 					on = " on " + inert.On
 				}
-				fmt.Fprintf(w, "inert[%d] %s: %s%s: %s; remedy: %s\n", note, d.shown(g.Name), x.File, on, inert.Why, inert.Remedy)
+				if err := table.Lines(w, fmt.Sprintf("inert[%d] %s: %s%s: %s; remedy: %s", note, d.shown(g.Name), x.File, on, inert.Why, inert.Remedy)); err != nil {
+					return err
+				}
 			}
 		}
 	}
