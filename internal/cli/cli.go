@@ -13,13 +13,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"isolio/internal/failure"
+	"isolio/internal/plan/shell"
 	"isolio/internal/printable"
+	"isolio/internal/table"
 )
 
 // Version is what --version prints. The linker sets it to what scripts/version
@@ -47,7 +50,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	if err == nil {
 		return failure.OK
 	}
-	return Fail(stderr, err)
+	return Fail(stderr, NeedsRoot(err, os.Geteuid(), root.CommandPath(), args))
 }
 
 // Fail prints the error and returns its exit code. Both programs call themselves
@@ -55,6 +58,14 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 func Fail(stderr io.Writer, err error) int {
 	fmt.Fprintf(printable.Writer(stderr), "isolio: %s\n", message(err))
 	return failure.Code(err)
+}
+
+// NeedsRoot is an error that names the command with sudo where a user that is not root was refused.
+func NeedsRoot(err error, user int, program string, args []string) error {
+	if user == 0 || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return failure.WithCode(fmt.Errorf("needs root: %s (%w)", shell.Join(append([]string{"sudo", program}, args...)...), err), failure.Code(err))
 }
 
 // Root completes a program's root command, which has nothing to do itself.
@@ -66,15 +77,61 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.SetFlagErrorFunc(FlagError)
 	root.AddCommand(commands...)
+	cobra.EnableCommandSorting = false // what is used first comes first
+	narrow(root)
 	return root
+}
+
+// ExitCodes are those of every command; constants of the package failure have them.
+const ExitCodes = `Exit codes, of every command:
+
+    0   done
+    1   tried and failed, or an expectation is not met
+    2   bad input: nothing was changed
+    3   this machine or kernel cannot do it
+    78  of the daemon: a mistake in the rules at its start`
+
+// Group adds commands below a heading of the help.
+func Group(root *cobra.Command, heading string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
+	for _, c := range commands {
+		c.GroupID = heading
+		root.AddCommand(c)
+	}
+}
+
+// helpWidth is how wide lines of the help are.
+const helpWidth = 80
+
+// narrow has the help no wider than that: paragraphs are wrapped anew, and texts of flags.
+func narrow(root *cobra.Command) {
+	cobra.AddTemplateFunc("paragraphs", paragraphs)
+	help := root.HelpTemplate()
+	root.SetHelpTemplate(strings.Replace(help, "(or .Long .Short)", "(or .Long .Short | paragraphs)", 1))
+	usage := root.UsageTemplate()
+	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", ".LocalFlags.FlagUsagesWrapped "+strconv.Itoa(helpWidth),
+		".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped "+strconv.Itoa(helpWidth)).Replace(usage))
+}
+
+// paragraphs wraps a text anew; lines that begin with a space stay as they are.
+func paragraphs(text string) string {
+	var all []string
+	for block := range strings.SplitSeq(text, "\n\n") {
+		if strings.Contains(block, "\n ") {
+			all = append(all, block)
+			continue
+		}
+		all = append(all, strings.Join(table.Wrap(strings.Join(strings.Fields(block), " "), helpWidth), "\n"))
+	}
+	return strings.Join(all, "\n\n")
 }
 
 // allowedOf says what a flag takes, by the type of its value.
 var allowedOf = map[string]string{
+	"intSlice": "whole numbers, such as 1,8,64",
 	"duration": "a number with its unit, such as 500ms, 10s or 1m",
 	"int":      "a whole number",
 	"bool":     "true or false",
-	"intSlice": "whole numbers with commas, such as 1,8,64",
 }
 
 // FlagError says in the programs' words what is wrong with a flag.
@@ -100,14 +157,14 @@ func RefuseUnknown(root *cobra.Command) {
 				switch {
 				case about == root:
 					return noCommand(root, rest)
-				case about.HasSubCommands():
+				case about.HasSubCommands() && len(rest) > 0:
 					return Subcommand(about, rest)
 				}
 				return nil
 			}
 		case "completion":
 			c.Args = Subcommand
-			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			c.RunE = func(*cobra.Command, []string) error { return nil } // its arguments are refused
 		}
 	}
 }
@@ -123,6 +180,7 @@ func noCommand(root *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
+	slices.Sort(names)
 	meant := ""
 	// Two letters that changed places are a distance of 2, and so is much of a short word.
 	root.SuggestionsMinimumDistance = 1
@@ -135,26 +193,23 @@ func noCommand(root *cobra.Command, args []string) error {
 	return failure.Usagef("unknown command %q%s; allowed: %s", args[0], meant, strings.Join(names, ", "))
 }
 
-// Subcommand is for a command that only has subcommands: a word that names
-// none of them is bad input.
+// Subcommand is for a command that only has subcommands: to name none of them is bad input.
 func Subcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
 	var names []string
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return failure.Usagef("%s: %s: no such command; allowed: %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+	slices.Sort(names)
+	what := "a command is missing"
+	if len(args) > 0 {
+		what = args[0] + ": no such command"
+	}
+	return failure.Usagef("%s: %s; allowed: %s", called(cmd), what, strings.Join(names, ", "))
 }
 
-// NoSubcommand refuses a command that only has subcommands, without one.
-func NoSubcommand(cmd *cobra.Command, _ []string) error {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-	}
-	return failure.Usagef("%s: does nothing alone; allowed: %s; see `%s --help`", cmd.CommandPath(), strings.Join(names, ", "), cmd.CommandPath())
+// called is a command without the program's name, with which each message begins.
+func called(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
 }
 
 // count says how many arguments there are.
@@ -170,7 +225,7 @@ func Exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
 			return failure.Usagef("%s: got %s, want %d; usage: %s",
-				cmd.CommandPath(), count(args), n, cmd.UseLine())
+				called(cmd), count(args), n, cmd.UseLine())
 		}
 		return nil
 	}
@@ -181,7 +236,7 @@ func Between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
 			return failure.Usagef("%s: got %s, want %d to %d; usage: %s",
-				cmd.CommandPath(), count(args), least, most, cmd.UseLine())
+				called(cmd), count(args), least, most, cmd.UseLine())
 		}
 		return nil
 	}
@@ -192,7 +247,7 @@ func AtLeast(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
 			return failure.Usagef("%s: got %s, want %d or more; usage: %s",
-				cmd.CommandPath(), count(args), n, cmd.UseLine())
+				called(cmd), count(args), n, cmd.UseLine())
 		}
 		return nil
 	}
@@ -237,9 +292,5 @@ func message(err error) string {
 		return whole.Error()
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
-	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
-	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
-		text += "; it needs root: run it with sudo"
-	}
-	return text
+	return strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
 }

@@ -4,16 +4,19 @@ package cli_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
+	"isolio/internal/failure"
 	host "isolio/internal/host/command"
 	lab "isolio/internal/lab/command"
 	"isolio/internal/must"
@@ -41,6 +44,62 @@ func TestHelp(t *testing.T) {
 	}
 	visit(host.Root())
 	visit(lab.Root())
+}
+
+// No line of the help is wider than 80 columns, whatever the sources have.
+func TestHelpIsNarrow(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+		var b strings.Builder
+		cmd.SetOut(&b)
+		must.OK(t, cmd.Help())
+		for line := range strings.Lines(b.String()) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 && !strings.HasPrefix(line, "  isolio ") { // a usage or example is one line
+				t.Errorf("%s --help: a line of %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+	}
+	for _, root := range []*cobra.Command{host.Root(), lab.Root()} {
+		cli.RefuseUnknown(root)
+		visit(root)
+	}
+}
+
+// A user who is not root is told the command that works; root was refused for another reason.
+func TestNeedsRoot(t *testing.T) {
+	refused := fmt.Errorf("write x: %w", fs.ErrPermission)
+	if got := cli.NeedsRoot(refused, 1000, "isolio", []string{"enable", "etherd!e1.0"}).Error(); got != "needs root: sudo isolio enable 'etherd!e1.0' (write x: permission denied)" {
+		t.Error(got)
+	}
+	if got := cli.NeedsRoot(refused, 0, "isolio", nil); got.Error() != refused.Error() {
+		t.Error(got)
+	}
+	if got := cli.NeedsRoot(fs.ErrExist, 1000, "isolio", nil); got.Error() != fs.ErrExist.Error() {
+		t.Error(got)
+	}
+}
+
+// The table of exit codes has the codes that errors are given.
+func TestExitCodes(t *testing.T) {
+	var codes []string
+	for _, match := range regexp.MustCompile(`(?m)^ +(\d+) `).FindAllStringSubmatch(cli.ExitCodes, -1) {
+		codes = append(codes, match[1])
+	}
+	want := []string{}
+	for _, code := range []int{failure.OK, failure.Failed, failure.Usage, failure.Unsupported, failure.Config} {
+		want = append(want, strconv.Itoa(code))
+	}
+	if !slices.Equal(codes, want) {
+		t.Errorf("the table has %v, errors have %v", codes, want)
+	}
+	for _, root := range []*cobra.Command{host.Root(), lab.Root()} {
+		if !strings.HasSuffix(root.Long, cli.ExitCodes) {
+			t.Errorf("%s --help has no table of exit codes", root.Name())
+		}
+	}
 }
 
 // The list of isolio's commands has those of isolio-lab, as they describe themselves.

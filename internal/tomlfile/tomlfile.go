@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -48,11 +49,18 @@ func Decode(name string, text []byte, to any) error {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return Problem{0, "", "is in UTF-16", "UTF-8"}.In(name)
 	}
+	if bytes.IndexByte(text, 0) >= 0 {
+		return Problem{0, "", "is no text", "TOML 1.0"}.In(name)
+	}
 	dec := toml.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(to); err != nil {
 		if d, ok := errors.AsType[*toml.DecodeError](err); ok {
-			if line, _ := d.Position(); typographic(text, line) != "" {
+			line, _ := d.Position()
+			if yaml.Match(lineOf(text, line)) {
+				return Problem{line, "", "looks like YAML", `TOML 1.0, such as unit = "web"`}.In(name)
+			}
+			if typographic(text, line) != "" {
 				return Problem{line, "", "has " + typographic(text, line), `", ' and plain spaces`}.In(name)
 			}
 		}
@@ -67,13 +75,21 @@ var looksPlain = map[rune]string{
 	'\u00a0': "a no-break space, U+00A0", '\u200b': "a space of no width, U+200B", '\ufeff': "a byte order mark, U+FEFF",
 }
 
-// typographic is the first such character in a line, "" for none.
-func typographic(text []byte, line int) string {
+// yaml is a line of YAML that is none of TOML.
+var yaml = regexp.MustCompile(`^\s*(- *)?[\w.-]+:(\s|$)|^---\s*$`)
+
+// lineOf is the line of a number, from 1.
+func lineOf(text []byte, line int) []byte {
 	lines := bytes.Split(text, []byte("\n"))
 	if line < 1 || line > len(lines) {
-		return ""
+		return nil
 	}
-	for _, r := range string(lines[line-1]) {
+	return lines[line-1]
+}
+
+// typographic is the first such character in a line, "" for none.
+func typographic(text []byte, line int) string {
+	for _, r := range string(lineOf(text, line)) {
 		if looksPlain[r] != "" {
 			return looksPlain[r]
 		}

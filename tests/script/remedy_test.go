@@ -127,7 +127,7 @@ func try(command, verb, root string) remedy {
 	var errs bytes.Buffer
 	code := host.Run(context.Background(), args, strings.NewReader(""), &bytes.Buffer{}, &errs)
 	switch {
-	case err == nil && (code == 0 || verb == "doctor" && code != 2):
+	case err == nil && (code == 0 || (verb == "doctor" || verb == "status") && code != 2):
 	case strings.Contains(errs.String(), "etc/isolio.toml:"):
 		r.Outcome = "waits for a mistake in the rules to be corrected"
 	case strings.Contains(errs.String(), "there is no module"), strings.Contains(errs.String(), "has no module"):

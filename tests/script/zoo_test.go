@@ -167,11 +167,14 @@ type status struct {
 // number of remedies that were run.
 func visit(t *testing.T, a animal) int {
 	t.Helper()
-	text, _ := a.run(t, []int{0}, "status", "--interval", "0")
-	doc, _ := a.run(t, []int{0}, "status", "--interval", "0", "--json")
+	text, errs := a.run(t, []int{0, 3}, "status", "--interval", "0")
+	doc, _ := a.run(t, []int{0, 3}, "status", "--interval", "0", "--json")
 	a.narrow(t, text, "status", "--interval", "0")
 	var s status
 	must.OK(t, json.Unmarshal([]byte(doc), &s))
+	if s.NoCgroups != "" != strings.Contains(errs, "isolio: "+s.NoCgroups+"\n") {
+		t.Errorf("status has no cgroups: %q, and says %q", s.NoCgroups, errs)
+	}
 
 	doctor := map[string]int{"0": 0, "3": 3}[a.facts["doctor"]]
 	report, _ := a.run(t, []int{doctor}, "doctor")

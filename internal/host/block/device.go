@@ -120,6 +120,15 @@ func (s System) allowed() string {
 	if err != nil || len(names) == 0 {
 		return "this machine has no disk"
 	}
+	// Dozens of loop devices and RAM disks would hide the few disks.
+	disks := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		d := &Device{sys: s, Name: name}
+		size, err := d.read("size")
+		return err == nil && strings.TrimSpace(size) == "0" || d.kind() == Loop || d.kind() == Memory
+	})
+	if len(disks) > 0 {
+		names = disks
+	}
 	return "allowed: " + strings.Join(names, ", ")
 }
 

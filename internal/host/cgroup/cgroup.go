@@ -32,10 +32,10 @@ const v1 = "blkio"
 func (t Tree) Check() error {
 	controllers, err := t.words("cgroup.controllers")
 	if errors.Is(err, fs.ErrNotExist) && t.Has(v1) {
-		return failure.Unsupportedf("%s is of cgroup v1, and isolio works with v2 only; boot with systemd.unified_cgroup_hierarchy=1", t.Path(v1))
+		return failure.Unsupportedf("%s is of cgroup v1, and isolio works with v2 only; boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line", t.Path(v1))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return failure.Unsupportedf("%s is not a cgroup v2 tree; boot with systemd.unified_cgroup_hierarchy=1", t.Root)
+		return failure.Unsupportedf("%s is not a cgroup v2 tree; boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line", t.Root)
 	}
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (t Tree) Check() error {
 		return failure.Unsupportedf("%s has no io controller (it has: %s); %s", t.Path("cgroup.controllers"), strings.Join(controllers, " "), t.lacks)
 	}
 	if !slices.Contains(controllers, "io") {
-		return failure.Unsupportedf("%s has no io controller (it has: %s); free it from cgroup v1 with systemd.unified_cgroup_hierarchy=1",
+		return failure.Unsupportedf("%s has no io controller (it has: %s); cgroup v1 has it: boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
 			filepath.Join(t.Root, "cgroup.controllers"), strings.Join(controllers, " "))
 	}
 	return nil

@@ -336,8 +336,8 @@ func (f *enableFlags) disableAll(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(disks) == 0 && !f.asJSON {
-		fmt.Fprintln(cmd.ErrOrStderr(), "isolio: no disk has a scheduler from isolio enable")
+	if len(disks) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "isolio: no disk has a scheduler that isolio enabled")
 	}
 	failed := f.each(cmd, disks, enable.Disable)
 	if errors.Is(failed, context.Canceled) {

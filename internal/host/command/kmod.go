@@ -22,7 +22,7 @@ func newKmodCommand() *cobra.Command {
 		Use:   "kmod",
 		Short: "Build, check and load kernel modules that fit their kernel",
 		Args:  cli.Subcommand,
-		RunE:  cli.NoSubcommand,
+		RunE:  func(*cobra.Command, []string) error { return nil }, // its arguments are refused
 	}
 	cmd.AddCommand(newKmodHeaderCommand(), newKmodBTFCommand(), newKmodCheckCommand(),
 		newKmodLoadCommand(), newKmodUnloadCommand())

@@ -61,7 +61,7 @@ func TestKmodCommands(t *testing.T) {
 		{[]string{"kmod", "header", "--btf", kernel, "--symvers", output + ".absent", list}, failure.Usage, "", "no such file"},
 		{[]string{"kmod", "check", "--btf", kernel, list}, failure.Usage, "", list + ": not a kernel module"},
 		{[]string{"kmod", "load", list}, failure.Usage, "", list + ": not a kernel module"},
-		{[]string{"kmod", "strip"}, failure.Usage, "", "isolio kmod: strip: no such command; allowed: btf, check, header, load, unload"},
+		{[]string{"kmod", "strip"}, failure.Usage, "", "isolio: kmod: strip: no such command; allowed: btf, check, header, load, unload"},
 	} {
 		if test.args[1] == "load" {
 			if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {

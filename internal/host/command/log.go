@@ -75,6 +75,8 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return failure.Unsupportedf("log: %w; isolio's log is in systemd's journal", err)
+	case strings.Contains(said.String(), "Failed to parse timestamp"):
+		return failure.Usagef("--since: %q; allowed: a time as journalctl takes it, such as -2h, today or 2026-11-01", f.since)
 	case err != nil:
 		return failure.Usagef("log: journalctl: %w; it says: %s", err, strings.Join(strings.Fields(said.String()), " "))
 	}
@@ -84,6 +86,13 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if len(args) == 1 {
 		entries = about(root, args[0], entries)
+	}
+	if len(entries) == 0 {
+		of := ""
+		if len(args) == 1 {
+			of = " of " + args[0]
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: the journal has no change of a weight%s\n", of)
 	}
 	return writeLog(cmd.OutOrStdout(), entries, f.asJSON)
 }

@@ -31,7 +31,7 @@ func newMeasureCommand() *cobra.Command {
 	var f measureFlags
 	cmd := &cobra.Command{
 		Use:   "measure DEV",
-		Short: "Measure the sustained rates of a disk, and keep them as its profile",
+		Short: "Measure the sustained rates of a disk, and keep them as a profile",
 		Long: `Measure the sustained rates of a disk: random and sequential requests of several
 sizes at growing depth. Each measurement lasts until its rate is steady, and all of them
 are made twice. So the first burst, from a cache or erased blocks, does not count. The

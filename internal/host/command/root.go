@@ -31,37 +31,21 @@ func Root() *cobra.Command {
 			Long: `isolio shares a disk among containers by weight: each gets its share while it keeps
 requests waiting, and what it does not use goes to the others.
 
-Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
-			Example: `  isolio doctor
-  sudo isolio enable nvme0n1
-  sudo isolio weight web 500
-  isolio top`,
+` + cli.ExitCodes,
 		},
 	)
-	for _, g := range []struct {
-		title    string
-		commands []*cobra.Command
-	}{
-		{"Begin:", []*cobra.Command{newDoctorCommand(), newDemoCommand(), newEnableCommand(), newDisableCommand()}},
-		{"Operate:", []*cobra.Command{
-			newWeightCommand(), newStatusCommand(), newExplainCommand(), newTopCommand(), newLogCommand(),
-			newDaemonCommand(), newMeasureCommand(), newSLACommand(),
-		}},
-		{"Laboratory:", []*cobra.Command{
-			newForwarder("lab", "Run an experiment in virtual machines with exact results"),
-			newForwarder("bench", "Run an experiment on a disk of this machine"),
-			newForwarder("report", "Show a result that was kept, as a table or a page"),
-		}},
-		{"Others:", []*cobra.Command{newKmodCommand()}},
-	} {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, cmd := range g.commands {
-			cmd.GroupID = g.title
-			root.AddCommand(cmd)
-		}
-	}
-	root.SetHelpCommandGroupID("Others:")
-	root.SetCompletionCommandGroupID("Others:")
+	cli.Group(root, "Start:", newDoctorCommand(), newDemoCommand(), newEnableCommand(), newDisableCommand())
+	cli.Group(root, "Operate:", newStatusCommand(), newTopCommand(), newExplainCommand(), newWeightCommand(), newLogCommand(), newDaemonCommand())
+	cli.Group(root, "Promise:", newMeasureCommand(), newSLACommand())
+	cli.Group(root, "Laboratory:",
+		newForwarder("lab", "Run an experiment in virtual machines with exact results"),
+		newForwarder("bench", "Run an experiment on a disk of this machine"),
+		newForwarder("report", "Show a result that was kept, as a table or a page"),
+	)
+	const others = "Modules and shells:"
+	cli.Group(root, others, newKmodCommand())
+	root.SetHelpCommandGroupID(others)
+	root.SetCompletionCommandGroupID(others)
 	offerNoFiles(root)
 	return root
 }

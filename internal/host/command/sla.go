@@ -26,7 +26,7 @@ func newSLACommand() *cobra.Command {
 		Use:   "sla",
 		Short: "Promise containers a part of a disk, in requests or bytes a second",
 		Args:  cli.Subcommand,
-		RunE:  cli.NoSubcommand,
+		RunE:  func(*cobra.Command, []string) error { return nil }, // its arguments are refused
 	}
 	cmd.AddCommand(newSLAPlanCommand(), newSLAReportCommand())
 	return cmd

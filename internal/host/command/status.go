@@ -3,6 +3,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,13 +132,14 @@ func (f *statusFlags) show(cmd *cobra.Command, before string) error {
 	if _, err := fmt.Fprint(printable.Under(out), before); err != nil {
 		return err
 	}
+	write := doc.WriteTable
 	switch f.output {
 	case "json":
-		return doc.WriteJSON(out)
+		write = doc.WriteJSON
 	case "name":
-		return doc.WriteNames(out)
+		write = doc.WriteNames
 	case "wide":
-		return doc.WriteWide(out)
+		write = doc.WriteWide
 	}
-	return doc.WriteTable(out)
+	return errors.Join(write(out), doc.Err())
 }

@@ -146,7 +146,7 @@ func (w World) Find(name string) (Target, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name%s; `isolio status --all` lists them%s", name, w.like(name), hint())
+		return Target{}, failure.Usagef("target %q: no cgroup, unit, running container or pod of this name; `isolio status --all` lists them%s%s", name, w.like(name), hint())
 	case 1:
 		return w.Of(found[0]), nil
 	}
@@ -157,48 +157,51 @@ func (w World) Find(name string) (Target, error) {
 	return Target{}, failure.Usagef("target %q: matches more than one cgroup; give the path of one: /%s%s", name, strings.Join(found, ", /"), more)
 }
 
-// like names up to three targets whose names are like it, and begins with "; ".
+// like asks whether names are meant that begin as the one given, or have a few letters others.
 func (w World) like(name string) string {
-	var all []string
-	add := func(candidate string) {
-		a, b := strings.ToLower(candidate), strings.ToLower(name)
-		isLike := len(b) > 1 && strings.Contains(a, b) || len(b) > 3 && distance(a, b) <= 2
-		if isLike && !slices.Contains(all, candidate) {
-			all = append(all, candidate)
+	var names []string
+	add := func(known string) {
+		short, _, _ := strings.Cut(known, ".")
+		far := min(distance(name, known), distance(name, short))
+		if known != "" && !slices.Contains(names, known) && (strings.HasPrefix(known, name) && len(name) > 1 || far <= len(name)/3) {
+			names = append(names, known)
 		}
-	}
-	for _, c := range w.Containers {
-		add(c.DisplayName())
 	}
 	for _, group := range w.Groups {
-		if of := UnitOf(group); of != "" {
-			add(strings.TrimSuffix(of, ".service"))
-		}
+		add(UnitOf(group))
 	}
-	if len(all) == 0 {
+	for _, c := range w.Containers {
+		add(c.Name)
+		add(c.Pod)
+	}
+	if len(names) == 0 {
 		return ""
 	}
-	return "; did you mean " + strings.Join(all[:min(len(all), 3)], ", ") + "?"
+	return "; did you mean " + strings.Join(names[:min(mostListed, len(names))], " or ") + "?"
 }
 
-// distance is how many letters have to be changed, added or left out.
+// distance is how many letters are other, missing or too many; two that changed places are one.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
-			change := last
-			if a[i] != b[j] {
-				change++
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
 			}
-			last, row[j+1] = row[j+1], min(change, row[j]+1, row[j+1]+1)
+			next[j+1] = min(last[j]+cost, last[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, next
 	}
-	return row[len(b)]
+	return last[len(b)]
 }
 
 // hint is for a user that does not see all names.

@@ -50,8 +50,16 @@ type Status struct {
 	Daemon string `json:"daemon"`
 
 	machine *statusReader
-	// wide has tables with more of it.
-	wide bool
+	// wide has tables with more of it, and limited has the disks of its cgroups alone.
+	wide, limited bool
+}
+
+// Err is an error where there is no cgroup to tell of: no weight acts on this machine.
+func (d *Status) Err() error {
+	if d.NoCgroups == "" {
+		return nil
+	}
+	return failure.Unsupportedf("%s", d.NoCgroups)
 }
 
 // Disk is one disk, and what makes weights act on it.
@@ -183,7 +191,7 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	}
 	groups := world.Groups
 	if len(o.Only) > 0 {
-		groups, o.All = nil, true
+		groups, o.All, d.limited = nil, true, true
 		for _, name := range o.Only {
 			only, err := world.Find(name)
 			if err != nil {

@@ -44,8 +44,7 @@ func (d *Status) write(w io.Writer, wide bool) error {
 		return err
 	}
 	if d.NoCgroups != "" {
-		fmt.Fprintln(w)
-		return table.Lines(w, "no cgroups: "+d.NoCgroups)
+		return nil // it is the error
 	}
 	if len(d.Groups) == 0 {
 		_, err := fmt.Fprint(w, "\nno cgroup has a weight or did I/O\n")
@@ -73,7 +72,7 @@ func (d *Status) WriteGroups(w io.Writer) error {
 func (d *Status) writeDisks(w io.Writer) error {
 	var rows [][]string
 	unused := 0
-	for _, disk := range d.Disks {
+	for _, disk := range d.about() {
 		if disk.Kind == block.Loop && disk.SizeBytes == 0 {
 			unused++
 			continue
@@ -113,6 +112,25 @@ func (d *Status) writeDisks(w io.Writer) error {
 		_, err = fmt.Fprintf(w, "and %d loop devices that nothing uses\n", unused)
 	}
 	return err
+}
+
+// about are the disks to show: of the cgroups that were named those that they used, or where their weights act.
+func (d *Status) about() []Disk {
+	names := map[string]bool{}
+	for _, g := range d.Groups {
+		for _, s := range g.Shares {
+			names[s.Disk] = true
+		}
+		for _, x := range g.Weights {
+			for _, name := range x.ActsOn {
+				names[name] = true
+			}
+		}
+	}
+	if !d.limited || len(names) == 0 {
+		return d.Disks
+	}
+	return slices.DeleteFunc(slices.Clone(d.Disks), func(disk Disk) bool { return !names[disk.Name] })
 }
 
 // known is a text, "-" for none.

@@ -9,6 +9,7 @@ package archive
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,6 +113,9 @@ func (t Tree) Read(name string) (*result.Document, error) {
 // name for errors.
 func Decode(file string, text []byte) (*result.Document, error) {
 	doc, err := result.Read(bytes.NewReader(text))
+	if _, is := errors.AsType[*json.SyntaxError](err); is {
+		return nil, failure.Usagef("result %s: is no JSON; allowed: a file that `isolio lab --json` made, or the name of one in results/", file)
+	}
 	if err != nil {
 		return nil, failure.Usagef("result %s: is no result: %w; allowed: what --json printed, or a result's name", file, err)
 	}

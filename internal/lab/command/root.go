@@ -7,6 +7,7 @@ package command
 import (
 	"context"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,11 @@ import (
 
 // Run executes one command line and returns its exit code, as cli.Run does.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, Root(), args, stdin, stdout, stderr)
+	root := Root()
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") { // about itself
+		delete(root.Annotations, cobra.CommandDisplayNameAnnotation)
+	}
+	return cli.Run(ctx, root, args, stdin, stdout, stderr)
 }
 
 // Root lists every subcommand. Help calls them as users do, `isolio lab`.
@@ -28,7 +33,7 @@ func Root() *cobra.Command {
 			Long: `isolio-lab is the program behind 'isolio lab', 'isolio bench' and 'isolio report',
 which measure how schedulers share a disk, and show what came of it.
 
-Exit codes: 0 done, 1 failed or not met, 2 bad input, 3 not supported here.`,
+` + cli.ExitCodes,
 		},
 		newBenchCommand(),
 		newLabCommand(),

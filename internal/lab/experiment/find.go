@@ -38,7 +38,7 @@ func Find(given string) (string, error) {
 	}
 	shelf := Shelf()
 	if shelf == "" {
-		return "", failure.Usagef("experiment %s: there are no experiments in %s to find it by its name; allowed: a file",
+		return "", failure.Usagef("experiment %s: there are no experiments in %s to find it by its name; allowed: a file, or a name in the directory of isolio's source",
 			given, strings.Join(Shelves, " or "))
 	}
 	all, err := All(shelf)
