@@ -132,7 +132,7 @@ func (w World) Find(name string) (Target, error) {
 		add(group)
 	}
 	for _, group := range w.Groups {
-		if of := UnitOf(group); of != "" && (of == name || of == name+".service") {
+		if of := UnitOf(group); of != "" && (of == name || of == name+".service") || machineOf(group) == name {
 			add(group)
 		}
 	}
@@ -169,6 +169,7 @@ func (w World) like(name string) string {
 	}
 	for _, group := range w.Groups {
 		add(UnitOf(group))
+		add(machineOf(group))
 	}
 	for _, c := range w.Containers {
 		add(c.Name)
