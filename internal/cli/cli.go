@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,6 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/plan/shell"
 	"isolio/internal/printable"
-	"isolio/internal/table"
 )
 
 // Version is what --version prints. The linker sets it to what scripts/version
@@ -78,7 +76,8 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.SetFlagErrorFunc(FlagError)
 	root.AddCommand(commands...)
 	cobra.EnableCommandSorting = false // what is used first comes first
-	narrow(root)
+	root.SetHelpFunc(help)
+	root.SetUsageFunc(func(cmd *cobra.Command) error { return usage(cmd.OutOrStderr(), cmd) })
 	return root
 }
 
@@ -98,32 +97,6 @@ func Group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 		c.GroupID = heading
 		root.AddCommand(c)
 	}
-}
-
-// helpWidth is how wide lines of the help are.
-const helpWidth = 80
-
-// narrow has the help no wider than that: paragraphs are wrapped anew, and texts of flags.
-func narrow(root *cobra.Command) {
-	cobra.AddTemplateFunc("paragraphs", paragraphs)
-	help := root.HelpTemplate()
-	root.SetHelpTemplate(strings.Replace(help, "(or .Long .Short)", "(or .Long .Short | paragraphs)", 1))
-	usage := root.UsageTemplate()
-	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", ".LocalFlags.FlagUsagesWrapped "+strconv.Itoa(helpWidth),
-		".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped "+strconv.Itoa(helpWidth)).Replace(usage))
-}
-
-// paragraphs wraps a text anew; lines that begin with a space stay as they are.
-func paragraphs(text string) string {
-	var all []string
-	for block := range strings.SplitSeq(text, "\n\n") {
-		if strings.Contains(block, "\n ") {
-			all = append(all, block)
-			continue
-		}
-		all = append(all, strings.Join(table.Wrap(strings.Join(strings.Fields(block), " "), helpWidth), "\n"))
-	}
-	return strings.Join(all, "\n\n")
 }
 
 // allowedOf says what a flag takes, by the type of its value.

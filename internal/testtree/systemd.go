@@ -126,7 +126,7 @@ func called(call *dbus.Message, all map[string]map[string][]string) (any, error)
 		list := []systemd.UnitStatus{}
 		for name := range all {
 			if slices.ContainsFunc(patterns, func(pattern string) bool { ok, err := path.Match(pattern, name); return ok && err == nil }) {
-				list = append(list, systemd.UnitStatus{Name: name, Path: "/a", JobPath: "/"})
+				list = append(list, systemd.UnitStatus{Name: name, Path: dbus.ObjectPath("/org/freedesktop/systemd1/unit/" + systemd.PathBusEscape(name)), JobPath: "/"})
 			}
 		}
 		return list, nil

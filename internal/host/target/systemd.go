@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
 	"isolio/internal/host/weight"
@@ -29,6 +28,9 @@ type Told struct {
 
 // patience is how long systemd may take to answer all that it is asked. A weight must not wait for a hung one.
 const patience = 5 * time.Second
+
+// manager is systemd's name on the bus, and begins those of its interfaces.
+const manager = "org.freedesktop.systemd1"
 
 // buses are where systemd listens: itself, for root alone, and by the bus for all users.
 var buses = []struct {
@@ -71,11 +73,11 @@ func (m Systemd) dialOne(socket string, hello bool) (*dbus.Conn, error) {
 // Weights asks systemd what its units were given. Each active one that has a cgroup, and whose name
 // is one of the patterns, is in the answer; without a pattern all are.
 func (m Systemd) Weights(patterns ...string) (map[string]Told, error) {
-	conn, err := systemd.NewConnection(m.dial)
+	conn, err := m.dial()
 	if err != nil {
 		return nil, fmt.Errorf("systemd: %w", err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	if len(patterns) == 0 {
@@ -83,7 +85,15 @@ func (m Systemd) Weights(patterns ...string) (map[string]Told, error) {
 			patterns = append(patterns, "*"+suffix)
 		}
 	}
-	units, err := conn.ListUnitsByPatternsContext(ctx, []string{"active", "activating", "reloading", "deactivating"}, patterns)
+	var units []struct {
+		Name, Description, Load, Active, Sub, Followed string
+		Path                                           dbus.ObjectPath
+		JobID                                          uint32
+		JobType                                        string
+		JobPath                                        dbus.ObjectPath
+	}
+	err = conn.Object(manager, "/org/freedesktop/systemd1").
+		CallWithContext(ctx, manager+".Manager.ListUnitsByPatterns", 0, []string{"active", "activating", "reloading", "deactivating"}, patterns).Store(&units)
 	if err != nil {
 		return nil, fmt.Errorf("systemd: %w", err)
 	}
@@ -92,7 +102,7 @@ func (m Systemd) Weights(patterns ...string) (map[string]Told, error) {
 		if !IsUnitName(unit.Name) {
 			continue
 		}
-		if told, ok := ask(ctx, conn, unit.Name); ok {
+		if told, ok := ask(ctx, conn.Object(manager, unit.Path), unit.Name); ok {
 			all[unit.Name] = told
 		}
 	}
@@ -100,12 +110,11 @@ func (m Systemd) Weights(patterns ...string) (map[string]Told, error) {
 }
 
 // ask is what one unit was given. It is not ok for a unit that went meanwhile.
-func ask(ctx context.Context, conn *systemd.Conn, unit string) (told Told, ok bool) {
+func ask(ctx context.Context, object dbus.BusObject, unit string) (told Told, ok bool) {
 	kind := strings.TrimPrefix(filepath.Ext(unit), ".")
 	kind = strings.ToUpper(kind[:1]) + kind[1:]
 	get := func(property string, into any) bool {
-		p, err := conn.GetUnitTypePropertyContext(ctx, unit, kind, property)
-		return err == nil && p.Value.Store(into) == nil
+		return object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, manager+"."+kind, property).Store(into) == nil
 	}
 	number := func(property string) int {
 		var n uint64
