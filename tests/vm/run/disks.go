@@ -38,25 +38,49 @@ const disksWanted = "ISOLIO_DISKS"
 // checks of array bounds in 7.2 stop at a table of mptsas, while it starts.
 func isFaulty(kind, line string) bool { return kind == "mptsas" && strings.HasPrefix(line, "7.2") }
 
-// addDisks makes it a machine with real drivers' disks of the named kinds.
-func addDisks(machine *vm.VM, kinds string) error {
-	machine.Disks = strings.Split(kinds, ",")
-	if kinds == "all" {
-		machine.Disks = slices.DeleteFunc(vm.DiskKinds(), func(kind string) bool { return isFaulty(kind, machine.Kernel.Line) })
-	}
-	names := make([]string, len(diskModules))
-	for i, module := range diskModules {
+// addModules has the machine load those of the kernel's modules that there are.
+func addModules(machine *vm.VM, modules []string) error {
+	names := make([]string, len(modules))
+	for i, module := range modules {
 		names[i], _, _ = strings.Cut(module, " ")
 	}
 	there, err := machine.Kernel.Modules(names...)
 	if err != nil {
 		return err
 	}
-	for _, module := range diskModules {
+	for _, module := range modules {
 		if name, _, _ := strings.Cut(module, " "); slices.Contains(there, name) {
 			machine.Stock = slices.DeleteFunc(machine.Stock, func(s string) bool { return s == name || strings.HasPrefix(s, name+" ") })
 			machine.Stock = append(machine.Stock, module)
 		}
+	}
+	return nil
+}
+
+// stackModules are those of LVM, LUKS, RAID and loop files, and stacksWanted tells the tests of them.
+var stackModules = []string{
+	"aes_generic", "xts", "ecb", "loop", "dm-mod", "dm-crypt", "dm-thin-pool", "dm-cache", "dm-cache-smq",
+	"dm-multipath", "dm-round-robin", "raid1", "raid10", "raid456", "ext4",
+}
+
+const stacksWanted = "ISOLIO_STACKS=1"
+
+// addStacks makes it a machine that can stack disks.
+func addStacks(machine *vm.VM) error {
+	machine.Programs = append(machine.Programs, "dmsetup", "mdadm")
+	machine.Payload.Env = append(machine.Payload.Env, stacksWanted)
+	machine.WorkMiB = diskWorkMiB
+	return addModules(machine, stackModules)
+}
+
+// addDisks makes it a machine with real drivers' disks of the named kinds.
+func addDisks(machine *vm.VM, kinds string) error {
+	machine.Disks = strings.Split(kinds, ",")
+	if kinds == "all" {
+		machine.Disks = slices.DeleteFunc(vm.DiskKinds(), func(kind string) bool { return isFaulty(kind, machine.Kernel.Line) })
+	}
+	if err := addModules(machine, diskModules); err != nil {
+		return err
 	}
 	machine.Programs = append(machine.Programs, diskPrograms...)
 	machine.Payload.Env = append(machine.Payload.Env, disksWanted+"="+strings.Join(machine.Disks, ","))

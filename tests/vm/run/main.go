@@ -72,6 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		carry   = flags.String("carry", "", "take the files in `dir` to the guest, into "+guestCarried)
 		disks   = flags.String("disks", "", "give the machine real drivers' disks, `kinds` with commas between or all, and run the tests of those: "+strings.Join(vm.DiskKinds(), ", "))
 		more    = flags.String("hardware", "", "give the machine disks of these `kinds` as --disks does, for tests of one's own")
+		layered = flags.Bool("stacks", false, "give the machine what LVM, LUKS, RAID and loop files take, for the tests of those")
 		data    = flags.String("data", "", "write what the tests measured to `file`, a JSON object a line")
 		side    = flags.Bool("parallel", false, "run the CPUs side by side in real time; no two runs are the same")
 		limit   = flags.Duration("limit", 0, "how long the tests may take on the guest's clock; 0 stands for 20 minutes")
@@ -163,6 +164,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *disks != "" {
 		if err := addDisks(&machine, *disks); err != nil {
 			return fmt.Errorf("--disks: %w", err)
+		}
+	}
+	if *layered {
+		if err := addStacks(&machine); err != nil {
+			return fmt.Errorf("--stacks: %w", err)
 		}
 	}
 	if *limit > 0 {
