@@ -4,11 +4,13 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"isolio/internal/host/nri"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
+	"isolio/internal/host/target"
 )
 
 // pods are what a runtime tells of them.
@@ -20,6 +22,8 @@ type pods struct {
 	// silent is true while the runtime does not tell, and connected while it does; at
 	// the beginning neither.
 	silent, connected bool
+	// unseen is what isolio-node was told of it, nil for nothing yet.
+	unseen *string
 }
 
 // startNRI listens to the runtime that the rules name, or to none.
@@ -71,6 +75,27 @@ func (d *Daemon) podsChanged() <-chan struct{} {
 		return nil
 	}
 	return d.pods.source.Changed()
+}
+
+// seesPods has isolio-node know whether claims of pods that come act: else it sells none. A runtime
+// tells of pods, or its files do.
+func (d *Daemon) seesPods() {
+	inFiles := slices.ContainsFunc(d.containers, func(c target.Container) bool { return c.InFiles && c.PodUID != "" })
+	unseen := ""
+	if !d.pods.connected && !inFiles {
+		unseen = "no container runtime tells the isolio daemon of pods over NRI"
+		if d.pods.source != nil {
+			unseen += " at " + d.pods.source.Socket
+		}
+	}
+	if d.pods.unseen != nil && *d.pods.unseen == unseen {
+		return
+	}
+	d.pods.unseen = &unseen
+	if err := state.WritePodSight(d.Root, unseen); err != nil {
+		d.pods.unseen = nil
+		d.fail(noPods, "pod sight", err)
+	}
 }
 
 // takeReport has what the runtime told count from the next look on.

@@ -378,3 +378,42 @@ func TestNoSocket(t *testing.T) {
 		stop()
 	}
 }
+
+// isolio-node knows whether a runtime, or its files, tell of pods: else claims would be sold that the
+// daemon gives no weight.
+func TestWhetherPodsAreSeen(t *testing.T) {
+	h := newHost(t, "[[rule]]\nname = \"x\"\nweight = 20\n")
+	h.Every = 50 * time.Millisecond
+	sees := func(want bool) {
+		t.Helper()
+		var why string
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if why = state.PodsUnseen(h.Root); (why == "") == want {
+				return
+			}
+		}
+		t.Fatalf("20 s: %q", why)
+	}
+	if why := state.PodsUnseen(h.Root); why != "no isolio daemon runs" {
+		t.Errorf("before a daemon: %q", why)
+	}
+	stop := h.start()
+	sees(false)
+	pod, _ := h.podOf(1, nil)
+	h.runtime(pod)
+	sees(true)
+	must.OK(t, os.Remove(filepath.Join(h.Root, "var/run/nri/nri.sock"))) // the library keeps connections
+	stop()
+	sees(false)
+	stop = h.start()
+	sees(false)
+	scope := "kubepods.slice/kubepods-pod00000002_1111_1111_1111_111111111111.slice/cri-containerd-" + strings.Repeat("2", 64) + ".scope"
+	h.group(scope, 100)
+	h.put("run/containerd/io.containerd.runtime.v2.task/k8s.io/"+strings.Repeat("2", 64)+"/config.json", `{"linux":{"cgroupsPath":"kubepods-pod00000002_1111_1111_1111_111111111111.slice:cri-containerd:`+
+		strings.Repeat("2", 64)+`"},"annotations":{"io.kubernetes.cri.container-type":"sandbox","io.kubernetes.cri.sandbox-name":"p","io.kubernetes.cri.sandbox-namespace":"n","io.kubernetes.cri.sandbox-uid":"u"}}`)
+	sees(true)
+	stop()
+	if why := state.PodsUnseen(h.Root); why != "no isolio daemon runs" {
+		t.Errorf("after it: %q", why)
+	}
+}

@@ -65,5 +65,43 @@ func ReadPodReport(root string) (r PodReport, there bool, err error) {
 	return r, true, nil
 }
 
+// podSightFile says whether the daemon sees the pods of its machine.
+const podSightFile = "run/isolio/podsight.json"
+
+// podSightSchema is the version of that file.
+const podSightSchema = 1
+
+type podSight struct {
+	Schema int    `json:"schema"`
+	Unseen string `json:"unseen"`
+}
+
+// WritePodSight keeps why the daemon sees no pods that come, "" where it does.
+func WritePodSight(root, unseen string) error {
+	return writeJSON(pathOf(root, podSightFile), podSight{podSightSchema, unseen}, 0o644)
+}
+
+// PodsUnseen is why no daemon gives the weights to pods that come, "" where one does. Root alone can tell.
+func PodsUnseen(root string) (why string) {
+	if held, known := Locked(root, DaemonLock); known && !held {
+		return "no isolio daemon runs"
+	}
+	text, there, err := read(pathOf(root, podSightFile))
+	if err == nil && !there {
+		return "the isolio daemon has not looked at pods yet, or is older than isolio-node"
+	}
+	var s podSight
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil && s.Schema != podSightSchema {
+		err = errSchema(s.Schema, podSightSchema)
+	}
+	if err != nil {
+		return fmt.Sprintf("/%s: %v", podSightFile, err)
+	}
+	return s.Unseen
+}
+
 // RemovePodReport forgets what a runtime told, if it told anything.
 func RemovePodReport(root string) error { return remove(pathOf(root, PodReportFile)) }

@@ -41,6 +41,8 @@ type Container struct {
 	// ByCrun is true if crun started it in a systemd scope: then systemd writes
 	// its weight.
 	ByCrun bool
+	// InFiles is true if its engine's own files tell of it, and not a report alone.
+	InFiles bool
 	// Unsure is true if a file about it cannot be read now and never could: what is
 	// known may be less than there is to know.
 	Unsure bool

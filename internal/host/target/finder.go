@@ -76,7 +76,8 @@ func (f *Finder) list(groups []string, trust bool) ([]Container, error) {
 	d := &disk{root: filepath.Join("/", f.Root), told: f.told, faults: f.faults, trust: trust, keep: f.keep, now: time.Now()}
 	records := map[string]Container{}
 	reported, sureReported := d.reported(f.report)
-	for _, c := range slices.Concat(reported, d.docker(), d.storage(), d.containerd()) {
+	for i, c := range slices.Concat(reported, d.docker(), d.storage(), d.containerd()) {
+		c.InFiles = i >= len(reported)
 		if known, ok := records[c.ID]; ok {
 			c = known.with(c)
 		}
@@ -221,6 +222,7 @@ func (c Container) with(more Container) Container {
 	c.Weight = cmp.Or(c.Weight, more.Weight)
 	c.SpecRead = c.SpecRead || more.SpecRead
 	c.Unsure = c.Unsure || more.Unsure
+	c.InFiles = c.InFiles || more.InFiles
 	c.Labels = merged(c.Labels, more.Labels)
 	c.Annotations = merged(c.Annotations, more.Annotations)
 	return c

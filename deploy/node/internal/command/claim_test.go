@@ -27,6 +27,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
 	"isolio/internal/host/state"
 )
@@ -404,4 +405,46 @@ func TestARequestAfterClaimsCame(t *testing.T) {
 			t.Error("the program writes the node's status")
 		}
 	}
+}
+
+// Where no daemon sees pods, a share would be sold that nothing gives: none is offered, a claim fails
+// with the reason, and the node has an Event. All ends when a daemon sees pods.
+func TestNobodySeesPods(t *testing.T) {
+	const why = "no container runtime tells the isolio daemon of pods over NRI at /var/run/nri/nri.sock"
+	c := claimOf("c1", nvme, 300, webUID)
+	n := newNode(t, c, podOf("shop", "web", webUID, c.Name))
+	n.sees(why)
+	n.start()
+	// The pool has a slice, so that the driver is known to be there, and no disk in it.
+	k := n.kubelet()
+	offered := func() int {
+		nr := 0
+		list, err := n.cluster.ResourceV1().ResourceSlices().List(t.Context(), meta.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list.Items {
+			nr += len(s.Spec.Devices)
+		}
+		return nr
+	}
+	if nr := offered(); nr != 0 {
+		t.Errorf("%d disks are offered", nr)
+	}
+	if r, err := prepare(t, k, c); err != nil || !strings.Contains(r.Error, why) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	n.given(webUID, 0)
+	n.until("the event", func() bool {
+		events, err := n.cluster.CoreV1().Events("default").List(t.Context(), meta.ListOptions{})
+		return err == nil && slices.ContainsFunc(events.Items, func(e core.Event) bool {
+			return e.Reason == driver.NotEnforced && strings.Contains(e.Message, why)
+		})
+	})
+	n.sees("")
+	n.until("a disk", func() bool { return offered() == 1 })
+	if r, err := prepare(t, k, c); err != nil || r.Error != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	n.given(webUID, 300)
 }

@@ -356,6 +356,8 @@ func preview(w io.Writer, d *driver.Driver, extended bool) error {
 	for _, one := range disks {
 		if !one.Enabled() {
 			fmt.Fprintf(w, "# %s is not offered: its scheduler is %s; to do: isolio enable %s\n", one.Name, one.Scheduler, one.Name)
+		} else if one.Unseen != "" {
+			fmt.Fprintf(w, "# %s is not offered: %s\n", one.Name, one.Unseen)
 		}
 	}
 	if extended {

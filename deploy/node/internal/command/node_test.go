@@ -75,6 +75,26 @@ func classes(all ...runtime.Object) dynamic.Interface {
 	return fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
 }
 
+// daemon is held by a daemon that runs until the test, or what comes, ends it.
+func (n *node) daemon() (stop func()) {
+	n.t.Helper()
+	release, err := state.Lock(n.t.Context(), n.root, state.DaemonLock, 0)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	stop = sync.OnceFunc(release)
+	n.t.Cleanup(stop)
+	return stop
+}
+
+// sees has the daemon tell why it sees no pods, "" where it does.
+func (n *node) sees(unseen string) {
+	n.t.Helper()
+	if err := state.WritePodSight(n.root, unseen); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 func newNode(t *testing.T, objects ...runtime.Object) *node {
 	t.Helper()
 	root, err := os.MkdirTemp("/tmp", "n") // a socket's path is short
@@ -83,6 +103,8 @@ func newNode(t *testing.T, objects ...runtime.Object) *node {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	n := &node{t: t, root: root}
+	n.daemon()
+	n.sees("")
 	n.put("sys/block/nvme0n1/dev", "259:0")
 	n.put("sys/block/nvme0n1/size", "2097152")
 	n.put("sys/block/nvme0n1/queue/scheduler", "none [kyber-fairness]")

@@ -37,7 +37,12 @@ type Disk struct {
 	Device string
 	// Kubelet is true if the kubelet's directory lies on it, where emptyDir volumes are.
 	Kubelet bool
+	// Unseen is why the weight of a pod that comes would not be written on this node, "" where it is.
+	Unseen string
 }
+
+// IsForSale reports whether claims may have shares of it.
+func (d Disk) IsForSale() bool { return d.Enabled() && d.Unseen == "" }
 
 // Enabled reports whether weights act on it.
 func (d Disk) Enabled() bool { return d.Scheduler == usage.Scheduler }
@@ -148,11 +153,11 @@ func (d Disk) Resource() resourceapi.Device {
 	}
 }
 
-// Resources are the devices of those disks that weights act on.
+// Resources are the devices of those disks of which shares are for sale.
 func Resources(disks []Disk) []resourceapi.Device {
 	all := []resourceapi.Device{}
 	for _, d := range disks {
-		if d.Enabled() {
+		if d.IsForSale() {
 			all = append(all, d.Resource())
 		}
 	}

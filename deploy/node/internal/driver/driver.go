@@ -82,6 +82,8 @@ type Driver struct {
 	// waiting are pods that have a part of a claim of others, and that the runtime does not
 	// know, by UID. It is the looks' alone.
 	waiting map[string]try
+	// sawAt is when a daemon saw pods last.
+	sawAt time.Time
 	// noMounts is why the table of mounts could not be read, which is logged once.
 	noMounts string
 	// told are the events that were written, by the UIDs of pods that are there, so that
@@ -150,7 +152,29 @@ func (d *Driver) Disks() ([]disk.Disk, error) {
 		d.noMounts = err.Error()
 	}
 	d.mu.Unlock()
-	return disk.List(d.system(), mounts, d.kubeletDir(mounts))
+	disks, err := disk.List(d.system(), mounts, d.kubeletDir(mounts))
+	unseen := d.unseen()
+	for i := range disks {
+		disks[i].Unseen = unseen
+	}
+	return disks, err
+}
+
+// unseenGrace is how long the daemon may be away, as while it is updated, before no share is for
+// sale. Kubelet repeats a call that failed, and slices that come and go have pods placed elsewhere.
+const unseenGrace = 30 * time.Second
+
+// unseen is why no daemon writes the weights of pods that come, "" where one does.
+func (d *Driver) unseen() string {
+	why := state.PodsUnseen(d.Root)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if why == "" {
+		d.sawAt = time.Now()
+	} else if time.Since(d.sawAt) < unseenGrace {
+		return ""
+	}
+	return why
 }
 
 // ownMounts is the file with the mounts of this process, below Root.
@@ -332,6 +356,9 @@ func (d *Driver) sharesOf(c *resourceapi.ResourceClaim, disks []disk.Disk) ([]st
 			return nil, nil, fmt.Errorf("claim %s/%s: disk %s of node %s is not shared by weight now: its scheduler is %s; to do: kubectl isolio enable %s %s",
 				c.Namespace, c.Name, on.Name, d.Node, on.Scheduler, d.Node, on.Name)
 		}
+		if on.Unseen != "" {
+			return nil, nil, fmt.Errorf("claim %s/%s: node %s cannot give it a share of disk %s: %s", c.Namespace, c.Name, d.Node, on.Name, on.Unseen)
+		}
 		n, ok := r.ConsumedCapacity[disk.Share]
 		if !ok {
 			return nil, nil, fmt.Errorf("claim %s/%s: it was given disk %s without a number of shares; needed: the feature DRAConsumableCapacity in the scheduler, on by default since Kubernetes 1.36", c.Namespace, c.Name, on.Name)
@@ -420,6 +447,8 @@ func (d *Driver) health() (kubeletplugin.DeviceHealthReport, error) {
 		switch on, there := disk.Find(disks, name); {
 		case !there:
 			one.Health, one.Message = kubeletplugin.HealthStatusUnhealthy, "the disk is gone"
+		case on.Enabled() && on.Unseen != "":
+			one.Health, one.Message = kubeletplugin.HealthStatusUnhealthy, on.Unseen
 		case !on.Enabled():
 			one.Health, one.Message = kubeletplugin.HealthStatusUnhealthy, fmt.Sprintf("%s has the scheduler %s: weights do not act on it", on.Name, on.Scheduler)
 		}

@@ -47,6 +47,11 @@ func (d *Driver) lacks(ctx context.Context, disks []disk.Disk) {
 		d.toldNode = time.Now()
 	}
 	d.mu.Unlock()
+	unseen := d.unseen()
+	d.Metrics.sees(unseen)
+	if unseen != "" {
+		d.tell(ctx, node, NotEnforced, "no shares of disks are for sale: "+unseen)
+	}
 	for _, s := range all {
 		text := "disks are not shared by weight: " + s.Why
 		if s.Device != "" {

@@ -44,6 +44,7 @@ const (
 	BadDefault        = "BadDefaultDiskWeight"
 	BadClass          = "BadDiskShareClass"
 	NotEnabled        = "DiskNotEnabled" // of the node
+	NotEnforced       = "DiskSharesNotEnforced"
 	VolumeNotShared   = "VolumeNotShared"
 	ShareNotOffered   = "DiskShareNotOffered"
 	ShareTooSmall     = "DiskShareTooSmall"

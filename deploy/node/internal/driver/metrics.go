@@ -15,6 +15,7 @@ import (
 type Metrics struct {
 	shares, given *prometheus.GaugeVec
 	pods, lacking prometheus.Gauge
+	unseen        prometheus.Gauge
 	claims        *prometheus.CounterVec
 	errors        prometheus.Counter
 
@@ -30,10 +31,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		given:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isolio_node_disk_shares_given", Help: "Shares of a disk that pods of the node have."}, []string{"device", "disk"}),
 		pods:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_pods", Help: "Pods that have a share or a default weight of the cluster."}),
 		lacking: prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_disks_not_enabled", Help: "Disks that were to be shared by weight, and could not be enabled."}),
+		unseen:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "isolio_node_pods_unseen", Help: "1 while no daemon of the node sees pods that come, so that no shares are for sale; else 0."}),
 		claims:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isolio_node_prepared_claims_total", Help: "Claims that kubelet had prepared, by result."}, []string{"result"}),
 		errors:  prometheus.NewCounter(prometheus.CounterOpts{Name: "isolio_node_errors_total", Help: "Errors of what runs beside kubelet's calls, such as publishing disks."}),
 	}
-	r.MustRegister(m.shares, m.given, m.pods, m.lacking, m.claims, m.errors)
+	r.MustRegister(m.shares, m.given, m.pods, m.lacking, m.unseen, m.claims, m.errors)
 	for _, result := range []string{"ok", "failed"} {
 		m.claims.WithLabelValues(result)
 	}
@@ -49,7 +51,7 @@ func (m *Metrics) promised(b state.Claims, disks []disk.Disk) {
 	series := map[[2]string]bool{}
 	for _, d := range disks {
 		offered := 0
-		if d.Enabled() {
+		if d.IsForSale() {
 			offered = state.SharesForSale
 		}
 		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(offered))
@@ -81,6 +83,16 @@ func (m *Metrics) prepared(err error) {
 func (m *Metrics) lacks(disks int) {
 	if m != nil {
 		m.lacking.Set(float64(disks))
+	}
+}
+
+func (m *Metrics) sees(unseen string) {
+	if m == nil {
+		return
+	}
+	m.unseen.Set(0)
+	if unseen != "" {
+		m.unseen.Set(1)
 	}
 }
 

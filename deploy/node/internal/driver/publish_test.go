@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"isolio/internal/host/state"
 )
 
 // published counts what is published.
@@ -37,6 +39,14 @@ func TestPublishingAfterFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := state.WritePodSight(root, ""); err != nil {
+		t.Fatal(err)
+	}
+	release, err := state.Lock(t.Context(), root, state.DaemonLock, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
 	d := &Driver{Root: root, Node: "n1", KubeletDir: "/var/lib/kubelet", Mounts: "/proc/1/mountinfo", Log: slog.New(slog.DiscardHandler)}
 	d.Fatal = func(err error) { t.Errorf("the program ends: %v", err) }
 	var to published
@@ -60,4 +70,32 @@ func TestPublishingAfterFailures(t *testing.T) {
 	look("it went well", 2)
 	fails(fmt.Errorf("slice: %w", &resourceslice.DroppedFieldsError{}))
 	look("fields were dropped", 2)
+}
+
+// A daemon may be away for as long as an update takes. What one says that is not there is no news.
+func TestTheDaemonIsAway(t *testing.T) {
+	d := &Driver{Root: t.TempDir()}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(state.WritePodSight(d.Root, ""))
+	if why := d.unseen(); why != "no isolio daemon runs" {
+		t.Errorf("before any daemon: %q", why)
+	}
+	release, err := state.Lock(t.Context(), d.Root, state.DaemonLock, 0)
+	must(err)
+	if why := d.unseen(); why != "" {
+		t.Errorf("with a daemon: %q", why)
+	}
+	release()
+	if why := d.unseen(); why != "" {
+		t.Errorf("just after it went: %q", why)
+	}
+	d.sawAt = d.sawAt.Add(-unseenGrace)
+	if why := d.unseen(); why == "" {
+		t.Error("long after it went: nothing")
+	}
 }
