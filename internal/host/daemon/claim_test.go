@@ -3,8 +3,11 @@
 package daemon
 
 import (
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"isolio/internal/host/state"
 	"isolio/internal/must"
@@ -96,4 +99,46 @@ func TestAReportThatCannotBeReadTakesNothingAway(t *testing.T) {
 	if got := strings.Count(log.String(), "pods.json"); got != 1 || again.problems() != 1 {
 		t.Errorf("%d problems, of which the log tells %d times:\n%s", again.problems(), got, log)
 	}
+}
+
+// A rule that comes after claims gives more than the disk has: the log and a metric tell, and isolio-node
+// is told what rules give. A rule of a pod that has a claim counts for what it is beyond the claim.
+func TestOvergivenShares(t *testing.T) {
+	h := newHost(t, "")
+	h.Every = 50 * time.Millisecond
+	log := h.logged()
+	web, webGroup := h.podOf(1, nil)
+	ruled, ruledGroup := h.podOf(2, nil)
+	ruled.Namespace = "kube-system"
+	h.runtime(web, ruled)
+	b := state.Claims{}
+	b.Set(state.PodClaims{UID: web.Uid, Namespace: "shop", Name: "pod-1", Shares: []state.ClaimedShare{{Claimed: 700, Share: 700}}})
+	b.Set(state.PodClaims{UID: ruled.Uid, Namespace: "kube-system", Name: "pod-2", Shares: []state.ClaimedShare{{Claimed: 200, Share: 200}}})
+	must.OK(t, b.Write(h.Root))
+	h.start()
+	h.becomes(webGroup, "700")
+	h.becomes(ruledGroup, "200")
+	told := func(over, byRules int) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			now := state.ReadPodSight(h.Root)
+			if h.health.now().over == over && now.ByRules["8:0"] == byRules && now.Unseen == "" {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("20 s: %d shares over, %+v", h.health.now().over, now)
+			}
+		}
+	}
+	told(0, 0)
+	h.put("etc/isolio.toml", "[[rule]]\npod = 'kube-system/*'\nweight = 350\n")
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	told(50, 150)
+	h.becomes(ruledGroup, "350")
+	if n := strings.Count(log.String(), "claims give 900 and rules 150 of its 1000 shares"); n != 1 {
+		t.Errorf("the log tells %d times:\n%s", n, log)
+	}
+	h.put("etc/isolio.toml", "")
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	told(0, 0)
 }

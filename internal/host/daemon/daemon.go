@@ -76,6 +76,8 @@ type Daemon struct {
 	ledger     *ledger // nil for a daemon that looks once
 	// swept is true if no cgroup went since marks of those that had gone were removed.
 	swept bool
+	// byRules are the shares that rules give pods, by the disk's number.
+	byRules map[string]int
 	// kernel is what weights are written to.
 	kernel plan.Machine
 	// told are faults that were logged, so that each is once.
@@ -96,6 +98,7 @@ const (
 	notWatched  = "inotify"
 	noMetrics   = "metrics"
 	noPods      = "nri"
+	overgiven   = "shares"
 	// badHeld, notKept, notPlanned and tooManyTenants are of promises.
 	badHeld        = "raised weights"
 	notKept        = "history"
@@ -174,6 +177,9 @@ func (d *Daemon) look(at scope) ([]decision, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at.all || at.moved {
+		d.checkGiven(m)
+	}
 	var all []decision
 	for _, group := range d.groups {
 		if !at.has(group) {
@@ -190,6 +196,24 @@ func (d *Daemon) look(at scope) ([]decision, error) {
 		}
 	}
 	return all, nil
+}
+
+// checkGiven tells of disks of which claims and rules give more than there is. isolio-node sells no
+// share that a rule gives, but rules and pods come after claims.
+func (d *Daemon) checkGiven(m *policy.Policy) {
+	over, rules, sum := map[string]string{}, map[string]int{}, 0
+	for disk, given := range m.Given(d.tree.Weights) {
+		if given.Rules > 0 {
+			rules[disk] = given.Rules
+		}
+		if n := given.Over(); n > 0 {
+			sum += n
+			over[disk] = fmt.Sprintf("claims give %d and rules %d of its %d shares: each has less in proportion; lower the weights of rules for pods", given.Claims, given.Rules, state.WholeDisk)
+		}
+	}
+	d.settle(overgiven, over)
+	d.health.gives(sum)
+	d.byRules = rules
 }
 
 // machine is what is known now. It adds to the scope those cgroups of which

@@ -18,6 +18,7 @@ type health struct {
 type healthNow struct {
 	reconciles, writes, writeErrors              uint64
 	disks, groups, containers, problems, refused int
+	over                                         int // shares
 	turned, lastPass, lastReload                 time.Time
 	reloadOK, hearing                            bool
 }
@@ -53,6 +54,12 @@ func (h *health) looked(disks, groups, containers, problems, refused int) {
 	defer h.mu.Unlock()
 	h.reconciles++
 	h.disks, h.groups, h.containers, h.problems, h.refused, h.lastPass = disks, groups, containers, problems, refused, time.Now()
+}
+
+func (h *health) gives(over int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = over
 }
 
 func (h *health) hears(pods bool) {

@@ -172,6 +172,7 @@ var (
 	problems    = describe("problems", "What the log calls wrong now: cgroups, rules and files of engines.", nil)
 	refused     = describe("refused_annotations", "Pods and containers whose annotation is not a weight, or is more than they may have.", nil)
 	hearing     = describe("nri_connected", "1 if a container runtime tells of pods over NRI, else 0.", nil)
+	overShares  = describe("overgiven_shares", "Shares of disks that claims and rules give, and that the disks do not have: each pod has less in proportion.", nil)
 	reconciles  = describe("reconciles_total", "How often the daemon compared weights with what is asked for.", nil)
 	lastPass    = describe("last_pass_timestamp_seconds", "When the daemon last compared weights with what is asked for.", nil)
 	writes      = describe("weight_writes_total", "Weights that were written.", nil)
@@ -184,7 +185,7 @@ var (
 // Describe tells what the daemon tells of itself.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, sharedDisks, cgroups, containers, problems, refused, hearing, reconciles, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
+		buildInfo, sharedDisks, cgroups, containers, problems, refused, hearing, overShares, reconciles, lastPass, writes, writeErrors, reloadOK, reloadAt, unread,
 	} {
 		to <- d
 	}
@@ -221,6 +222,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		{containers, prometheus.GaugeValue, float64(h.containers)},
 		{problems, prometheus.GaugeValue, float64(h.problems)},
 		{refused, prometheus.GaugeValue, float64(h.refused)},
+		{overShares, prometheus.GaugeValue, float64(h.over)},
 		{hearing, prometheus.GaugeValue, map[bool]float64{true: 1}[h.hearing]},
 		{reconciles, prometheus.CounterValue, float64(h.reconciles)},
 		{lastPass, prometheus.GaugeValue, seconds(h.lastPass)},

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,8 +23,8 @@ type pods struct {
 	// silent is true while the runtime does not tell, and connected while it does; at
 	// the beginning neither.
 	silent, connected bool
-	// unseen is what isolio-node was told of it, nil for nothing yet.
-	unseen *string
+	// told is what isolio-node was told, nil for nothing yet.
+	told *state.PodSight
 }
 
 // startNRI listens to the runtime that the rules name, or to none.
@@ -77,9 +78,9 @@ func (d *Daemon) podsChanged() <-chan struct{} {
 	return d.pods.source.Changed()
 }
 
-// seesPods has isolio-node know whether claims of pods that come act: else it sells none. A runtime
-// tells of pods, or its files do.
-func (d *Daemon) seesPods() {
+// tellSight has isolio-node know which shares it may sell: none where neither a runtime nor its files
+// tell of pods that come.
+func (d *Daemon) tellSight() {
 	inFiles := slices.ContainsFunc(d.containers, func(c target.Container) bool { return c.InFiles && c.PodUID != "" })
 	unseen := ""
 	if !d.pods.connected && !inFiles {
@@ -88,12 +89,13 @@ func (d *Daemon) seesPods() {
 			unseen += " at " + d.pods.source.Socket
 		}
 	}
-	if d.pods.unseen != nil && *d.pods.unseen == unseen {
+	sight := state.PodSight{Unseen: unseen, ByRules: d.byRules}
+	if d.pods.told != nil && reflect.DeepEqual(*d.pods.told, sight) {
 		return
 	}
-	d.pods.unseen = &unseen
-	if err := state.WritePodSight(d.Root, unseen); err != nil {
-		d.pods.unseen = nil
+	d.pods.told = &sight
+	if err := sight.Write(d.Root); err != nil {
+		d.pods.told = nil
 		d.fail(noPods, "pod sight", err)
 	}
 }

@@ -388,13 +388,13 @@ func TestWhetherPodsAreSeen(t *testing.T) {
 		t.Helper()
 		var why string
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if why = state.PodsUnseen(h.Root); (why == "") == want {
+			if why = state.ReadPodSight(h.Root).Unseen; (why == "") == want {
 				return
 			}
 		}
 		t.Fatalf("20 s: %q", why)
 	}
-	if why := state.PodsUnseen(h.Root); why != "no isolio daemon runs" {
+	if why := state.ReadPodSight(h.Root).Unseen; why != "no isolio daemon runs" {
 		t.Errorf("before a daemon: %q", why)
 	}
 	stop := h.start()
@@ -413,7 +413,7 @@ func TestWhetherPodsAreSeen(t *testing.T) {
 		strings.Repeat("2", 64)+`"},"annotations":{"io.kubernetes.cri.container-type":"sandbox","io.kubernetes.cri.sandbox-name":"p","io.kubernetes.cri.sandbox-namespace":"n","io.kubernetes.cri.sandbox-uid":"u"}}`)
 	sees(true)
 	stop()
-	if why := state.PodsUnseen(h.Root); why != "no isolio daemon runs" {
+	if why := state.ReadPodSight(h.Root).Unseen; why != "no isolio daemon runs" {
 		t.Errorf("after it: %q", why)
 	}
 }

@@ -246,7 +246,7 @@ func (d *Daemon) otherClaims() bool {
 // pass looks at what is in the scope, and writes what is to be written.
 func (d *Daemon) pass(ctx context.Context, at scope) error {
 	_, err := d.write(ctx, at)
-	d.seesPods()
+	d.tellSight()
 	tell("STATUS=" + d.Status())
 	return err
 }

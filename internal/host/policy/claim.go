@@ -61,6 +61,46 @@ func (m *Policy) ofCluster(group string) (Want, bool) {
 	return m.limited(group, Want{Weight: weight.Value(given.Default), By: ByCluster, Why: given.Why}, weight.Max), true
 }
 
+// Given are the shares of a disk that pods have whatever others ask for.
+type Given struct {
+	// Claims are by claims, Rules by rules: of a pod that has both, Rules is what it has beyond its claim.
+	Claims, Rules int
+}
+
+// Over is how many more there are than the disk has. Then each pod has less in proportion.
+func (g Given) Over() int {
+	if g.Claims == 0 {
+		return 0 // weights alone are no promise
+	}
+	return max(g.Claims+g.Rules-state.WholeDisk, 0)
+}
+
+// Given are the shares of each disk that has the scheduler, by "MAJ:MIN".
+func (m *Policy) Given(read Reader) map[string]Given {
+	all := map[string]Given{}
+	for _, numbers := range m.disks {
+		for _, disk := range numbers {
+			all[disk] = Given{}
+		}
+	}
+	for group := range m.pods {
+		wants, _, err := m.own(group, read)
+		if err != nil {
+			continue // the cgroup goes, or keeps what it has
+		}
+		claims := m.ofClaims(group)
+		for disk, g := range all {
+			claimed := int(claims[disk].Weight) + int(claims[EveryDisk].Weight)
+			g.Claims += claimed
+			if own := ownOn(wants, disk); own.given && own.By != ByClaim && own.Weight != weight.Sum {
+				g.Rules += max(int(own.AskedFor())-claimed, 0)
+			}
+			all[disk] = g
+		}
+	}
+	return all
+}
+
 // rest is what is left of a disk of which pods have claims.
 type rest struct {
 	// given are the shares of claims and the weights by rules, and asked the weights of all

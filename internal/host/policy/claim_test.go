@@ -4,7 +4,6 @@ package policy
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -185,74 +184,4 @@ func rules(t *testing.T, text string) rule.Config {
 	config, err := rule.Parse("isolio.toml", []byte("[[rule]]\n"+text))
 	must.OK(t, err)
 	return config
-}
-
-// Whatever there is, claims and rules give what they say, and all pods together no more than the
-// whole disk: but for the reserve, where rules give what claims have, and for the least weight. The
-// others have the reserve at least, as far as they ask for it.
-func TestClaimsAreKept(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for round := range 200 {
-		own := 1 + random.IntN(200)
-		config := rules(t, fmt.Sprintf("pod = 'kube-system/*'\nweight = %d\n", own))
-		var book state.Claims
-		var all []target.Container
-		var groups []string
-		sold, byRule, asked := 0, 0, 0
-		for i := range 1 + random.IntN(60) {
-			annotation := ""
-			switch n := 1 + random.IntN(400); {
-			case random.IntN(3) == 0 && sold+n <= state.SharesForSale:
-				sold += n
-				for pod := range 1 + random.IntN(2)*random.IntN(min(2*n, 30)) { // some claims are on less than a share for each pod
-					s := on("8:0", 0)
-					s.ClaimUID, s.Claimed = fmt.Sprint(i), n
-					book.Set(state.PodClaims{UID: fmt.Sprint(i, "-", pod), Shares: []state.ClaimedShare{s}, Ended: random.IntN(5) == 0})
-				}
-				continue
-			case random.IntN(2) == 0:
-				annotation = fmt.Sprint(1 + random.IntN(1000))
-			}
-			c, group := aPod(i, annotation, nil)
-			if random.IntN(4) == 0 {
-				c.Namespace = "kube-system"
-				byRule += own
-			}
-			all, groups = append(all, c), append(groups, group)
-		}
-		book.Split()
-		for i := range book.Pods {
-			c, group := aPod(1000+i, "", &book.Pods[i])
-			all, groups = append(all, c), append(groups, group)
-		}
-		m := New(config, nil, all)
-		fromClaims, fromRules, fromRest, asked, rest, least := 0, 0, 0, 0, 0, 0
-		for _, group := range groups {
-			wants, _, err := m.Wants(group, files(nil))
-			own, _, errOwn := m.own(group, files(nil))
-			if err != nil || errOwn != nil {
-				t.Fatal(err, errOwn)
-			}
-			switch w := ownOn(wants, "8:0"); w.By {
-			case ByClaim:
-				fromClaims += int(w.Weight)
-			case weight.ByRule:
-				fromRules += int(w.Weight)
-			default:
-				fromRest += int(w.Weight)
-				asked += int(ownOn(own, "8:0").Weight)
-				rest++
-				if w.Weight == weight.Min {
-					least++
-				}
-			}
-		}
-		if fromClaims > sold || fromRules != byRule {
-			t.Fatalf("round %d: %d by claims on %d, %d by rules that say %d", round, fromClaims, sold, fromRules, byRule)
-		}
-		left := max(state.WholeDisk-fromClaims-fromRules, state.ReservedShares)
-		if fromClaims > 0 && (fromRest > left+least || fromRest < min(asked, left)-rest) {
-			t.Fatalf("round %d: %d by claims, %d by rules, %d of %d for the rest, of which %d have the least", round, fromClaims, fromRules, fromRest, asked, least)
-		}
-	}
 }

@@ -71,26 +71,31 @@ const podSightFile = "run/isolio/podsight.json"
 // podSightSchema is the version of that file.
 const podSightSchema = 1
 
-type podSight struct {
-	Schema int    `json:"schema"`
+// PodSight is what the daemon tells isolio-node of the shares that it may sell.
+type PodSight struct {
+	Schema int `json:"schema"`
+	// Unseen is why no daemon gives their weights to pods that come, "" where one does.
 	Unseen string `json:"unseen"`
+	// ByRules are the shares of disks that rules give pods, by "MAJ:MIN".
+	ByRules map[string]int `json:"by_rules,omitempty"`
 }
 
-// WritePodSight keeps why the daemon sees no pods that come, "" where it does.
-func WritePodSight(root, unseen string) error {
-	return writeJSON(pathOf(root, podSightFile), podSight{podSightSchema, unseen}, 0o644)
+// Write keeps it below root.
+func (s PodSight) Write(root string) error {
+	s.Schema = podSightSchema
+	return writeJSON(pathOf(root, podSightFile), s, 0o644)
 }
 
-// PodsUnseen is why no daemon gives the weights to pods that come, "" where one does. Root alone can tell.
-func PodsUnseen(root string) (why string) {
+// ReadPodSight is what the daemon told last. Root alone can tell whether it runs.
+func ReadPodSight(root string) PodSight {
 	if held, known := Locked(root, DaemonLock); known && !held {
-		return "no isolio daemon runs"
+		return PodSight{Unseen: "no isolio daemon runs"}
 	}
 	text, there, err := read(pathOf(root, podSightFile))
 	if err == nil && !there {
-		return "the isolio daemon has not looked at pods yet, or is older than isolio-node"
+		return PodSight{Unseen: "the isolio daemon has not looked at pods yet, or is older than isolio-node"}
 	}
-	var s podSight
+	var s PodSight
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
@@ -98,9 +103,9 @@ func PodsUnseen(root string) (why string) {
 		err = errSchema(s.Schema, podSightSchema)
 	}
 	if err != nil {
-		return fmt.Sprintf("/%s: %v", podSightFile, err)
+		return PodSight{Unseen: fmt.Sprintf("/%s: %v", podSightFile, err)}
 	}
-	return s.Unseen
+	return s
 }
 
 // RemovePodReport forgets what a runtime told, if it told anything.

@@ -27,6 +27,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"isolio/deploy/node/internal/disk"
 	"isolio/deploy/node/internal/driver"
 	"isolio/internal/cli"
 	"isolio/internal/host/state"
@@ -447,4 +448,29 @@ func TestNobodySeesPods(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	n.given(webUID, 300)
+}
+
+// What rules give pods of the node is not for sale.
+func TestWhatRulesGiveIsNotSold(t *testing.T) {
+	n := newNode(t)
+	n.start()
+	n.kubelet()
+	for _, tt := range []struct{ byRules, sold, byDefault int64 }{{0, 900, 100}, {500, 400, 100}, {850, 50, 50}, {900, 0, 0}, {2000, 0, 0}, {0, 900, 100}} {
+		if err := (state.PodSight{ByRules: map[string]int{"259:0": int(tt.byRules)}}).Write(n.root); err != nil {
+			t.Fatal(err)
+		}
+		n.until(fmt.Sprintf("%+v", tt), func() bool {
+			list, err := n.cluster.ResourceV1().ResourceSlices().List(t.Context(), meta.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range list.Items {
+				for _, d := range s.Spec.Devices {
+					c := d.Capacity[disk.Share]
+					return c.Value.Value() == tt.sold && c.RequestPolicy.Default.Value() == tt.byDefault && c.RequestPolicy.ValidRange.Max.Value() == tt.sold
+				}
+			}
+			return tt.sold == 0
+		})
+	}
 }

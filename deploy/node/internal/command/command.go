@@ -338,11 +338,16 @@ func (e extended) PublishResources(ctx context.Context, _ resourceslice.DriverRe
 	return err
 }
 
-// nodePatch offers the shares of one disk: a request counts on each.
+// nodePatch offers the shares of the disk that has the fewest: a request counts on each.
 func nodePatch(disks []disk.Disk) string {
-	n := 0
-	if len(disk.Resources(disks)) > 0 {
-		n = state.SharesForSale
+	n, shared := state.SharesForSale, false
+	for _, d := range disks {
+		if d.Enabled() {
+			n, shared = min(n, d.ForSale()), true
+		}
+	}
+	if !shared {
+		n = 0
 	}
 	return fmt.Sprintf(`{"status":{"capacity":{%q:"%d"},"allocatable":{%q:"%d"}}}`, driver.ExtendedResource, n, driver.ExtendedResource, n)
 }

@@ -90,7 +90,7 @@ func (n *node) daemon() (stop func()) {
 // sees has the daemon tell why it sees no pods, "" where it does.
 func (n *node) sees(unseen string) {
 	n.t.Helper()
-	if err := state.WritePodSight(n.root, unseen); err != nil {
+	if err := (state.PodSight{Unseen: unseen}).Write(n.root); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -39,10 +39,17 @@ type Disk struct {
 	Kubelet bool
 	// Unseen is why the weight of a pod that comes would not be written on this node, "" where it is.
 	Unseen string
+	// ByRules are the shares that rules give pods of the node.
+	ByRules int
 }
 
-// IsForSale reports whether claims may have shares of it.
-func (d Disk) IsForSale() bool { return d.Enabled() && d.Unseen == "" }
+// ForSale are the shares that claims may have together.
+func (d Disk) ForSale() int {
+	if !d.Enabled() || d.Unseen != "" {
+		return 0
+	}
+	return max(state.SharesForSale-d.ByRules, 0)
+}
 
 // Enabled reports whether weights act on it.
 func (d Disk) Enabled() bool { return d.Scheduler == usage.Scheduler }
@@ -139,15 +146,15 @@ func (d Disk) Resource() resourceapi.Device {
 	text("scheduler", d.Scheduler)
 	flag("rotational", d.Rotational)
 	flag("kubelet", d.Kubelet)
-	size := d.SizeBytes
+	size, shares := d.SizeBytes, int64(d.ForSale())
 	attributes["sizeBytes"] = resourceapi.DeviceAttribute{IntValue: &size}
 	return resourceapi.Device{
 		Name: d.Device, AllowMultipleAllocations: &many, Attributes: attributes,
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{Share: {
-			Value: *quantity(state.SharesForSale),
+			Value: *quantity(shares),
 			RequestPolicy: &resourceapi.CapacityRequestPolicy{
-				Default:    quantity(weight.Default),
-				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(state.SharesForSale), Step: quantity(1)},
+				Default:    quantity(min(weight.Default, shares)),
+				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(weight.Min), Max: quantity(shares), Step: quantity(1)},
 			},
 		}},
 	}
@@ -157,7 +164,7 @@ func (d Disk) Resource() resourceapi.Device {
 func Resources(disks []Disk) []resourceapi.Device {
 	all := []resourceapi.Device{}
 	for _, d := range disks {
-		if d.IsForSale() {
+		if d.ForSale() > 0 {
 			all = append(all, d.Resource())
 		}
 	}

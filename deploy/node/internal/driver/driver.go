@@ -82,7 +82,8 @@ type Driver struct {
 	// waiting are pods that have a part of a claim of others, and that the runtime does not
 	// know, by UID. It is the looks' alone.
 	waiting map[string]try
-	// sawAt is when a daemon saw pods last.
+	// saw is what a daemon told last that sees pods, and sawAt when.
+	saw   state.PodSight
 	sawAt time.Time
 	// noMounts is why the table of mounts could not be read, which is logged once.
 	noMounts string
@@ -153,9 +154,9 @@ func (d *Driver) Disks() ([]disk.Disk, error) {
 	}
 	d.mu.Unlock()
 	disks, err := disk.List(d.system(), mounts, d.kubeletDir(mounts))
-	unseen := d.unseen()
+	sight := d.sight()
 	for i := range disks {
-		disks[i].Unseen = unseen
+		disks[i].Unseen, disks[i].ByRules = sight.Unseen, sight.ByRules[disks[i].MajMin]
 	}
 	return disks, err
 }
@@ -164,17 +165,17 @@ func (d *Driver) Disks() ([]disk.Disk, error) {
 // sale. Kubelet repeats a call that failed, and slices that come and go have pods placed elsewhere.
 const unseenGrace = 30 * time.Second
 
-// unseen is why no daemon writes the weights of pods that come, "" where one does.
-func (d *Driver) unseen() string {
-	why := state.PodsUnseen(d.Root)
+// sight is what the daemon tells, or told before it went.
+func (d *Driver) sight() state.PodSight {
+	now := state.ReadPodSight(d.Root)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if why == "" {
-		d.sawAt = time.Now()
+	if now.Unseen == "" {
+		d.saw, d.sawAt = now, time.Now()
 	} else if time.Since(d.sawAt) < unseenGrace {
-		return ""
+		return d.saw
 	}
-	return why
+	return now
 }
 
 // ownMounts is the file with the mounts of this process, below Root.

@@ -47,7 +47,7 @@ func (d *Driver) lacks(ctx context.Context, disks []disk.Disk) {
 		d.toldNode = time.Now()
 	}
 	d.mu.Unlock()
-	unseen := d.unseen()
+	unseen := d.sight().Unseen
 	d.Metrics.sees(unseen)
 	if unseen != "" {
 		d.tell(ctx, node, NotEnforced, "no shares of disks are for sale: "+unseen)

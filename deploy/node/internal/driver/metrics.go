@@ -50,11 +50,7 @@ func (m *Metrics) promised(b state.Claims, disks []disk.Disk) {
 	defer m.mu.Unlock()
 	series := map[[2]string]bool{}
 	for _, d := range disks {
-		offered := 0
-		if d.IsForSale() {
-			offered = state.SharesForSale
-		}
-		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(offered))
+		m.shares.WithLabelValues(d.Device, d.Name).Set(float64(d.ForSale()))
 		m.given.WithLabelValues(d.Device, d.Name).Set(float64(b.Promised(d.Device)))
 		series[[2]string{d.Device, d.Name}] = true
 	}

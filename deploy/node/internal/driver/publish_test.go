@@ -39,7 +39,7 @@ func TestPublishingAfterFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := state.WritePodSight(root, ""); err != nil {
+	if err := (state.PodSight{}).Write(root); err != nil {
 		t.Fatal(err)
 	}
 	release, err := state.Lock(t.Context(), root, state.DaemonLock, 0)
@@ -81,21 +81,21 @@ func TestTheDaemonIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(state.WritePodSight(d.Root, ""))
-	if why := d.unseen(); why != "no isolio daemon runs" {
+	must(state.PodSight{}.Write(d.Root))
+	if why := d.sight().Unseen; why != "no isolio daemon runs" {
 		t.Errorf("before any daemon: %q", why)
 	}
 	release, err := state.Lock(t.Context(), d.Root, state.DaemonLock, 0)
 	must(err)
-	if why := d.unseen(); why != "" {
+	if why := d.sight().Unseen; why != "" {
 		t.Errorf("with a daemon: %q", why)
 	}
 	release()
-	if why := d.unseen(); why != "" {
+	if why := d.sight().Unseen; why != "" {
 		t.Errorf("just after it went: %q", why)
 	}
 	d.sawAt = d.sawAt.Add(-unseenGrace)
-	if why := d.unseen(); why == "" {
+	if why := d.sight().Unseen; why == "" {
 		t.Error("long after it went: nothing")
 	}
 }
