@@ -538,6 +538,73 @@ func TestMarksGoWithTheirCgroups(t *testing.T) {
 	}
 }
 
+// Cgroups that come and go, also under the same names, leave no marks, and a tenant's no more than so
+// many lines of the log.
+func TestChurn(t *testing.T) {
+	const each = 150
+	h := newHost(t, "[[rule]]\nunit = \"churn*\"\nweight = 20\n")
+	log := h.logged()
+	var groups []string
+	for i := range each {
+		groups = append(groups, fmt.Sprintf("system.slice/churn%d.service", i), fmt.Sprintf("user.slice/user-1000.slice/user@1000.service/churn%d.service", i))
+	}
+	stop := h.start()
+	var held []*os.File // so that no number is given twice, as a cgroup's is not
+	t.Cleanup(func() {
+		for _, f := range held {
+			f.Close()
+		}
+	})
+	most := 0
+	for range 4 {
+		for _, group := range groups {
+			h.put("new/io.kyber.weight", "default 100\n") // a cgroup's files are there from its beginning
+			must.OK(t, os.MkdirAll(filepath.Dir(h.tree.Path(group)), 0o755))
+			must.OK(t, os.Rename(filepath.Join(h.Root, "new"), h.tree.Path(group)))
+			f, err := os.Open(h.tree.Path(group))
+			must.OK(t, err)
+			held = append(held, f)
+		}
+		for _, group := range groups {
+			h.becomes(group, "20")
+		}
+		// A look removes them after it has written weights.
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			marks, err := os.ReadDir(filepath.Join(h.Root, "run/isolio/marks"))
+			must.OK(t, err)
+			most = max(most, len(marks))
+			if len(marks) <= 2*each+len(everybody) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d marks of %d cgroups", len(marks), 2*each)
+			}
+		}
+		for _, group := range groups {
+			must.OK(t, os.RemoveAll(h.tree.Path(group)))
+		}
+	}
+	stop()
+	lines := map[bool]int{}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "/churn") && strings.Contains(line, "msg=weight") {
+			lines[strings.Contains(line, "user@1000")]++
+		}
+	}
+	t.Logf("%d cgroups at a time, 4 times: at most %d marks; %d lines of the owner's, %d of a tenant's", 2*each, most, lines[false], lines[true])
+	if most > 2*(2*each+len(everybody)) {
+		t.Errorf("%d marks of %d cgroups", most, 2*each)
+	}
+	if lines[true] > 2*mostLines || lines[false] != 4*each {
+		t.Errorf("%d lines of a tenant, %d of the owner", lines[true], lines[false])
+	}
+	h.lines.since = time.Now().Add(-linesOften)
+	h.once()
+	if text := log.String(); !strings.Contains(text, "more lines about cgroups inside are left out") {
+		t.Errorf("nothing tells of lines that were left out:\n%s", text[max(0, len(text)-500):])
+	}
+}
+
 // keptMost is what a thousand containers may take: of so much, the collector makes less
 // than twice as much, and the program's text is 13 MB.
 const keptMost = 8 << 20

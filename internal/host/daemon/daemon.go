@@ -80,6 +80,8 @@ type Daemon struct {
 	byRules map[string]int
 	// kernel is what weights are written to.
 	kernel plan.Machine
+	// lines bound what tenants write to the log.
+	lines budget
 	// told are faults that were logged, so that each is once.
 	told map[fault]string
 }
@@ -403,8 +405,9 @@ func (d *Daemon) write(ctx context.Context, at scope) (int, error) {
 	for i := range all {
 		nr += d.apply(ctx, &all[i])
 	}
+	d.leaveOut(time.Now())
 	d.keepAccount(at)
-	if at.all && !d.swept {
+	if !d.swept {
 		d.marks.Sweep(d.groups)
 		d.swept = true
 	}
@@ -438,7 +441,9 @@ func (d *Daemon) apply(ctx context.Context, is *decision) (nr int) {
 			if c.Name != "" {
 				attrs = append(attrs, "name", c.Name)
 			}
-			d.Log.InfoContext(ctx, "weight", attrs...)
+			if d.lines.allows(c.Group) {
+				d.Log.InfoContext(ctx, "weight", attrs...)
+			}
 		case failure.IsGone(err):
 		default:
 			d.health.wroteNot()
@@ -452,7 +457,9 @@ func (d *Daemon) apply(ctx context.Context, is *decision) (nr int) {
 func (d *Daemon) fail(what, with string, err error) {
 	if d.told[fault{what, with}] != err.Error() {
 		d.told[fault{what, with}] = err.Error()
-		d.Log.Error(what, "of", with, "error", err.Error())
+		if d.lines.allows(with) {
+			d.Log.Error(what, "of", with, "error", err.Error())
+		}
 	}
 }
 

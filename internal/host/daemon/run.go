@@ -211,7 +211,9 @@ func (d *Daemon) matters(event fsnotify.Event, at *scope) bool {
 	// The other files of a cgroup are all there from its beginning.
 	if event.Has(fsnotify.Create) {
 		at.add(group) // it may have the name of one that is known
-	} else if !event.Has(fsnotify.Remove) {
+	} else if event.Has(fsnotify.Remove) {
+		d.swept = false
+	} else {
 		return false
 	}
 	at.moved = true
