@@ -4,7 +4,6 @@ package state
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -55,9 +54,9 @@ func LoadBoosts(root string) ([]Boost, error) {
 		return nil, err
 	}
 	var found boosts
-	if text = bytes.TrimSpace(text); bytes.HasPrefix(text, []byte("[")) {
-		err = json.Unmarshal(text, &found.Weights)
-	} else if err = json.Unmarshal(text, &found); err == nil && found.Schema != boostsSchema {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		err = unmarshal(text, &found.Weights)
+	} else if err = unmarshal(text, &found); err == nil && found.Schema != boostsSchema {
 		err = errSchema(found.Schema, boostsSchema)
 	}
 	if err != nil {

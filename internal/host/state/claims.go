@@ -168,8 +168,8 @@ func (b *Claims) Drop(claimUID string) {
 // ParseClaims reads the text of the file.
 func ParseClaims(text []byte) (Claims, error) {
 	var b Claims
-	if err := json.Unmarshal(text, &b); err != nil {
-		return Claims{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	if err := unmarshal(text, &b); err != nil {
+		return Claims{}, err
 	}
 	if b.Schema > claimsSchema {
 		return Claims{}, errSchema(b.Schema, claimsSchema)
@@ -230,5 +230,5 @@ func (b Claims) Write(root string) error {
 	if err != nil {
 		return err
 	}
-	return write(pathOf(root, ClaimsFile), text, 0o644)
+	return write(pathOf(root, ClaimsFile), seal(text), 0o644)
 }

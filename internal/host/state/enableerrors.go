@@ -3,7 +3,6 @@
 package state
 
 import (
-	"encoding/json"
 	"fmt"
 )
 
@@ -31,11 +30,12 @@ func ReadEnableErrors(file string) ([]EnableError, error) {
 		return nil, err
 	}
 	var r enableErrors
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	err = unmarshal(text, &r)
+	if err == nil && r.Schema != enableErrorsSchema {
+		err = errSchema(r.Schema, enableErrorsSchema)
 	}
-	if r.Schema != enableErrorsSchema {
-		return nil, fmt.Errorf("%s: schema %d is not known; known: %d", file, r.Schema, enableErrorsSchema)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return r.Disks, nil
 }

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/google/renameio/v2"
 
@@ -37,6 +39,39 @@ func EnabledFile(root, disk string) string {
 
 // pathOf is a file below root, "" for /.
 func pathOf(root, file string) string { return filepath.Join("/", root, file) }
+
+// sealed is how a file with a checksum begins. A file without one is of an older version, and an older
+// version takes the checksum for a key that it does not know.
+var sealed = regexp.MustCompile(`^\{"sum":"([0-9a-f]{8})",`)
+
+// seal puts a checksum into the JSON of an object, so that a flipped bit that leaves JSON is noticed.
+func seal(text []byte) []byte {
+	rest := text[1:] // after the brace
+	return fmt.Appendf(nil, `{"sum":"%08x",%s`, sumOf(rest), rest)
+}
+
+func sumOf(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
+
+// unseal compares the checksum of a text, where it has one.
+func unseal(text []byte) error {
+	found := sealed.FindSubmatch(text)
+	if found != nil && string(found[1]) != fmt.Sprintf("%08x", sumOf(text[len(found[0]):])) {
+		return fmt.Errorf("%w: its checksum is another one", ErrDamaged)
+	}
+	return nil
+}
+
+// unmarshal is json.Unmarshal of a text that is what was written.
+func unmarshal(text []byte, to any) error {
+	err := unseal(text)
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(text, to); err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
 
 // read returns what a file holds; there is false if it does not exist.
 func read(name string) (text []byte, there bool, err error) {
@@ -70,7 +105,7 @@ func writeJSON(name string, what any, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return write(name, append(text, '\n'), mode)
+	return write(name, seal(append(text, '\n')), mode)
 }
 
 // remove removes a file, which need not exist.

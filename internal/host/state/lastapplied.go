@@ -3,7 +3,6 @@
 package state
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -110,9 +109,7 @@ func (s *AppliedStore) Get(group string) (Applied, error) {
 		return nil, err
 	}
 	var found appliedFile
-	if err = json.Unmarshal(text, &found); err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	} else if found.Schema > appliedSchema {
+	if err = unmarshal(text, &found); err == nil && found.Schema > appliedSchema {
 		err = errSchema(found.Schema, appliedSchema)
 	}
 	if err != nil {

@@ -2,18 +2,20 @@
 
 package state
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // PodReportFile is where the daemon keeps what a runtime told it of its pods, for the
 // other commands, and for itself after a restart. Only root may read it: labels
 // are the tenants'.
 const PodReportFile = "run/isolio/pods.json"
 
+// podReportSchema is the version of that file.
+const podReportSchema = 1
+
 // PodReport is what a runtime told of its pods.
 type PodReport struct {
+	// Schema is 0 in files of versions before it.
+	Schema int `json:"schema"`
 	// Engine is the name of the container engine, such as "containerd".
 	Engine string `json:"engine"`
 	// Pods are in the order in which they were told, the last one last.
@@ -50,6 +52,7 @@ type ReportedContainer struct {
 
 // Write keeps the report below root, "" for /. The file is replaced at once.
 func (r PodReport) Write(root string) error {
+	r.Schema = podReportSchema
 	return writeJSON(pathOf(root, PodReportFile), r, 0o600)
 }
 
@@ -59,10 +62,21 @@ func ReadPodReport(root string) (r PodReport, there bool, err error) {
 	if err != nil || !there {
 		return PodReport{}, false, err
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return PodReport{}, true, fmt.Errorf("%s: %w", PodReportFile, err)
+	if r, err = ParsePodReport(text); err != nil {
+		return PodReport{}, true, fmt.Errorf("/%s: %w", PodReportFile, err)
 	}
 	return r, true, nil
+}
+
+// ParsePodReport reads the text of the file.
+func ParsePodReport(text []byte) (r PodReport, err error) {
+	if err := unmarshal(text, &r); err != nil {
+		return PodReport{}, err
+	}
+	if r.Schema > podReportSchema {
+		return PodReport{}, errSchema(r.Schema, podReportSchema)
+	}
+	return r, nil
 }
 
 // podSightFile says whether the daemon sees the pods of its machine.
@@ -97,7 +111,7 @@ func ReadPodSight(root string) PodSight {
 	}
 	var s PodSight
 	if err == nil {
-		err = json.Unmarshal(text, &s)
+		err = unmarshal(text, &s)
 	}
 	if err == nil && s.Schema != podSightSchema {
 		err = errSchema(s.Schema, podSightSchema)

@@ -24,9 +24,9 @@ func (d *disk) reported(r *state.PodReport) (all []Container, sure bool) {
 		return reportedContainers(*r, d.kept), true
 	}
 	return of(d, d.path(state.PodReportFile), func(text []byte) ([]Container, error) {
-		r, err := unmarshal[state.PodReport](text)
+		r, err := state.ParsePodReport(text)
 		if err != nil {
-			return nil, fmt.Errorf("is damaged: %w; pods keep the weights that they have until the runtime tells of them", err)
+			return nil, fmt.Errorf("%w; pods keep the weights that they have until the runtime tells of them", err)
 		}
 		return reportedContainers(r, d.kept), nil
 	})
