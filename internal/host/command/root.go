@@ -34,7 +34,7 @@ requests waiting, and what it does not use goes to the others.
 ` + cli.ExitCodes,
 		},
 	)
-	cli.Group(root, "Start:", newDoctorCommand(), newDemoCommand(), newEnableCommand(), newDisableCommand())
+	cli.Group(root, "Start:", newDoctorCommand(), newDemoCommand(), newEnableCommand(), newDisableCommand(), newUpgradeCommand())
 	cli.Group(root, "Operate:", newStatusCommand(), newTopCommand(), newExplainCommand(), newWeightCommand(), newLogCommand(), newDaemonCommand())
 	cli.Group(root, "Promise:", newMeasureCommand(), newSLACommand())
 	cli.Group(root, "Laboratory:",

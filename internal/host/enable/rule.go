@@ -92,10 +92,11 @@ func freeRuleFile(sys block.System, info block.Info, value string) (string, erro
 
 const beforeLine = "# before: "
 
-// ruleText is a rule for one device only.
+// ruleText is a rule for one device only. On a kernel that is booted with isolio=off it does nothing.
 func ruleText(info block.Info, key, value string, rec *record) string {
 	return fmt.Sprintf("# Written by: isolio enable %s --persist. Removed by: isolio disable %s\n%s%s\n"+
-		"ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\", %s==\"%s\", ATTR{queue/scheduler}=\"%s\"\n",
+		"SUBSYSTEM==\"block\", IMPORT{cmdline}=\"isolio\"\n"+
+		"ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{isolio}!=\"off\", ENV{DEVTYPE}==\"disk\", %s==\"%s\", ATTR{queue/scheduler}=\"%s\"\n",
 		info.Name, info.Name, beforeLine, rec.Before, key, pattern.ReplaceAllString(value, "?"), rec.Scheduler)
 }
 

@@ -84,6 +84,46 @@ func (m *examination) fits() []Check {
 	return ok(name, "%s fits the running kernel", m.shown(m.module))
 }
 
+// replaced tells of a loaded module that is another build than the installed one.
+func (m *examination) replaced() []Check {
+	const name = "loaded module"
+	loaded, there, err := kmod.LoadedVersion(m.sys.Root, moduleName)
+	if err != nil || !there || m.module == "" {
+		return nil
+	}
+	installed, err := kmod.FileVersion(m.module)
+	if err != nil || loaded.Same(installed) {
+		return nil // "module" tells of a damaged file
+	}
+	finding := fmt.Sprintf("%s is loaded, and %s is installed", loaded, installed)
+	if loaded.Name == installed.Name {
+		finding = fmt.Sprintf("one build of %s is loaded, and another is installed", loaded)
+	}
+	return warning(name, finding, "sudo isolio upgrade (--dry-run prints what it does)")
+}
+
+// otherKernels are those that a boot may choose: DKMS builds for each, and tells of a failure where
+// few look.
+func (m *examination) otherKernels() []Check {
+	const name = "other kernels"
+	dirs, _ := filepath.Glob(m.sys.Path("lib/modules/*/modules.dep")) // the pattern is well formed
+	var without []string
+	for _, dep := range dirs {
+		release := filepath.Base(filepath.Dir(dep))
+		if release == m.release || !m.exists("lib/modules/"+release+"/kernel") {
+			continue // one that was removed leaves what DKMS built
+		}
+		if file, err := kmod.Installed(m.sys.Root, release, moduleName); err != nil || file == "" {
+			without = append(without, release)
+		}
+	}
+	if len(without) == 0 || m.module == "" { // "module" tells of one for no kernel
+		return nil
+	}
+	return warning(name, moduleName+" is not installed for "+strings.Join(without, ", ")+": after a boot of that kernel no disk is shared",
+		"sudo dkms autoinstall -k "+without[0]+": it builds the module, or names the log that says why not; or sudo make install RELEASE="+without[0]+" in isolio's source")
+}
+
 // builds is what brings the module.
 func (m *examination) builds() string {
 	source, _ := filepath.Glob(m.sys.Path("usr/src/isolio-*/dkms.conf")) // the pattern is well formed

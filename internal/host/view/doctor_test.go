@@ -3,6 +3,7 @@
 package view
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -196,4 +197,52 @@ func TestIOClassOfAProcess(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("a process under ionice -c3 is not idle")
+}
+
+// A package that was updated replaces the file of a module, and not what the kernel runs.
+func TestAnotherBuildIsLoaded(t *testing.T) {
+	dir := t.TempDir()
+	source, ko := dir+"/x.c", dir+"/x.ko"
+	must.OK(t, os.WriteFile(source, []byte(`char info[] __attribute__((section(".modinfo"))) = "version=0.2.0";`), 0o644))
+	if said, err := exec.Command("gcc", "-r", "-nostdlib", "-Wl,--build-id=0x0102", "-o", ko, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	text, err := os.ReadFile(ko)
+	must.OK(t, err)
+	file, err := elf.Open(ko)
+	must.OK(t, err)
+	defer file.Close()
+	note, err := file.Section(".note.gnu.build-id").Data()
+	must.OK(t, err)
+	other := strings.Replace(string(note), "\x01\x02", "\x01\x03", 1)
+	for _, tt := range []struct{ version, note, want string }{
+		{"0.2.0", string(note), ""},
+		{"0.2.0", other, "one build of 0.2.0 is loaded, and another is installed"},
+		{"0.1.0", other, "0.1.0 is loaded, and 0.2.0 is installed"},
+	} {
+		_, got := examine(t, "loaded module", map[string]string{
+			"lib/modules/6.1.0/modules.dep": "updates/" + moduleName + ".ko:\n", installed: string(text),
+			"sys/module/kyber_fairness_iosched/version": tt.version + "\n", "sys/module/kyber_fairness_iosched/notes/.note.gnu.build-id": tt.note,
+		})
+		if tt.want == "" && len(got) != 0 || tt.want != "" && (len(got) != 1 || got[0].Finding != tt.want || got[0].State != Warning || !strings.Contains(got[0].Remedy, "isolio upgrade")) {
+			t.Errorf("%s: %+v, want %q", tt.version, got, tt.want)
+		}
+	}
+}
+
+// Each installed kernel has the module, or doctor tells before it is booted.
+func TestOtherKernels(t *testing.T) {
+	files := map[string]string{
+		"lib/modules/6.1.0/modules.dep": "updates/" + moduleName + ".ko:\n", installed: "",
+		"lib/modules/6.1.1/modules.dep": "updates/" + moduleName + ".ko:\n", "lib/modules/6.1.1/kernel/x": "",
+		"lib/modules/5.9.0/modules.dep": "updates/" + moduleName + ".ko:\n", // removed
+	}
+	if _, got := examine(t, "other kernels", files); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	files["lib/modules/6.12.0/modules.dep"], files["lib/modules/6.12.0/kernel/x"] = "kernel/x.ko:\n", ""
+	_, got := examine(t, "other kernels", files)
+	if len(got) != 1 || got[0].State != Warning || !strings.Contains(got[0].Finding, "is not installed for 6.12.0: after a boot") || !strings.HasPrefix(got[0].Remedy, "sudo dkms autoinstall -k 6.12.0") {
+		t.Errorf("%+v", got)
+	}
 }
