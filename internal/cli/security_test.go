@@ -19,7 +19,7 @@ func TestSecurityNamesTests(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
 	must.OK(t, err)
 	var sources strings.Builder
-	for _, dir := range []string{"../../internal", "../../packaging", "../../tests/vm", "../../deploy"} {
+	for _, dir := range []string{"../../internal", "../../packaging", "../../tests/vm", "../../deploy", "../../tests/kubernetes"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

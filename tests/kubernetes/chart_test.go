@@ -49,7 +49,7 @@ type values = map[string]any
 // everything has all that the chart can make.
 var everything = values{
 	"quota":      values{"shop": 20},
-	"limits":     values{"maxWeight": 300, "namespaces": values{"batch": 50, "shop": 500}},
+	"limits":     values{"maxWeight": 300, "namespaces": values{"batch": 50, "shop": 500}, "maxShare": 200, "shares": values{"shop": 600}},
 	"monitoring": values{"podMonitor": true, "rules": true, "dashboard": true, "labels": values{"release": "prometheus"}},
 	"image":      values{"repository": "registry.example.com/isolio", "digest": "sha256:" + strings.Repeat("0", 64)},
 	"disks":      []any{"nvme0n1", "serial:S4EMNX0"},

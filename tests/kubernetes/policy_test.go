@@ -291,3 +291,104 @@ func TestOwnStatus(t *testing.T) {
 		}
 	}
 }
+
+// A claim, or a template of claims, may ask for as many shares as its namespace may have, whichever way it
+// asks.
+func TestShareLimits(t *testing.T) {
+	p := policyOf(t, "isolio-shares", everything)
+	one := func(class string, capacity map[string]any) map[string]any {
+		r := map[string]any{"deviceClassName": class}
+		if capacity != nil {
+			r["capacity"] = map[string]any{"requests": capacity}
+		}
+		return r
+	}
+	exactly := func(of map[string]any) map[string]any { return map[string]any{"name": "r", "exactly": of} }
+	first := func(of ...any) map[string]any { return map[string]any{"name": "r", "firstAvailable": of} }
+	share := func(n any) map[string]any { return map[string]any{"share": n} }
+	const ours, kubelets = "disk.isolio.dev", "kubelet.disk.isolio.dev"
+	for _, tt := range []struct {
+		name, namespace string
+		requests        []any
+		want            string
+	}{
+		{"as many as all may", "batch", []any{exactly(one(ours, share("200")))}, ""},
+		{"one more", "batch", []any{exactly(one(ours, share("201")))}, "asks for more shares of a disk than those of namespace batch may have; allowed: 1..200"},
+		{"as a number", "batch", []any{exactly(one(ours, share(201)))}, "1..200"},
+		{"in thousandths", "batch", []any{exactly(one(ours, share("200001m")))}, "1..200"},
+		{"in thousands", "batch", []any{exactly(one(ours, share("1k")))}, "1..200"},
+		{"by the long name", "batch", []any{exactly(one(ours, map[string]any{"disk.isolio.dev/share": "900"}))}, "1..200"},
+		{"its own limit", "shop", []any{exactly(one(kubelets, share("600")))}, ""},
+		{"beyond its own limit", "shop", []any{exactly(one(kubelets, share("900")))}, "1..600"},
+		{"the second of two", "batch", []any{exactly(one(ours, share("10"))), exactly(one(kubelets, share("900")))}, "1..200"},
+		{"an alternative", "batch", []any{first(one("gpu.example.com", nil), one(ours, share("900")))}, "1..200"},
+		{"a class of a cluster's own", "batch", []any{exactly(one("fast-disks", share("900")))}, "1..200"},
+		{"none said", "batch", []any{exactly(one(ours, nil))}, ""},
+		{"another driver's", "batch", []any{exactly(one("gpu.example.com", map[string]any{"memory": "80Gi"}))}, ""},
+		{"nothing", "batch", nil, ""},
+	} {
+		spec := map[string]any{"devices": map[string]any{"requests": tt.requests}}
+		if tt.requests == nil {
+			spec = map[string]any{}
+		}
+		for kind, object := range map[string]map[string]any{"claim": {"spec": spec}, "template": {"spec": map[string]any{"spec": spec}}} {
+			err := p.admit(map[string]any{"namespace": tt.namespace, "operation": "CREATE"}, object, nil)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s, %s: %v, want %q", tt.name, kind, err, tt.want)
+			}
+		}
+	}
+	few := policyOf(t, "isolio-shares", values{"limits": values{"shares": values{"small": 50}}})
+	for namespace, want := range map[string]bool{"small": false, "other": true} {
+		object := map[string]any{"spec": map[string]any{"devices": map[string]any{"requests": []any{exactly(one(ours, nil))}}}}
+		if err := few.admit(map[string]any{"namespace": namespace}, object, nil); (err == nil) != want {
+			t.Errorf("a claim without a number, which has 100, in %s: %v", namespace, err)
+		}
+	}
+	for _, v := range []values{nil, {"limits": values{"maxShare": 100}, "extendedResource": true}} {
+		for _, o := range rendered(t, v) {
+			if p, ok := o.(*admission.ValidatingAdmissionPolicy); ok && p.Name == "isolio-shares" {
+				t.Errorf("%v: there is a policy", v)
+			}
+		}
+	}
+}
+
+// A stolen token of a node writes no events of another node, of another component, or about other objects.
+func TestOwnEvents(t *testing.T) {
+	const ours = "system:serviceaccount:isolio-system:isolio-node"
+	for _, v := range []values{nil, {"extendedResource": true}} {
+		p := policyOf(t, "isolio-own-events", v)
+		for _, tt := range []struct {
+			name, user, of string
+			change         func(event map[string]any)
+			ok             bool
+		}{
+			{"about a pod", ours, "n1", func(map[string]any) {}, true},
+			{"about its node", ours, "n1", func(e map[string]any) { e["involvedObject"] = map[string]any{"kind": "Node", "name": "n1"} }, true},
+			{"about another node", ours, "n1", func(e map[string]any) { e["involvedObject"] = map[string]any{"kind": "Node", "name": "n2"} }, false},
+			{"about a Deployment", ours, "n1", func(e map[string]any) { e["involvedObject"] = map[string]any{"kind": "Deployment", "name": "x"} }, false},
+			{"as kubelet", ours, "n1", func(e map[string]any) { e["source"] = map[string]any{"component": "kubelet", "host": "n1"} }, false},
+			{"as another node", ours, "n1", func(e map[string]any) { e["source"] = map[string]any{"component": "isolio-node", "host": "n2"} }, false},
+			{"as another instance", ours, "n1", func(e map[string]any) { e["reportingInstance"] = "n2" }, false},
+			{"as good news", ours, "n1", func(e map[string]any) { e["type"] = "Normal" }, false},
+			{"without a source", ours, "n1", func(e map[string]any) { delete(e, "source") }, false},
+			{"by a token of no pod", ours, "", func(map[string]any) {}, false},
+			{"kubelet's", "system:node:n1", "", func(e map[string]any) { e["source"] = map[string]any{"component": "kubelet"} }, true},
+		} {
+			extra := map[string]any{}
+			if tt.of != "" {
+				extra["authentication.kubernetes.io/node-name"] = []any{tt.of}
+			}
+			event := map[string]any{
+				"involvedObject": map[string]any{"kind": "Pod", "name": "web"}, "source": map[string]any{"component": "isolio-node", "host": "n1"},
+				"reportingInstance": "n1", "type": "Warning",
+			}
+			tt.change(event)
+			err := p.admit(map[string]any{"userInfo": map[string]any{"username": tt.user, "extra": extra}, "operation": "CREATE"}, event, nil)
+			if (err == nil) != tt.ok {
+				t.Errorf("%s: %v, want admitted: %t", tt.name, err, tt.ok)
+			}
+		}
+	}
+}
