@@ -405,12 +405,14 @@ func TestWhetherPodsAreSeen(t *testing.T) {
 	must.OK(t, os.Remove(filepath.Join(h.Root, "var/run/nri/nri.sock"))) // the library keeps connections
 	stop()
 	sees(false)
-	stop = h.start()
+	next := &host{t: t, Daemon: &Daemon{Root: h.Root, RuleFile: h.RuleFile, Every: h.Every, Log: h.Log}}
+	must.OK(t, next.Open())
+	stop = next.start()
 	sees(false)
-	scope := "kubepods.slice/kubepods-pod00000002_1111_1111_1111_111111111111.slice/cri-containerd-" + strings.Repeat("2", 64) + ".scope"
+	scope := "kubepods.slice/kubepods-pod00000003_1111_1111_1111_111111111111.slice/cri-containerd-" + strings.Repeat("3", 64) + ".scope"
 	h.group(scope, 100)
-	h.put("run/containerd/io.containerd.runtime.v2.task/k8s.io/"+strings.Repeat("2", 64)+"/config.json", `{"linux":{"cgroupsPath":"kubepods-pod00000002_1111_1111_1111_111111111111.slice:cri-containerd:`+
-		strings.Repeat("2", 64)+`"},"annotations":{"io.kubernetes.cri.container-type":"sandbox","io.kubernetes.cri.sandbox-name":"p","io.kubernetes.cri.sandbox-namespace":"n","io.kubernetes.cri.sandbox-uid":"u"}}`)
+	h.put("run/containerd/io.containerd.runtime.v2.task/k8s.io/"+strings.Repeat("3", 64)+"/config.json", `{"linux":{"cgroupsPath":"kubepods-pod00000003_1111_1111_1111_111111111111.slice:cri-containerd:`+
+		strings.Repeat("3", 64)+`"},"annotations":{"io.kubernetes.cri.container-type":"sandbox","io.kubernetes.cri.sandbox-name":"p","io.kubernetes.cri.sandbox-namespace":"n","io.kubernetes.cri.sandbox-uid":"u"}}`)
 	sees(true)
 	stop()
 	if why := state.ReadPodSight(h.Root).Unseen; why != "no isolio daemon runs" {
