@@ -2,7 +2,9 @@
 /*
  * fio's engine: ioengine=external:PATH/fio-aps.so, direct=1. Options: mode, and
  * the policy's numbers under their names in aps.h. sched_rr gives the thread
- * that reads a real-time priority.
+ * that reads a real-time priority. In the mode "published" each I/O is sent to one of
+ * three contexts: one that polls, and two that sleep before, for half and for most of
+ * the time.
  *
  * A context counts the pollers of its own process, so jobs that are to poll
  * together should be threads of one (thread=1).
@@ -11,6 +13,11 @@
 #include "optgroup.h"
 
 #include <aps.h>
+
+#include "published.h"
+
+/* A mode of this engine alone, beside those of enum aps_mode: published.h. */
+#define PUBLISHED 100
 
 struct engine_options {
 	void *pad; /* fio takes an offset of 0 for none */
@@ -24,10 +31,22 @@ struct engine_options {
 	unsigned int show_stats;
 };
 
-struct engine {
+/* One way to wait. There are several in PUBLISHED alone. */
+struct way {
 	struct aps *ctx;
 	int file;
+	unsigned int nr_sent;
+};
+
+struct engine {
+	struct way ways[NR_PUBLISHED_WAYS];
+	unsigned int nr_ways;
 	struct aps_event *events;
+	struct published published;
+	/* Of each I/O by its index: when it was sent, 0 for one that was not; and its way. */
+	unsigned long long *sent;
+	unsigned char *way;
+	unsigned long long nr_sent;
 };
 
 #define PPM_OPTION(field, default_value, text)				\
@@ -51,6 +70,8 @@ static struct fio_option options[] = {
 			{ .ival = "aps", .oval = APS_ADAPTIVE, .help = "By the CPUs' margin" },
 			{ .ival = "ring-hybrid", .oval = APS_RING_HYBRID,
 			  .help = "io_uring's own hybrid, Linux 6.13" },
+			{ .ival = "published", .oval = PUBLISHED,
+			  .help = "As the APS paper has it: the program's own use counts" },
 		},
 		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID,
 	},
@@ -95,6 +116,81 @@ static struct io_u *engine_event(struct thread_data *td, int nr)
 	return io_u;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The way to send the next I/O. */
+static unsigned int choose(struct thread_data *td)
+{
+	const struct engine_options *eo = td->eo;
+	struct engine *e = td->io_ops_data;
+
+	if (e->nr_ways == 1)
+		return 0;
+	published_sample(&e->published, now_ns());
+	return published_choose(&e->published, eo->poll_margin_ppm, eo->hybrid_margin_ppm);
+}
+
+/* The way of the I/O that was sent first. */
+static unsigned int oldest_way(const struct thread_data *td)
+{
+	const struct engine *e = td->io_ops_data;
+	unsigned int i, oldest = 0;
+
+	for (i = 1; i < td->o.iodepth; i++)
+		if (e->sent[i] && (!e->sent[oldest] || e->sent[i] < e->sent[oldest]))
+			oldest = i;
+	return e->way[oldest];
+}
+
+/* Wait on one way for min of its I/Os; nr events are there already. */
+static int wait_on(struct thread_data *td, unsigned int way, int nr, unsigned int min, unsigned int max)
+{
+	struct engine *e = td->io_ops_data;
+	int i, n = aps_wait(e->ways[way].ctx, e->events + nr, min, max - (unsigned int)nr);
+
+	for (i = nr; i < nr + n; i++) {
+		const struct io_u *io_u = e->events[i].data;
+
+		e->sent[io_u->index] = 0;
+		e->ways[way].nr_sent--;
+		if (e->nr_ways > 1)
+			published_done(&e->published);
+	}
+	return n;
+}
+
+/* What is there on any way, and then the first of the one that was sent first. */
+static int wait_on_all(struct thread_data *td, unsigned int min, unsigned int max)
+{
+	struct engine *e = td->io_ops_data;
+	unsigned int way;
+	int n, nr = 0;
+
+	for (;;) {
+		for (way = 0; way < e->nr_ways && (unsigned int)nr < max; way++) {
+			if (!e->ways[way].nr_sent)
+				continue;
+			n = wait_on(td, way, nr, 0, max);
+			if (n < 0)
+				return nr ? nr : n;
+			nr += n;
+		}
+		if ((unsigned int)nr >= min)
+			return nr;
+		published_sample(&e->published, now_ns());
+		n = wait_on(td, oldest_way(td), nr, 1, max);
+		if (n < 0)
+			return nr ? nr : n;
+		nr += n;
+	}
+}
+
 static int engine_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 			    const struct timespec *timeout)
 {
@@ -102,7 +198,7 @@ static int engine_getevents(struct thread_data *td, unsigned int min, unsigned i
 	int n;
 
 	do {
-		n = aps_wait(e->ctx, e->events, min, max);
+		n = e->nr_ways == 1 ? wait_on(td, 0, 0, min, max) : wait_on_all(td, min, max);
 	} while (n == -EINTR && !td->terminate);
 	return n == -EINTR ? 0 : n;
 }
@@ -110,16 +206,18 @@ static int engine_getevents(struct thread_data *td, unsigned int min, unsigned i
 static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 {
 	struct engine *e = td->io_ops_data;
+	unsigned int way = choose(td);
+	struct way *w = &e->ways[way];
 	int err;
 
 	fio_ro_check(td, io_u);
 	switch (io_u->ddir) {
 	case DDIR_READ:
-		err = aps_queue_read(e->ctx, e->file, io_u->xfer_buf, io_u->xfer_buflen,
+		err = aps_queue_read(w->ctx, w->file, io_u->xfer_buf, io_u->xfer_buflen,
 				     (off_t)io_u->offset, io_u);
 		break;
 	case DDIR_WRITE:
-		err = aps_queue_write(e->ctx, e->file, io_u->xfer_buf, io_u->xfer_buflen,
+		err = aps_queue_write(w->ctx, w->file, io_u->xfer_buf, io_u->xfer_buflen,
 				      (off_t)io_u->offset, io_u);
 		break;
 	case DDIR_SYNC:
@@ -132,8 +230,12 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 	}
 	if (err == -EAGAIN)
 		return FIO_Q_BUSY;
-	if (!err)
+	if (!err) {
+		e->sent[io_u->index] = ++e->nr_sent;
+		e->way[io_u->index] = (unsigned char)way;
+		w->nr_sent++;
 		return FIO_Q_QUEUED;
+	}
 	io_u->error = (unsigned int)-err;
 	td_verror(td, -err, "queue");
 	return FIO_Q_COMPLETED;
@@ -142,40 +244,78 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 static int engine_commit(struct thread_data *td)
 {
 	struct engine *e = td->io_ops_data;
-	int n = aps_submit(e->ctx);
+	unsigned int way;
 
-	/* One that cannot be sent now is sent with the next wait. */
-	return n < 0 && n != -EAGAIN && n != -EBUSY ? -n : 0;
+	for (way = 0; way < e->nr_ways; way++) {
+		int n = aps_submit(e->ways[way].ctx);
+
+		/* One that cannot be sent now is sent with the next wait. */
+		if (n < 0 && n != -EAGAIN && n != -EBUSY)
+			return -n;
+	}
+	return 0;
 }
 
-static int open_context(struct thread_data *td, struct fio_file *f)
+static int open_way(struct thread_data *td, struct fio_file *f, struct way *w, unsigned int mode,
+		    unsigned int sleep_ppm)
 {
 	const struct engine_options *eo = td->eo;
-	struct engine *e = td->io_ops_data;
 	struct aps_options o;
 	int err;
 
 	aps_options_init(&o, sizeof(o));
-	o.mode = eo->mode;
+	o.mode = mode;
 	o.depth = td->o.iodepth;
 	o.poll_margin_ppm = eo->poll_margin_ppm;
 	o.hybrid_margin_ppm = eo->hybrid_margin_ppm;
-	o.hybrid_sleep_ppm = eo->hybrid_sleep_ppm;
+	o.hybrid_sleep_ppm = sleep_ppm;
 	o.deep_sleep_ppm = eo->deep_sleep_ppm;
 	if (eo->fallback)
 		o.flags |= APS_FALLBACK;
-	err = aps_open(&e->ctx, &o);
+	err = aps_open(&w->ctx, &o);
 	if (err) {
 		td_verror(td, -err, "aps_open");
 		return -err;
 	}
-	e->file = aps_add_file(e->ctx, f->fd);
-	if (e->file >= 0)
+	w->file = aps_add_file(w->ctx, f->fd);
+	if (w->file >= 0)
 		return 0;
-	err = -e->file;
+	err = -w->file;
 	td_verror(td, err, "aps_add_file");
-	aps_close(e->ctx);
-	e->ctx = NULL;
+	return err;
+}
+
+static void close_ways(struct engine *e)
+{
+	while (e->nr_ways)
+		aps_close(e->ways[--e->nr_ways].ctx);
+	memset(e->ways, 0, sizeof(e->ways));
+}
+
+static int open_ways(struct thread_data *td, struct fio_file *f)
+{
+	const struct engine_options *eo = td->eo;
+	const struct {
+		unsigned int mode, sleep_ppm;
+	} published[NR_PUBLISHED_WAYS] = {
+		[PUBLISHED_POLL] = { APS_POLL, 0 },
+		[PUBLISHED_HYBRID] = { APS_HYBRID, eo->hybrid_sleep_ppm },
+		[PUBLISHED_DEEP] = { APS_HYBRID, eo->deep_sleep_ppm },
+	};
+	struct engine *e = td->io_ops_data;
+	unsigned int i;
+	int err = 0;
+
+	if (eo->mode != PUBLISHED) {
+		e->nr_ways = 1;
+		err = open_way(td, f, &e->ways[0], eo->mode, eo->hybrid_sleep_ppm);
+	}
+	for (i = 0; eo->mode == PUBLISHED && i < NR_PUBLISHED_WAYS && !err; i++) {
+		e->nr_ways++;
+		err = open_way(td, f, &e->ways[i], published[i].mode, published[i].sleep_ppm);
+	}
+	if (err)
+		close_ways(e);
 	return err;
 }
 
@@ -187,21 +327,21 @@ static int engine_open_file(struct thread_data *td, struct fio_file *f)
 	/* fio opens files before there is an engine's data, to look at them. */
 	if (err || !e)
 		return err;
-	if (e->ctx) {
+	if (e->nr_ways) {
 		td_verror(td, EINVAL, "one file a job");
 		return 1;
 	}
-	return open_context(td, f);
+	return open_ways(td, f);
 }
 
-static void show(struct thread_data *td, const struct engine *e)
+static void show(struct thread_data *td, const struct way *w)
 {
 	struct aps_stats s;
 
-	aps_get_stats(e->ctx, &s, sizeof(s));
+	aps_get_stats(w->ctx, &s, sizeof(s));
 	log_info("%s: %s: waits: %llu interrupt, %llu poll, %llu hybrid, %llu deep; sleeps: %llu, "
 		 "%llu too long, late %llu ns each; margin %u ppm; %llu samples\n",
-		 td->o.name, aps_mode_name((enum aps_mode)aps_file_mode(e->ctx, e->file)),
+		 td->o.name, aps_mode_name((enum aps_mode)aps_file_mode(w->ctx, w->file)),
 		 (unsigned long long)s.nr_waits[APS_WAIT_INTERRUPT],
 		 (unsigned long long)s.nr_waits[APS_WAIT_POLL],
 		 (unsigned long long)s.nr_waits[APS_WAIT_HYBRID],
@@ -215,14 +355,30 @@ static int engine_close_file(struct thread_data *td, struct fio_file *f)
 {
 	const struct engine_options *eo = td->eo;
 	struct engine *e = td->io_ops_data;
+	unsigned int way;
 
-	if (e && e->ctx) {
-		if (eo->show_stats)
-			show(td, e);
-		aps_close(e->ctx);
-		e->ctx = NULL;
+	if (e) {
+		for (way = 0; eo->show_stats && way < e->nr_ways; way++)
+			show(td, &e->ways[way]);
+		close_ways(e);
 	}
 	return generic_close_file(td, f);
+}
+
+static void engine_cleanup(struct thread_data *td)
+{
+	struct engine *e = td->io_ops_data;
+
+	if (!e)
+		return;
+	close_ways(e);
+	if (e->published.stat_fd >= 0)
+		close(e->published.stat_fd);
+	free(e->events);
+	free(e->sent);
+	free(e->way);
+	free(e);
+	td->io_ops_data = NULL;
 }
 
 static int engine_init(struct thread_data *td)
@@ -244,27 +400,23 @@ static int engine_init(struct thread_data *td)
 		}
 	}
 	e = calloc(1, sizeof(*e));
-	if (e)
+	if (e) {
+		e->published.stat_fd = -1;
 		e->events = calloc(td->o.iodepth, sizeof(*e->events));
-	if (!e || !e->events) {
-		free(e);
+		e->sent = calloc(td->o.iodepth, sizeof(*e->sent));
+		e->way = calloc(td->o.iodepth, sizeof(*e->way));
+	}
+	td->io_ops_data = e;
+	if (!e || !e->events || !e->sent || !e->way) {
+		engine_cleanup(td);
 		td_verror(td, ENOMEM, "init");
 		return 1;
 	}
-	td->io_ops_data = e;
+	if (eo->mode == PUBLISHED && published_open(&e->published)) {
+		td_verror(td, errno, "/proc/stat");
+		return 1;
+	}
 	return 0;
-}
-
-static void engine_cleanup(struct thread_data *td)
-{
-	struct engine *e = td->io_ops_data;
-
-	if (!e)
-		return;
-	aps_close(e->ctx);
-	free(e->events);
-	free(e);
-	td->io_ops_data = NULL;
 }
 
 struct ioengine_ops ioengine = {

@@ -66,7 +66,7 @@ func options() []option {
 		{name: "prio", kind: count, min: 0, max: 7},
 		{name: "prioclass", kind: count, min: 0, max: 3},
 		{name: "thread", kind: count, min: 0, max: 1},
-		{name: "mode", kind: choice, engine: engineAPS, choices: []string{"interrupt", "poll", "hybrid", "aps", "ring-hybrid"}},
+		{name: "mode", kind: choice, engine: engineAPS, choices: []string{"interrupt", "poll", "hybrid", "aps", "ring-hybrid", "published"}},
 		{name: "fallback", kind: count, engine: engineAPS, min: 0, max: 1},
 		{name: "poll_margin_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
 		{name: "hybrid_margin_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},

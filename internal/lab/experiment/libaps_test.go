@@ -87,7 +87,7 @@ func TestParseRefusesJobsOfContenders(t *testing.T) {
 			`x:14: contender.job.neighbour.mode: is an option of the engine aps; allowed: with ioengine = "aps"`},
 		{"no such mode", `"poll"
 job.reader.poll`, `"spin"
-job.reader.poll`, `x:14: contender.job.reader.mode: "spin" is not allowed; allowed: interrupt, poll, hybrid, aps, ring-hybrid`},
+job.reader.poll`, `x:14: contender.job.reader.mode: "spin" is not allowed; allowed: interrupt, poll, hybrid, aps, ring-hybrid, published`},
 		{"a container's option of another engine", "job.iodepth = 4", "job.work = 4",
 			`x:20: container.job.work: is an option of the engine compute; allowed: with ioengine = "compute"`},
 		{"no such statistic", "lat_us_vs:p99_9/none", "lat_us_vs:p98/none",
