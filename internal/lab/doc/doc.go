@@ -13,9 +13,10 @@
 //	...
 //	<!-- end of results -->
 //
-// A marker with one key may stand on one line. There are three kinds: tables and plots of results/,
+// A marker with one key may stand on one line. There are four kinds: tables and plots of results/,
 // whose metrics are those of an experiment's expectations (docs/experiments.md); with `data`, a table
-// of lines that a test or program printed; with `step`, a command and what it printed.
+// of lines that a test or program printed; with `step`, a command and what it printed; with `paper`, what
+// a document of docs/papers.toml says, beside what was measured.
 package doc
 
 import (
@@ -51,6 +52,7 @@ type Filler struct {
 
 	experiments map[string]*experiment.Experiment
 	results     map[string]*result.Document
+	claims      []claim
 }
 
 // Filled is a page and the files of its plots, by their paths.
@@ -168,6 +170,8 @@ func (f *Filler) make(p place, asked []byte, filled *Filled) (text string, err e
 	switch {
 	case kind["data"] != nil:
 		return decoded[lines](p, asked).fill(p, filled), nil
+	case kind["paper"] != nil:
+		return decoded[paper](p, asked).fill(f, p, filled), nil
 	case kind["step"] != nil:
 		return decoded[step](p, asked).fill(f, p, filled), nil
 	default:

@@ -80,6 +80,9 @@ const (
 	P999VsCase = "p99_9_vs_case" // :CASE, by none's there, or :CASE/SCHEDULER
 	MaxVsCase  = "max_vs_case"   // likewise
 
+	// The part of a container's requests, the quickest first, that take less than in another run, in percent.
+	SoonerPctVsCase = "sooner_pct_vs_case" // :CASE, the same scheduler there, or :CASE/SCHEDULER
+
 	// A container's p99 over its p99 in another case.
 	P99VsCase = "p99_vs_case" // :CASE, by none's there, or :CASE/SCHEDULER
 
@@ -152,6 +155,7 @@ var metricForms = []metricForm{
 	{kind: GuardStat, argument: statArgument},
 	{kind: P999VsCase, argument: caseArgument},
 	{kind: MaxVsCase, argument: caseArgument},
+	{kind: SoonerPctVsCase, argument: caseArgument, direction: true, container: true, calls: true},
 	{kind: P99VsCase, argument: caseArgument, direction: true, container: true, calls: true},
 	{kind: SettleMS, container: true},
 	{kind: GapMS, container: true},
@@ -261,7 +265,7 @@ func (x Expectation) Reference() (name, scheduler string, ok bool) {
 	case TotalVsCase, IOPSVsCase, P99VsCase, P999VsCase, MaxVsCase:
 		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return name, cmp.Or(scheduler, "none"), true
-	case CPUNsPerIOVsCase, RateVsCase:
+	case CPUNsPerIOVsCase, RateVsCase, SoonerPctVsCase:
 		name, scheduler, _ = strings.Cut(x.Metric.Arg, "/")
 		return name, cmp.Or(scheduler, x.Scheduler), true
 	}

@@ -112,7 +112,7 @@ func TestParseRefusesMetrics(t *testing.T) {
 		{"bytes of fsyncs", old, "metric = \"bytes_per_s\"\ndirection = \"sync\"\nmin = 1",
 			`x:45: expect.direction: "sync" is not allowed; allowed: read, write, both`},
 		{"share error of a direction", old, old + "\ndirection = \"read\"",
-			"x:45: expect.direction: means nothing for share_error_pct; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, p99_vs_case"},
+			"x:45: expect.direction: means nothing for share_error_pct; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, sooner_pct_vs_case, p99_vs_case"},
 		{"share error of nobody", old, old + "\ncontainer = \"tv\"",
 			`x:45: expect.container: "tv" is not one of the experiment's containers; allowed: small, large`},
 		{"p99 against nobody", old, `metric = "p99_vs"`,
@@ -128,7 +128,7 @@ func TestParseRefusesMetrics(t *testing.T) {
 		{"a dot for a colon", old, `metric = "total_vs_case.calm"`,
 			`x:44: expect.metric: unknown metric "total_vs_case.calm"; allowed: ` + allMetrics()},
 		{"CPU of a container", old, "metric = \"cpu_ns_per_io\"\ncontainer = \"small\"",
-			"x:45: expect.container: means nothing for cpu_ns_per_io; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, cpu_pct, cpu_pct_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, finish_vs_best, finish_ms, p99_vs_case, settle_ms, gap_ms"},
+			"x:45: expect.container: means nothing for cpu_ns_per_io; allowed: only with share_error_pct, iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, cpu_pct, cpu_pct_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, finish_vs_best, finish_ms, sooner_pct_vs_case, p99_vs_case, settle_ms, gap_ms"},
 		{"CPU against an absent case", old, `metric = "cpu_ns_per_io_vs_case:storm"`,
 			`x:44: expect.metric: "storm" is not one of the experiment's cases; allowed: ` + cases},
 

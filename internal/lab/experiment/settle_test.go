@@ -76,7 +76,7 @@ func TestParseRefusesSettle(t *testing.T) {
 		{"no samples for gaps", "sample_ms = 5\n", "[[expect]]\nscheduler = \"bfq\"\nmetric = \"gap_ms\"\nmax = 1\n", "x:8: expect.metric: gap_ms needs samples; allowed: sample_ms at the top or in the case, 1..1000"},
 		{"no container", "container = \"b\"\n", "", "x:21: expect.container: is missing; allowed: whose rate it is"},
 		{"direction", "max = 20", "max = 20\ndirection = \"read\"",
-			"x:28: expect.direction: means nothing for settle_ms; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, p99_vs_case"},
+			"x:28: expect.direction: means nothing for settle_ms; allowed: only with iops, bytes_per_s, lat_us, p99_vs_fair, p99_vs, lat_us_vs, bytes_per_s_vs_case, lat_vs_best, bytes_per_s_vs_best, sooner_pct_vs_case, p99_vs_case"},
 		{"before the counted time", "after_s = 1.0", "after_s = 0.4", "x:25: expect.after_s: 0.4 is out of range; allowed: in the counted time, 0.5 to below 4"},
 		{"backwards", "until_s = 2", "until_s = 1", "x:26: expect.until_s: 1 is out of range; allowed: above after_s, at most ramp_s + duration_s = 4"},
 		{"fraction", "max = 20", "fraction = 1.1\nmax = 20", "x:27: expect.fraction: 1.1 is out of range; allowed: above 0, at most 1"},

@@ -112,13 +112,9 @@ func (b *builder) latencyDistribution(run int, r *result.Run) (distributionLine,
 	if at < 0 || !measured(r.Containers[at].Read) {
 		return line, false
 	}
-	l := r.Containers[at].Read.Lat
-	for _, point := range []struct{ fraction, us float64 }{
-		{0.1, l.P10}, {0.3, l.P30}, {0.5, l.P50}, {0.7, l.P70}, {0.9, l.P90}, {0.95, l.P95},
-		{0.99, l.P99}, {0.999, l.P999}, {0.9999, l.P9999}, {1, l.Max},
-	} {
-		line.xs = append(line.xs, point.us/b.lat.div)
-		line.fraction = append(line.fraction, point.fraction)
+	for _, q := range r.Containers[at].Read.Lat.Quantiles() {
+		line.xs = append(line.xs, q.US/b.lat.div)
+		line.fraction = append(line.fraction, q.Part)
 	}
 	return line, true
 }

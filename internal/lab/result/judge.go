@@ -127,6 +127,8 @@ func (r *Run) versus(other *Run, x experiment.Expectation) (float64, bool) {
 		return got, ok && known && alsoKnown
 	case experiment.P99VsCase:
 		return r.latVs(other, x, "p99")
+	case experiment.SoonerPctVsCase:
+		return r.soonerPct(other, x)
 	case experiment.P999VsCase:
 		return r.latencyVersus(other, x, "p99_9")
 	case experiment.MaxVsCase:
@@ -141,6 +143,35 @@ func (r *Run) latencyVersus(other *Run, x experiment.Expectation, statistic stri
 	a, known := r.latency("", x.Direction, statistic)
 	b, alsoKnown := other.latency("", x.Direction, statistic)
 	return ratio(a, b), known && alsoKnown && b > 0
+}
+
+// soonerPct is how much of the container's requests took less than the same part did in the other run: where
+// the two distributions cross for the first time, between the percentiles that there are.
+func (r *Run) soonerPct(other *Run, x experiment.Expectation) (float64, bool) {
+	for i := range r.Containers {
+		ours := &r.Containers[i]
+		theirs := other.container(ours.Name)
+		if x.Container != "" && ours.Name != x.Container || theirs == nil {
+			continue
+		}
+		a, b := ours.direction(x.Direction), theirs.direction(x.Direction)
+		if !a.timed() || !b.timed() {
+			continue
+		}
+		before := Quantile{}
+		for j, q := range a.Lat.Quantiles() {
+			later := q.US - b.Lat.Quantiles()[j].US
+			if later >= 0 && before.US < 0 {
+				return 100 * (before.Part + (q.Part-before.Part)*before.US/(before.US-later)), true
+			}
+			if later >= 0 {
+				return 0, true
+			}
+			before = Quantile{q.Part, later}
+		}
+		return 100, true
+	}
+	return 0, false
 }
 
 // versusBest is a figure of the run over the best that another scheduler has in

@@ -430,3 +430,30 @@ func TestMergeOfSomeSchedulers(t *testing.T) {
 		t.Errorf("one run less: %v", err)
 	}
 }
+
+// The RSD paper's table 1, of depths 1 and 31, in the percentiles that it has: it reads 85 % off its figure 2.
+func TestSoonerPct(t *testing.T) {
+	run := func(l Latency) *Run {
+		return &Run{Containers: []Container{{Name: "a", Read: &Direction{IOPS: 1, Lat: l}}}}
+	}
+	shallow := run(Latency{Mean: 430, P10: 397, P30: 417, P50: 430, P70: 441, P90: 460, P95: 470, P99: 490, P999: 509, P9999: 513, Max: 513})
+	deep := run(Latency{Mean: 260, P10: 36, P30: 97, P50: 179, P70: 304, P90: 527, P95: 671, P99: 1030, P999: 1507, P9999: 1565, Max: 1565})
+	for _, c := range []struct {
+		name       string
+		run, other *Run
+		want       float64
+	}{
+		{"the curves cross", deep, shallow, 70 + 20*137.0/204},
+		{"all are later, at first", shallow, deep, 0},
+		{"all are sooner", run(Latency{Mean: 1, P10: 1, P30: 1, P50: 1, P70: 1, P90: 1, P95: 1, P99: 1, P999: 1, P9999: 1, Max: 1}), deep, 100},
+		{"the same", deep, deep, 0},
+	} {
+		got, ok := c.run.soonerPct(c.other, experiment.Expectation{})
+		if !ok || math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, ok, c.want)
+		}
+	}
+	if _, ok := deep.soonerPct(shallow, experiment.Expectation{Container: "b"}); ok {
+		t.Error("a container that is not there has a figure")
+	}
+}

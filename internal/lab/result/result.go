@@ -252,6 +252,17 @@ func (l *Latency) Statistic(name string) (*float64, bool) {
 	return nil, false
 }
 
+// Quantile is the latency that a part of the requests keeps to.
+type Quantile struct{ Part, US float64 }
+
+// Quantiles are the distribution, as far as there are percentiles of it.
+func (l *Latency) Quantiles() []Quantile {
+	return []Quantile{
+		{0.1, l.P10}, {0.3, l.P30}, {0.5, l.P50}, {0.7, l.P70}, {0.9, l.P90}, {0.95, l.P95},
+		{0.99, l.P99}, {0.999, l.P999}, {0.9999, l.P9999}, {1, l.Max},
+	}
+}
+
 // statistic is a figure of a Latency with its name in JSON.
 type statistic struct {
 	name  string
