@@ -119,8 +119,8 @@ static const struct md_param md_fixed_param_table[] = {
 #undef MD_PARAMS_STRUCT
 
 /*
- * "ideal" has the numbers of the null_blk of the final report's experiments
- * (the Kyber Fairness report, section IV): 1 ms, 32 requests at a time.
+ * "ideal" has the numbers of the null_blk of experiments/reports: 1 ms, 32 requests at
+ * a time. They are the project's own: no paper has such a disk.
  */
 static const struct md_fixed_params md_fixed_ideal = {
 	.read_ns = 1000 * 1000,

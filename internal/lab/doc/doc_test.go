@@ -225,6 +225,20 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Where expectations say where their bounds are from, the table does.
+func TestSources(t *testing.T) {
+	f := newFiller(t)
+	put(t, filepath.Join(string(f.Tree), "experiments/one.toml"), testExperiment+
+		"[[expect]]\ncase = \"x\"\nscheduler = \"bfq\"\nmetric = \"jain_weighted\"\nmin = 0.99\nsource = \"a paper\"\n")
+	filled, err := f.Fill("a.md", []byte(between(verdictsBlock, "")), nil)
+	noError(t, err)
+	for _, want := range []string{" | met | source |\n", "| 1 | yes | a paper |\n", "| 0.75 | no | - |\n"} {
+		if !strings.Contains(string(filled.Text), want) {
+			t.Errorf("made\n%s\nwant in it %q", filled.Text, want)
+		}
+	}
+}
+
 // A table says when its result is older than the code, and is no other table for it.
 func TestOlder(t *testing.T) {
 	f := newFiller(t)

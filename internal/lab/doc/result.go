@@ -289,6 +289,12 @@ func (t tables) cases() string {
 func (t tables) verdicts() string {
 	all := t.sources()
 	rows := [][]string{append(t.heads(all), "figure", "wanted", "measured", "met")}
+	sourced := slices.ContainsFunc(all, func(s source) bool {
+		return slices.ContainsFunc(s.x.Expect, func(x experiment.Expectation) bool { return x.Case == s.k.Name && x.Source != "" })
+	})
+	if sourced {
+		rows[0] = append(rows[0], "source")
+	}
 	met := 0
 	for _, s := range all {
 		for _, v := range s.verdicts() {
@@ -300,13 +306,27 @@ func (t tables) verdicts() string {
 				isMet = "yes"
 				met++
 			}
-			rows = append(rows, append(s.names(v.Scheduler, s.name), "`"+v.Metric+"`", v.Wanted, got, isMet))
+			cells := append(s.names(v.Scheduler, s.name), "`"+v.Metric+"`", v.Wanted, got, isMet)
+			if sourced {
+				cells = append(cells, s.wantedBy(v))
+			}
+			rows = append(rows, cells)
 		}
 	}
 	if len(rows) == 1 {
 		t.p.refuse("table", fmt.Sprintf("%s expects nothing there", t.b.Result), "an experiment with [[expect]] tables")
 	}
 	return markdown(rows) + all[0].measured() + count(met, len(rows)-1) + "\n"
+}
+
+// wantedBy is where the bound of a verdict is from.
+func (s source) wantedBy(v result.Verdict) string {
+	for _, x := range s.x.Expect {
+		if x.Case == v.Case && x.Scheduler == v.Scheduler && x.Wanted() == v.Wanted && strings.HasSuffix(x.Subject(), ": "+v.Metric) {
+			return cmp.Or(x.Source, "-")
+		}
+	}
+	return "-"
 }
 
 // pictures are the kinds of plots.

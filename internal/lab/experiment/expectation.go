@@ -38,6 +38,8 @@ type Expectation struct {
 	WithinPct *float64 `json:"within_pct,omitzero"`
 	// Settle says what SettleMS is measured over; nil for the other metrics.
 	Settle *Settle `json:"settle,omitzero"`
+	// Source says where the bound is from, for a reader; "" for nothing.
+	Source string `json:"-"`
 }
 
 // Met reports whether a figure keeps the bound.
@@ -138,6 +140,7 @@ type fileExpect struct {
 	Fraction         *float64 `toml:"fraction"`
 	WindowMS         *int64   `toml:"window_ms"`
 	OfTotal          *float64 `toml:"of_total"`
+	Source           *string  `toml:"source"`
 
 	// Several of a kind, in place of the key above that has one: the expectation is of each.
 	Cases      []string `toml:"cases"`
@@ -296,7 +299,7 @@ func (c *checker) subject(key string, f *fileExpect, e *Experiment, k *Case) Exp
 	x := Expectation{
 		Case:      k.Name,
 		Scheduler: required(c, key+".scheduler", f.Scheduler, strings.Join(e.Schedulers, ", ")),
-		Direction: value(f.Direction, ""), Container: value(f.Container, ""),
+		Direction: value(f.Direction, ""), Container: value(f.Container, ""), Source: value(f.Source, ""),
 		Min: f.Min, Max: f.Max, Want: f.Want, WithinPct: f.WithinPct,
 		ReferenceCase: k.ReferenceCase, OrTimesReference: value(f.OrTimesReference, 0),
 	}

@@ -116,7 +116,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown container key", "weight = 400", "wieght = 400",
 			"x:25: container.wieght: unknown key; allowed: name, weight, count, memory_mib, cgroup, start_s, end_s, pauses, job, program, command, setup, ends, output"},
 		{"unknown expect key", "min = 0.99", "minimum = 0.99",
-			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct, or_times_reference, after_s, until_s, fraction, window_ms, of_total, cases, schedulers, containers, metrics"},
+			"x:35: expect.minimum: unknown key; allowed: case, scheduler, metric, direction, container, min, max, want, within_pct, or_times_reference, after_s, until_s, fraction, window_ms, of_total, source, cases, schedulers, containers, metrics"},
 		{"wrong type", "weight = 400", `weight = "400"`,
 			"x:25: container.weight: has the wrong type; allowed: an integer"},
 		{"wrong type of list", "schedulers = [\"none\",", "schedulers = [1,",

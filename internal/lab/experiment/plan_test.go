@@ -126,6 +126,9 @@ func TestFromPlan(t *testing.T) {
 		for i := range got.Contenders {
 			got.Contenders[i].Label = x.Contenders[i].Label
 		}
+		for i := range got.Expect {
+			got.Expect[i].Source = x.Expect[i].Source
+		}
 		if !reflect.DeepEqual(got, x) {
 			t.Errorf("%s: read back it is\n%+v, was\n%+v", x.Name, got, x)
 		}
