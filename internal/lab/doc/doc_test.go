@@ -291,6 +291,56 @@ func TestOwnDiskIsMeasured(t *testing.T) {
 	}
 }
 
+// The variants of a tunable make a curve, and what is none of them a level.
+func TestCurve(t *testing.T) {
+	f := newFiller(t)
+	text := testExperiment
+	for _, name := range []string{"10", "90"} {
+		text += "[[contender]]\nname = \"age-" + name + "\"\nscheduler = \"bfq\"\nlabel = \"" + name + "\"\ntunables = { slice_idle = " + name + " }\n"
+	}
+	put(t, filepath.Join(string(f.Tree), "experiments/one.toml"), text)
+	doc, err := f.Tree.Read("one")
+	noError(t, err)
+	for i, name := range []string{"10", "90"} {
+		doc.Runs = append(doc.Runs, result.Run{
+			Case: "x", Scheduler: "age-" + name, TotalIOPS: 100 + 40*float64(i), Variant: &result.Variant{Of: "bfq", Label: name}, Containers: doc.Runs[0].Containers,
+		})
+	}
+	noError(t, f.Tree.Write(doc))
+	asked := `plot = "curve"
+result = "one"
+contenders = ["age-10", "age-90"]
+rows = [{ case = "x" }, { case = "alone", contenders = ["none"] }]
+x = "age_th"
+y = "a second"
+file = "plots/curve.svg"
+alt = "Along age_th"
+columns = [{ head = "requests", metric = "total_iops" }]`
+	filled, err := f.Fill("docs/a.md", []byte(between(asked, "")), nil)
+	noError(t, err)
+	if want := between(asked, "![Along age_th](plots/curve.svg)\n"); string(filled.Text) != want {
+		t.Errorf("made\n%s\nwant\n%s", filled.Text, want)
+	}
+	svg := string(filled.Plots[filepath.FromSlash("docs/plots/curve.svg")])
+	for _, want := range []string{">requests<", ">age_th<", ">100<", "Along age_th"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the picture lacks %s", want)
+		}
+	}
+	for name, c := range map[string]struct{ old, now, want string }{
+		"one variant":  {`"age-10", "age-90"`, `"age-90"`, "has no two contenders with numbers for labels"},
+		"no axis":      {`x = "age_th"`, "", "has no columns, no x or no y"},
+		"no figure":    {"total_iops", "delay_count.max", "one has no delay_count.max of age-10 in case x"},
+		"no such plot": {`"curve"`, `"curves"`, `"curves" is not a kind of plot; allowed: curve, delays, own-disk, reads, shares; or`},
+		"no delays":    {`"curve"`, `"delays"`, "one has no distribution of age-10 in case x"},
+		"no file":      {`file = "plots/curve.svg"`, "", "file: is not an SVG file"},
+	} {
+		if _, err := f.Fill("docs/a.md", []byte(between(strings.Replace(asked, c.old, c.now, 1), "")), nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // What cannot be filled is refused with file and line, and nothing is made up.
 func TestRefused(t *testing.T) {
 	change := func(old, now string) string { return strings.Replace(contendersBlock, old, now, 1) }

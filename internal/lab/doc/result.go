@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"isolio/internal/lab/experiment"
-	"isolio/internal/lab/report"
 	"isolio/internal/lab/result"
 )
 
@@ -26,8 +23,14 @@ type block struct {
 	// contender of each case, and in how many of the demanded seconds each promise was kept; or "verdicts",
 	// with a row for each expectation of the case, or of the result.
 	Table string `toml:"table"`
-	// Plot is "shares" or "own-disk".
+	// Plot is "shares" or "own-disk", of a case or of all rows; "delays" or "reads", the distributions of delay counts and of the latency of
+	// reads; or "curve", the columns' figures along contenders whose labels are numbers, and as a level for one
+	// whose label is none.
 	Plot string `toml:"plot"`
+	// X and Y are the names of a curve's axes; FromZero begins the vertical one at 0.
+	X        string `toml:"x"`
+	Y        string `toml:"y"`
+	FromZero bool   `toml:"from_zero"`
 	// Result and Case are the experiment's and its case's names.
 	Result string `toml:"result"`
 	Case   string `toml:"case"`
@@ -76,6 +79,8 @@ type row struct {
 	As string `toml:"as"`
 	// Column is this row's in a table of cases, in place of the table's.
 	Column *column `toml:"column"`
+	// Contenders are those of this row, in place of the block's.
+	Contenders []string `toml:"contenders"`
 	// Beside are cases of the same result that columns with Over compare with.
 	Beside map[string]string `toml:"beside"`
 }
@@ -99,8 +104,8 @@ func (f *Filler) fill(p place, b *block, filled *Filled) string {
 		p.refuse("plot", "beside table", "one of the two")
 	case b.Table != "" && kinds[b.Table] == nil:
 		p.refuse("table", fmt.Sprintf("%q is not a kind of table", b.Table), strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
-	case b.Table == "" && pictures[b.Plot] == nil:
-		p.refuse("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), `own-disk, shares; or table = "contenders" or "cases"`)
+	case b.Table == "" && t.plots()[b.Plot] == nil:
+		p.refuse("plot", fmt.Sprintf("%q is not a kind of plot", b.Plot), strings.Join(slices.Sorted(maps.Keys(t.plots())), ", ")+`; or table = "contenders" or "cases"`)
 	case b.Table == "cases" && b.Verdicts && slices.ContainsFunc(b.Rows, func(r row) bool { return r.Result != b.Rows[0].Result }):
 		p.refuse("verdicts", "are asked for of rows that have several results", "rows of one, or no verdicts")
 	}
@@ -108,7 +113,8 @@ func (f *Filler) fill(p place, b *block, filled *Filled) string {
 		return text
 	}
 	if b.Plot != "" {
-		return t.picture()
+		t.checkPicture()
+		return t.plots()[b.Plot]()
 	}
 	return kinds[b.Table]()
 }
@@ -209,14 +215,17 @@ func (s source) names(contender, ofCase string) []string {
 // contendersOf are those of the block, or all of the case. Where there are several cases
 // they need not all be in each.
 func (t tables) contendersOf(s source) []string {
-	all := s.x.SchedulersIn(s.k)
+	all, asked := s.x.SchedulersIn(s.k), t.b.Contenders
+	if s.row.Contenders != nil {
+		asked = s.row.Contenders
+	}
 	switch {
-	case t.b.Contenders == nil:
+	case asked == nil:
 		return all
 	case t.b.Case != "":
-		return t.b.Contenders
+		return asked
 	}
-	return slices.DeleteFunc(slices.Clone(t.b.Contenders), func(name string) bool { return !slices.Contains(all, name) })
+	return slices.DeleteFunc(slices.Clone(asked), func(name string) bool { return !slices.Contains(all, name) })
 }
 
 // contenders makes a table with a row for each, of a case or of several.
@@ -327,29 +336,6 @@ func (s source) wantedBy(v result.Verdict) string {
 		}
 	}
 	return "-"
-}
-
-// pictures are the kinds of plots.
-var pictures = map[string]func(*result.Document, report.Picture) ([]byte, error){"own-disk": report.OwnDisk, "shares": report.Shares}
-
-// picture makes the picture of a case, or those of all rows.
-func (t tables) picture() (text string) {
-	if t.b.File == "" || path.Ext(t.b.File) != ".svg" || path.IsAbs(t.b.File) || strings.Count(t.b.File, "*") != min(1, len(t.b.Rows)) {
-		t.p.refuse("file", "is not an SVG file beside the document", "such as plots/shares.svg; with rows, plots/shares-*.svg")
-	}
-	if t.b.Alt == "" {
-		t.p.refuse("alt", "is missing", "what the picture shows, for those who cannot see it")
-	}
-	for _, s := range t.sources() {
-		pic := report.Picture{Case: s.k.Name, Contenders: t.b.Contenders, Title: s.name, Alt: t.b.Alt}
-		if s.name != "" {
-			pic.Alt += ": " + s.name
-		}
-		file := strings.Replace(t.b.File, "*", s.k.Name, 1)
-		t.filled.Plots[filepath.Join(filepath.Dir(t.p.file), filepath.FromSlash(file))] = must(pictures[t.b.Plot](s.doc, pic))
-		text += "![" + pic.Alt + "](" + file + ")\n"
-	}
-	return text
 }
 
 // verdicts are those of the case.
