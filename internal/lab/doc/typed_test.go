@@ -15,7 +15,7 @@ var otherwise = map[string]string{
 	"law.md":         "other laws that were tried",
 	"reliability.md": "make vm T=hostile",
 	"scaling.md":     "rates of 16 CPUs",
-	"libaps.md":      "the APS paper's figures and settings, beside markers",
+	"libaps.md":      "the settings of the APS paper, beside markers",
 }
 
 // figureCell is a cell of a table that is a figure, or begins with one.
