@@ -239,6 +239,26 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// A column with spread has the least and the most over the seeds.
+func TestSpreadOfSeeds(t *testing.T) {
+	f := newFiller(t)
+	doc, err := f.Tree.Read("one")
+	noError(t, err)
+	for i := range doc.Runs {
+		doc.Runs[i].Seeds = 3
+		doc.Runs[i].Containers[0].Read = &result.Direction{IOPS: 1, Lat: result.Latency{Mean: 1, P99: 1234.5}, Seeds: &result.Seeds{
+			Least: result.Extreme{Lat: result.Latency{P99: 1000}}, Most: result.Extreme{Lat: result.Latency{P99: 2000}},
+		}}
+	}
+	noError(t, f.Tree.Write(doc))
+	asked := strings.Replace(contendersBlock, "times = 0.001 }", "times = 0.001, spread = true }", 1)
+	filled, err := f.Fill("a.md", []byte(between(asked, "")), nil)
+	noError(t, err)
+	if want := "| bfq | 0.750 | 75.0 | 1.23 (1.00 to 2.00) |\n"; !strings.Contains(string(filled.Text), want) {
+		t.Errorf("made\n%s\nwant in it\n%s", filled.Text, want)
+	}
+}
+
 // A table says when its result is older than the code, and is no other table for it.
 func TestOlder(t *testing.T) {
 	f := newFiller(t)

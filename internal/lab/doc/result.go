@@ -64,6 +64,8 @@ type column struct {
 	// its point, three significant digits if there are none.
 	Times    float64 `toml:"times"`
 	Decimals *int64  `toml:"decimals"`
+	// Spread adds the least and the most over the seeds, in brackets.
+	Spread bool `toml:"spread"`
 	// Over divides the figure by that of another case, by its name in the row's Beside;
 	// "lowest" is the lowest figure of all cases there.
 	Over string `toml:"over"`
@@ -418,6 +420,15 @@ func (s source) cell(p place, contender string, c column) string {
 	if !ok {
 		return "-"
 	}
+	text := c.text(got)
+	if least, most, ok := s.spread(p, contender, c); ok && c.Spread {
+		text += " (" + c.text(least) + " to " + c.text(most) + ")"
+	}
+	return text
+}
+
+// text is a figure as the column has it.
+func (c column) text(got float64) string {
 	if c.Times != 0 {
 		got *= c.Times
 	}
@@ -425,6 +436,15 @@ func (s source) cell(p place, contender string, c column) string {
 		return fmt.Sprintf("%.*f", *c.Decimals, got)
 	}
 	return significant(got)
+}
+
+// spread is that of the column's figure over seeds; false if there is none.
+func (s source) spread(p place, contender string, c column) (least, most float64, ok bool) {
+	x, problem := s.x.Asked(s.k, contender, c.Metric, c.Direction, c.Container)
+	if problem != nil {
+		p.refuse("columns."+problem.Key, problem.What, problem.Allowed)
+	}
+	return s.doc.Spread(x)
 }
 
 // figure is a column's in a case of the result; false if it was not measured.

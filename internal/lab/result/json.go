@@ -109,6 +109,7 @@ func (d *Document) rounded() *Document {
 		round(1, &r.TotalBytesPS, &r.TotalIOPS, &r.DiskBytesPS)
 		round(2, &r.CPUUserPct, &r.CPUSystemPct, &r.CPUBusyPct)
 		round(6, &r.JainWeighted)
+		r.OverSeeds = r.OverSeeds.rounded()
 		r.OwnDiskLeast, r.OwnDiskP99Most = sixDecimals(r.OwnDiskLeast), sixDecimals(r.OwnDiskP99Most)
 		r.TotalVsNone, r.TotalVsReference = sixDecimals(r.TotalVsNone), sixDecimals(r.TotalVsReference)
 		r.DeviceStat = maps.Clone(r.DeviceStat)

@@ -129,7 +129,9 @@ type Run struct {
 	Delays *Delays `json:"delays,omitempty"`
 	// Seeds is how many times it was measured, each with random numbers of its own,
 	// if more than once: then figures are means, and latencies medians.
-	Seeds      int         `json:"seeds,omitempty"`
+	Seeds int `json:"seeds,omitempty"`
+	// OverSeeds is how the seeds differ in what is of all containers; null for one seed.
+	OverSeeds  *RunSeeds   `json:"over_seeds,omitempty"`
 	Containers []Container `json:"containers"`
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"isolio/internal/lab/experiment"
 )
 
 // Seeds is how one container's reads or writes differ over several seeds.
@@ -24,6 +26,82 @@ type Extreme struct {
 	Lat     Latency `json:"lat_us"`
 }
 
+// RunSeeds is how the figures of all containers differ over several seeds.
+type RunSeeds struct {
+	Least RunExtreme `json:"least"`
+	Most  RunExtreme `json:"most"`
+}
+
+// RunExtreme is the least, or the most, of each figure, of whichever seed. Shares are of bytes.
+type RunExtreme struct {
+	TotalBytesPS  float64 `json:"total_bytes_per_s"`
+	TotalIOPS     float64 `json:"total_iops"`
+	JainWeighted  float64 `json:"jain_weighted"`
+	ShareErrorPct float64 `json:"share_error_pct"`
+}
+
+func (e *RunExtreme) all() []*float64 {
+	return []*float64{&e.TotalBytesPS, &e.TotalIOPS, &e.JainWeighted, &e.ShareErrorPct}
+}
+
+// runSeeds are the extremes of runs.
+func runSeeds(runs []Run) *RunSeeds {
+	var s RunSeeds
+	for i := range runs {
+		r := &runs[i]
+		errorPct, _ := r.ShareErrorPct("")
+		for k, v := range []float64{r.TotalBytesPS, r.TotalIOPS, r.JainWeighted, errorPct} {
+			least, most := s.Least.all()[k], s.Most.all()[k]
+			if i == 0 || v < *least {
+				*least = v
+			}
+			if i == 0 || v > *most {
+				*most = v
+			}
+		}
+	}
+	return &s
+}
+
+// Spread is the least and the most of a figure over the seeds of its run; false where there is one seed, or where
+// the figure is one that is not kept of each.
+func (d *Document) Spread(x experiment.Expectation) (least, most float64, ok bool) {
+	r := d.run(x.Case, x.Scheduler)
+	if r == nil || r.Seeds < 2 {
+		return 0, 0, false
+	}
+	ofShares := slices.Contains([]string{experiment.JainWeighted, experiment.ShareErrorPct}, x.Metric.Kind)
+	all := slices.Index([]string{experiment.TotalBytesPS, experiment.TotalIOPS, experiment.JainWeighted, experiment.ShareErrorPct}, x.Metric.Kind)
+	if all >= 0 {
+		if r.OverSeeds == nil || x.Container != "" || ofShares && d.ShareUnit != experiment.UnitBytes {
+			return 0, 0, false
+		}
+		return *r.OverSeeds.Least.all()[all], *r.OverSeeds.Most.all()[all], true
+	}
+	t := r.container(x.Container)
+	if t == nil && len(r.Containers) == 1 && x.Container == "" {
+		t = &r.Containers[0]
+	}
+	if t == nil {
+		return 0, 0, false
+	}
+	of := t.direction(x.Direction)
+	if of == nil || of.Seeds == nil {
+		return 0, 0, false
+	}
+	switch x.Metric.Kind {
+	case experiment.BytesPS:
+		return of.Seeds.Least.BytesPS, of.Seeds.Most.BytesPS, true
+	case experiment.LatUS:
+		a, known := of.Seeds.Least.Lat.Statistic(x.Metric.Arg)
+		b, _ := of.Seeds.Most.Lat.Statistic(x.Metric.Arg)
+		if known {
+			return *a, *b, true
+		}
+	}
+	return 0, 0, false
+}
+
 // OfSeeds makes one run of those of a case with several seeds, which must be of
 // the same containers in the same order. A rate is the mean of theirs; a latency,
 // or a time to finish, their median: the maximum of a run depends on how many
@@ -33,7 +111,7 @@ func OfSeeds(runs []Run) Run {
 		return runs[0]
 	}
 	sum := runs[0]
-	sum.Seeds = len(runs)
+	sum.Seeds, sum.OverSeeds = len(runs), runSeeds(runs)
 	sum.CPUBusyPct = mean(runs, func(r *Run) float64 { return r.CPUBusyPct })
 	sum.DiskBytesPS = mean(runs, func(r *Run) float64 { return r.DiskBytesPS })
 	sum.DeviceStat = maps.Clone(sum.DeviceStat)
@@ -135,6 +213,18 @@ func medianOrNone(all []Container, figure func(*Container) *float64) *float64 {
 	}
 	m := median(values)
 	return &m
+}
+
+func (s *RunSeeds) rounded() *RunSeeds {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	for _, e := range []*RunExtreme{&c.Least, &c.Most} {
+		round(1, &e.TotalBytesPS, &e.TotalIOPS)
+		round(6, &e.JainWeighted, &e.ShareErrorPct)
+	}
+	return &c
 }
 
 // rounded is a copy of s, as WriteJSON shows it.

@@ -26,6 +26,8 @@ func TestOfSeeds(t *testing.T) {
 	for what, pair := range map[string][2]float64{
 		"seeds":         {float64(r.Seeds), 3},
 		"total":         {r.TotalBytesPS, 2000},
+		"least total":   {r.OverSeeds.Least.TotalBytesPS, 1000},
+		"most total":    {r.OverSeeds.Most.TotalBytesPS, 3000},
 		"rate":          {c.Read.BytesPS, 2000},
 		"maximum":       {c.Read.Lat.Max, 200},
 		"mean":          {c.Read.Lat.Mean, 20},
@@ -44,8 +46,47 @@ func TestOfSeeds(t *testing.T) {
 	if two := OfSeeds([]Run{seeded(1, 100, 10), seeded(1, 300, 20)}); two.Containers[0].Read.Lat.Max != 200 {
 		t.Errorf("the median of 100 and 300 is %g", two.Containers[0].Read.Lat.Max)
 	}
-	if one := OfSeeds([]Run{seeded(1, 100, 10)}); one.Seeds != 0 || one.Containers[0].Read.Seeds != nil {
+	if one := OfSeeds([]Run{seeded(1, 100, 10)}); one.Seeds != 0 || one.OverSeeds != nil || one.Containers[0].Read.Seeds != nil {
 		t.Errorf("one seed is %+v", one)
+	}
+}
+
+// The spread is of what is kept of each seed, and of nothing else.
+func TestSpread(t *testing.T) {
+	runs := []Run{seeded(3000, 900, 70), seeded(1000, 100, 10)}
+	for i := range runs {
+		runs[i].Sum()
+	}
+	d := Document{ShareUnit: experiment.UnitBytes, Runs: []Run{OfSeeds(runs)}}
+	scheduler := d.Runs[0].Scheduler
+	asked := func(kind, arg, direction, container string) experiment.Expectation {
+		return experiment.Expectation{Scheduler: scheduler, Metric: experiment.Metric{Kind: kind, Arg: arg}, Direction: direction, Container: container}
+	}
+	for _, c := range []struct {
+		x           experiment.Expectation
+		least, most float64
+	}{
+		{asked(experiment.LatUS, "max", "read", "app"), 100, 900},
+		{asked(experiment.LatUS, "max", "read", ""), 100, 900},
+		{asked(experiment.BytesPS, "", "read", "app"), 1000, 3000},
+		{asked(experiment.TotalBytesPS, "", "", ""), 1000, 3000},
+		{asked(experiment.JainWeighted, "", "", ""), 1, 1},
+		{asked(experiment.ShareErrorPct, "", "", ""), 0, 0},
+	} {
+		if least, most, ok := d.Spread(c.x); !ok || least != c.least || most != c.most {
+			t.Errorf("%s: %g to %g, %v, want %g to %g", c.x.Subject(), least, most, ok, c.least, c.most)
+		}
+	}
+	for _, x := range []experiment.Expectation{
+		asked(experiment.TotalVsNone, "", "", ""), asked(experiment.LatUS, "max", "write", "app"), asked(experiment.LatUS, "max", "read", "none"),
+	} {
+		if _, _, ok := d.Spread(x); ok {
+			t.Errorf("%s has a spread", x.Subject())
+		}
+	}
+	d.Runs = []Run{runs[0]}
+	if _, _, ok := d.Spread(asked(experiment.LatUS, "max", "read", "app")); ok {
+		t.Error("one seed has a spread")
 	}
 }
 
