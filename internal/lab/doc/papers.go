@@ -5,6 +5,7 @@ package doc
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -137,26 +138,22 @@ func (f *Filler) verdictsOfPapers(p place, filled *Filled) string {
 
 // versions says which results the figures are of, and at which versions.
 func versions(sources map[string]source) string {
-	var names []string
-	for name := range sources {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	text := ""
-	for i, name := range names {
-		text += [...]string{"Measured: ", "; "}[min(i, 1)] + "`" + name + "`"
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		s := sources[name]
+		text := "`" + name + "`"
 		if s.doc.Provenance != nil {
 			text += " at version " + s.doc.Provenance.Version
 		}
 		if s.old {
 			text += older
 		}
+		all = append(all, text)
 	}
-	if text == "" {
+	if all == nil {
 		return ""
 	}
-	return text + ".\n"
+	return "Measured: " + strings.Join(all, "; ") + ".\n"
 }
 
 // problem is what is wrong with a claim by itself, "" for nothing.
