@@ -28,15 +28,18 @@ type paper struct {
 // allPapers is the Paper of the table of all.
 const allPapers = "all"
 
-// claims are those of all documents.
-type claims struct {
-	Claims []claim `toml:"claim"`
+// documents are the file's.
+type documents struct {
+	Papers []struct {
+		Name   string  `toml:"name"`
+		Claims []claim `toml:"claims"`
+	} `toml:"paper"`
 }
 
 // claim is one figure, table or statement of a document. What it is compared with is a figure of a
 // result; or a test that shows it; or lines of code. Without any of them it is not run.
 type claim struct {
-	Paper string `toml:"paper"`
+	Paper string `toml:"-"`
 	At    string `toml:"at"` // its figure, table or section
 	What  string `toml:"what"`
 	// Value is what it says, in the figure's unit. Says stands in its place where it says it in words.
@@ -51,14 +54,13 @@ type claim struct {
 	Max       *float64 `toml:"max"`
 	WithinPct *float64 `toml:"within_pct"`
 
-	Result    string  `toml:"result"`
-	Case      string  `toml:"case"`
-	Scheduler string  `toml:"scheduler"`
-	Metric    string  `toml:"metric"`
-	Direction string  `toml:"direction"`
-	Container string  `toml:"container"`
-	Times     float64 `toml:"times"`
-	Decimals  *int64  `toml:"decimals"`
+	// Run is the result, its case, "" if it lists none, and the contender.
+	Run       []string `toml:"run"`
+	Metric    string   `toml:"metric"`
+	Direction string   `toml:"direction"`
+	Container string   `toml:"container"`
+	Times     float64  `toml:"times"`
+	Decimals  *int64   `toml:"decimals"`
 
 	// Test is FILE:NAME. Lines are directories with the sources to count.
 	Test  string   `toml:"test"`
@@ -82,9 +84,14 @@ const defaultWithinPct = 10
 func (f *Filler) papers() []claim {
 	if f.claims == nil {
 		text := must(os.ReadFile(filepath.Join(string(f.Tree), papersFile)))
-		var all claims
+		var all documents
 		must(true, tomlfile.Decode(papersFile, text, &all))
-		f.claims = all.Claims
+		for _, document := range all.Papers {
+			for _, c := range document.Claims {
+				c.Paper = document.Name
+				f.claims = append(f.claims, c)
+			}
+		}
 	}
 	return f.claims
 }
@@ -166,15 +173,15 @@ func (c *claim) problem() string {
 	}
 	switch {
 	case c.Paper == "" || c.At == "" || c.What == "":
-		return "has no paper, at or what"
+		return "has no paper, no at or no what"
 	case c.Value == nil && c.Says == "":
 		return "has neither value nor says"
 	case ways > 1:
 		return "has several of metric, test and lines"
 	case c.Why == "":
 		return "has no why"
-	case c.Metric != "" && (c.Result == "" || c.Case == "" && c.Scheduler == ""):
-		return "has a metric without result, case and scheduler"
+	case (c.Metric != "") != (len(c.Run) == 3):
+		return "has a metric without a run of three, or the reverse"
 	case (c.Metric != "" || c.Lines != nil) && c.Value == nil && c.Min == nil && c.Max == nil:
 		return "has nothing that a figure is compared with: value, min or max"
 	}
@@ -199,7 +206,7 @@ func (c *claim) row(f *Filler, p place, filled *Filled, sources map[string]sourc
 			ratio = fmt.Sprintf("%.2f", c.ratio(got))
 		}
 	case c.Metric != "":
-		why = fmt.Sprintf("`make results ONLY=%s` measures it", c.Result)
+		why = fmt.Sprintf("`make results ONLY=%s` measures it", c.Run[0])
 	}
 	said := c.Says
 	if said == "" {
@@ -216,17 +223,17 @@ func (c *claim) figure(f *Filler, p place, filled *Filled, sources map[string]so
 	if c.Metric == "" {
 		return 0, false
 	}
-	doc := f.document(p, c.Result)
-	if doc == nil || f.experiments[c.Result].CaseNamed(c.Case) != nil && !slices.Contains(doc.Cases(), c.Case) {
+	doc := f.document(p, c.Run[0])
+	if doc == nil || f.experiments[c.Run[0]].CaseNamed(c.Run[1]) != nil && !slices.Contains(doc.Cases(), c.Run[1]) {
 		return 0, false // it was measured before there was that case, or not at all
 	}
-	s := f.source(p, c.Result, c.Case, filled)
-	if !s.isOf(c.Scheduler) {
+	s := f.source(p, c.Run[0], c.Run[1], filled)
+	if !s.isOf(c.Run[2]) {
 		return 0, false
 	}
-	got, ok := s.figure(p, s.k, c.Scheduler, column{Metric: c.Metric, Direction: c.Direction, Container: c.Container})
+	got, ok := s.figure(p, s.k, c.Run[2], column{Metric: c.Metric, Direction: c.Direction, Container: c.Container})
 	if ok {
-		sources[c.Result] = s
+		sources[c.Run[0]] = s
 	}
 	return got * cmp.Or(c.Times, 1), ok && !math.IsNaN(got) && !math.IsInf(got, 0)
 }

@@ -13,94 +13,24 @@ import (
 )
 
 const testClaims = `
-[[claim]]
-paper = "One"
-at = "figure 1"
-what = "total, bfq over none"
-value = 0.33
-max = 0.9
-within_pct = 10
-result = "one"
-case = "x"
-scheduler = "bfq"
-metric = "total_vs_none"
-decimals = 2
-why = "It loses less."
-[[claim]]
-paper = "One"
-at = "figure 2"
-what = "bfq against none"
-value = -30
-change = true
-max = 1.0
-within_pct = 10
-result = "one"
-case = "x"
-scheduler = "bfq"
-metric = "total_vs_none"
-why = "Near."
-[[claim]]
-paper = "One"
-at = "figure 3"
-what = "bfq's Jain index"
-says = "unfair"
-max = 0.9
-result = "one"
-case = "x"
-scheduler = "bfq"
-metric = "jain_weighted"
-why = "It is fair."
-[[claim]]
-paper = "One"
-at = "figure 4"
-what = "p99, ms"
-value = 1.2
-unit = "ms"
-result = "one"
-case = "x"
-scheduler = "bfq"
-metric = "lat_us.p99"
-container = "a"
-times = 0.001
-why = "By a rule of 10 %."
-[[claim]]
-paper = "One"
-at = "figure 5"
-what = "not measured yet"
-value = 3
-result = "unmeasured"
-case = "x"
-scheduler = "bfq"
-metric = "total_vs_none"
-why = "Never shown."
-[[claim]]
-paper = "One"
-at = "section 6"
-what = "its machine"
-says = "a machine"
-why = "There is none."
-[[claim]]
-paper = "One"
-at = "algorithm 7"
-what = "the rule"
-says = "a rule"
-test = "kernel/x/x_kunit.c:rule"
-why = "As it says."
-[[claim]]
-paper = "One"
-at = "section 8"
-what = "lines"
-value = 1000
-max = 1000
-lines = ["kernel/x"]
-decimals = 0
-why = "Few."
-[[claim]]
-paper = "Other"
-at = "figure 1"
-what = "of another page"
-says = "no"
-why = "It is another's."
+[[paper]]
+name = "One"
+claims = [
+  { at = "figure 1", what = "total, bfq over none", value = 0.33, max = 0.9, within_pct = 10, run = ["one", "x", "bfq"], metric = "total_vs_none", decimals = 2, why = "It loses less." },
+  { at = "figure 2", what = "bfq against none", value = -30, change = true, max = 1.0, within_pct = 10, run = ["one", "x", "bfq"], metric = "total_vs_none", why = "Near." },
+  { at = "figure 3", what = "bfq's Jain index", says = "unfair", max = 0.9, run = ["one", "x", "bfq"], metric = "jain_weighted", why = "It is fair." },
+  { at = "figure 4", what = "p99, ms", value = 1.2, unit = "ms", run = ["one", "x", "bfq"], metric = "lat_us.p99", container = "a", times = 0.001, why = "By a rule of 10 %." },
+  { at = "figure 5", what = "not measured yet", value = 3, run = ["unmeasured", "x", "bfq"], metric = "total_vs_none", why = "Never shown." },
+  { at = "section 6", what = "its machine", says = "a machine", why = "There is none." },
+  { at = "algorithm 7", what = "the rule", says = "a rule", test = "kernel/x/x_kunit.c:rule", why = "As it says." },
+  { at = "section 8", what = "lines", value = 1000, max = 1000, lines = ["kernel/x"], decimals = 0, why = "Few." },
+]
+
+[[paper]]
+name = "Other"
+claims = [
+  { at = "figure 1", what = "of another page", says = "no", why = "It is another's." },
+]
 `
 
 const testClaimsTable = "| where | what | paper | here | ratio | verdict | why |\n" +
@@ -151,7 +81,7 @@ func TestPapersOfAnotherScheduler(t *testing.T) {
 	f := withClaims(t, testClaims)
 	text := testExperiment + "[[contender]]\nname = \"mine\"\nscheduler = \"bfq\"\ntunables = { slice_idle = 0 }\n"
 	put(t, filepath.Join(string(f.Tree), "experiments/one.toml"), text)
-	put(t, filepath.Join(string(f.Tree), papersFile), strings.ReplaceAll(testClaims, `scheduler = "bfq"`, `scheduler = "mine"`))
+	put(t, filepath.Join(string(f.Tree), papersFile), strings.ReplaceAll(testClaims, `"bfq"]`, `"mine"]`))
 	doc, err := f.Tree.Read("one")
 	noError(t, err)
 	for i := range doc.Runs {
@@ -171,14 +101,17 @@ func TestPapersOfAnotherScheduler(t *testing.T) {
 func TestPapersRefused(t *testing.T) {
 	change := func(old, now string) string { return strings.Replace(testClaims, old, now, 1) }
 	for _, c := range []struct{ name, claims, want string }{
-		{"no figure to compare with", change("value = 0.33\nmax = 0.9\nwithin_pct = 10", `says = "less"`), "has nothing that a figure is compared with"},
-		{"no value", change(`says = "unfair"`, ""), "has neither value nor says"},
-		{"no reason", change(`why = "Near."`, ""), "has no why"},
-		{"no place", change(`at = "figure 2"`, ""), "has no paper, at or what"},
-		{"two ways", change(`test = "kernel/x/x_kunit.c:rule"`, "test = \"kernel/x/x_kunit.c:rule\"\nlines = [\"kernel/x\"]"), "has several of metric, test and lines"},
+		{"no figure to compare with", change("value = 0.33, max = 0.9, within_pct = 10", `says = "less"`), "has nothing that a figure is compared with"},
+		{"no value", change(`says = "unfair", `, ""), "has neither value nor says"},
+		{"no reason", change(`why = "Near."`, `why = ""`), "has no why"},
+		{"no place", change(`at = "figure 2", `, ""), "has no paper, no at or no what"},
+		{"no run", change(`run = ["one", "x", "bfq"], `, ""), "has a metric without a run of three, or the reverse"},
+		{"a run of two", change(`"one", "x", "bfq"`, `"one", "x"`), "has a metric without a run of three, or the reverse"},
+		{"a run without a metric", change(`metric = "total_vs_none", `, ""), "has a metric without a run of three, or the reverse"},
+		{"two ways", change(`test = "kernel/x/x_kunit.c:rule"`, `test = "kernel/x/x_kunit.c:rule", lines = ["kernel/x"]`), "has several of metric, test and lines"},
 		{"a test that is not there", change("x_kunit.c:rule", "x_kunit.c:ruler"), "there is no test kernel/x/x_kunit.c:ruler"},
 		{"a metric that is none", change("total_vs_none", "total_vs_nobody"), `unknown metric "total_vs_nobody"`},
-		{"a case that is none", change(`case = "x"`, `case = "y"`), `one has no case "y"`},
+		{"a case that is none", change(`"one", "x"`, `"one", "y"`), `one has no case "y"`},
 		{"no such paper", strings.ReplaceAll(testClaims, `"One"`, `"Two"`), `docs/papers.toml has no claim of "One"`},
 		{"a key", change("value = 0.33", "valu = 0.33"), "valu: unknown key"},
 	} {
