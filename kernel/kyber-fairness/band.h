@@ -92,6 +92,8 @@ struct kf_band {
 
 /* A look is of so many requests and so long, at least. */
 #define KF_LOOK_NS		(90 * NSEC_PER_MSEC)
+/* One that is longer has a time without requests. */
+#define KF_LOOK_MOST_NS		NSEC_PER_SEC
 #define KF_LOOK_NR		32
 #define KF_FULL_NR		32U
 /* What is known of rates moves by one part in so many at a look. */
@@ -502,7 +504,7 @@ static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
  * kf_band_must_fill - whether what the device can do decides anything
  * @kb: band
  * @must_fill: it does
- * @all_milli: requests that all cgroups keep outstanding, thousandths
+ * @all_milli: requests that all cgroups keep outstanding, thousandths, and may have in the device
  *
  * If it did not so far the next probe is due soon.
  */
@@ -537,7 +539,7 @@ static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rat
 		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
 	}
 	kb->full_bytes_per_s = full;
-	if (kb->phase == KF_BAND_STEADY && kb->was_held)
+	if (kb->phase == KF_BAND_STEADY && kb->was_held && elapsed_ns < KF_LOOK_MOST_NS)
 		kb->held_bytes_per_s = bytes_per_s;
 	for (id = 0; id < KF_NR_KINDS; id++)
 		known += kb->kind[id].rate;

@@ -171,7 +171,7 @@ void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 	WRITE_ONCE(kq->has_limited, has_limited && kq->nr_active > 1);
 
 	spin_lock_irq(&kq->band_lock);
-	kf_band_must_fill(&kq->band, must_fill, all_milli);
+	kf_band_must_fill(&kq->band, must_fill, min(all_milli, 1000ULL * kq->nr_places));
 	spin_unlock_irq(&kq->band_lock);
 }
 

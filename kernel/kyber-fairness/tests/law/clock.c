@@ -294,7 +294,7 @@ static void clock_find_awaited(struct clock *kq)
 		if (!kf_clock_is_awaited(any_level, clock_could(kg), kg->share, kg->is_awaited))
 			must_fill = true;
 	}
-	kf_band_must_fill(&kq->band, must_fill, all_milli);
+	kf_band_must_fill(&kq->band, must_fill, min(all_milli, 1000ULL * kq->sim->c->tags));
 }
 
 /* The lag of a cgroup that is not awaited is not kept for ever. */
