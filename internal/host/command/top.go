@@ -62,7 +62,7 @@ intervals are over or for ever.`,
 		Example: `  isolio top
   isolio top --interval 5s --filter postgres
   isolio top --json --count 60 > minute.jsonl
-  systemd-run --unit isolio-record isolio top --record /var/log/isolio-top.jsonl --interval 10s
+  systemd-run isolio top --record /var/log/isolio-top.jsonl --interval 10s
   isolio top --replay /var/log/isolio-top.jsonl --at "2026-11-28 03:00"`,
 		Args: cli.Exactly(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
