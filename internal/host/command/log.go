@@ -128,12 +128,8 @@ func writeLog(w io.Writer, entries []journalEntry, asJSON bool) error {
 		}
 		rows = append(rows, []string{e.Time.UTC().Format(time.RFC3339), name, e.Disk, e.Before, e.Weight, by, e.Why})
 	}
-	if asJSON {
+	if asJSON || len(rows) == 0 {
 		return nil
-	}
-	if len(rows) == 0 {
-		_, err := fmt.Fprintln(w, "The journal has no change of a weight.")
-		return err
 	}
 	return table.Write(w, []table.Column{
 		{Head: "time"}, {Head: "of"}, {Head: "disk"}, {Head: "before", Right: true}, {Head: "weight", Right: true}, {Head: "by"}, {Head: "why"},
