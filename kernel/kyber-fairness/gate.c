@@ -379,6 +379,8 @@ void kf_gate_stop_waiting(struct kf_queue *kq)
 	struct kf_hctx *kh, *next;
 	int what;
 
+	/* It runs those that wait, and no dispatch starts it again. */
+	hrtimer_cancel(&kq->pace_timer);
 	for (what = 0; what < KF_NR_WAITS; what++) {
 		LIST_HEAD(taken);
 

@@ -793,7 +793,6 @@ void kf_groups_stop(struct kf_queue *kq)
 {
 	struct kf_group *kg, *next;
 
-	hrtimer_cancel(&kq->pace_timer);
 	spin_lock_bh(&kq->lock);
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
 		WARN_ONCE(kf_group_has_requests(kg),
