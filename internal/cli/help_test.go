@@ -68,7 +68,7 @@ func TestHelpIsNarrow(t *testing.T) {
 	}
 }
 
-// A user who is not root is told the command that works; root was refused for another reason.
+// The message tells a user without rights the command that works. Root was refused for another reason.
 func TestNeedsRoot(t *testing.T) {
 	refused := fmt.Errorf("write x: %w", fs.ErrPermission)
 	if got := cli.NeedsRoot(refused, 1000, "isolio", []string{"enable", "etherd!e1.0"}).Error(); got != "needs root: sudo isolio enable 'etherd!e1.0' (write x: permission denied)" {

@@ -220,17 +220,8 @@ func loopDisk(t *testing.T) *disk {
 	must(t, err)
 	defer back.Close()
 	must(t, errors.Join(os.Remove(back.Name()), back.Truncate(256<<20)))
-	ctl, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	must(t, err)
-	defer ctl.Close()
-	n, err := unix.IoctlRetInt(int(ctl.Fd()), unix.LOOP_CTL_GET_FREE)
-	must(t, err)
-	name := fmt.Sprint("loop", n)
-	f, err := os.OpenFile("/dev/"+name, os.O_RDWR, 0)
-	must(t, err)
-	must(t, unix.IoctlSetInt(int(f.Fd()), loopSetFD, int(back.Fd())))
-	t.Cleanup(func() { must(t, errors.Join(unix.IoctlSetInt(int(f.Fd()), loopClearFD, 0), f.Close())) })
-	return existing(t, name)
+	d, _ := attachLoop(t, back)
+	return d
 }
 
 // A zram disk takes bios, not requests: there is nothing that a scheduler could
@@ -265,4 +256,20 @@ func sizeOf(f *os.File) (int64, error) {
 // inGroup starts a process in a cgroup.
 func inGroup(dir *os.File) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+}
+
+// attachLoop makes a loop device of an open file until the test ends, and returns the device opened as well.
+func attachLoop(t *testing.T, back *os.File) (*disk, *os.File) {
+	t.Helper()
+	ctl, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	must(t, err)
+	defer ctl.Close()
+	n, err := unix.IoctlRetInt(int(ctl.Fd()), unix.LOOP_CTL_GET_FREE)
+	must(t, err)
+	name := fmt.Sprint("loop", n)
+	f, err := os.OpenFile("/dev/"+name, os.O_RDWR, 0)
+	must(t, err)
+	must(t, unix.IoctlSetInt(int(f.Fd()), loopSetFD, int(back.Fd())))
+	t.Cleanup(func() { must(t, errors.Join(unix.IoctlSetInt(int(f.Fd()), loopClearFD, 0), f.Close())) })
+	return existing(t, name), f
 }

@@ -175,22 +175,10 @@ func loopFile(t *testing.T, parts []*disk) *disk {
 		must(t, err)
 	}
 	must(t, file.Sync())
-	ctl, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	must(t, err)
-	defer ctl.Close()
-	n, err := unix.IoctlRetInt(int(ctl.Fd()), unix.LOOP_CTL_GET_FREE)
-	must(t, err)
-	name := fmt.Sprint("loop", n)
-	f, err := os.OpenFile("/dev/"+name, os.O_RDWR, 0)
-	must(t, err)
-	must(t, unix.IoctlSetInt(int(f.Fd()), loopSetFD, int(file.Fd())))
+	d, f := attachLoop(t, file)
 	const loopSetDirectIO = 0x4c08
 	must(t, unix.IoctlSetInt(int(f.Fd()), loopSetDirectIO, 1))
-	t.Cleanup(func() {
-		must(t, unix.IoctlSetInt(int(f.Fd()), loopClearFD, 0))
-		must(t, f.Close())
-	})
-	return existing(t, name)
+	return d
 }
 
 // mountExt4 makes a file system, and mounts it until the test ends.
