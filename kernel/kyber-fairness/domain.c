@@ -216,7 +216,7 @@ static void kf_hctx_look(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx, u64 no
 	kf_overdue_go(kq, kh, now_ns);
 	kf_slices_give_back(kh);
 	spin_unlock(&kh->lock);
-	if (READ_ONCE(kh->nr_urgent))
+	if (READ_ONCE(kh->nr_urgent) || kf_hctx_must_drain(kh))
 		blk_mq_run_hw_queue(hctx, true);
 }
 

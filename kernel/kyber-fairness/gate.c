@@ -236,17 +236,17 @@ bool kf_gate_update(struct kf_queue *kq)
  */
 bool kf_wait_for(struct kf_queue *kq, struct kf_hctx *kh, enum kf_wait_for what)
 {
-	bool is_new = !test_and_set_bit(what, &kh->flags);
 	unsigned long flags;
 
-	if (is_new) {
-		spin_lock_irqsave(&kq->wait_lock, flags);
-		list_add_tail(&kh->waiting_node[what], &kq->waiting[what]);
-		spin_unlock_irqrestore(&kq->wait_lock, flags);
-	}
+	/* The bit goes before the context is run: that run comes after this look. */
+	if (test_bit(what, &kh->flags) || test_and_set_bit(what, &kh->flags))
+		return false;
+	spin_lock_irqsave(&kq->wait_lock, flags);
+	list_add_tail(&kh->waiting_node[what], &kq->waiting[what]);
+	spin_unlock_irqrestore(&kq->wait_lock, flags);
 	/* On the list before the look; kf_gate_kick() pairs. */
 	smp_mb();
-	return is_new;
+	return true;
 }
 
 /**
@@ -349,9 +349,9 @@ void kf_gate_init(struct kf_queue *kq)
 
 /*
  * A dispatch that comes with a new request sets a clock that is a step old. If none has,
- * a completion after two steps has it done by a worker, which costs a switch of tasks.
+ * a completion after so many has it done by a worker, which costs a switch of tasks.
  */
-#define KF_DONE_STEPS	2
+#define KF_DONE_STEPS	4
 
 /**
  * kf_gate_done - a request left the device
@@ -422,6 +422,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 		trace_kf_band(kq->dev, band);
 	WRITE_ONCE(kq->gate.phase, band->phase);
 	WRITE_ONCE(kq->gate.is_open, is_open);
+	WRITE_ONCE(kq->gate.is_slack, band->is_slack);
 	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
 	/* A word that is full to its last bit is not safe while the map is resized. */
 	if (kq->places.sb.shift && !(depth & (BIT(kq->places.sb.shift) - 1)))

@@ -542,8 +542,8 @@ void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes)
  * @kb: its backlog; the hardware context's lock is held
  * @cost_bytes: what it costs
  *
- * With several hardware contexts a vtime is charged for a slice of many requests, so
- * that the CPUs do not all write to it. kb->vtime is where the slice began.
+ * A vtime may be charged for a slice of many requests; see kf_slice_bytes(). kb->vtime is
+ * where the slice began.
  */
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 {
@@ -556,8 +556,7 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 		return;
 	if (left_bytes <= 0) {
 		kf_group_forgive(kq, kg);
-		/* What is left of a slice would count if the cgroup is deleted. */
-		if (kq->q->nr_hw_queues > 1 && !READ_ONCE(kg->new_looks))
+		if (kq->q->nr_hw_queues > 1 || READ_ONCE(kq->gate.is_slack))
 			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead),
 						     READ_ONCE(kq->lead_bytes), share,
 						     kq->q->nr_hw_queues, cost_bytes);
@@ -565,8 +564,9 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 		if (unlikely(kf_group_is_owed(kg)))
 			kf_group_lower(kg, READ_ONCE(kq->gate.owed_vtime));
 		left_bytes += slice_bytes;
-		kf_newcomer_add(kg, slice_bytes);
 	}
+	/* Not what is left of a slice: its cgroup may be deleted. */
+	kf_newcomer_add(kg, cost_bytes);
 	left_bytes -= cost_bytes;
 	WRITE_ONCE(kb->left_bytes, left_bytes);
 	if (left_bytes <= 0)

@@ -148,6 +148,7 @@ struct kf_gate {
 	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or U32_MAX */
 	bool is_paced;		/* an empty device takes no request that is throttled */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
+	bool is_slack;		/* the CPU is what is short; see kf_band_is_slack() */
 	/* Any cgroup goes: it is alone, or a probe fills the device. */
 	bool is_open;
 	/* Two cgroups or more are active; else vtimes stay as they are. */
@@ -753,15 +754,36 @@ static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 	return false;
 }
 
+/*
+ * Whether what goes first in a domain waits for something else than the clock. Small requests
+ * pass a large one, so its domain waits for both.
+ */
+static inline bool kf_domain_waits(struct kf_hctx *kh, unsigned int id)
+{
+	unsigned long flags = READ_ONCE(kh->flags);
+
+	return flags & BIT(KF_FOR_TOKEN + id) ||
+	       (id < KF_NR_DIRS && flags & BIT(KF_FOR_LARGE + id) && flags & BIT(KF_FOR_CLOCK));
+}
+
+/* Its last CPU is about to go, and the kernel waits until it has no requests; no lock. */
+static inline bool kf_hctx_must_drain(struct kf_hctx *kh)
+{
+	return unlikely(test_bit(BLK_MQ_S_INACTIVE, &kh->hctx->state)) &&
+	       READ_ONCE(kh->has_ready);
+}
+
 /* Whether a backlog may go, as far as is known; no lock. */
 static inline bool kf_hctx_may_go(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	unsigned int has_ready = READ_ONCE(kh->has_ready), id;
 
-	if (has_ready && READ_ONCE(kh->nr_lowered) != READ_ONCE(kq->gate.nr_lowered))
+	if (kf_hctx_must_drain(kh) ||
+	    (has_ready && READ_ONCE(kh->nr_lowered) != READ_ONCE(kq->gate.nr_lowered)))
 		return true;
 	for (id = 0; has_ready >> id; id++)
-		if (has_ready & BIT(id) && kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+		if (has_ready & BIT(id) && !kf_domain_waits(kh, id) &&
+		    kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
 			return true;
 	return false;
 }

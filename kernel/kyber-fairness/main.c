@@ -594,7 +594,7 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 					    enum kf_domain_id id, bool any,
 					    bool *is_counted)
 {
-	struct kf_backlog *kb = kf_ready_first(kh, id);
+	struct kf_backlog *kb = kf_ready_first(kh, id), *small;
 
 	lockdep_assert_held(&kh->lock);
 
@@ -608,7 +608,13 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))))
 		return kb;
 	*is_counted = kf_large_get(kq, kh, id);
-	return *is_counted ? kb : kf_ready_small(kq, kh, kb, id);
+	if (*is_counted)
+		return kb;
+	small = kf_ready_small(kq, kh, kb, id);
+	/* Small requests behind it may wait for the clock. */
+	if (!small && kf_wait_for(kq, kh, KF_FOR_CLOCK))
+		small = kf_ready_small(kq, kh, kb, id);
+	return small;
 }
 
 /*
@@ -713,9 +719,9 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 }
 
 /* An empty device takes any request, unless the others are slowed down for one that is owed. */
-static bool kf_may_take_any(struct kf_queue *kq)
+static bool kf_may_take_any(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	return !READ_ONCE(kq->gate.is_paced) && kf_is_empty(kq);
+	return (!READ_ONCE(kq->gate.is_paced) && kf_is_empty(kq)) || kf_hctx_must_drain(kh);
 }
 
 /*
@@ -735,19 +741,18 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	spin_lock(&kh->lock);
 	kf_flush_ctxs(kq, kh);
 	/* A group that is not awaited may be owed while none is throttled. */
-	if (READ_ONCE(kq->has_limited) && kf_gate_is_due(kq) && kf_gate_update(kq))
+	if ((READ_ONCE(kq->has_limited) || kf_waits_for(kq, KF_FOR_CLOCK)) &&
+	    kf_gate_is_due(kq) && kf_gate_update(kq))
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 	rq = kf_dispatch(kq, kh, false);
-	if (!rq && kf_hctx_is_throttled(kq, kh)) {
+	if (!rq && kh->has_ready && (!kf_has_no_place(kh) || kf_hctx_is_throttled(kq, kh))) {
 		if (kf_gate_is_due(kq) && kf_gate_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
-		any = kf_may_take_any(kq);
+		any = kf_may_take_any(kq, kh);
 		if (any || kf_hctx_may_go(kq, kh))
 			rq = kf_dispatch(kq, kh, any);
-		/* What may go waits for a token: it need not be that which is throttled. */
-		if (!rq && kf_hctx_is_throttled(kq, kh) && !kf_gate_wait(kq, kh) &&
-		    !kf_waits_for_place(kh))
-			rq = kf_dispatch(kq, kh, kf_may_take_any(kq));
+		if (!rq && !kf_has_no_place(kh) && !kf_gate_wait(kq, kh))
+			rq = kf_dispatch(kq, kh, kf_may_take_any(kq, kh));
 	}
 	if (!rq && test_bit(KF_HAS_OWED, &kh->flags))
 		clear_bit(KF_HAS_OWED, &kh->flags);
@@ -760,7 +765,7 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
  * Called by the block layer to see whether to call kf_dispatch_request(); any context.
  * If all that wait here are throttled, it has this hardware context run again when the
  * gate may let them: dispatch would only return NULL, and the block layer would
- * look at all hardware queues then.
+ * look at all hardware queues then, every 3 ms.
  */
 static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 {
@@ -774,7 +779,11 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 		return true;
 	if (!READ_ONCE(kh->has_ready))
 		return false;
-	return kf_hctx_may_go(kq, kh) || kf_gate_is_due(kq) || !kf_gate_wait(kq, kh);
+	if (kf_hctx_may_go(kq, kh))
+		return true;
+	/* One that waits already is run when the clock was set, or the device is empty. */
+	return !test_bit(KF_FOR_CLOCK, &kh->flags) &&
+	       (kf_gate_is_due(kq) || !kf_gate_wait(kq, kh));
 }
 
 /* The software queues of a hardware context. */

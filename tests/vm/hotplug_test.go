@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +53,39 @@ func TestCPUGoesUnderLoad(t *testing.T) {
 		untilAllBusy(t, loads)
 		stopLoads(t, d, loads)
 	})
+}
+
+// The kernel waits for the requests of a CPU's hardware queue when the CPU goes. Those of a
+// cgroup that has next to nothing of the disk do not wait for their share meanwhile.
+func TestCPUGoesWithThrottledRequests(t *testing.T) {
+	severalCPUs(t)
+	loaded(t)
+	d := newDisk(t, []string{
+		"irqmode=2", "completion_nsec=5000000", "hw_queue_depth=16",
+		fmt.Sprint("submit_queues=", runtime.NumCPU()), "size=256",
+	})
+	t.Cleanup(func() { setOnline(t, "1") })
+	d.use(t, elevator)
+	heavy, light := newGroup(t, "heavy"), newGroup(t, "light")
+	write(t, filepath.Join(heavy, weightFile), "10000")
+	write(t, filepath.Join(light, weightFile), "1")
+	loads := []*load{
+		startFio(t, d, heavy, "--time_based", "--runtime=600", "--iodepth=64", "--cpus_allowed=0"),
+		startFio(t, d, light, "--time_based", "--runtime=600", "--iodepth=64", "--cpus_allowed=1"),
+	}
+	for range 3 {
+		loads[0].untilBusy(t)
+		time.Sleep(time.Second)
+		start := time.Now()
+		setOnline(t, "0")
+		took := time.Since(start)
+		t.Logf("a CPU went in %v", took)
+		if took > time.Second {
+			t.Errorf("a CPU whose requests are throttled went in %v; want 1 s at most", took)
+		}
+		setOnline(t, "1")
+	}
+	stopLoads(t, d, loads)
 }
 
 // untilAllBusy waits until each of the loads has done I/O since now.

@@ -121,12 +121,12 @@ static void last_completion_runs_what_waits(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
 }
 
-/* The clock is older than two steps: one is run, and finds it. */
+/* The clock is older than some steps: one is run, and finds it. */
 static void late_completion_runs_one(struct kunit *test)
 {
 	u64 nr_runs = smp_nr_runs(gt.run->sd);
 
-	smp_played_ns += 2 * STEP_NS;
+	smp_played_ns += KF_DONE_STEPS * STEP_NS;
 	smp_this_cpu = 0;
 	KUNIT_ASSERT_TRUE(test, smp_complete(&gt.run->cpus[0]));
 	KUNIT_EXPECT_TRUE(test, gate_was_run());
@@ -187,8 +187,48 @@ static void clock_goes_on_with_deleted_ones(struct kunit *test)
 		atomic64_add(3 * LEAD_BYTES, &gt.busy[i]->vtime);
 	}
 	kf_group_offline(gt.throttled);
-	smp_played_ns += STEP_NS;
+	smp_played_ns += KF_DONE_STEPS * STEP_NS;
+	smp_this_cpu = 0;
+	KUNIT_ASSERT_TRUE(test, smp_complete(&gt.run->cpus[0]));
+	KUNIT_EXPECT_TRUE(test, gate_was_run());
 	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
+}
+
+static bool gate_has_work(void)
+{
+	smp_this_cpu = 1;
+	return gt.run->cpus[1].ops->has_work(gt.kh->hctx);
+}
+
+/* Or the block layer would ask again every 3 ms. */
+static void no_work_while_none_has_a_token(struct kunit *test)
+{
+	struct sbitmap_queue *tokens = &gt.kq->domain[KF_READ].tokens;
+	static int taken[KF_DEPTH_MOST];
+	unsigned int nr = 0;
+
+	gt.kq->domain[KF_READ].is_limited = true;
+	while ((taken[nr] = __sbitmap_queue_get(tokens)) >= 0)
+		nr++;
+	atomic64_set(&gt.throttled->vtime, gt.kq->gate.vtime);
+	gate_submit(1, 2);
+	KUNIT_EXPECT_FALSE(test, gate_dispatch(1));
+	KUNIT_EXPECT_FALSE(test, gate_has_work());
+	kf_domain_put_token(gt.kq, KF_READ, taken[--nr], 1);
+	KUNIT_EXPECT_TRUE(test, gate_was_run());
+	KUNIT_EXPECT_TRUE(test, gate_has_work());
+	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
+	while (nr)
+		kf_domain_put_token(gt.kq, KF_READ, taken[--nr], 1);
+	gt.kq->domain[KF_READ].is_limited = false;
+}
+
+/* The kernel waits for the requests of a hardware context whose last CPU goes. */
+static void context_without_cpus_drains(struct kunit *test)
+{
+	gt.kh->hctx->state = BIT(BLK_MQ_S_INACTIVE);
+	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
+	gt.kh->hctx->state = 0;
 }
 
 /* It has no virtual time of its own any more: its requests are its parent's. */
@@ -210,6 +250,8 @@ static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(arrival_that_moves_the_clock_runs_what_waits),
 	KUNIT_CASE(vtime_that_was_set_back_is_seen),
 	KUNIT_CASE(clock_goes_on_with_deleted_ones),
+	KUNIT_CASE(no_work_while_none_has_a_token),
+	KUNIT_CASE(context_without_cpus_drains),
 	KUNIT_CASE(late_request_of_a_deleted_one_is_its_parents),
 	{ }
 };

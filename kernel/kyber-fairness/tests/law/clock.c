@@ -343,7 +343,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 		return;
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
-		if (kq->nr_hctx > 1)
+		if (kq->nr_hctx > 1 || kq->band.is_slack)
 			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);

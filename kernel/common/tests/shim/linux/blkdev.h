@@ -64,6 +64,7 @@ typedef unsigned int umode_t;
 #define BLK_MQ_REQ_NOWAIT	1U
 #define BLK_MQ_F_TAG_HCTX_SHARED	1U
 #define BLK_MQ_F_BLOCKING		2U
+#define BLK_MQ_S_INACTIVE		3
 #define QUEUE_FLAG_SQ_SCHED	0
 
 #define op_is_write(opf)	((opf) & 1U)
@@ -112,6 +113,7 @@ struct blk_mq_hw_ctx {
 	struct request_queue *queue;
 	void *sched_data;
 	struct blk_mq_tags *tags, *sched_tags;
+	unsigned long state;
 	unsigned int queue_num, numa_node, nr_ctx, flags, type;
 	/* A run was asked for; the CPUs mapped to it look at this. */
 	unsigned int must_run ____cacheline_aligned;
