@@ -343,7 +343,9 @@ void kf_look_soon(struct kf_queue *kq)
 		return;
 	spin_lock_irqsave(&kq->look_lock, flags);
 	if (!kq->is_stopping)
-		schedule_delayed_work(&kq->latency_work, KF_LATENCY_PERIOD);
+		/* Memory may be waiting for what this lets go. */
+		kblockd_mod_delayed_work_on(WORK_CPU_UNBOUND, &kq->latency_work,
+					    KF_LATENCY_PERIOD);
 	spin_unlock_irqrestore(&kq->look_lock, flags);
 }
 

@@ -51,7 +51,10 @@ static inline enum hrtimer_restart shim_work_fn(struct hrtimer *timer)
 
 #define delayed_work_pending(dwork)	test_bit(0, &(dwork)->work.pending)
 
-static inline bool schedule_delayed_work(struct delayed_work *dwork, unsigned long delay)
+#define WORK_CPU_UNBOUND	0
+
+static inline int kblockd_mod_delayed_work_on(int cpu, struct delayed_work *dwork,
+					      unsigned long delay)
 {
 	if (test_and_set_bit(0, &dwork->work.pending))
 		return false;
