@@ -4,6 +4,7 @@
  * and say how many bytes there were. A page of libaps: a context, its files, its events.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,23 +36,34 @@ static int read_more(struct aps *ctx, struct part *p)
 	return 1;
 }
 
+static int fails(const char *what, int err)
+{
+	fprintf(stderr, "aps-scan: %s: %s\n", what, strerror(err));
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	struct part parts[DEPTH];
 	struct aps_event events[DEPTH];
 	struct aps_options o;
 	struct aps *ctx;
-	int i, n, in_flight = 0;
+	int i, n, failed = 0, in_flight = 0;
 
 	aps_options_init(&o, sizeof(o));
 	o.flags = APS_FALLBACK | APS_SINGLE_THREAD; /* on any disk, in any container */
 	o.depth = DEPTH;
 	n = aps_open(&ctx, &o);
-	for (i = 1; i < argc && n >= 0; i++) /* numbers are 0, 1, 2, ... */
-		n = aps_add_file(ctx, open(argv[i], O_RDONLY | O_DIRECT | O_CLOEXEC));
-	if (n < 0) {
-		fprintf(stderr, "aps-scan: %s\n", strerror(-n));
-		return 1;
+	if (n < 0)
+		return fails("aps_open()", -n);
+	for (i = 1; i < argc; i++) { /* numbers are 0, 1, 2, ... */
+		int fd = open(argv[i], O_RDONLY | O_DIRECT | O_CLOEXEC);
+
+		if (fd < 0)
+			return fails(argv[i], errno);
+		n = aps_add_file(ctx, fd);
+		if (n < 0)
+			return fails(argv[i], -n);
 	}
 	nr_files = argc - 1;
 	for (i = 0; i < DEPTH; i++) {
@@ -68,7 +80,7 @@ int main(int argc, char **argv)
 
 			in_flight--;
 			if (events[i].result < 0)
-				fprintf(stderr, "%s: %s\n", argv[p->file + 1], strerror((int)-events[i].result));
+				failed = fails(argv[p->file + 1], (int)-events[i].result);
 			else
 				total += (unsigned long long)events[i].result;
 			/* A short read is the end of its file: the next one begins. */
@@ -83,5 +95,5 @@ int main(int argc, char **argv)
 	aps_close(ctx); /* before the memory goes: it waits for what is in flight */
 	for (i = 0; i < DEPTH; i++)
 		free(parts[i].buf);
-	return n < 0;
+	return n < 0 ? fails("aps_wait()", -n) : failed;
 }

@@ -98,8 +98,9 @@ int aps_open(struct aps **ctx, const struct aps_options *options);
 
 /*
  * Send what is queued, wait for what is in flight, drop its results, and free the
- * context. What is in flight on a pipe or a socket is cancelled. -EPERM: another thread uses it, and nothing was done. Another error: memory of
- * I/Os may still be written to, and nothing was freed; or queued I/Os could not be sent.
+ * context. What is in flight on a pipe or a socket is cancelled. After an error nothing
+ * was freed, and memory of I/Os may still be written to. -EPERM: another thread uses it.
+ * -EAGAIN, -ENOMEM: the kernel did not take what is queued; aps_cancel() takes it back.
  */
 int aps_close(struct aps *ctx);
 
@@ -114,7 +115,9 @@ int aps_detach(struct aps *ctx);
  * Add a file. Return: its number. The file descriptor stays the caller's, and must stay
  * open until aps_remove_file() or aps_close(). To be polled a file needs O_DIRECT and a
  * disk with poll queues; with APS_FALLBACK others are waited for by interrupts. -EINVAL: no
- * O_DIRECT. -EOPNOTSUPP: no poll queues. -EBADF, -ENOMEM.
+ * O_DIRECT. -EOPNOTSUPP: no poll queues. -EBADF, -ENOMEM. Whether the file system can poll
+ * shows with the first I/O: its result is -EOPNOTSUPP, or with APS_FALLBACK it and those
+ * after it are waited for by interrupts.
  */
 int aps_add_file(struct aps *ctx, int fd);
 
@@ -127,7 +130,8 @@ int aps_file_mode(const struct aps *ctx, int file);
 /*
  * Have the kernel keep this memory mapped, for _fixed I/O. It must live until
  * aps_unregister_buffers() or aps_close(). -EBUSY: there are some, or I/Os are
- * outstanding. -ENOMEM: more than RLIMIT_MEMLOCK.
+ * outstanding. -ENOMEM: more than RLIMIT_MEMLOCK. -E2BIG: one is larger than 1 GiB.
+ * -EINVAL: one is empty, or there are more than 16384.
  */
 int aps_register_buffers(struct aps *ctx, const struct iovec *iov, unsigned int nr);
 int aps_unregister_buffers(struct aps *ctx);

@@ -18,6 +18,10 @@
 #define CLOSE_RETRIES 100
 #define RETRY_NS 1000000
 
+/* Of io_uring. */
+#define MAX_BUFFERS 16384
+#define MAX_BUFFER_BYTES (1ul << 30)
+
 uint64_t aps_now_ns(void)
 {
 	struct timespec t;
@@ -162,6 +166,15 @@ int aps_open(struct aps **out, const struct aps_options *options)
 	return 0;
 }
 
+int aps_may_ask(const struct aps *ctx)
+{
+	uint64_t thread = ctx->thread;
+
+	if (aps_is_parents(ctx))
+		return -ECHILD;
+	return thread && thread != aps_this_thread() ? -EPERM : 0;
+}
+
 static bool is_needed(const struct aps *ctx, enum aps_ring_nr nr)
 {
 	return ctx->rings[nr].nr_queued || nr == (ctx->mode == APS_INTERRUPT ? APS_RING_PLAIN : APS_RING_POLLED);
@@ -244,10 +257,12 @@ int aps_drain(struct aps *ctx)
 
 int aps_detach(struct aps *ctx)
 {
-	int err = aps_enter(ctx);
+	int saved = errno, err = aps_enter(ctx);
 
 	if (err)
 		return err;
+	aps_usual_timers();
+	errno = saved;
 	if (!(ctx->opts.flags & APS_SINGLE_THREAD)) {
 		err = aps_settle(ctx);
 	} else {
@@ -259,21 +274,26 @@ int aps_detach(struct aps *ctx)
 	return err;
 }
 
+static bool is_queued(const struct aps *ctx)
+{
+	return ctx->rings[0].nr_queued || ctx->rings[1].nr_queued;
+}
+
 /* Send what is queued, however busy the kernel is. Return: 0, or -errno. */
 static int send_all(struct aps *ctx)
 {
 	static const struct timespec pause = { .tv_nsec = RETRY_NS };
 	int i, n = 0;
 
-	for (i = 0; i < CLOSE_RETRIES; i++) {
+	for (i = 0; i < CLOSE_RETRIES && is_queued(ctx); i++) {
 		n = aps_submit(ctx);
-		if (!ctx->rings[0].nr_queued && !ctx->rings[1].nr_queued)
+		if (!is_queued(ctx))
 			return 0;
 		if (n < 0 && n != -EAGAIN && n != -EBUSY)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	return n < 0 ? n : -EAGAIN;
+	return !is_queued(ctx) ? 0 : n < 0 ? n : -EAGAIN;
 }
 
 /* In a child: the rings and their I/Os are the parent's. */
@@ -290,23 +310,34 @@ static int close_parents(struct aps *ctx)
 
 int aps_close(struct aps *ctx)
 {
-	int err, not_sent;
+	int i, err, saved = errno;
 
 	if (!ctx)
 		return 0;
 	if (aps_is_parents(ctx))
 		return close_parents(ctx);
-	err = aps_enter(ctx);
-	if (err == -EPERM)
-		return err;
-	not_sent = send_all(ctx);
-	/* What is in flight writes to the caller's memory until it is done. */
-	err = aps_drain(ctx);
+	/* A context of no thread, with nothing queued, needs no rings to be closed. */
+	err = aps_may_ask(ctx);
+	if (!err && is_queued(ctx))
+		err = aps_enter(ctx);
 	if (err)
 		return err;
+	/* What is in flight writes to the caller's memory until it is done; and what the
+	 * kernel does not poll is queued once more then. */
+	do {
+		err = send_all(ctx);
+		if (!err)
+			err = aps_settle(ctx);
+	} while (!err && is_queued(ctx));
+	if (err)
+		return err;
+	for (i = 0; i < APS_NR_RINGS; i++)
+		aps_ring_close(ctx, (enum aps_ring_nr)i);
 	aps_thread_leaves(ctx);
+	aps_usual_timers();
 	free_parts(ctx);
-	return not_sent;
+	errno = saved;
+	return 0;
 }
 
 /* Whether the file's disk has poll queues, which only sysfs tells before 6.10. */
@@ -445,6 +476,10 @@ int aps_remove_file(struct aps *ctx, int file)
 
 int aps_file_mode(const struct aps *ctx, int file)
 {
+	int err = aps_may_ask(ctx);
+
+	if (err)
+		return err;
 	if (!has_file(ctx, file))
 		return -ENOENT;
 	return ctx->files[file].ring == APS_RING_POLLED ? ctx->mode : APS_INTERRUPT;
@@ -466,8 +501,14 @@ int aps_register_buffers(struct aps *ctx, const struct iovec *iov, unsigned int 
 
 	if (err)
 		return err;
-	if (!nr || nr > INT_MAX)
+	if (!nr || nr > MAX_BUFFERS)
 		return -EINVAL;
+	for (i = 0; i < nr; i++) {
+		if (!iov[i].iov_base || !iov[i].iov_len)
+			return -EINVAL;
+		if (iov[i].iov_len > MAX_BUFFER_BYTES)
+			return -E2BIG;
+	}
 	if (ctx->nr_buffers || nr_outstanding(ctx))
 		return -EBUSY;
 	ctx->buffers = malloc(nr * sizeof(*iov));
@@ -501,8 +542,12 @@ int aps_unregister_buffers(struct aps *ctx)
 
 int aps_get_stats(const struct aps *ctx, struct aps_stats *stats, size_t bytes)
 {
-	struct aps_stats s = ctx->stats;
+	struct aps_stats s;
+	int err = aps_may_ask(ctx);
 
+	if (err)
+		return err;
+	s = ctx->stats;
 	s.backend = ctx->backend;
 	s.nr_outstanding = nr_outstanding(ctx);
 	memset(stats, 0, bytes);

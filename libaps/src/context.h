@@ -33,6 +33,7 @@ struct aps_slot {
 	void *data;
 	ssize_t result;			/* done */
 	uint64_t submit_ns;		/* sent */
+	uint64_t nr;			/* in the order of queueing */
 	uint64_t offset;
 	struct iovec iov;		/* of one piece, so that the caller's need not live */
 	const struct iovec *iovs;
@@ -77,6 +78,7 @@ struct aps {
 	unsigned int nr_done;
 	struct aps_slot *free;
 	struct aps_slot *slots;
+	uint64_t next_nr;	/* of a slot */
 
 	struct aps_file *files;
 	int nr_files;		/* places, of which some are free */
@@ -155,11 +157,15 @@ int aps_thread_takes(struct aps *ctx);
 void aps_thread_leaves(struct aps *ctx);
 /* Without it a sleep of 5 us takes 55. It is the calling thread's own. */
 void aps_exact_timers(void);
+/* Give the thread back what it had, unless the program has set something else since. */
+void aps_usual_timers(void);
 
 /* context.c */
 uint64_t aps_now_ns(void);
 /* Whether the calling thread may use the context now. Return: 0, or -errno. */
 int aps_enter(struct aps *ctx);
+/* Likewise for a question, which leaves a context that is no thread's as it is. */
+int aps_may_ask(const struct aps *ctx);
 void aps_read_load(struct aps *ctx, uint64_t now_ns);
 
 /* Read utilisation if the last time is long enough ago. */
@@ -211,7 +217,10 @@ bool aps_sync_polls(void);
 void aps_complete(struct aps *ctx, struct aps_slot *slot, ssize_t result, uint64_t now_ns);
 /* Ask an I/O that is in flight back from the kernel. Return: 0, or -EALREADY. */
 int aps_cancel_sent(struct aps *ctx, const struct aps_slot *slot);
-/* Move all that is complete in the rings to ctx->done, without looking at the device. */
+/*
+ * Move all that is complete in the rings to ctx->done, without looking at the device; and
+ * send what the kernel does not poll once more, to the plain ring.
+ */
 void aps_collect(struct aps *ctx);
 
 /* event.c: have the descriptor tell when to look next, if there is one. */

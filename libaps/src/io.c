@@ -132,6 +132,7 @@ static int queue(struct aps *ctx, const struct request *r)
 	slot->file = r->file;
 	slot->buffer = r->buffer;
 	slot->data = r->data;
+	slot->nr = ctx->next_nr++;
 	slot->offset = (uint64_t)r->offset;
 	slot->nr_iovs = (unsigned int)r->nr;
 	slot->iovs = r->iov;
@@ -297,24 +298,60 @@ void aps_complete(struct aps *ctx, struct aps_slot *slot, ssize_t result, uint64
 	ctx->nr_done++;
 }
 
-static void collect_ring(struct aps *ctx, struct aps_ring *ring)
+/*
+ * The kernel does not poll a file whose disk has poll queues: its file system has no
+ * polling (FAT), or the queues or O_DIRECT were taken away. Queue the I/O for the plain
+ * ring, where the file's are from now on. Return: whether that can be done.
+ */
+static bool falls_back(struct aps *ctx, struct aps_slot *slot)
+{
+	struct aps_file *f = &ctx->files[slot->file];
+
+	if (slot->ring != APS_RING_POLLED || !(ctx->opts.flags & APS_FALLBACK) ||
+	    aps_ring_open(ctx, APS_RING_PLAIN))
+		return false;
+	if (f->ring == APS_RING_POLLED) {
+		aps_ring_remove_file(ctx, slot->file);
+		f->ring = APS_RING_PLAIN;
+		aps_ring_add_file(ctx, slot->file);
+	}
+	aps_list_del(slot);
+	if (!--polled(ctx)->nr_sent)
+		aps_count_waiting(-1);
+	slot->ring = APS_RING_PLAIN;
+	slot->state = APS_SLOT_QUEUED;
+	aps_list_add(&plain(ctx)->queued, slot);
+	plain(ctx)->nr_queued++;
+	return true;
+}
+
+/* Return: whether an I/O was queued again. */
+static bool collect_ring(struct aps *ctx, struct aps_ring *ring)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int head, n = 0;
+	bool again = false;
 
 	if (!aps_ring_ready(ring))
-		return;
+		return false;
 	/* Each is of a slot: try_flags() takes no ring in which liburing has its own. */
 	io_uring_for_each_cqe(&ring->uring, head, cqe) {
-		aps_complete(ctx, io_uring_cqe_get_data(cqe), cqe->res, ctx->now_ns);
+		struct aps_slot *slot = io_uring_cqe_get_data(cqe);
+
+		if (cqe->res == -EOPNOTSUPP && falls_back(ctx, slot))
+			again = true;
+		else
+			aps_complete(ctx, slot, cqe->res, ctx->now_ns);
 		n++;
 	}
 	io_uring_cq_advance(&ring->uring, n);
+	return again;
 }
 
 void aps_collect(struct aps *ctx)
 {
-	collect_ring(ctx, polled(ctx));
+	if (collect_ring(ctx, polled(ctx)))
+		submit_ring(ctx, plain(ctx)); /* or the next call sends it */
 	collect_ring(ctx, plain(ctx));
 }
 
@@ -625,14 +662,15 @@ int aps_cancel_sent(struct aps *ctx, const struct aps_slot *slot)
 	return err ? -EALREADY : 0;
 }
 
-static struct aps_slot *find(struct aps_slot *head, const void *data)
+/* The one of the list, or `oldest`, that was queued first. */
+static struct aps_slot *find(struct aps_slot *head, const void *data, struct aps_slot *oldest)
 {
 	struct aps_slot *slot;
 
 	for (slot = head->next; slot != head; slot = slot->next)
-		if (slot->data == data)
-			return slot;
-	return NULL;
+		if (slot->data == data && (!oldest || slot->nr < oldest->nr))
+			oldest = slot;
+	return oldest;
 }
 
 int aps_cancel(struct aps *ctx, void *data)
@@ -646,10 +684,10 @@ int aps_cancel(struct aps *ctx, void *data)
 	ctx->was_there = true;
 	ctx->at_most_ns = 0;
 	aps_collect(ctx);
-	for (i = 0; !slot && i < APS_NR_RINGS; i++)
-		slot = find(&ctx->rings[i].sent, data);
-	for (i = 0; !slot && i < APS_NR_RINGS; i++)
-		slot = find(&ctx->rings[i].queued, data);
+	for (i = 0; i < APS_NR_RINGS; i++) {
+		slot = find(&ctx->rings[i].sent, data, slot);
+		slot = find(&ctx->rings[i].queued, data, slot);
+	}
 	if (!slot)
 		return -ENOENT;
 	if (slot->state == APS_SLOT_SENT)

@@ -21,6 +21,8 @@
 #include <sys/prctl.h>
 #include "context.h"
 
+#define EXACT_NS 1
+
 /* Until the first context is opened. */
 static struct aps_shared unset;
 struct aps_shared *aps_shared = &unset;
@@ -33,6 +35,7 @@ static bool has_key;
 /* Of the calling thread. */
 static _Thread_local struct aps *contexts;
 static _Thread_local bool timers_are_exact;
+static _Thread_local int usual_slack_ns;
 
 static void leave_all(void *unused)
 {
@@ -101,5 +104,16 @@ void aps_exact_timers(void)
 	if (timers_are_exact)
 		return;
 	timers_are_exact = true;
-	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	usual_slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	prctl(PR_SET_TIMERSLACK, EXACT_NS, 0, 0, 0);
+}
+
+/* Another context of the thread makes them exact again at its next sleep. */
+void aps_usual_timers(void)
+{
+	if (!timers_are_exact)
+		return;
+	timers_are_exact = false;
+	if (usual_slack_ns > 0 && prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == EXACT_NS)
+		prctl(PR_SET_TIMERSLACK, usual_slack_ns, 0, 0, 0);
 }

@@ -147,13 +147,15 @@ int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned int nr_wait)
 
 /* Rings are those of a kernel that lacks these features. */
 static unsigned int lacks_features;
+/* With --scratch: rings keep IORING_SETUP_IOPOLL. */
+static bool keeps_iopoll;
 
 int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,
 				      struct io_uring_params *p)
 {
 	int err;
 
-	if (is_scratch)
+	if (is_scratch && !keeps_iopoll)
 		p->flags &= ~IORING_SETUP_IOPOLL;
 	err = __real_io_uring_queue_init_params(entries, ring, p);
 	if (!err)

@@ -27,7 +27,9 @@ dd if=/dev/urandom of="$dir/a" bs=65536 count=16 2>/dev/null
 dd if=/dev/urandom of="$dir/b" bs=4096 count=65 2>/dev/null
 : >"$dir/empty"
 expect 'aps-scan reads all of three files' '1314816 bytes in 3 files' "$out/aps-scan" "$dir/a" "$dir/empty" "$dir/b"
-expect 'aps-scan says what it cannot open' '*Bad file descriptor' "$out/aps-scan" "$dir/none"
+expect 'aps-scan names what it cannot open, and why' "exit status 1: aps-scan: $dir/none: No such file or directory" "$out/aps-scan" "$dir/a" "$dir/none"
+mkdir "$dir/dir"
+expect 'and what it cannot read' "exit status 1: aps-scan: $dir/dir: *" "$out/aps-scan" "$dir/dir"
 expect 'own-ring reads with a plan' '1000 reads, the last of 4096 bytes; a read takes *.? us' "$out/own-ring" "$dir/a"
 for header in aps aps_policy; do
 	printf '#include <%s.h>\nint main(void) { return sizeof(struct aps_options) > 64; }\n' "$header" >"$dir/$header.c"

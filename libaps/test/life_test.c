@@ -153,6 +153,45 @@ static void timer_slack_is_of_the_thread_that_sleeps(void)
 	close(fd);
 }
 
+/* Return: the thread's timer slack after the last of two contexts that sleep is closed. */
+static int slack_after(int fd, int slack, int set_between)
+{
+	unsigned char *buf = block_of(0);
+	struct one ones[2];
+	int i, n;
+
+	prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+	for (i = 0; i < 2; i++) {
+		ones[i] = must_have(fd, APS_HYBRID);
+		for (n = 0; n < 100000 && !stats_of(&ones[i]).nr_sleeps; n++)
+			EXPECT_EQ(aps_read(ones[i].ctx, ones[i].file, buf, BLOCK, 0), BLOCK);
+	}
+	EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), 1);
+	if (set_between)
+		prctl(PR_SET_TIMERSLACK, set_between, 0, 0, 0);
+	EXPECT_EQ(aps_close(ones[0].ctx), 0);
+	/* The other sleeps as exactly as before. */
+	for (n = 0, i = (int)stats_of(&ones[1]).nr_sleeps; n < 100000 && (int)stats_of(&ones[1]).nr_sleeps == i; n++)
+		EXPECT_EQ(aps_read(ones[1].ctx, ones[1].file, buf, BLOCK, 0), BLOCK);
+	if (!set_between)
+		EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), 1);
+	EXPECT_EQ(aps_close(ones[1].ctx), 0);
+	free(buf);
+	return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+}
+
+static void timer_slack_is_given_back(void)
+{
+	int fd = must_open(disk, O_RDWR | O_DIRECT);
+
+	EXPECT_EQ(slack_after(fd, 50000, 0), 50000);
+	EXPECT_EQ(slack_after(fd, 1, 0), 1);
+	/* What the program sets meanwhile is its own. */
+	EXPECT_EQ(slack_after(fd, 50000, 70000), 70000);
+	prctl(PR_SET_TIMERSLACK, 50000, 0, 0, 0);
+	close(fd);
+}
+
 static void a_read_that_is_not_sent_is_taken_back(void)
 {
 	static const int errors[] = { -ENOMEM, -EAGAIN, -EBUSY };
@@ -273,12 +312,18 @@ static void close_sends_what_is_queued(void)
 		EXPECT_EQ(aps_close(one.ctx), 0);
 		EXPECT_EQ(pread(fd, in, BLOCK, 0), BLOCK);
 		EXPECT(!memcmp(in, out, BLOCK));
-		/* What the kernel never takes is said. */
+		/* What the kernel never takes is said, and is still there. */
 		one = must_have(fd, modes[i]);
-		EXPECT_EQ(aps_queue_write(one.ctx, one.file, out, BLOCK, 0, NULL), 0);
+		memset(out, 0x50 + (int)i, BLOCK);
+		EXPECT_EQ(aps_queue_write(one.ctx, one.file, out, BLOCK, 0, out), 0);
+		EXPECT_EQ(aps_queue_fsync(one.ctx, one.file, in), 0);
 		nr_refused = UINT32_MAX;
 		EXPECT_EQ(aps_close(one.ctx), -EAGAIN);
+		EXPECT_EQ(aps_cancel(one.ctx, in), 0);
 		nr_refused = 0;
+		EXPECT_EQ(aps_close(one.ctx), 0);
+		EXPECT_EQ(pread(fd, in, BLOCK, 0), BLOCK);
+		EXPECT(!memcmp(in, out, BLOCK));
 	}
 	free(out);
 	free(in);
@@ -322,6 +367,7 @@ static int use_parents(void *with)
 {
 	const struct one *one = with;
 	struct aps_event event;
+	struct aps_stats stats;
 	char text[8];
 
 	EXPECT_EQ(aps_read(one->ctx, one->file, text, 8, 0), -ECHILD);
@@ -333,6 +379,8 @@ static int use_parents(void *with)
 	EXPECT_EQ(aps_add_file(one->ctx, 0), -ECHILD);
 	EXPECT_EQ(aps_remove_file(one->ctx, one->file), -ECHILD);
 	EXPECT_EQ(aps_event_fd(one->ctx), -ECHILD);
+	EXPECT_EQ(aps_file_mode(one->ctx, one->file), -ECHILD);
+	EXPECT_EQ(aps_get_stats(one->ctx, &stats, sizeof(stats)), -ECHILD);
 	EXPECT_EQ(aps_detach(one->ctx), -ECHILD);
 	EXPECT_EQ(aps_register_buffers(one->ctx, &(struct iovec){ text, 8 }, 1), -ECHILD);
 	EXPECT_EQ(aps_unregister_buffers(one->ctx), -ECHILD);
@@ -542,10 +590,13 @@ static void no_sync_is_dropped_with_its_thread(void)
 static void *intrude(void *one)
 {
 	struct aps_event event;
+	struct aps_stats stats;
 	char text[8];
 
 	EXPECT_EQ(aps_read(((struct one *)one)->ctx, 0, text, 8, 0), -EPERM);
 	EXPECT_EQ(aps_wait(((struct one *)one)->ctx, &event, 1, 1), -EPERM);
+	EXPECT_EQ(aps_file_mode(((struct one *)one)->ctx, 0), -EPERM);
+	EXPECT_EQ(aps_get_stats(((struct one *)one)->ctx, &stats, sizeof(stats)), -EPERM);
 	EXPECT_EQ(aps_detach(((struct one *)one)->ctx), -EPERM);
 	EXPECT_EQ(aps_close(((struct one *)one)->ctx), -EPERM);
 	return NULL;
@@ -683,6 +734,7 @@ int main(int argc, char **argv)
 	static const struct tap_test tests[] = {
 		TEST(utilisation_is_read_on_after_the_thread_that_opened),
 		TEST(timer_slack_is_of_the_thread_that_sleeps),
+		TEST(timer_slack_is_given_back),
 		TEST(a_read_that_is_not_sent_is_taken_back),
 		TEST(what_is_not_sent_stays_queued),
 		TEST(close_waits_for_what_is_in_flight),

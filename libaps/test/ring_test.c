@@ -2,6 +2,7 @@
 /* I/O through the library, in every way of waiting; see disk.h. Prints TAP. */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include "disk.h"
@@ -23,6 +24,35 @@ static void what_is_wrong_is_refused(void)
 	EXPECT_EQ(aps_close(NULL), 0);
 	close(fd);
 	close(buffered);
+}
+
+/* What the kernel refuses, by names that tell what is wrong; with a ring or without. */
+static void buffers_that_cannot_be_registered_are_refused(void)
+{
+	static const unsigned int flags[] = { 0, APS_FALLBACK | APS_NO_RING };
+	int fd = must_open(disk, O_RDWR | O_DIRECT);
+	size_t bytes = 2ul << 30, i;
+	void *large = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct iovec *many = calloc(16385, sizeof(*many));
+	unsigned char *buf = block_of(0);
+
+	for (i = 0; i < 16385; i++)
+		many[i] = (struct iovec){ buf, BLOCK };
+	EXPECT(large != MAP_FAILED);
+	for (i = 0; i < 2; i++) {
+		struct one one = must_have_flags(fd, APS_POLL, flags[i]);
+
+		EXPECT_EQ(aps_register_buffers(one.ctx, &(struct iovec){ large, bytes }, 1), -E2BIG);
+		EXPECT_EQ(aps_register_buffers(one.ctx, &(struct iovec){ NULL, BLOCK }, 1), -EINVAL);
+		EXPECT_EQ(aps_register_buffers(one.ctx, &(struct iovec){ buf, 0 }, 1), -EINVAL);
+		EXPECT_EQ(aps_register_buffers(one.ctx, many, 16385), -EINVAL);
+		EXPECT_EQ(aps_register_buffers(one.ctx, many, 1), 0);
+		EXPECT_EQ(aps_close(one.ctx), 0);
+	}
+	munmap(large, bytes);
+	free(many);
+	free(buf);
+	close(fd);
 }
 
 static void every_mode_reads_what_was_written(void)
@@ -204,6 +234,93 @@ static void no_poll_queues_is_said_or_fallen_back_from(void)
 	}
 	memcpy(root, polls, sizeof(root));
 	free(buf);
+	close(fd);
+}
+
+/*
+ * sysfs says that the disk polls, and the kernel does not poll the file: its file system
+ * has no polling, as FAT; or, which the test can do on any, O_DIRECT was taken away.
+ */
+static int file_that_is_not_polled(const struct one *one, int *fd)
+{
+	int file;
+
+	*fd = must_open(disk, O_RDWR | O_DIRECT);
+	file = aps_add_file(one->ctx, *fd);
+	EXPECT(file >= 0);
+	EXPECT_EQ(fcntl(*fd, F_SETFL, 0), 0);
+	return file;
+}
+
+/* DEPTH reads of it, of which some are sent when the first is refused, each come once. */
+static void read_file_that_is_not_polled(const struct one *one, int file, unsigned char *bufs)
+{
+	struct aps_event events[DEPTH];
+	unsigned int i, seen = 0;
+
+	for (i = 0; i < DEPTH; i++) {
+		EXPECT_EQ(aps_queue_read(one->ctx, i % 4 == 3 ? one->file : file, bufs + i * BLOCK, BLOCK, 0,
+					 bufs + i), 0);
+		if (i == 4)
+			EXPECT_EQ(aps_submit(one->ctx), 5);
+	}
+	EXPECT_EQ(aps_wait(one->ctx, events, DEPTH, DEPTH), DEPTH);
+	for (i = 0; i < DEPTH; i++) {
+		EXPECT_EQ(events[i].result, BLOCK);
+		seen |= 1u << ((unsigned char *)events[i].data - bufs);
+	}
+	EXPECT_EQ(seen, (1u << DEPTH) - 1);
+}
+
+static void what_the_kernel_does_not_poll_is_fallen_back_from(void)
+{
+	static const unsigned int flags[] = { 0, APS_SINGLE_THREAD };
+	int fd = must_open(disk, O_RDWR | O_DIRECT), other;
+	unsigned char *out = block_of(0x61), *in = block_of(0), *bufs;
+	size_t i, k;
+
+	if (posix_memalign((void **)&bufs, BLOCK, DEPTH * BLOCK))
+		exit(1);
+	keeps_iopoll = true;
+	for (i = 1; i < NR_MODES; i++)
+		for (k = 0; k < 2; k++) {
+			struct one one = must_have_flags(fd, modes[i], APS_FALLBACK | flags[k]);
+			int file = file_that_is_not_polled(&one, &other);
+
+			EXPECT_EQ(aps_write(one.ctx, file, out, BLOCK, 0), BLOCK);
+			EXPECT_EQ(aps_file_mode(one.ctx, file), APS_INTERRUPT);
+			EXPECT_EQ(aps_read(one.ctx, file, in, BLOCK, 0), BLOCK);
+			EXPECT(!memcmp(in, out, BLOCK));
+			EXPECT_EQ(stats_of(&one).nr_errors, 0);
+			EXPECT_EQ(stats_of(&one).nr_writes, 1);
+			close(other);
+			EXPECT_EQ(aps_remove_file(one.ctx, file), 0);
+			file = file_that_is_not_polled(&one, &other);
+			if (!is_scratch) /* polling needs poll queues */
+				read_file_that_is_not_polled(&one, file, bufs);
+			/* A close, and a thread's leaving, do the write as well. */
+			EXPECT_EQ(aps_remove_file(one.ctx, file), 0);
+			close(other);
+			file = file_that_is_not_polled(&one, &other);
+			memset(out, 0x70 + (int)i, BLOCK);
+			EXPECT_EQ(aps_queue_write(one.ctx, file, out, BLOCK, 0, NULL), 0);
+			EXPECT_EQ(aps_submit(one.ctx), 1);
+			EXPECT_EQ(k ? aps_detach(one.ctx) : 0, 0);
+			EXPECT_EQ(aps_close(one.ctx), 0);
+			EXPECT_EQ(pread(other, in, BLOCK, 0), BLOCK);
+			EXPECT(!memcmp(in, out, BLOCK));
+			close(other);
+			/* Without APS_FALLBACK it is an error. */
+			one = must_have_flags(fd, modes[i], flags[k]);
+			file = file_that_is_not_polled(&one, &other);
+			EXPECT_EQ(aps_read(one.ctx, file, in, BLOCK, 0), -EOPNOTSUPP);
+			EXPECT_EQ(aps_close(one.ctx), 0);
+			close(other);
+		}
+	keeps_iopoll = false;
+	free(out);
+	free(in);
+	free(bufs);
 	close(fd);
 }
 
@@ -502,6 +619,37 @@ static void waits_end_at_their_timeout(void)
 	close(ends[1]);
 }
 
+/* Of two with the same data, in whichever rings. */
+static void the_oldest_is_cancelled(void)
+{
+	int fd = must_open(disk, O_RDWR | O_DIRECT), buffered = must_open(disk, O_RDONLY);
+	unsigned char *a = block_of(0xa5), *b = block_of(0xa5);
+	struct aps_event events[2];
+	size_t i;
+
+	for (i = 0; i < NR_MODES; i++) {
+		struct one one = must_have_flags(fd, modes[i], APS_FALLBACK);
+		int files[2] = { aps_add_file(one.ctx, buffered), one.file }, k;
+
+		for (k = 0; k < 2; k++) {
+			memset(a, 0xa5, BLOCK);
+			memset(b, 0xa5, BLOCK);
+			EXPECT_EQ(aps_queue_read(one.ctx, files[k], a, BLOCK, 0, (void *)1), 0);
+			EXPECT_EQ(aps_queue_read(one.ctx, files[!k], b, BLOCK, BLOCK, (void *)1), 0);
+			EXPECT_EQ(aps_cancel(one.ctx, (void *)1), 0);
+			EXPECT_EQ(aps_wait(one.ctx, events, 2, 2), 2);
+			EXPECT_EQ(events[0].result, -ECANCELED);
+			EXPECT_EQ(events[1].result, BLOCK);
+			EXPECT_EQ(a[0], 0xa5);
+		}
+		EXPECT_EQ(aps_close(one.ctx), 0);
+	}
+	free(a);
+	free(b);
+	close(fd);
+	close(buffered);
+}
+
 static void what_is_cancelled_has_an_event(void)
 {
 	int fd = must_open(disk, O_RDWR | O_DIRECT), ends[2];
@@ -774,12 +922,14 @@ int main(int argc, char **argv)
 {
 	static const struct tap_test tests[] = {
 		TEST(what_is_wrong_is_refused),
+		TEST(buffers_that_cannot_be_registered_are_refused),
 		TEST(every_mode_reads_what_was_written),
 		TEST(vectors_are_gathered_and_scattered),
 		TEST(as_many_as_the_depth_and_no_more),
 		TEST(reads_end_with_the_disk),
 		TEST(a_closed_file_is_an_error),
 		TEST(no_poll_queues_is_said_or_fallen_back_from),
+		TEST(what_the_kernel_does_not_poll_is_fallen_back_from),
 		TEST(what_the_disk_fails_is_eio_and_nothing_else),
 		TEST(signals_do_not_hurt_whole_reads),
 		TEST(a_signal_ends_a_wait_and_loses_nothing),
@@ -787,6 +937,7 @@ int main(int argc, char **argv)
 		TEST(fixed_buffers_are_read_and_written),
 		TEST(files_come_and_go),
 		TEST(waits_end_at_their_timeout),
+		TEST(the_oldest_is_cancelled),
 		TEST(what_is_cancelled_has_an_event),
 		TEST(a_descriptor_tells_when_to_look),
 		TEST(edges_tell_when_to_look),
