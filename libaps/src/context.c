@@ -340,8 +340,11 @@ int aps_close(struct aps *ctx)
 	return 0;
 }
 
-/* Whether the file's disk has poll queues, which only sysfs tells before 6.10. */
-static bool ask_poll_queues(const char *root, dev_t dev)
+/*
+ * Whether the file's disk has poll queues, which only sysfs tells before 6.10. Return:
+ * -errno if sysfs could not be read now; a sysfs without such a disk has no poll queues.
+ */
+static int ask_poll_queues(const char *root, dev_t dev)
 {
 	/* A partition's queue is its disk's. */
 	static const char *const places[] = { "queue", "../queue" };
@@ -349,31 +352,36 @@ static bool ask_poll_queues(const char *root, dev_t dev)
 
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		char path[PATH_MAX], on = '0';
-		int file;
+		int file, err;
 
 		if (snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/%s/io_poll", root,
 			     major(dev), minor(dev), places[i]) >= (int)sizeof(path))
-			return false;
+			return -ENAMETOOLONG;
 		file = open(path, O_RDONLY | O_CLOEXEC);
+		if (file < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+			return -errno;
 		if (file < 0)
 			continue;
-		if (read(file, &on, 1) != 1)
-			on = '0';
+		err = read(file, &on, 1) < 0 ? -errno : 0;
 		close(file);
-		return on == '1';
+		return err ? err : on == '1';
 	}
-	return false;
+	return 0;
 }
 
 /* Likewise. Files that are added together are mostly on one disk, which is asked once. */
-static bool has_poll_queues(struct aps *ctx, const struct stat *st)
+static int has_poll_queues(struct aps *ctx, const struct stat *st)
 {
 	dev_t dev = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
 
 	if (!ctx->poll_dev_known || ctx->poll_dev != dev) {
+		int has = ask_poll_queues(ctx->opts.root, dev);
+
+		if (has < 0)
+			return has;
 		ctx->poll_dev = dev;
 		ctx->poll_dev_known = true;
-		ctx->poll_dev_has = ask_poll_queues(ctx->opts.root, dev);
+		ctx->poll_dev_has = has;
 	}
 	return ctx->poll_dev_has;
 }
@@ -386,16 +394,20 @@ static bool is_of_disk(const struct stat *st)
 /* The ring for reads and writes of the file. Return: -errno if it cannot be had. */
 static int ring_for(struct aps *ctx, int fd, const struct stat *st)
 {
-	int err = 0, flags = fcntl(fd, F_GETFL);
+	int err = 0, has, flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0)
 		return -errno;
 	if (ctx->mode == APS_INTERRUPT)
 		return APS_RING_PLAIN;
-	if (!(flags & O_DIRECT))
+	if (!(flags & O_DIRECT)) {
 		err = -EINVAL;
-	else if (!is_of_disk(st) || !has_poll_queues(ctx, st))
-		err = -EOPNOTSUPP;
+	} else {
+		has = is_of_disk(st) ? has_poll_queues(ctx, st) : 0;
+		if (has < 0)
+			return has;
+		err = has ? 0 : -EOPNOTSUPP;
+	}
 	if (!err)
 		return APS_RING_POLLED;
 	return ctx->opts.flags & APS_FALLBACK ? APS_RING_PLAIN : err;

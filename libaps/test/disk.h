@@ -2,9 +2,10 @@
 /*
  * What the tests on a disk share. Their arguments:
  *
- * --overwrite DISK [NO-POLL-DISK [BAD-DISK]]: DISK is overwritten, keeps what is written,
- * and has poll queues; NO-POLL-DISK has none; BAD-DISK, with poll queues, fails every
- * second request.
+ * --overwrite DISK [NO-POLL-DISK [BAD-DISK]]: DISK is overwritten, and keeps what is
+ * written; NO-POLL-DISK has no poll queues; BAD-DISK, with poll queues, fails every second
+ * request. Where DISK has no poll queues, files are added with APS_FALLBACK, and what is
+ * about polling alone is skipped.
  *
  * --scratch DIR: on files that are made in DIR and removed. The library is shown a sysfs
  * that gives their disk poll queues, and its rings are made without IORING_SETUP_IOPOLL. So
@@ -12,6 +13,11 @@
  *
  * The programs are linked with functions of liburing replaced by those here, which also
  * have the kernel refuse what it is sent.
+ *
+ * --matrix before these: every test in every configuration, of which there are 24: who uses
+ * a context (one thread or any), which flags the kernel has for that (from 6.1 on, 6.0, 5.19,
+ * before), with the kernel's table of files or without, with registered buffers or without.
+ * Each test has every mode by itself.
  */
 #ifndef DISK_H
 #define DISK_H
@@ -39,9 +45,84 @@ static const char *disk, *no_poll_disk, *bad_disk;
 static bool is_scratch;
 static char root[512] = ""; /* as in aps_options */
 static char no_poll_root[512] = ""; /* for no_poll_disk */
-static const enum aps_mode modes[] = { APS_INTERRUPT, APS_POLL, APS_HYBRID, APS_ADAPTIVE };
+static bool polls; /* the disk has poll queues, or seems to */
+static const enum aps_mode modes[] = { APS_INTERRUPT, APS_POLL, APS_HYBRID, APS_ADAPTIVE, APS_RING_HYBRID };
+static size_t nr_modes; /* the last one takes Linux 6.13 */
 
-#define NR_MODES (sizeof(modes) / sizeof(modes[0]))
+#define NR_MODES nr_modes
+#define NR_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+struct config {
+	unsigned int flags;	/* of contexts, besides those that a test sets */
+	unsigned int refused;	/* flags of a ring that the kernel does not have */
+	bool no_table, fixed;
+};
+
+static struct config config;
+
+/* Memory of which each context has the kernel know, if config.fixed. */
+static _Alignas(BLOCK) unsigned char arena[64 * BLOCK];
+static size_t arena_used, arena_live;
+
+static inline bool in_arena(const void *p, size_t bytes)
+{
+	const unsigned char *at = p;
+
+	return at >= arena && bytes <= sizeof(arena) && at + bytes <= arena + sizeof(arena);
+}
+
+static inline int test_memalign(void **p, size_t align, size_t bytes)
+{
+	if (!config.fixed || bytes % BLOCK || sizeof(arena) - arena_used < bytes)
+		return posix_memalign(p, align, bytes);
+	*p = arena + arena_used;
+	arena_used += bytes;
+	arena_live++;
+	return 0;
+}
+
+static inline void test_free(void *p)
+{
+	if (!in_arena(p, 1))
+		free(p);
+	else if (!--arena_live)
+		arena_used = 0;
+}
+
+static inline ssize_t test_read(struct aps *ctx, int file, void *buf, size_t bytes, int64_t offset)
+{
+	return config.fixed && in_arena(buf, bytes) ? aps_read_fixed(ctx, file, 0, buf, bytes, offset) :
+						      aps_read(ctx, file, buf, bytes, offset);
+}
+
+static inline ssize_t test_write(struct aps *ctx, int file, const void *buf, size_t bytes, int64_t offset)
+{
+	return config.fixed && in_arena(buf, bytes) ? aps_write_fixed(ctx, file, 0, buf, bytes, offset) :
+						      aps_write(ctx, file, buf, bytes, offset);
+}
+
+static inline int test_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, int64_t offset,
+				  void *data)
+{
+	return config.fixed && in_arena(buf, bytes) ?
+		       aps_queue_read_fixed(ctx, file, 0, buf, bytes, offset, data) :
+		       aps_queue_read(ctx, file, buf, bytes, offset, data);
+}
+
+static inline int test_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, int64_t offset,
+				   void *data)
+{
+	return config.fixed && in_arena(buf, bytes) ?
+		       aps_queue_write_fixed(ctx, file, 0, buf, bytes, offset, data) :
+		       aps_queue_write(ctx, file, buf, bytes, offset, data);
+}
+
+#define posix_memalign test_memalign
+#define free test_free
+#define aps_read test_read
+#define aps_write test_write
+#define aps_queue_read test_queue_read
+#define aps_queue_write test_queue_write
 
 static inline int must_open(const char *name, int flags)
 {
@@ -76,19 +157,29 @@ static inline struct aps_options options_of(enum aps_mode mode, unsigned int fla
 
 	aps_options_init(&o, sizeof(o));
 	o.mode = mode;
-	o.flags = flags;
+	o.flags = flags | config.flags;
 	o.depth = DEPTH;
 	o.root = root;
+	if (config.no_table)
+		o.files = 0;
 	return o;
 }
 
-static inline struct one must_have_with(int fd, const struct aps_options *o)
+/* Where the disk has no poll queues, APS_FALLBACK is set. */
+static inline struct one must_have_with(int fd, const struct aps_options *options)
 {
+	struct iovec iov = { arena, sizeof(arena) };
+	struct aps_options own = *options, *o = &own;
 	struct one one = { 0 };
-	int err = aps_open(&one.ctx, o);
+	int err;
 
+	if (!polls)
+		o->flags |= APS_FALLBACK;
+	err = aps_open(&one.ctx, o);
 	if (!err)
 		one.file = aps_add_file(one.ctx, fd);
+	if (!err && one.file >= 0 && config.fixed)
+		err = aps_register_buffers(one.ctx, &iov, 1);
 	if (err || one.file < 0) {
 		printf("# %s: %s\n", aps_mode_name((enum aps_mode)o->mode), strerror(err ? -err : -one.file));
 		exit(1);
@@ -101,6 +192,20 @@ static inline struct one must_have_flags(int fd, enum aps_mode mode, unsigned in
 	struct aps_options o = options_of(mode, flags);
 
 	return must_have_with(fd, &o);
+}
+
+/* How a file on the disk is waited for in that mode. */
+static inline enum aps_mode mode_on_disk(enum aps_mode mode)
+{
+	return polls ? mode : APS_INTERRUPT;
+}
+
+/* Return: whether the test, of polling alone, has nothing to test. */
+static inline bool is_skipped(void)
+{
+	if (!polls)
+		printf("# skipped: no poll queues\n");
+	return !polls;
 }
 
 static inline struct one must_have(int fd, enum aps_mode mode)
@@ -145,6 +250,8 @@ void __real_io_uring_queue_exit(struct io_uring *ring);
 int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int nr_wait);
 int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned int nr_wait);
 
+#define SETUP_HYBRID_IOPOLL (1u << 17) /* a newer liburing's */
+
 /* Rings are those of a kernel that lacks these features. */
 static unsigned int lacks_features;
 /* With --scratch: rings keep IORING_SETUP_IOPOLL. */
@@ -155,8 +262,10 @@ int __wrap_io_uring_queue_init_params(unsigned int entries, struct io_uring *rin
 {
 	int err;
 
+	if (p->flags & config.refused)
+		return -EINVAL;
 	if (is_scratch && !keeps_iopoll)
-		p->flags &= ~IORING_SETUP_IOPOLL;
+		p->flags &= ~(IORING_SETUP_IOPOLL | SETUP_HYBRID_IOPOLL);
 	err = __real_io_uring_queue_init_params(entries, ring, p);
 	if (!err)
 		ring->features = p->features &= ~lacks_features;
@@ -264,9 +373,34 @@ static inline void make_scratch(const char *where)
 	is_scratch = true;
 }
 
+/* What the library says of the disk, and of the kernel. */
+static inline void look_at_disk(void)
+{
+	int fd = must_open(disk, O_RDWR | O_DIRECT);
+	struct aps_options o = options_of(APS_RING_HYBRID, 0);
+	struct aps *ctx;
+
+	polls = try_file(fd, APS_POLL, 0) == 0;
+	nr_modes = NR_OF(modes);
+	if (aps_open(&ctx, &o))
+		nr_modes--;
+	else
+		aps_close(ctx);
+	close(fd);
+}
+
+static const char *program;
+static bool runs_matrix;
+
 /* Return: whether the arguments are as they should be. */
 static inline bool take_arguments(int argc, char **argv)
 {
+	program = argv[0];
+	if (argc > 1 && !strcmp(argv[1], "--matrix")) {
+		runs_matrix = true;
+		argc--;
+		argv++;
+	}
 	if (argc == 3 && !strcmp(argv[1], "--scratch")) {
 		make_scratch(argv[2]);
 	} else if (argc >= 3 && argc <= 5 && !strcmp(argv[1], "--overwrite")) {
@@ -274,10 +408,41 @@ static inline bool take_arguments(int argc, char **argv)
 		no_poll_disk = argc > 3 ? argv[3] : NULL;
 		bad_disk = argc > 4 ? argv[4] : NULL;
 	} else {
-		fprintf(stderr, "usage: %s --scratch DIR | --overwrite DISK [NO-POLL-DISK [BAD-DISK]]\n", argv[0]);
+		fprintf(stderr, "usage: %s [--matrix] --scratch DIR | --overwrite DISK [NO-POLL-DISK [BAD-DISK]]\n",
+			program);
 		return false;
 	}
+	look_at_disk();
 	return true;
+}
+
+/* Run the tests in one configuration, or in all of them. */
+static inline int run_on_disk(const struct tap_test *tests, unsigned int nr)
+{
+	static const struct config threads[] = {
+		{ 0 },
+		{ .refused = IORING_SETUP_COOP_TASKRUN },
+		{ .flags = APS_SINGLE_THREAD },
+		{ .flags = APS_SINGLE_THREAD, .refused = IORING_SETUP_DEFER_TASKRUN },
+		{ .flags = APS_SINGLE_THREAD, .refused = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER },
+		{ .flags = APS_SINGLE_THREAD,
+		  .refused = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN },
+	};
+	unsigned int i, nr_configs = runs_matrix ? 4 * NR_OF(threads) : 1;
+	int status = 0;
+
+	for (i = 0; i < nr_configs; i++) {
+		config = threads[i / 4];
+		config.no_table = i & 1;
+		config.fixed = i & 2;
+		if (runs_matrix)
+			printf("# %s, ring flags refused %#x, %s, %s\n", config.flags ? "one thread" : "any thread",
+			       config.refused, config.no_table ? "no table" : "table",
+			       config.fixed ? "registered buffers" : "plain buffers");
+		alarm(900); /* what hangs has failed */
+		status |= run_tests(tests, nr);
+	}
+	return status;
 }
 
 #endif

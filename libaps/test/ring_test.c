@@ -29,6 +29,7 @@ static void what_is_wrong_is_refused(void)
 /* What the kernel refuses, by names that tell what is wrong; with a ring or without. */
 static void buffers_that_cannot_be_registered_are_refused(void)
 {
+	struct config given = config;
 	static const unsigned int flags[] = { 0, APS_FALLBACK | APS_NO_RING };
 	int fd = must_open(disk, O_RDWR | O_DIRECT);
 	size_t bytes = 2ul << 30, i;
@@ -36,6 +37,7 @@ static void buffers_that_cannot_be_registered_are_refused(void)
 	struct iovec *many = calloc(16385, sizeof(*many));
 	unsigned char *buf = block_of(0);
 
+	config.fixed = false; /* it registers its own */
 	for (i = 0; i < 16385; i++)
 		many[i] = (struct iovec){ buf, BLOCK };
 	EXPECT(large != MAP_FAILED);
@@ -53,6 +55,7 @@ static void buffers_that_cannot_be_registered_are_refused(void)
 	free(many);
 	free(buf);
 	close(fd);
+	config = given;
 }
 
 static void every_mode_reads_what_was_written(void)
@@ -63,6 +66,7 @@ static void every_mode_reads_what_was_written(void)
 
 	for (i = 0; i < NR_MODES; i++) {
 		struct one one = must_have(fd, modes[i]);
+		enum aps_mode mode = mode_on_disk(modes[i]);
 		struct aps_stats s;
 		unsigned int n;
 
@@ -79,11 +83,12 @@ static void every_mode_reads_what_was_written(void)
 		EXPECT_EQ(s.nr_reads, 64);
 		EXPECT_EQ(s.nr_writes, 64);
 		EXPECT_EQ(s.nr_errors, 0);
-		EXPECT((modes[i] == APS_INTERRUPT) == (s.nr_waits[APS_WAIT_INTERRUPT] > 0));
-		EXPECT((modes[i] == APS_HYBRID) == (s.nr_waits[APS_WAIT_HYBRID] > 0) ||
-		       modes[i] == APS_ADAPTIVE);
-		EXPECT(modes[i] != APS_HYBRID || s.nr_sleeps > 0);
-		EXPECT(modes[i] != APS_ADAPTIVE || s.nr_samples > 0);
+		EXPECT((mode == APS_INTERRUPT) == (s.nr_waits[APS_WAIT_INTERRUPT] > 0));
+		EXPECT((mode == APS_HYBRID || mode == APS_RING_HYBRID) == (s.nr_waits[APS_WAIT_HYBRID] > 0) ||
+		       mode == APS_ADAPTIVE);
+		EXPECT(mode != APS_HYBRID || s.nr_sleeps > 0);
+		EXPECT(mode != APS_ADAPTIVE || s.nr_samples > 0);
+		EXPECT_EQ(aps_file_mode(one.ctx, one.file), mode);
 		aps_close(one.ctx);
 	}
 	free(out);
@@ -275,10 +280,15 @@ static void read_file_that_is_not_polled(const struct one *one, int file, unsign
 static void what_the_kernel_does_not_poll_is_fallen_back_from(void)
 {
 	static const unsigned int flags[] = { 0, APS_SINGLE_THREAD };
-	int fd = must_open(disk, O_RDWR | O_DIRECT), other;
-	unsigned char *out = block_of(0x61), *in = block_of(0), *bufs;
+	unsigned char *out, *in, *bufs;
+	int fd, other;
 	size_t i, k;
 
+	if (is_skipped())
+		return;
+	fd = must_open(disk, O_RDWR | O_DIRECT);
+	out = block_of(0x61);
+	in = block_of(0);
 	if (posix_memalign((void **)&bufs, BLOCK, DEPTH * BLOCK))
 		exit(1);
 	keeps_iopoll = true;
@@ -429,6 +439,14 @@ static void signals_do_not_hurt_whole_reads(void)
 	close(fd);
 }
 
+/* Which hands over a signal between system calls. */
+static bool under_valgrind(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded && strstr(preloaded, "vgpreload");
+}
+
 static void a_signal_ends_a_wait_and_loses_nothing(void)
 {
 	int fd = must_open(disk, O_RDWR | O_DIRECT);
@@ -450,7 +468,7 @@ static void a_signal_ends_a_wait_and_loses_nothing(void)
 		done++;
 	}
 	alarms(0);
-	EXPECT(interrupted > 0);
+	EXPECT(interrupted > 0 || under_valgrind());
 	EXPECT_EQ(done, n);
 	aps_close(one.ctx);
 	free(buf);
@@ -492,11 +510,13 @@ static void syncs_are_waited_for(void)
 
 static void fixed_buffers_are_read_and_written(void)
 {
+	struct config given = config;
 	int fd = must_open(disk, O_RDWR | O_DIRECT), buffered = must_open(disk, O_RDWR);
 	unsigned char *a = block_of(0x21), *b = block_of(0x22), *in = block_of(0);
 	struct iovec iov[2] = { { a, BLOCK }, { b, BLOCK } };
 	size_t i;
 
+	config.fixed = false; /* it registers its own */
 	for (i = 0; i < NR_MODES; i++) {
 		struct one one = must_have_flags(fd, modes[i], APS_FALLBACK);
 		int other = aps_add_file(one.ctx, buffered);
@@ -533,6 +553,7 @@ static void fixed_buffers_are_read_and_written(void)
 	free(in);
 	close(fd);
 	close(buffered);
+	config = given;
 }
 
 /* Files beyond the kernel's table, places that are used again, wrong numbers. */
@@ -880,14 +901,18 @@ static void statistics_have_a_size(void)
 /* A library that is told to do without a ring does the same I/O. */
 static void without_a_ring_all_io_is_done(void)
 {
+	struct config given = config;
 	int fd = must_open(disk, O_RDWR | O_DIRECT);
-	struct one one = must_have_flags(fd, APS_ADAPTIVE, APS_NO_RING | APS_FALLBACK);
+	struct one one;
 	unsigned char *out = block_of(0x33), *in = block_of(0);
 	struct iovec iov = { in, BLOCK };
 	struct aps_event events[3];
 	struct aps_stats s;
-	int event_fd = aps_event_fd(one.ctx);
+	int event_fd;
 
+	config.fixed = false; /* it registers its own */
+	one = must_have_flags(fd, APS_ADAPTIVE, APS_NO_RING | APS_FALLBACK);
+	event_fd = aps_event_fd(one.ctx);
 	EXPECT_EQ(aps_write(one.ctx, one.file, out, BLOCK, 0), BLOCK);
 	EXPECT_EQ(aps_fsync(one.ctx, one.file), 0);
 	EXPECT_EQ(aps_read(one.ctx, one.file, in, BLOCK, 0), BLOCK);
@@ -916,6 +941,7 @@ static void without_a_ring_all_io_is_done(void)
 	free(out);
 	free(in);
 	close(fd);
+	config = given;
 }
 
 int main(int argc, char **argv)
@@ -948,5 +974,5 @@ int main(int argc, char **argv)
 
 	if (!take_arguments(argc, argv))
 		return 2;
-	return run_tests(tests, sizeof(tests) / sizeof(tests[0]));
+	return run_on_disk(tests, NR_OF(tests));
 }

@@ -57,6 +57,57 @@ func TestLibaps(t *testing.T) {
 	}
 }
 
+// matrixWanted asks for TestLibapsMatrix, which takes half an hour.
+const matrixWanted = "ISOLIO_LIBAPS_MATRIX"
+
+// Every test of libaps in every configuration of its contexts and rings, on every kind of
+// disk; and every system call fails once. On disks without poll queues what is about polling
+// alone is skipped. `make vm T=libaps` runs it.
+func TestLibapsMatrix(t *testing.T) {
+	if os.Getenv(matrixWanted) == "" {
+		t.Skip("needs " + matrixWanted + "=1: make vm T=libaps")
+	}
+	withLibaps(t)
+	withModelDisk(t)
+	for _, d := range []*disk{
+		newDisk(t, []string{"irqmode=2", "completion_nsec=20000", "submit_queues=1", "poll_queues=1", "size=16", "memory_backed=1"}),
+		newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "memory_backed=1", "poll_queues=1"}),
+		loopDisk(t),
+		polledNVMe(t),
+	} {
+		for _, run := range [][]string{
+			{"ring-test", "--matrix"}, {"life-test", "--matrix"}, {"fault-plain"},
+		} {
+			cmd := exec.Command(libapsDir+run[0], append(run[1:], "--overwrite", "/dev/"+d.name)...)
+			out, err := cmd.CombinedOutput()
+			text := "\n" + string(out)
+			t.Logf("%s on %s: %d tests passed, %d parts skipped", run[0], d.name, strings.Count(text, "\nok "), strings.Count(text, "\n# skipped"))
+			if err != nil {
+				t.Errorf("%s on %s: %v\n%s", run[0], d.name, err, out)
+			}
+		}
+	}
+}
+
+// polledNVMe is QEMU's NVMe disk, with poll queues: its driver makes them when it starts.
+func polledNVMe(t *testing.T) *disk {
+	t.Helper()
+	d := realDisks(t, []string{"nvme"})["nvme"][0]
+	write(t, "/sys/module/nvme/parameters/poll_queues", "1")
+	device, err := filepath.EvalSymlinks(filepath.Join("/sys/block", d.name, "device/device"))
+	must(t, err)
+	driver, err := filepath.EvalSymlinks(filepath.Join(device, "driver"))
+	must(t, err)
+	for _, file := range []string{"unbind", "bind"} {
+		write(t, filepath.Join(driver, file), filepath.Base(device))
+	}
+	d = realDisks(t, []string{"nvme"})["nvme"][0]
+	if got := strings.TrimSpace(read(t, d.queue("io_poll"))); got != "1" {
+		t.Fatalf("%s has no poll queues", d.name)
+	}
+	return d
+}
+
 // 8 threads with 1,000 files each lose nothing, whatever happens to threads, children and
 // contexts, under ASan.
 func TestLibapsStress(t *testing.T) {
