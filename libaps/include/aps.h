@@ -52,11 +52,12 @@ enum aps_features {
 	APS_HAS_FILE_TABLE = 1 << 3,
 };
 
-/* What a context has done since it was opened. New members are added at the end. */
+/* What a context has done since it was opened. New members are added at the end; a program
+ * passes the size that it knows. */
 struct aps_stats {
 	uint64_t nr_reads, nr_writes, nr_syncs;	/* completed, errors too */
 	uint64_t nr_errors;		/* of those */
-	uint64_t nr_waits[APS_NR_WAIT_KINDS];
+	uint64_t nr_waits[8];		/* by enum aps_wait_kind; the rest is room */
 	uint64_t nr_sleeps;
 	uint64_t slept_ns;		/* as asked for */
 	uint64_t late_ns;		/* woken so much later than asked */
@@ -79,13 +80,14 @@ struct aps_stats {
 struct aps_event {
 	void *data;	/* as queued */
 	ssize_t result;	/* bytes, fewer than asked for at a file's end; 0; or -errno */
+	uint64_t reserved[2];	/* 0 */
 };
 
 struct aps;
 
 /* The version of this header, and of the library that runs. */
-#define APS_VERSION_MAJOR 0
-#define APS_VERSION_MINOR 1
+#define APS_VERSION_MAJOR 1
+#define APS_VERSION_MINOR 0
 unsigned int aps_version(void);	/* major << 16 | minor */
 
 /*
@@ -142,15 +144,15 @@ int aps_unregister_buffers(struct aps *ctx);
  * their events belong to aps_wait(). -ENOENT: there is no such file. An I/O that the
  * kernel did not take is taken back.
  */
-ssize_t aps_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset);
-ssize_t aps_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset);
-ssize_t aps_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset);
-ssize_t aps_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset);
+ssize_t aps_read(struct aps *ctx, int file, void *buf, size_t bytes, int64_t offset);
+ssize_t aps_write(struct aps *ctx, int file, const void *buf, size_t bytes, int64_t offset);
+ssize_t aps_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset);
+ssize_t aps_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset);
 /* buf lies in the registered buffer of that number. -EFAULT: it does not. */
 ssize_t aps_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
-		       off_t offset);
+		       int64_t offset);
 ssize_t aps_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
-			size_t bytes, off_t offset);
+			size_t bytes, int64_t offset);
 int aps_fsync(struct aps *ctx, int file);
 int aps_fdatasync(struct aps *ctx, int file);
 
@@ -160,17 +162,17 @@ int aps_fdatasync(struct aps *ctx, int file);
  * complete when it was sent. Return: 0, or -EAGAIN when as many as options.depth are
  * outstanding.
  */
-int aps_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset, void *data);
-int aps_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset,
+int aps_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, int64_t offset, void *data);
+int aps_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, int64_t offset,
 		    void *data);
-int aps_queue_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+int aps_queue_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset,
 		    void *data);
-int aps_queue_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+int aps_queue_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset,
 		     void *data);
 int aps_queue_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
-			 off_t offset, void *data);
+			 int64_t offset, void *data);
 int aps_queue_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
-			  size_t bytes, off_t offset, void *data);
+			  size_t bytes, int64_t offset, void *data);
 int aps_queue_fsync(struct aps *ctx, int file, void *data);
 int aps_queue_fdatasync(struct aps *ctx, int file, void *data);
 

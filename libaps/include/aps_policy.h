@@ -121,13 +121,14 @@ struct aps_io {
 	uint64_t submit_ns;	/* when it was sent */
 	uint64_t bytes;
 	uint32_t op;		/* APS_OP_READ or APS_OP_WRITE */
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved[3];	/* 0 */
 };
 
 /* What the threads and their rivals want of the CPUs that the process may use. */
 struct aps_load {
 	uint32_t util_ppm;	/* by others, of all these CPUs */
 	uint32_t need_ppm;	/* by the threads here, if all that wait spun */
+	uint32_t reserved[6];	/* 0 */
 };
 
 /* How to wait. */

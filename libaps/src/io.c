@@ -62,7 +62,7 @@ struct request {
 	int buffer;
 	const struct iovec *iov;
 	int nr;
-	off_t offset;
+	int64_t offset;
 	void *data;
 };
 
@@ -150,31 +150,31 @@ static int queue(struct aps *ctx, const struct request *r)
 }
 
 static int queue_one(struct aps *ctx, enum aps_op op, int file, int buffer, const void *buf,
-		     size_t bytes, off_t offset, void *data)
+		     size_t bytes, int64_t offset, void *data)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = bytes };
 
 	return queue(ctx, &(struct request){ op, file, buffer, &iov, 1, offset, data });
 }
 
-int aps_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset, void *data)
+int aps_queue_read(struct aps *ctx, int file, void *buf, size_t bytes, int64_t offset, void *data)
 {
 	return queue_one(ctx, APS_OP_READ, file, -1, buf, bytes, offset, data);
 }
 
-int aps_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset,
+int aps_queue_write(struct aps *ctx, int file, const void *buf, size_t bytes, int64_t offset,
 		    void *data)
 {
 	return queue_one(ctx, APS_OP_WRITE, file, -1, buf, bytes, offset, data);
 }
 
-int aps_queue_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+int aps_queue_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset,
 		    void *data)
 {
 	return queue(ctx, &(struct request){ APS_OP_READ, file, -1, iov, nr, offset, data });
 }
 
-int aps_queue_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset,
+int aps_queue_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset,
 		     void *data)
 {
 	return queue(ctx, &(struct request){ APS_OP_WRITE, file, -1, iov, nr, offset, data });
@@ -187,13 +187,13 @@ static int buffer_nr(unsigned int buffer)
 }
 
 int aps_queue_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
-			 off_t offset, void *data)
+			 int64_t offset, void *data)
 {
 	return queue_one(ctx, APS_OP_READ, file, buffer_nr(buffer), buf, bytes, offset, data);
 }
 
 int aps_queue_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
-			  size_t bytes, off_t offset, void *data)
+			  size_t bytes, int64_t offset, void *data)
 {
 	return queue_one(ctx, APS_OP_WRITE, file, buffer_nr(buffer), buf, bytes, offset, data);
 }
@@ -364,8 +364,7 @@ static unsigned int reap(struct aps *ctx, struct aps_event *events, unsigned int
 	for (n = 0; n < max && ctx->nr_done; n++) {
 		struct aps_slot *slot = ctx->done.next;
 
-		events[n].data = slot->data;
-		events[n].result = slot->result;
+		events[n] = (struct aps_event){ .data = slot->data, .result = slot->result };
 		aps_list_del(slot);
 		ctx->nr_done--;
 		ctx->files[slot->file].nr_outstanding--;
@@ -745,41 +744,41 @@ static ssize_t transfer(struct aps *ctx, const struct request *r)
 }
 
 static ssize_t transfer_one(struct aps *ctx, enum aps_op op, int file, int buffer,
-			    const void *buf, size_t bytes, off_t offset)
+			    const void *buf, size_t bytes, int64_t offset)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = bytes };
 
 	return transfer(ctx, &(struct request){ op, file, buffer, &iov, 1, offset, NULL });
 }
 
-ssize_t aps_read(struct aps *ctx, int file, void *buf, size_t bytes, off_t offset)
+ssize_t aps_read(struct aps *ctx, int file, void *buf, size_t bytes, int64_t offset)
 {
 	return transfer_one(ctx, APS_OP_READ, file, -1, buf, bytes, offset);
 }
 
-ssize_t aps_write(struct aps *ctx, int file, const void *buf, size_t bytes, off_t offset)
+ssize_t aps_write(struct aps *ctx, int file, const void *buf, size_t bytes, int64_t offset)
 {
 	return transfer_one(ctx, APS_OP_WRITE, file, -1, buf, bytes, offset);
 }
 
-ssize_t aps_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset)
+ssize_t aps_readv(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset)
 {
 	return transfer(ctx, &(struct request){ APS_OP_READ, file, -1, iov, nr, offset, NULL });
 }
 
-ssize_t aps_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, off_t offset)
+ssize_t aps_writev(struct aps *ctx, int file, const struct iovec *iov, int nr, int64_t offset)
 {
 	return transfer(ctx, &(struct request){ APS_OP_WRITE, file, -1, iov, nr, offset, NULL });
 }
 
 ssize_t aps_read_fixed(struct aps *ctx, int file, unsigned int buffer, void *buf, size_t bytes,
-		       off_t offset)
+		       int64_t offset)
 {
 	return transfer_one(ctx, APS_OP_READ, file, buffer_nr(buffer), buf, bytes, offset);
 }
 
 ssize_t aps_write_fixed(struct aps *ctx, int file, unsigned int buffer, const void *buf,
-			size_t bytes, off_t offset)
+			size_t bytes, int64_t offset)
 {
 	return transfer_one(ctx, APS_OP_WRITE, file, buffer_nr(buffer), buf, bytes, offset);
 }

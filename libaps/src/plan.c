@@ -174,7 +174,8 @@ int aps_cpus_load(struct aps_cpus *cpus, uint64_t now_ns, unsigned int nr_waitin
 		cpus->sampled_ns = now_ns;
 		err = aps_cpu_read(&cpus->cpu, now_ns, aps_process_ns(), nr_waiting);
 	}
-	load->util_ppm = cpus->cpu.load.util_ppm;
-	load->need_ppm = aps_cpu_need_ppm(&cpus->cpu, nr_waiting);
+	*load = (struct aps_load){
+		.util_ppm = cpus->cpu.load.util_ppm, .need_ppm = aps_cpu_need_ppm(&cpus->cpu, nr_waiting),
+	};
 	return err;
 }

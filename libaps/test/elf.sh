@@ -29,4 +29,5 @@ expect 'the stack is not executable' lacks 'GNU_STACK .* RWE '
 expect 'the library has a stack header' has GNU_STACK
 expect 'it stays loaded: threads call it when they end' has 'FLAGS_1.*NODELETE'
 expect 'every exported symbol is aps_ and has a version' exports_only '^aps_[a-z_]*@@APS_[0-9.]*$'
+expect 'all symbols are of 1.0' exports_only '@@APS_1\.0$'
 [ "$failed" = 0 ]

@@ -45,4 +45,17 @@ if command -v pkg-config >/dev/null; then
 	expect 'a program links with the flags of pkg-config' '' gcc -o "$dir/scan" examples/aps-scan.c $(pkg-config --define-variable=prefix="$out/installed/usr" --cflags --libs libaps)
 	expect 'and runs' '1314816 bytes in 3 files' env LD_LIBRARY_PATH="$out/installed/usr/lib" "$dir/scan" "$dir/a" "$dir/empty" "$dir/b"
 fi
+if command -v cmake >/dev/null; then
+	mkdir "$dir/cmake"
+	cp examples/aps-scan.c "$dir/cmake/"
+	cat >"$dir/cmake/CMakeLists.txt" <<-'END'
+		cmake_minimum_required(VERSION 3.18)
+		project(scan C)
+		find_package(libaps 1.0 REQUIRED)
+		add_executable(scan aps-scan.c)
+		target_link_libraries(scan libaps::aps)
+	END
+	expect 'a program is built with CMake' '*' sh -c "cd '$dir/cmake' && cmake -DCMAKE_PREFIX_PATH='$out/installed/usr' . >log && cmake --build . >>log || cat log"
+	expect 'and runs' '1314816 bytes in 3 files' env LD_LIBRARY_PATH="$out/installed/usr/lib" "$dir/cmake/scan" "$dir/a" "$dir/empty" "$dir/b"
+fi
 [ "$failed" = 0 ]
