@@ -45,20 +45,57 @@ users' directories are replaced; names of units and your rules stay.`,
 			if err != nil {
 				return err
 			}
-			write := doc.WriteTable
-			if asJSON {
-				write = doc.WriteJSON
-			}
-			if err := write(cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			return doc.Err()
+			return writeDiagnosis(cmd, doc, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document instead of a table")
 	cmd.Flags().StringVar(&record, "bundle", "", "record the files that isolio reads in a new tar `FILE`, and check nothing")
 	cli.RootFlag(cmd, &root)
+	cmd.AddCommand(newDoctorLibapsCommand())
 	return cmd
+}
+
+func newDoctorLibapsCommand() *cobra.Command {
+	var root string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "libaps",
+		Short: "Find out what libaps can gain here, with remedies",
+		Long: `Check what adaptive polling needs: io_uring, CPUs that wake up fast, system calls without
+costly mitigations, and for each disk poll queues, file systems that poll, and no
+scheduler that adds CPU time. How much a read can gain is what waking up takes: 2 us for
+an interrupt and a switch of tasks, and what a CPU takes to leave its deepest idle state.
+
+It exits 3 if a check fails, and 0 with warnings only.`,
+		Example: `  isolio doctor libaps
+  isolio doctor libaps --json | jq '.checks[] | select(.name == "disk nvme0n1")'`,
+		Args: cli.Exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if root, err = cli.RootDir(root); err != nil {
+				return err
+			}
+			doc, err := view.ExamineForLibaps(root)
+			if err != nil {
+				return err
+			}
+			return writeDiagnosis(cmd, doc, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document instead of a table")
+	cli.RootFlag(cmd, &root)
+	return cmd
+}
+
+// writeDiagnosis prints it; an error if a check fails.
+func writeDiagnosis(cmd *cobra.Command, doc *view.Diagnosis, asJSON bool) error {
+	write := doc.WriteTable
+	if asJSON {
+		write = doc.WriteJSON
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	return doc.Err()
 }
 
 // writeBundle records the machine in a file that is not there yet.

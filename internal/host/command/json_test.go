@@ -21,14 +21,14 @@ import (
 
 // documents are what commands print as JSON, by the heading of docs/json.md.
 var documents = map[string]any{
-	"isolio status, isolio weight":  view.Status{},
-	"isolio explain":                view.Explanation{},
-	"isolio enable, isolio disable": enable.Report{},
-	"isolio top":                    top.Line{},
-	"isolio log":                    journalEntry{},
-	"isolio doctor":                 view.Diagnosis{},
-	"isolio sla plan":               slo.PlanDocument{},
-	"isolio sla report":             slo.Report{},
+	"isolio status, isolio weight":        view.Status{},
+	"isolio explain":                      view.Explanation{},
+	"isolio enable, isolio disable":       enable.Report{},
+	"isolio top":                          top.Line{},
+	"isolio log":                          journalEntry{},
+	"isolio doctor, isolio doctor libaps": view.Diagnosis{},
+	"isolio sla plan":                     slo.PlanDocument{},
+	"isolio sla report":                   slo.Report{},
 }
 
 // elsewhere are objects whose keys the page has under another name.
