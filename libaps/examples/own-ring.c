@@ -57,7 +57,7 @@ static int wait_for(struct io_uring *ring, struct aps_policy *policy, struct aps
 	io_uring_peek_cqe(ring, &cqe);
 	result = cqe->res;
 	io_uring_cqe_seen(ring, cqe);
-	aps_policy_done(policy, io, overslept ? &plan : NULL, now_ns(), &load);
+	aps_policy_done(policy, io, &plan, overslept, now_ns(), &load);
 	return result;
 }
 

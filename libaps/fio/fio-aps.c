@@ -27,6 +27,7 @@ struct engine_options {
 	unsigned int hybrid_margin_ppm;
 	unsigned int hybrid_sleep_ppm;
 	unsigned int deep_sleep_ppm;
+	unsigned int min_sleep_ns;
 	unsigned int sched_rr;
 	unsigned int show_stats;
 };
@@ -81,10 +82,16 @@ static struct fio_option options[] = {
 		.help = "Interrupts where the disk has no poll queues", .def = "0",
 		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID,
 	},
-	PPM_OPTION(poll_margin_ppm, "200000", "Margin from which on to poll"),
-	PPM_OPTION(hybrid_margin_ppm, "30000", "Margin from which on to sleep half"),
+	PPM_OPTION(poll_margin_ppm, "200000", "published: margin from which on to poll"),
+	PPM_OPTION(hybrid_margin_ppm, "30000", "Margin below which to sleep deep"),
 	PPM_OPTION(hybrid_sleep_ppm, "500000", "Part of the mean that hybrid sleeps"),
 	PPM_OPTION(deep_sleep_ppm, "900000", "Part of the mean of a deep sleep"),
+	{
+		.name = "min_sleep_ns", .lname = "min_sleep_ns", .type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, min_sleep_ns),
+		.help = "The shortest sleep", .def = "2000", .minval = 0, .maxval = 10000000,
+		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID,
+	},
 	{
 		.name = "sched_rr", .lname = "sched_rr", .type = FIO_OPT_INT,
 		.off1 = offsetof(struct engine_options, sched_rr),
@@ -266,10 +273,10 @@ static int open_way(struct thread_data *td, struct fio_file *f, struct way *w, u
 	aps_options_init(&o, sizeof(o));
 	o.mode = mode;
 	o.depth = td->o.iodepth;
-	o.poll_margin_ppm = eo->poll_margin_ppm;
 	o.hybrid_margin_ppm = eo->hybrid_margin_ppm;
 	o.hybrid_sleep_ppm = sleep_ppm;
 	o.deep_sleep_ppm = eo->deep_sleep_ppm;
+	o.min_sleep_ns = eo->min_sleep_ns;
 	if (eo->fallback)
 		o.flags |= APS_FALLBACK;
 	err = aps_open(&w->ctx, &o);

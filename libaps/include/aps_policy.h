@@ -12,7 +12,7 @@
  *		aps_cpus_load(cpus, now_ns, nr_pollers, &load);
  *		aps_policy_plan(policy, ios, nr_ios, &load, now_ns, &plan);
  *		... sleep until plan.sleep_until_ns, then poll until plan.poll_until_ns ...
- *		aps_policy_done(policy, &io, overslept ? &plan : NULL, now_ns, &load);
+ *		aps_policy_done(policy, &io, &plan, overslept, now_ns, &load);
  *	}
  *
  * Conventions
@@ -79,16 +79,13 @@ enum aps_flags {
 struct aps_options {
 	uint32_t size;			/* of this structure, as the program knows it */
 	uint32_t mode;			/* enum aps_mode; APS_ADAPTIVE */
-	/* Margin that others are to have besides while all threads here poll,
-	 * 0..1000000; 200000. Half of what they use is enough if it is less. */
-	uint32_t poll_margin_ppm;
-	/* Margin from which on to sleep up to half and poll, where all threads fit
-	 * into it, up to poll_margin_ppm; 30000. Below it, sleep deep. */
+	/* Margin below which to sleep deep although all threads fit, 0..1000000;
+	 * 30000. */
 	uint32_t hybrid_margin_ppm;
-	/* Part of the mean service time for which hybrid sleeps, up to 1000000;
-	 * 500000. */
+	/* Part of the mean service time for which APS_HYBRID sleeps, up to 1000000,
+	 * and with which APS_ADAPTIVE begins; 500000. */
 	uint32_t hybrid_sleep_ppm;
-	/* The same for deep sleep; 900000. */
+	/* The most that APS_ADAPTIVE sleeps, and what a deep sleep is; 900000. */
 	uint32_t deep_sleep_ppm;
 	/* Sleep no less, because a sleep costs about as much, and no more at once;
 	 * 2000, 10000000. */
@@ -143,7 +140,8 @@ struct aps_plan {
 	/* Sleep so long between looks; 0: spin. */
 	uint64_t nap_ns;
 	uint64_t sleep_ns;	/* sleep_until_ns, since the submission of the oldest */
-	uint64_t reserved[3];
+	uint64_t submit_ns;	/* of the oldest */
+	uint64_t reserved[2];
 };
 
 struct aps_policy;
@@ -165,12 +163,12 @@ int aps_policy_plan(const struct aps_policy *policy, const struct aps_io *ios, u
 		    const struct aps_load *load, uint64_t now_ns, struct aps_plan *plan);
 
 /*
- * Learn from an I/O that was found complete at found_ns. overslept: the plan, if the
- * completion was there at the first look after its sleep; else NULL. An I/O that failed
- * is not told.
+ * Learn from an I/O that was found complete at found_ns. plan: by which it was waited for
+ * last, or NULL. overslept: not 0 if its completion was there at the first look after the
+ * plan's sleep. An I/O that failed is not told.
  */
 int aps_policy_done(struct aps_policy *policy, const struct aps_io *io,
-		    const struct aps_plan *overslept, uint64_t found_ns,
+		    const struct aps_plan *plan, int overslept, uint64_t found_ns,
 		    const struct aps_load *load);
 
 /* Mean service time of such I/Os; 0 while none is known. */

@@ -101,6 +101,8 @@ struct aps {
 	 * a sleep that ended when it should: its time is at most this; 0: it was not. */
 	uint64_t at_most_ns;
 	bool was_there;		/* likewise, however late the sleep ended */
+	/* The I/O that a light sleep is for; NULL: none is waited for like that. */
+	const struct aps_slot *slept_for;
 };
 
 static inline void aps_list_init(struct aps_slot *head)

@@ -10,8 +10,10 @@
  * told in steps of 10 ms, and a kernel thread now and then is no neighbour. */
 #define FIT_SHIFT 4
 
-/* Others are to have the margin for polling besides, or 1/2 of what they use. */
-#define RESERVE_SHIFT 1
+/* A light sleep grows and shrinks by such parts of the mean: it is too long for one I/O
+ * in 17, as 16 of GROW_PPM are one of SHRINK_PPM. */
+#define GROW_PPM (APS_PPM_ONE >> 8)
+#define SHRINK_PPM (APS_PPM_ONE >> 4)
 
 /* Deep: while the completion is not there, look again after 1/8 of the mean. */
 #define NAP_SHIFT 3
@@ -29,10 +31,11 @@ unsigned int aps_size_class(size_t bytes)
 	return class;
 }
 
-static void start_times(struct aps_times *t)
+static void start_times(struct aps_times *t, uint32_t light_ppm)
 {
 	unsigned int i;
 
+	t->light_ppm = light_ppm;
 	for (i = 0; i < APS_NR_SAMPLES; i++)
 		t->ns[i] = UINT64_MAX;
 }
@@ -44,7 +47,7 @@ void aps_policy_init(struct aps_policy *policy, const struct aps_options *o)
 	memset(policy, 0, sizeof(*policy));
 	for (dir = 0; dir < APS_NR_DIRS; dir++)
 		for (size = 0; size < APS_NR_SIZES; size++)
-			start_times(&policy->times[dir][size]);
+			start_times(&policy->times[dir][size], o->hybrid_sleep_ppm);
 	policy->opts = *o;
 }
 
@@ -61,6 +64,17 @@ void aps_policy_load(struct aps_policy *policy, uint32_t util_ppm)
 	l->ppm[l->next] = util_ppm;
 	l->sum_ppm += util_ppm;
 	l->next = (l->next + 1) % APS_NR_SAMPLES;
+}
+
+void aps_policy_slept(struct aps_policy *policy, enum aps_direction dir, unsigned int size,
+		      bool too_long)
+{
+	uint32_t *ppm = &policy->times[dir][size].light_ppm, most_ppm = policy->opts.deep_sleep_ppm;
+
+	if (too_long)
+		*ppm -= *ppm < SHRINK_PPM ? *ppm : SHRINK_PPM;
+	else
+		*ppm = *ppm + GROW_PPM < most_ppm ? *ppm + GROW_PPM : most_ppm;
 }
 
 static uint64_t mean_of(const struct aps_times *t)
@@ -125,6 +139,13 @@ static uint64_t worth_ns(const struct aps_options *o, uint64_t ns)
 	return ns < o->max_sleep_ns ? ns : o->max_sleep_ns;
 }
 
+/* Deep never spins: the shortest sleep is the shortest nap. */
+static uint64_t nap_ns(const struct aps_options *o, uint64_t ns)
+{
+	ns = ns > o->min_sleep_ns ? ns : o->min_sleep_ns;
+	return ns < o->max_sleep_ns ? ns : o->max_sleep_ns;
+}
+
 /* No time is longer for the arithmetic: hours, whose product with a part fits. */
 #define LONGEST_NS (1ull << 43)
 
@@ -139,23 +160,6 @@ static bool fits(uint32_t margin_ppm, uint32_t need_ppm)
 	return margin_ppm >= need_ppm - (need_ppm >> FIT_SHIFT);
 }
 
-/*
- * What part of hybrid's sleep, where all threads that wait fit: none while others have a
- * reserve besides what they use and what those need, all of it when there is none.
- */
-static uint32_t lack_ppm(const struct aps_options *o, uint32_t margin_ppm, uint32_t need_ppm)
-{
-	uint64_t reserve_ppm = (APS_PPM_ONE - margin_ppm) >> RESERVE_SHIFT;
-	uint64_t wanted_ppm = need_ppm - (need_ppm >> FIT_SHIFT);
-
-	if (reserve_ppm > o->poll_margin_ppm)
-		reserve_ppm = o->poll_margin_ppm;
-	wanted_ppm += reserve_ppm;
-	if (margin_ppm >= wanted_ppm)
-		return 0;
-	return (uint32_t)((wanted_ppm - margin_ppm) * APS_PPM_ONE / reserve_ppm);
-}
-
 static struct aps_choice choose_deep(const struct aps_options *o, const struct aps_times *t,
 				     uint32_t margin_ppm)
 {
@@ -165,16 +169,26 @@ static struct aps_choice choose_deep(const struct aps_options *o, const struct a
 	return (struct aps_choice){
 		.kind = APS_WAIT_DEEP, .margin_ppm = margin_ppm,
 		.sleep_ns = worth_ns(o, ns < limit_ns ? ns : limit_ns),
-		.nap_ns = worth_ns(o, mean_ns >> NAP_SHIFT),
+		.nap_ns = nap_ns(o, mean_ns >> NAP_SHIFT),
 	};
 }
 
-static struct aps_choice choose_hybrid(const struct aps_options *o, const struct aps_times *t,
-				       uint32_t margin_ppm, uint32_t lack)
+static struct aps_choice choose_hybrid(const struct aps_options *o, const struct aps_times *t)
 {
 	return (struct aps_choice){
-		.kind = APS_WAIT_HYBRID, .margin_ppm = margin_ppm,
-		.sleep_ns = worth_ns(o, part_ns(part_ns(mean_of(t), o->hybrid_sleep_ppm), lack)),
+		.kind = APS_WAIT_HYBRID,
+		.sleep_ns = worth_ns(o, part_ns(mean_of(t), o->hybrid_sleep_ppm)),
+	};
+}
+
+/* As long as the I/O is rarely complete before its end. */
+static struct aps_choice choose_light(const struct aps_options *o, const struct aps_times *t,
+				      uint32_t margin_ppm)
+{
+	uint64_t ns = worth_ns(o, part_ns(mean_of(t), t->light_ppm));
+
+	return (struct aps_choice){
+		.kind = ns ? APS_WAIT_HYBRID : APS_WAIT_POLL, .margin_ppm = margin_ppm, .sleep_ns = ns,
 	};
 }
 
@@ -182,14 +196,10 @@ static struct aps_choice choose_by_margin(const struct aps_policy *policy, const
 					  uint32_t margin_ppm, uint32_t need_ppm)
 {
 	const struct aps_options *o = &policy->opts;
-	uint32_t lack;
 
 	if (margin_ppm < o->hybrid_margin_ppm || !fits(margin_ppm, need_ppm))
 		return choose_deep(o, t, margin_ppm);
-	lack = lack_ppm(o, margin_ppm, need_ppm);
-	if (lack)
-		return choose_hybrid(o, t, margin_ppm, lack);
-	return (struct aps_choice){ .kind = APS_WAIT_POLL, .margin_ppm = margin_ppm };
+	return choose_light(o, t, margin_ppm);
 }
 
 struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_direction dir,
@@ -203,7 +213,7 @@ struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_di
 	case APS_RING_HYBRID: /* the kernel sleeps */
 		return (struct aps_choice){ .kind = APS_WAIT_HYBRID };
 	case APS_HYBRID:
-		return choose_hybrid(&policy->opts, t, 0, APS_PPM_ONE);
+		return choose_hybrid(&policy->opts, t);
 	case APS_ADAPTIVE:
 		return choose_by_margin(policy, t, aps_policy_margin_ppm(policy, util_ppm), need_ppm);
 	case APS_POLL:

@@ -9,16 +9,15 @@
  * the last 16 completions. `others` are all but this process: a thread that spins
  * would otherwise see itself, stop, see idle CPUs, and spin again. `need` is what
  * this process would use if all its threads that wait spun: their number over the
- * number of CPUs. `reserve` is what others are to find free when something of theirs
- * wakes up: half of what they use, at most poll_margin.
+ * number of CPUs.
  *
- *	margin >= need + reserve			poll
- *	margin >= need and hybrid_margin		sleep up to mean / 2, then poll
+ *	margin >= need and hybrid_margin		sleep lightly, then poll
  *	else						sleep nearly all of it
  *
- * In the middle the sleep grows with what lacks of the reserve: none of it there,
- * half of the mean. So there is no step there at which threads change to and fro, and
- * the CPU time that is used is between polling's and hybrid's.
+ * A light sleep is as long as it can be without making I/Os later: its part of the mean
+ * grows by 1/256 with each I/O that was not complete at its end, and shrinks by 1/16 with
+ * each that was. So it is too long for one in 17, whatever a wake-up takes on this machine;
+ * where even the shortest one is too long, the thread polls.
  *
  * Where they do not fit, whatever spins takes CPU time that others want, and is
  * preempted in the middle of an I/O when it has used up its share. A thread that sleeps
@@ -28,8 +27,8 @@
  * Worked: 4 CPUs, 4 threads that read, 1 that computes. Others use 1 of 4, the
  * margin is 750,000, need is 1,000,000: they sleep as long as they can. 8 CPUs, 4
  * threads that read, 4 that compute seven eighths of the time: the margin is 562,500,
- * need 468,750 (without a sixteenth, see decide.c), the reserve 200,000, of which 53 %
- * lack: they sleep 27 % of the mean.
+ * need 468,750 (without a sixteenth, see decide.c): they sleep lightly. A disk takes 10 us
+ * and a wake-up 1.5: a light sleep is about 8 us, and the thread uses a quarter of a CPU.
  *
  * Estimates
  *
@@ -68,6 +67,7 @@ struct aps_times {
 	uint64_t ns[APS_NR_SAMPLES];
 	uint64_t sum_ns;
 	unsigned int nr, next;
+	uint32_t light_ppm;	/* part of the mean for which a light sleep lasts */
 };
 
 /* Utilisation at the last completions. */
@@ -102,6 +102,10 @@ void aps_policy_load(struct aps_policy *policy, uint32_t util_ppm);
 /* An I/O took so long. */
 void aps_policy_time(struct aps_policy *policy, enum aps_direction dir,
 		     unsigned int size, uint64_t service_ns);
+
+/* A light sleep, or none, was for an I/O that was complete at its end, or was not. */
+void aps_policy_slept(struct aps_policy *policy, enum aps_direction dir, unsigned int size,
+		      bool too_long);
 
 /* Mean service time, 0 while nothing is known. */
 uint64_t aps_policy_mean_ns(const struct aps_policy *policy, enum aps_direction dir,

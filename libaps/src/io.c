@@ -246,6 +246,11 @@ int aps_submit(struct aps *ctx)
 	return n;
 }
 
+static enum aps_direction direction(enum aps_op op)
+{
+	return op == APS_OP_WRITE ? APS_DIR_WRITE : APS_DIR_READ;
+}
+
 /* What is known of the service time of an I/O that is complete now. */
 static void learn(struct aps *ctx, const struct aps_slot *slot, uint64_t now_ns)
 {
@@ -257,8 +262,7 @@ static void learn(struct aps *ctx, const struct aps_slot *slot, uint64_t now_ns)
 		if (ns > ctx->at_most_ns)
 			ns = ctx->at_most_ns;
 	}
-	aps_policy_time(&ctx->policy, slot->op == APS_OP_WRITE ? APS_DIR_WRITE : APS_DIR_READ,
-			slot->size, ns);
+	aps_policy_time(&ctx->policy, direction(slot->op), slot->size, ns);
 }
 
 static void count(struct aps_stats *stats, const struct aps_slot *slot)
@@ -287,6 +291,8 @@ void aps_complete(struct aps *ctx, struct aps_slot *slot, ssize_t result, uint64
 		if (ring == polled(ctx)) {
 			if (result >= 0)
 				learn(ctx, slot, now_ns);
+			if (slot == ctx->slept_for)
+				aps_policy_slept(&ctx->policy, direction(slot->op), slot->size, ctx->was_there);
 			if (ctx->mode == APS_ADAPTIVE)
 				aps_policy_load(&ctx->policy, ctx->cpu.load.util_ppm);
 			if (!ring->nr_sent)
@@ -498,8 +504,7 @@ static struct aps_choice choose(struct aps *ctx, uint64_t now_ns)
 		util_ppm = ctx->cpu.load.util_ppm;
 		need_ppm = aps_need_ppm(ctx);
 	}
-	c = aps_policy_choose(&ctx->policy, slot->op == APS_OP_WRITE ? APS_DIR_WRITE : APS_DIR_READ,
-			      slot->size, util_ppm, need_ppm);
+	c = aps_policy_choose(&ctx->policy, direction(slot->op), slot->size, util_ppm, need_ppm);
 	ctx->stats.margin_ppm = c.margin_ppm;
 	ctx->stats.nr_waits[c.kind]++;
 	return c;
@@ -512,6 +517,7 @@ static int wait_polled(struct aps *ctx, uint64_t deadline_ns)
 	struct aps_choice c = choose(ctx, now_ns);
 	int err;
 
+	ctx->slept_for = c.kind == APS_WAIT_DEEP ? NULL : oldest(ctx);
 	if (!c.sleep_ns)
 		return poll_one(ctx, now_ns, deadline_ns);
 	err = submit_ring(ctx, polled(ctx));
@@ -609,6 +615,7 @@ static int wait_for(struct aps *ctx, struct aps_event *events, unsigned int min,
 		err = wait_some(ctx, deadline_ns);
 		n += reap(ctx, events + n, max - n);
 		ctx->at_most_ns = 0;
+		ctx->slept_for = NULL;
 		if (!err && n < min && deadline_ns != NO_DEADLINE && aps_now_ns() >= deadline_ns)
 			err = -ETIME;
 	}

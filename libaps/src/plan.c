@@ -94,6 +94,7 @@ int aps_policy_plan(const struct aps_policy *policy, const struct aps_io *ios, u
 	c = aps_policy_choose(policy, dir, size, load->util_ppm, load->need_ppm);
 	*plan = (struct aps_plan){
 		.kind = c.kind, .margin_ppm = c.margin_ppm, .nap_ns = c.nap_ns, .sleep_ns = c.sleep_ns,
+		.submit_ns = io->submit_ns,
 	};
 	if (c.kind == APS_WAIT_INTERRUPT)
 		return 0;
@@ -105,22 +106,26 @@ int aps_policy_plan(const struct aps_policy *policy, const struct aps_io *ios, u
 }
 
 int aps_policy_done(struct aps_policy *policy, const struct aps_io *io,
-		    const struct aps_plan *overslept, uint64_t found_ns,
+		    const struct aps_plan *plan, int overslept, uint64_t found_ns,
 		    const struct aps_load *load)
 {
+	unsigned int size = aps_size_class(io->bytes);
 	uint64_t ns = found_ns - io->submit_ns;
 	bool known = true;
 
 	if (!is_transfer(io->op) || found_ns < io->submit_ns)
 		return -EINVAL;
-	if (overslept && overslept->sleep_until_ns) {
+	overslept = overslept && plan && plan->sleep_until_ns;
+	if (overslept) {
 		/* It took at most as long as the sleep. */
-		known = found_ns <= overslept->sleep_until_ns + (overslept->sleep_ns >> APS_LATE_SHIFT);
-		if (ns > overslept->sleep_ns)
-			ns = overslept->sleep_ns;
+		known = found_ns <= plan->sleep_until_ns + (plan->sleep_ns >> APS_LATE_SHIFT);
+		if (ns > plan->sleep_ns)
+			ns = plan->sleep_ns;
 	}
 	if (known)
-		aps_policy_time(policy, direction(io->op), aps_size_class(io->bytes), ns);
+		aps_policy_time(policy, direction(io->op), size, ns);
+	if (plan && plan->kind != APS_WAIT_DEEP && plan->submit_ns == io->submit_ns)
+		aps_policy_slept(policy, direction(io->op), size, overslept);
 	if (load && policy->opts.mode == APS_ADAPTIVE)
 		aps_policy_load(policy, load->util_ppm);
 	return 0;

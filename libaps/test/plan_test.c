@@ -36,7 +36,7 @@ static void learn(struct aps_policy *policy, unsigned int nr, uint64_t ns)
 	struct aps_io io = read_at(0);
 
 	while (nr--)
-		EXPECT_EQ(aps_policy_done(policy, &io, NULL, ns, NULL), 0);
+		EXPECT_EQ(aps_policy_done(policy, &io, NULL, 0, ns, NULL), 0);
 }
 
 static struct aps_plan plan_of(const struct aps_policy *policy, uint32_t util_ppm, uint64_t now_ns)
@@ -69,8 +69,7 @@ static void options_out_of_range_are_refused(void)
 	REFUSED(files, 32769);
 	REFUSED(sample_ns, 999999);
 	REFUSED(sample_ns, 1000000001);
-	REFUSED(poll_margin_ppm, APS_PPM_ONE + 1);
-	REFUSED(hybrid_margin_ppm, good.poll_margin_ppm + 1);
+	REFUSED(hybrid_margin_ppm, APS_PPM_ONE + 1);
 	REFUSED(hybrid_sleep_ppm, APS_PPM_ONE + 1);
 	REFUSED(deep_sleep_ppm, APS_PPM_ONE + 1);
 	REFUSED(min_sleep_ns, good.max_sleep_ns + 1);
@@ -119,7 +118,7 @@ static void plans_are_the_decisions(void)
 		learn(policy, 1, 10 * US + round * round * 40);
 		for (u = 0; u < sizeof(utils) / sizeof(utils[0]); u++)
 			for (n = 0; n < sizeof(needs) / sizeof(needs[0]); n++) {
-				struct aps_load load = { utils[u], needs[n] };
+				struct aps_load load = { .util_ppm = utils[u], .need_ppm = needs[n] };
 				struct aps_io io = read_at(1000 * US);
 				struct aps_choice c = aps_policy_choose(policy, APS_DIR_READ, 0, utils[u], needs[n]);
 				struct aps_plan p;
@@ -184,11 +183,38 @@ static void overslept_io_took_at_most_the_sleep(void)
 	p = plan_of(policy, 0, 1000 * US);
 	EXPECT_EQ(p.sleep_until_ns, 1050 * US);
 	/* The sleep ended in time: the I/O took no longer. */
-	EXPECT_EQ(aps_policy_done(policy, &io, &p, 1051 * US, NULL), 0);
+	EXPECT_EQ(aps_policy_done(policy, &io, &p, 1, 1051 * US, NULL), 0);
 	EXPECT_EQ(aps_policy_expected_ns(policy, APS_OP_READ, 4096), (15 * 100 + 50) * US / 16);
 	/* It ended late: nothing is known of the I/O. */
-	EXPECT_EQ(aps_policy_done(policy, &io, &p, 1060 * US, NULL), 0);
+	EXPECT_EQ(aps_policy_done(policy, &io, &p, 1, 1060 * US, NULL), 0);
 	EXPECT_EQ(aps_policy_expected_ns(policy, APS_OP_READ, 4096), (15 * 100 + 50) * US / 16);
+	aps_policy_free(policy);
+}
+
+/* Only by the I/O that the plan is for, and not by one that was not slept for. */
+static void light_sleeps_learn_from_their_ends(void)
+{
+	struct aps_policy *policy = policy_of(APS_ADAPTIVE);
+	struct aps_io io = read_at(1000 * US), later = read_at(1001 * US);
+	struct aps_load load = { 0 };
+	struct aps_plan p;
+	int i;
+
+	learn(policy, 16, 100 * US);
+	p = plan_of(policy, 0, 1000 * US);
+	EXPECT_EQ(p.sleep_ns, 50 * US);
+	EXPECT_EQ(p.submit_ns, 1000 * US);
+	for (i = 0; i < 16; i++)
+		EXPECT_EQ(aps_policy_done(policy, &later, &p, 0, 1101 * US, &load), 0);
+	EXPECT_EQ(plan_of(policy, 0, 1000 * US).sleep_ns, 50 * US);
+	for (i = 0; i < 16; i++)
+		EXPECT_EQ(aps_policy_done(policy, &io, &p, 0, 1100 * US, &load), 0);
+	EXPECT_BETWEEN(plan_of(policy, 0, 1000 * US).sleep_ns, 56200, 56250);
+	EXPECT_EQ(aps_policy_done(policy, &io, &p, 1, 1060 * US, &load), 0);
+	EXPECT_BETWEEN(plan_of(policy, 0, 1000 * US).sleep_ns, 49900, 50000);
+	p.sleep_until_ns = 0;
+	EXPECT_EQ(aps_policy_done(policy, &io, &p, 1, 1100 * US, &load), 0);
+	EXPECT(plan_of(policy, 0, 1000 * US).sleep_ns > 50 * US);
 	aps_policy_free(policy);
 }
 
@@ -204,10 +230,10 @@ static void bad_questions_are_refused(void)
 	policy = policy_of(APS_ADAPTIVE);
 	EXPECT_EQ(aps_policy_plan(policy, &io, 0, &load, 0, &p), -EINVAL);
 	EXPECT_EQ(aps_policy_plan(policy, &io, 1, NULL, 0, &p), -EINVAL);
-	EXPECT_EQ(aps_policy_done(policy, &io, NULL, 999 * US, &load), -EINVAL);
+	EXPECT_EQ(aps_policy_done(policy, &io, NULL, 0, 999 * US, &load), -EINVAL);
 	io.op = APS_OP_FSYNC;
 	EXPECT_EQ(aps_policy_plan(policy, &io, 1, &load, 0, &p), -EINVAL);
-	EXPECT_EQ(aps_policy_done(policy, &io, NULL, 2000 * US, &load), -EINVAL);
+	EXPECT_EQ(aps_policy_done(policy, &io, NULL, 0, 2000 * US, &load), -EINVAL);
 	EXPECT_EQ(aps_policy_expected_ns(policy, APS_OP_FSYNC, 0), 0);
 	aps_policy_free(policy);
 	aps_policy_free(NULL);
@@ -245,6 +271,7 @@ int main(void)
 		TEST(sleeps_count_from_the_oldest),
 		TEST(polling_ends),
 		TEST(overslept_io_took_at_most_the_sleep),
+		TEST(light_sleeps_learn_from_their_ends),
 		TEST(bad_questions_are_refused),
 		TEST(cpus_are_read_every_so_often),
 	};

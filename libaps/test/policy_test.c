@@ -9,7 +9,7 @@
 
 static const struct aps_options defaults = {
 	.mode = APS_ADAPTIVE, .depth = 64,
-	.poll_margin_ppm = 200000, .hybrid_margin_ppm = 30000,
+	.hybrid_margin_ppm = 30000,
 	.hybrid_sleep_ppm = 500000, .deep_sleep_ppm = 900000,
 	.min_sleep_ns = 2000, .max_sleep_ns = 10000000, .sample_ns = 20000000,
 };
@@ -91,8 +91,7 @@ static void margin_is_of_now_and_of_16_completions(void)
 static void thresholds_choose_the_wait(void)
 {
 	static const struct { uint32_t margin; enum aps_wait_kind kind; } cases[] = {
-		{ 1000000, APS_WAIT_POLL }, { 200000, APS_WAIT_POLL },
-		{ 199000, APS_WAIT_HYBRID }, { 30000, APS_WAIT_HYBRID },
+		{ 1000000, APS_WAIT_HYBRID }, { 30000, APS_WAIT_HYBRID },
 		{ 29999, APS_WAIT_DEEP }, { 0, APS_WAIT_DEEP },
 	};
 	size_t i;
@@ -106,45 +105,62 @@ static void thresholds_choose_the_wait(void)
 	}
 }
 
-static void polls_only_where_all_pollers_fit(void)
+static void sleeps_lightly_only_where_all_fit(void)
 {
 	struct aps_policy p = fresh(APS_ADAPTIVE);
 
 	times(&p, 16, 10000);
 	/* 2 of 4 CPUs needed, 3 left. */
-	EXPECT_EQ(choose(&p, 250000, 500000).kind, APS_WAIT_POLL);
+	EXPECT_EQ(choose(&p, 250000, 500000).kind, APS_WAIT_HYBRID);
 	/* 4 of 4 needed: all left, all but a trace of others, 3 left. */
-	EXPECT_EQ(choose(&p, 0, FULL).kind, APS_WAIT_POLL);
-	EXPECT_EQ(choose(&p, 41000, FULL).kind, APS_WAIT_POLL);
+	EXPECT_EQ(choose(&p, 0, FULL).kind, APS_WAIT_HYBRID);
+	EXPECT_EQ(choose(&p, 41000, FULL).kind, APS_WAIT_HYBRID);
 	EXPECT_EQ(choose(&p, 250000, FULL).kind, APS_WAIT_DEEP);
 	/* 3 of 4 needed, of which 1/16 does not count. */
 	EXPECT_EQ(choose(&p, 290000, 3 * FULL / 4).kind, APS_WAIT_HYBRID);
 	EXPECT_EQ(choose(&p, 300000, 3 * FULL / 4).kind, APS_WAIT_DEEP);
-	/* 4 pollers on one CPU. */
+	/* 4 threads on one CPU. */
 	EXPECT_EQ(choose(&p, 0, 4 * FULL).kind, APS_WAIT_DEEP);
 	EXPECT_EQ(choose(&p, 0, UINT32_MAX).kind, APS_WAIT_DEEP);
 }
 
-static void sleeps_as_much_as_the_reserve_lacks(void)
+/* I/Os of the class, of which each is complete at the end of a light sleep above so much. */
+static void light_sleeps(struct aps_policy *p, unsigned int nr, uint64_t ns)
+{
+	while (nr--)
+		aps_policy_slept(p, APS_DIR_READ, 0, choose(p, IDLE, NO_NEED).sleep_ns > ns);
+}
+
+static void a_light_sleep_is_rarely_too_long(void)
 {
 	struct aps_policy p = fresh(APS_ADAPTIVE);
-	struct aps_choice c;
+	unsigned int i, too_long = 0;
 
-	times(&p, 16, 1600000);
-	/* 8 CPUs of which others use 4: they are to have 8/5 more. */
-	EXPECT_EQ(choose(&p, 500000, 2 * FULL / 8).kind, APS_WAIT_POLL);
-	/* 3 needed, of which 1/16 does not count: 51,563 of 200,000 lack. */
-	c = choose(&p, 500000, 3 * FULL / 8);
-	EXPECT_EQ(c.kind, APS_WAIT_HYBRID);
-	EXPECT_EQ(c.sleep_ns, 206252);
-	/* 4 needed: most of hybrid's sleep; nearly all that there are: nearly all of it. */
-	EXPECT_EQ(choose(&p, 500000, 4 * FULL / 8).sleep_ns, 675000);
-	EXPECT_EQ(choose(&p, 531000, 4 * FULL / 8).sleep_ns, 799000);
-	/* Neighbours that use one CPU keep half of one in reserve. */
-	EXPECT_EQ(choose(&p, 125000, 6 * FULL / 8).kind, APS_WAIT_POLL);
-	EXPECT_EQ(choose(&p, 125000, 7 * FULL / 8).sleep_ns, 100006);
-	/* A few on many CPUs: the reserve alone counts. */
-	EXPECT_EQ(choose(&p, 900000, NO_NEED).sleep_ns, 400000);
+	times(&p, 16, 10000);
+	/* It begins as hybrid's, and grows to what the thread's waking leaves. */
+	EXPECT_EQ(choose(&p, IDLE, NO_NEED).sleep_ns, 5000);
+	light_sleeps(&p, 200, 8000);
+	for (i = 0; i < 1700; i++) {
+		uint64_t ns = choose(&p, IDLE, NO_NEED).sleep_ns;
+
+		EXPECT_BETWEEN(ns, 7300, 8100);
+		too_long += ns > 8000;
+		aps_policy_slept(&p, APS_DIR_READ, 0, ns > 8000);
+	}
+	EXPECT_BETWEEN(too_long, 90, 110);
+	/* Not above a deep one's. */
+	light_sleeps(&p, 1000, 20000);
+	EXPECT_EQ(choose(&p, IDLE, NO_NEED).sleep_ns, 9000);
+	/* A machine that wakes late has it poll. */
+	light_sleeps(&p, 20, 0);
+	EXPECT_EQ(choose(&p, IDLE, NO_NEED).sleep_ns, 0);
+	EXPECT_EQ(choose(&p, IDLE, NO_NEED).kind, APS_WAIT_POLL);
+	/* And tries again. */
+	light_sleeps(&p, 60, 8000);
+	EXPECT(choose(&p, IDLE, NO_NEED).sleep_ns > 2000);
+	/* Of other sizes nothing was learnt, and nothing of a deep sleep. */
+	EXPECT_EQ(p.times[APS_DIR_READ][1].light_ppm, 500000);
+	EXPECT_EQ(choose(&p, FULL, NO_NEED).sleep_ns, 9000);
 }
 
 static void sleeps_are_parts_of_the_mean(void)
@@ -176,11 +192,14 @@ static void short_sleeps_are_spun_and_long_ones_cut(void)
 	p = fresh(APS_HYBRID);
 	times(&p, 16, 60000000);
 	EXPECT_EQ(choose(&p, 0, 0).sleep_ns, 10000000);
-	/* A nap that is not worth its cost is spun. */
+	/* A deep wait never spins: a disk of 5 to 16 us has the shortest nap. */
 	p = fresh(APS_ADAPTIVE);
 	times(&p, 16, 12000);
 	EXPECT_EQ(choose(&p, FULL, 0).sleep_ns, 10800);
-	EXPECT_EQ(choose(&p, FULL, 0).nap_ns, 0);
+	EXPECT_EQ(choose(&p, FULL, 0).nap_ns, 2000);
+	p = fresh(APS_ADAPTIVE);
+	times(&p, 16, 200000000);
+	EXPECT_EQ(choose(&p, FULL, 0).nap_ns, 10000000);
 }
 
 static void an_outlier_moves_little_and_is_forgotten(void)
@@ -254,8 +273,8 @@ int main(void)
 		TEST(fixed_modes_ignore_the_margin),
 		TEST(margin_is_of_now_and_of_16_completions),
 		TEST(thresholds_choose_the_wait),
-		TEST(polls_only_where_all_pollers_fit),
-		TEST(sleeps_as_much_as_the_reserve_lacks),
+		TEST(sleeps_lightly_only_where_all_fit),
+		TEST(a_light_sleep_is_rarely_too_long),
 		TEST(sleeps_are_parts_of_the_mean),
 		TEST(short_sleeps_are_spun_and_long_ones_cut),
 		TEST(an_outlier_moves_little_and_is_forgotten),

@@ -72,6 +72,7 @@ func options() []option {
 		{name: "hybrid_margin_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
 		{name: "hybrid_sleep_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
 		{name: "deep_sleep_ppm", kind: count, engine: engineAPS, min: 0, max: 1_000_000},
+		{name: "min_sleep_ns", kind: count, engine: engineAPS, min: 0, max: 10_000_000},
 		{name: "sched_rr", kind: count, engine: engineAPS, min: 0, max: MaxRealtime},
 		{name: "show_stats", kind: count, engine: engineAPS, min: 0, max: 1},
 		{name: "work", kind: count, engine: engineCompute, min: 0, max: 1_000_000},
