@@ -31,6 +31,10 @@ expect 'aps-scan names what it cannot open, and why' "exit status 1: aps-scan: $
 mkdir "$dir/dir"
 expect 'and what it cannot read' "exit status 1: aps-scan: $dir/dir: *" "$out/aps-scan" "$dir/dir"
 expect 'own-ring reads with a plan' '1000 reads, the last of 4096 bytes; a read takes *.? us' "$out/own-ring" "$dir/a"
+dd if=/dev/zero of="$dir/c" bs=65536 count=64 2>/dev/null
+for mode in aps poll interrupt; do
+	expect "reactor has reads, in mode $mode, and scans in one loop" '[1-9]* reads of *.? us; [1-9]* scans; * % CPU' "$out/reactor" "$dir/c" 1 $mode
+done
 for header in aps aps_policy; do
 	printf '#include <%s.h>\nint main(void) { return sizeof(struct aps_options) > 64; }\n' "$header" >"$dir/$header.c"
 	cp "$dir/$header.c" "$dir/$header.cc"

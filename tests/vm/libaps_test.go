@@ -57,7 +57,7 @@ func TestLibaps(t *testing.T) {
 	}
 }
 
-// matrixWanted asks for TestLibapsMatrix, which takes half an hour.
+// matrixWanted asks for TestLibapsMatrix, which takes half an hour; "all" for every configuration, 1 for one.
 const matrixWanted = "ISOLIO_LIBAPS_MATRIX"
 
 // Every test of libaps in every configuration of its contexts and rings, on every kind of
@@ -65,7 +65,7 @@ const matrixWanted = "ISOLIO_LIBAPS_MATRIX"
 // alone is skipped. `make vm T=libaps` runs it.
 func TestLibapsMatrix(t *testing.T) {
 	if os.Getenv(matrixWanted) == "" {
-		t.Skip("needs " + matrixWanted + "=1: make vm T=libaps")
+		t.Skip("needs " + matrixWanted + ": make vm T=libaps")
 	}
 	withLibaps(t)
 	withModelDisk(t)
@@ -75,17 +75,43 @@ func TestLibapsMatrix(t *testing.T) {
 		loopDisk(t),
 		polledNVMe(t),
 	} {
-		for _, run := range [][]string{
-			{"ring-test", "--matrix"}, {"life-test", "--matrix"}, {"fault-plain"},
-		} {
-			cmd := exec.Command(libapsDir+run[0], append(run[1:], "--overwrite", "/dev/"+d.name)...)
-			out, err := cmd.CombinedOutput()
+		for _, program := range []string{"ring-test", "life-test", "fault-plain"} {
+			args := []string{"--overwrite", "/dev/" + d.name}
+			if os.Getenv(matrixWanted) == "all" && program != "fault-plain" {
+				args = append([]string{"--matrix"}, args...)
+			}
+			out, err := exec.Command(libapsDir+program, args...).CombinedOutput()
 			text := "\n" + string(out)
-			t.Logf("%s on %s: %d tests passed, %d parts skipped", run[0], d.name, strings.Count(text, "\nok "), strings.Count(text, "\n# skipped"))
+			t.Logf("%s on %s: %d tests passed, %d parts skipped", program, d.name, strings.Count(text, "\nok "), strings.Count(text, "\n# skipped"))
 			if err != nil {
-				t.Errorf("%s on %s: %v\n%s", run[0], d.name, err, out)
+				t.Errorf("%s on %s: %v\n%s", program, d.name, err, out)
 			}
 		}
+	}
+}
+
+// Polled and interrupt I/O in one event loop: what libaps decides takes no longer than either.
+func TestLibapsReactor(t *testing.T) {
+	comparesRates(t)
+	withLibaps(t)
+	withModelDisk(t)
+	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
+	took := map[string]float64{}
+	for _, mode := range []string{"interrupt", "poll", "aps"} {
+		out, err := exec.Command(libapsDir+"reactor", "/dev/"+d.name, "1", mode).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", mode, err, out)
+		}
+		t.Logf("%s: %s", mode, out)
+		found := regexp.MustCompile(`^\d+ reads of ([0-9.]+) us; [1-9]\d* scans`).FindSubmatch(out)
+		if found == nil {
+			t.Fatalf("%s: no figures: %s", mode, out)
+		}
+		took[mode], err = strconv.ParseFloat(string(found[1]), 64)
+		must(t, err)
+	}
+	if took["aps"] > 1.05*min(took["interrupt"], took["poll"]) {
+		t.Errorf("a read takes %.1f us, want no more than with interrupts (%.1f) and polling (%.1f)", took["aps"], took["interrupt"], took["poll"])
 	}
 }
 
