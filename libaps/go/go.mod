@@ -1,0 +1,3 @@
+module isolio/libaps
+
+go 1.26.7
