@@ -20,8 +20,12 @@
 #define SEC_NS 1000000000ull
 #define NO_DEADLINE UINT64_MAX
 
-/* An I/O that the kernel does not take for want of memory is sent again so often. */
-#define MAX_RETRIES 1000
+/*
+ * An I/O that the kernel does not take for want of memory is sent again so often at least,
+ * and for so long. A number alone is no bound: on a busy CPU each try waits for the others.
+ */
+#define MIN_RETRIES 10
+#define RETRY_FOR_NS 100000000
 
 static struct aps_ring *polled(struct aps *ctx)
 {
@@ -720,6 +724,7 @@ static ssize_t transfer(struct aps *ctx, const struct request *r)
 {
 	struct aps_event event;
 	unsigned int retries = 0;
+	uint64_t refused_ns = 0;
 	int n = aps_enter(ctx);
 
 	if (n < 0)
@@ -741,7 +746,9 @@ static ssize_t transfer(struct aps *ctx, const struct request *r)
 		if (n != -EAGAIN && n != -EBUSY)
 			break;
 		/* One that is in flight is waited for, whatever it takes. */
-		if (!is_in_flight(ctx) && ++retries > MAX_RETRIES)
+		if (!refused_ns)
+			refused_ns = aps_now_ns();
+		if (!is_in_flight(ctx) && ++retries > MIN_RETRIES && aps_now_ns() - refused_ns > RETRY_FOR_NS)
 			break;
 		sched_yield();
 	}
