@@ -58,8 +58,8 @@ check: ## run every test there is on every kernel; a day
 vm: programs-here ## run a suite T=pods of tests on booted kernels KERNEL='6.12 7.2'
 	@scripts/vm "$(or $(T),all)" $(KERNEL)
 
-suite: programs-here ## run another project's test suite S=NAME
-	@scripts/suite $(S)
+suite: programs-here ## run a test suite of others S=stress-ng under each scheduler on booted kernels KERNEL=6.1
+	@scripts/suite "$(S)" $(KERNEL)
 
 lint: build/tools/golangci-lint-$(GOLANGCI) ## check formatting and style of Go, C and shell
 	scripts/lint $<

@@ -26,15 +26,20 @@ const listsDir = "isolio/programs"
 
 // OpenPrograms finds the tree with the programs of the kernel's line below the build directory.
 func (k *Kernel) OpenPrograms(build string) error {
-	root, err := filepath.Abs(filepath.Join(build, "roots", k.Line+"-programs"))
+	if err := k.OpenTree(build, "programs"); err != nil {
+		return fmt.Errorf("programs: %w; `make setup WITH=programs KERNEL=%s` makes it", err, k.Line)
+	}
+	return nil
+}
+
+// OpenTree finds the tree LINE-NAME below the build directory, and takes programs from it.
+func (k *Kernel) OpenTree(build, name string) error {
+	root, err := filepath.Abs(filepath.Join(build, "roots", k.Line+"-"+name))
 	if err == nil {
 		_, err = os.Stat(filepath.Join(root, listsDir))
 	}
-	if err != nil {
-		return fmt.Errorf("programs: %w; `make setup WITH=programs KERNEL=%s` makes it", err, k.Line)
-	}
 	k.programs = rootFS(root)
-	return nil
+	return err
 }
 
 // HasProgram says why there is no such program in the tree of OpenPrograms, nil if there is.

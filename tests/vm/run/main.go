@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		env     = list(flags, "env", "`NAME=VALUE` for the tests; may be given again")
 		stock   = list(flags, "stock", "load a stock `module`, with its parameters; may be given again")
 		needs   = flags.String("programs", "", "take only these `programs` of the kernel's root along, separated by commas")
-		extra   = flags.Bool("from-programs", false, "take the --programs from the tree of `make setup WITH=programs` in place of the kernel's root")
+		from    = flags.String("from", "", "take the --programs from the tree LINE-`NAME` in place of the kernel's root, such as programs, of `make setup WITH=programs`")
 		tree    = flags.String("tree", "", "boot the distribution in `dir`, with the packages of `make deb` unless --carry says what comes along")
 	)
 	hangs := flags.Bool("hangs", false, "boot VMs whose tests hang on purpose; each must fail for it")
@@ -128,9 +128,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *needs != "" {
 		machine.Programs = strings.Split(*needs, ",")
 	}
-	if *extra {
-		if err := takePrograms(&machine, *build); err != nil {
-			return fmt.Errorf("--from-programs: %w", err)
+	if *from != "" {
+		if err := takePrograms(&machine, *build, *from); err != nil {
+			return fmt.Errorf("--from %s: %w", *from, err)
 		}
 	}
 	if *cuts > 0 {
@@ -397,10 +397,10 @@ func guestTests(build, line, binary string, builds bool, args []string) (vm.VM, 
 	}, nil
 }
 
-// takePrograms has the guest take its programs from the tree of programs, and load btrfs,
-// whose programs are there.
-func takePrograms(machine *vm.VM, build string) error {
-	if err := machine.Kernel.OpenPrograms(build); err != nil {
+// takePrograms has the guest take its programs from a tree of programs, and load btrfs,
+// whose programs may be there.
+func takePrograms(machine *vm.VM, build, tree string) error {
+	if err := machine.Kernel.OpenTree(build, tree); err != nil {
 		return err
 	}
 	modules, err := machine.Kernel.Modules("crc32c_generic", "ext4", "btrfs")
