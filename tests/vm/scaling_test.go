@@ -18,11 +18,14 @@ import (
 // scalingSeconds says how long each load of TestScaling runs; without it, the test is
 // skipped: it measures, and takes its time. scalingRepeats is how often it goes through
 // the schedulers, there and back each time. scalingJobs are the numbers of jobs, with
-// commas between; without it 1, 2, 4 and so on, up to the number of CPUs.
+// commas between; without it 1, 2, 4 and so on, up to the number of CPUs. scalingScript asks for
+// what Yu Kuai's script for batch dispatch does: jobs of one cgroup, with 32 requests each, on a
+// null_blk that completes at once.
 const (
 	scalingSeconds = "ISOLIO_SCALING_SECONDS"
 	scalingRepeats = "ISOLIO_SCALING_REPEATS"
 	scalingJobs    = "ISOLIO_SCALING_JOBS"
+	scalingScript  = "ISOLIO_SCALING_SCRIPT"
 )
 
 // scalingSchedulers are compared. Kernels without one of them leave it out.
@@ -63,6 +66,14 @@ func TestScaling(t *testing.T) {
 	null := func(more ...string) *disk {
 		return newDisk(t, append([]string{"queue_mode=2", "hw_queue_depth=64", fmt.Sprint("submit_queues=", cpus), "size=256"}, more...))
 	}
+	if os.Getenv(scalingScript) != "" {
+		var loads []scalingLoad
+		for _, jobs := range scalingNumbers(t, cpus) {
+			loads = append(loads, scalingLoad{jobs, 1, scalingDepth})
+		}
+		scale(t, "jobs", map[int]*disk{scalingDepth: null("irqmode=0")}, loads, seconds, repeats)
+		return
+	}
 	disks := map[int]*disk{1: null("irqmode=0"), scalingDepth: null("irqmode=2", "completion_nsec=100000")}
 	var loads []scalingLoad
 	for _, jobs := range scalingNumbers(t, cpus) {
@@ -74,7 +85,14 @@ func TestScaling(t *testing.T) {
 	for _, jobs := range scalingNumbers(t, cpus) {
 		loads = append(loads, scalingLoad{jobs, jobs, scalingDepth})
 	}
-	offered, _ := disks[1].schedulers(t)
+	scale(t, "boot", disks, loads, seconds, repeats)
+}
+
+// scale measures the loads under each scheduler, on the disk of their depth, and tells the table.
+func scale(t *testing.T, table string, disks map[int]*disk, loads []scalingLoad, seconds, repeats int) {
+	t.Helper()
+	cpus := runtime.NumCPU()
+	offered, _ := disks[loads[0].depth].schedulers(t)
 	there := slices.DeleteFunc(slices.Clone(scalingSchedulers), func(s string) bool { return !slices.Contains(offered, s) })
 	back := slices.Clone(there)
 	slices.Reverse(back)
@@ -93,7 +111,7 @@ func TestScaling(t *testing.T) {
 		}
 		for _, scheduler := range there {
 			t.Logf("%d jobs of depth %d in %d cgroups, %s: %.0f requests a second", load.jobs, load.depth, load.groups, scheduler, rates[scheduler])
-			send(t, "boot", scalingCell{kernelRelease(t), cpus, scheduler, load.jobs, load.groups, load.depth, rates[scheduler]})
+			send(t, table, scalingCell{kernelRelease(t), cpus, scheduler, load.jobs, load.groups, load.depth, rates[scheduler]})
 		}
 		d.use(t, "none")
 	}
