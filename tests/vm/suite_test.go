@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	suiteRun    = "/tests/containers/run" // of vm-run's --carry
+	suiteScript = "/tests/containers/run" // of vm-run's --carry
 	suiteGroups = 4
 	suiteLimit  = 30 * time.Minute // for a suite under one scheduler
 )
@@ -30,16 +30,34 @@ const (
 // are judged by.
 var suiteContenders = []string{"none", "mq-deadline", "bfq", "iocost", elevator}
 
-// suiteResult is what a suite says of one of its tests under one scheduler.
+// suiteResult is what a suite says of one of its tests: "passed", "failed" or "skipped", and a
+// figure if it measures.
 type suiteResult struct {
+	test, result string
+	figure       float64
+	unit         string
+}
+
+// suiteRun tells what a suite came to under one scheduler.
+type suiteRun struct {
+	Kernel    string   `json:"kernel"`
+	Suite     string   `json:"suite"`
+	Disk      string   `json:"disk"`
+	Scheduler string   `json:"scheduler"`
+	Passed    int      `json:"passed"`
+	Failed    []string `json:"failed"`
+	Skipped   []string `json:"skipped"`
+}
+
+// suiteFigure tells what one of its tests measured.
+type suiteFigure struct {
 	Kernel    string  `json:"kernel"`
 	Suite     string  `json:"suite"`
 	Disk      string  `json:"disk"`
-	Scheduler string  `json:"scheduler"`
 	Test      string  `json:"test"`
-	Result    string  `json:"result"` // passed, failed or skipped
-	Figure    float64 `json:"figure,omitzero"`
-	Unit      string  `json:"unit,omitzero"`
+	Unit      string  `json:"unit"`
+	Scheduler string  `json:"scheduler"`
+	Figure    float64 `json:"figure"`
 }
 
 // TestSuite runs a test suite of others, on ext4 on disks of real drivers, under each scheduler. What
@@ -69,17 +87,26 @@ func compareSuite(t *testing.T, suite, kind string, d *disk) {
 			watchLog(t)
 			results = runSuite(t, contender, d)
 		})
-		count := map[string]int{}
+		told := suiteRun{Kernel: kernelRelease(t), Suite: suite, Disk: kind, Scheduler: contender, Failed: []string{}, Skipped: []string{}}
 		for _, r := range results {
-			r.Kernel, r.Suite, r.Disk, r.Scheduler = kernelLine(t), suite, kind, contender
-			send(t, "suites", r)
-			count[r.Result]++
-			if r.Result == "failed" {
-				failed[contender] = append(failed[contender], r.Test)
+			switch r.result {
+			case "passed":
+				told.Passed++
+			case "failed":
+				told.Failed = append(told.Failed, r.test)
+			default:
+				told.Skipped = append(told.Skipped, r.test)
+			}
+			if r.unit != "" {
+				send(t, "figures", suiteFigure{told.Kernel, suite, kind, r.test, r.unit, contender, r.figure})
 			}
 		}
-		t.Logf("%s on %s under %s: %d passed, %d failed %v, %d skipped", suite, kind, contender, count["passed"], count["failed"], failed[contender], count["skipped"])
-		if count["passed"] == 0 {
+		slices.Sort(told.Failed)
+		slices.Sort(told.Skipped)
+		send(t, "suites", told)
+		failed[contender] = told.Failed
+		t.Logf("%s on %s under %s: %d passed, failed %v, skipped %v", suite, kind, contender, told.Passed, told.Failed, told.Skipped)
+		if told.Passed == 0 {
 			t.Errorf("%s: no test passed", contender)
 		}
 	}
@@ -112,7 +139,7 @@ func runSuite(t *testing.T, contender string, d *disk) (results []suiteResult) {
 	must(t, os.WriteFile(swap, make([]byte, 64<<20), 0o600))
 	must(t, run("mkswap", swap))
 	must(t, run("swapon", swap))
-	args := []string{suiteRun, filepath.Join(c.at, "suite")}
+	args := []string{suiteScript, filepath.Join(c.at, "suite")}
 	must(t, os.Mkdir(args[1], 0o777))
 	for i := range suiteGroups {
 		group := newGroup(t, fmt.Sprint("suite-", i))
@@ -159,9 +186,9 @@ func readSuite(t *testing.T, args []string) (results []suiteResult) {
 			t.Log(lines.Text())
 			continue
 		}
-		r := suiteResult{Test: fields[0], Result: fields[1]}
+		r := suiteResult{test: fields[0], result: fields[1]}
 		if len(fields) == 4 {
-			r.Figure, r.Unit = number(t, fields[2]), fields[3]
+			r.figure, r.unit = number(t, fields[2]), fields[3]
 		}
 		results = append(results, r)
 	}

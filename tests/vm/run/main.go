@@ -159,7 +159,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		machine.WorkMiB = cmp.Or(*work, machine.WorkMiB)
 	}
 	if *more != "" {
-		machine.Disks = strings.Split(*more, ",")
+		machine.Disks, machine.Stall = strings.Split(*more, ","), treeStall // in the host's time
 	}
 	if *disks != "" {
 		if err := addDisks(&machine, *disks); err != nil {
