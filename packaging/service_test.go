@@ -8,13 +8,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"isolio/internal/failure"
 	"isolio/internal/host/command"
+	"isolio/internal/host/enable"
 	"isolio/internal/host/slo"
+	"isolio/internal/host/state"
+	"isolio/internal/host/view"
 	"isolio/internal/must"
 	"isolio/internal/testtree"
 )
@@ -60,7 +64,7 @@ func TestExposure(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not here")
 	}
-	for unit, most := range map[string]string{"isolio.service": "19", "isolio-disk@.service": "21"} {
+	for unit, most := range map[string]string{"isolio.service": "19", "isolio-disk@.service": "21", "isolio-boot.service": "13"} {
 		said, err := exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+most, unit).CombinedOutput()
 		if strings.Contains(string(said), "unrecognized option") {
 			t.Skip("a systemd before 250")
@@ -118,5 +122,118 @@ func TestTheUnitOfDisks(t *testing.T) {
 	}
 	if err != nil || strings.Contains(string(said), filepath.Base(unit)+":") {
 		t.Errorf("%v:\n%s", err, said)
+	}
+}
+
+// startsBoot is what isolio-boot.service runs at a boot, as the machine below root has it. The rest of the boot hangs
+// or finishes.
+func startsBoot(t *testing.T, root string, hangs bool) (ok bool, said string) {
+	t.Helper()
+	text, err := os.ReadFile("isolio-boot.service")
+	must.OK(t, err)
+	script := regexp.MustCompile(`(?s)\nExecStart=sh -c '(.*?)'\n`).FindSubmatch(text)
+	if script == nil {
+		t.Fatalf("the unit runs no script:\n%s", text)
+	}
+	line := strings.ReplaceAll(string(script[1]), "\\\n", "")
+	for _, dir := range []string{"/var/lib/isolio", "/run/isolio"} {
+		testtree.File(t, filepath.Join(root, dir, ".keep"), "")
+		line = strings.ReplaceAll(line, dir, root+dir)
+	}
+	// A machine that hangs ends nothing in order.
+	wait := map[bool]string{true: "kill -KILL $PPID"}[hangs]
+	programs := testtree.New(t, nil)
+	for name, does := range map[string]string{"systemd-notify": "", "sleep": "", "systemctl": wait} {
+		testtree.File(t, filepath.Join(programs, name), "#!/bin/sh\n"+does+"\n")
+		must.OK(t, os.Chmod(filepath.Join(programs, name), 0o755))
+	}
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	must.OK(t, os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755))
+	_, tried := os.Stat(filepath.Join(root, state.BootTried))
+	if (err == nil) != (tried == nil && !hangs) {
+		t.Errorf("the unit: %v: %s", err, out)
+	}
+	return tried == nil, string(out)
+}
+
+// A boot that did not finish is the last one at which disks get schedulers, until enable is told so.
+func TestABootThatDidNotFinish(t *testing.T) {
+	root := testtree.New(t, map[string]string{
+		"sys/block/sda/dev": "8:0\n", "sys/block/sda/size": "8\n", "sys/block/sda/queue/scheduler": "[kyber-fairness] none\n",
+		"sys/block/sda/queue/nr_requests": "64\n", "run/udev/data/b8:0": "E:ID_WWN=0x1\n",
+	})
+	boots := func(hangs, want bool) {
+		t.Helper()
+		must.OK(t, os.RemoveAll(filepath.Join(root, "run/isolio")))
+		ok, said := startsBoot(t, root, hangs)
+		if ok != want || want == strings.Contains(said, "isolio doctor says") {
+			t.Errorf("disks get schedulers: %v, want %v: %s", ok, want, said)
+		}
+		if got := state.BootFailed(root); got == want {
+			t.Errorf("the boot before failed: %v", got)
+		}
+	}
+	boots(false, true)
+	boots(false, true)
+	boots(true, true)
+	boots(false, false)
+	boots(false, false)
+	d, err := view.Examine(root)
+	must.OK(t, err)
+	if !slices.ContainsFunc(d.Checks, func(c view.Check) bool { return c.Name == "boot" && strings.Contains(c.Remedy, "isolio enable") }) {
+		t.Errorf("doctor does not tell: %+v", d.Checks)
+	}
+	enables := func(r enable.Request) *enable.Plan {
+		t.Helper()
+		r.Root, r.Device = root, "sda"
+		p, err := enable.Enable(r)
+		must.OK(t, err)
+		return p
+	}
+	if p := enables(enable.Request{}); len(p.Steps) != 0 {
+		t.Errorf("enable for this boot alone plans %v", p.Steps)
+	}
+	p := enables(enable.Request{Persist: true})
+	for _, s := range p.Steps {
+		switch {
+		case s.Create:
+			testtree.File(t, s.Path, s.Value)
+		case s.Remove:
+			must.OK(t, os.Remove(s.Path))
+		default:
+			t.Errorf("it plans %v", s)
+		}
+	}
+	if state.BootFailed(root) || len(p.Notes) != 1 {
+		t.Errorf("it stays so after %v: %q", p.Steps, p.Notes)
+	}
+	boots(false, true)
+}
+
+// A disk that cannot be noted as tried is no reason for a machine to do without schedulers.
+func TestABootThatCannotBeNoted(t *testing.T) {
+	root := testtree.New(t, map[string]string{"var/lib/isolio/.keep": ""})
+	full := filepath.Join(root, "var/lib/isolio/boot")
+	must.OK(t, os.Symlink("/dev/full/none", full))
+	if ok, said := startsBoot(t, root, false); !ok {
+		t.Error(said)
+	}
+}
+
+// Both ways by which a disk gets its scheduler at a boot wait for isolio-boot.service.
+func TestBootsAreTriedFirst(t *testing.T) {
+	text, err := os.ReadFile("isolio-disk@.service")
+	must.OK(t, err)
+	for _, want := range []string{`(?m)^Requires=isolio-boot\.service$`, `(?m)^After=.* isolio-boot\.service$`} {
+		if !regexp.MustCompile(want).Match(text) {
+			t.Errorf("isolio-disk@.service has no %s", want)
+		}
+	}
+	example, err := os.ReadFile("isolio.rules")
+	must.OK(t, err)
+	if want := `TEST!="/run/isolio/boot", ENV{isolio}="off"`; !strings.Contains(string(example), want) || state.BootTried != "run/isolio/boot" {
+		t.Errorf("isolio.rules has no %s", want)
 	}
 }

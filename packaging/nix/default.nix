@@ -26,7 +26,7 @@ let
       go run -ldflags="-X isolio/internal/cli.Version=${version}" ./packaging/man build/man
       patchShebangs scripts packaging/dkms-make
       PREFIX=/ VERSION=${version} scripts/install-files "$out"
-      substituteInPlace "$out"/lib/systemd/system/*.service --replace-fail "ExecStart=/bin" "ExecStart=$out/bin" \
+      substituteInPlace "$out"/lib/systemd/system/isolio.service "$out"/lib/systemd/system/isolio-disk@.service --replace-fail "ExecStart=/bin" "ExecStart=$out/bin" \
         --replace-quiet "ExecReload=/bin" "ExecReload=$out/bin"
       rm -r "$out/usr"
       runHook postInstall

@@ -168,6 +168,56 @@ func TestFirstHour(t *testing.T) {
 	}
 }
 
+// A boot that hangs once it has given disks their schedulers is the last one that does. The machine's part of a boot is
+// done again: /run is empty, the disk is as it came, and udev looks at all disks.
+func TestBootsThatHang(t *testing.T) {
+	if !exists(packages) {
+		t.Skip("no packages here: make vm T=user")
+	}
+	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
+	takesBuiltModules(t)
+	quiet(t, "cd "+packages+" && apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb")
+	t.Cleanup(func() { _, _ = tried(t, "apt-get purge -qq isolio isolio-dkms") })
+	modelDisk(t, spare)
+	shell(t, "isolio enable "+spare+" --persist && cat /etc/udev/rules.d/99-zz-isolio-*")
+	const note = "/var/lib/isolio/boot"
+	boots := func() {
+		t.Helper()
+		quiet(t, "systemctl stop isolio; systemctl kill -s KILL isolio-boot 2>/dev/null || true; sleep 1; systemctl reset-failed; rm -rf /run/isolio; "+
+			"echo none >/sys/block/"+spare+"/queue/scheduler; systemctl restart systemd-udev-trigger; udevadm settle")
+	}
+	is := func(scheduler, unit string) {
+		t.Helper()
+		until(t, "systemctl show -P ActiveState isolio-boot; cat /sys/block/"+spare+"/queue/scheduler; systemctl status --no-pager isolio-boot || true", unit)
+		until(t, "cat /sys/block/"+spare+"/queue/scheduler", scheduler)
+	}
+	boots()
+	is("[kyber-fairness]", "active")
+	if !exists(note) {
+		t.Errorf("%s is not there while the machine boots", note)
+	}
+	// It hangs, and is reset.
+	boots()
+	is("[none]", "failed")
+	boots()
+	is("[none]", "failed")
+	if text, _ := tried(t, "isolio doctor"); !strings.Contains(text, "isolio enable "+spare+" --persist") {
+		t.Error("doctor does not say how disks have their schedulers again")
+	}
+	shell(t, "isolio enable "+spare+" --persist")
+	boots()
+	is("[kyber-fairness]", "active")
+	// A minute after it has finished, the next one may go on.
+	until(t, "ls /var/lib/isolio; [ -e "+note+" ] || echo finished", "finished")
+	boots()
+	is("[kyber-fairness]", "active")
+	// And one that is shut down did not hang.
+	quiet(t, "systemctl stop isolio-boot")
+	if exists(note) {
+		t.Errorf("%s is there after a shutdown", note)
+	}
+}
+
 // A [[disk]] table gives a disk its scheduler and tunables when the machine finds it at
 // boot, and when it appears later, through udev and systemd.
 func TestDiskTables(t *testing.T) {

@@ -293,6 +293,9 @@ func Enable(r Request) (*Plan, error) {
 			return nil, err
 		}
 	}
+	if r.Persist || table != nil {
+		p.tryBoots(sys)
+	}
 	p.Report.Changed = len(p.Steps) > 0
 	return p, nil
 }

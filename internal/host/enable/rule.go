@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"isolio/internal/host/block"
+	"isolio/internal/host/state"
 	"isolio/internal/plan"
 	"isolio/internal/plan/shell"
 )
@@ -92,10 +93,12 @@ func freeRuleFile(sys block.System, info block.Info, value string) (string, erro
 
 const beforeLine = "# before: "
 
-// ruleText is a rule for one device only. On a kernel that is booted with isolio=off it does nothing.
+// ruleText is a rule for one device only. On a kernel that is booted with isolio=off it does nothing, and under systemd
+// nothing before isolio-boot.service has found that the boot before finished.
 func ruleText(info block.Info, key, value string, rec *record) string {
 	return fmt.Sprintf("# Written by: isolio enable %s --persist. Removed by: isolio disable %s\n%s%s\n"+
 		"SUBSYSTEM==\"block\", IMPORT{cmdline}=\"isolio\"\n"+
+		"SUBSYSTEM==\"block\", TEST==\"/run/systemd/system\", TEST!=\"/run/isolio/boot\", ENV{isolio}=\"off\"\n"+
 		"ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{isolio}!=\"off\", ENV{DEVTYPE}==\"disk\", %s==\"%s\", ATTR{queue/scheduler}=\"%s\"\n",
 		info.Name, info.Name, beforeLine, rec.Before, key, pattern.ReplaceAllString(value, "?"), rec.Scheduler)
 }
@@ -270,6 +273,23 @@ func (p *Plan) persist(sys block.System, info block.Info, rec *record, rules []w
 		}
 	}
 	return nil
+}
+
+// tryBoots has what comes back with every boot do so, also after one that did not finish. Only systemd tells of boots.
+func (p *Plan) tryBoots(sys block.System) {
+	if _, err := os.Stat(sys.Path("run/systemd/system")); err != nil {
+		return
+	}
+	tried := sys.Path(state.BootTried)
+	if _, err := os.Stat(tried); err == nil {
+		return
+	}
+	if state.BootFailed(sys.Root) {
+		unfinished := sys.Path(state.BootUnfinished)
+		p.Notes = append(p.Notes, fmt.Sprintf("the last boot did not finish, and since then no disk gets a scheduler at boot: from now on disks do again; %s goes", shown(sys, unfinished)))
+		p.Steps = append(p.Steps, plan.Step{Remove: true, Path: unfinished, Undo: ""})
+	}
+	p.Steps = append(p.Steps, plan.Step{Create: true, Path: tried, Value: "tried\n"})
 }
 
 // forget plans to remove the rules of a disk.

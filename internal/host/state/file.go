@@ -37,6 +37,20 @@ func EnabledFile(root, disk string) string {
 	return pathOf(root, "run/isolio/enabled/"+disk+".json")
 }
 
+// BootTried is there once this boot may give disks their schedulers, and BootUnfinished from then until the boot has
+// finished: isolio-boot.service writes both. The second is on a disk, and a boot that hangs leaves it for the next.
+const (
+	BootTried      = "run/isolio/boot"
+	BootUnfinished = "var/lib/isolio/boot"
+)
+
+// BootFailed tells whether the boot before this one did not finish, so that this one gives disks no schedulers.
+func BootFailed(root string) bool {
+	_, tried := os.Stat(pathOf(root, BootTried))
+	_, unfinished := os.Stat(pathOf(root, BootUnfinished))
+	return unfinished == nil && errors.Is(tried, fs.ErrNotExist)
+}
+
 // pathOf is a file below root, "" for /.
 func pathOf(root, file string) string { return filepath.Join("/", root, file) }
 

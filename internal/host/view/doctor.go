@@ -77,7 +77,7 @@ func Examine(root string) (*Diagnosis, error) {
 	}
 	d := &Diagnosis{Schema: DiagnosisSchema, Kernel: m.release}
 	for _, check := range []func() []Check{
-		m.kernel, m.btf, m.headers, m.fits, m.replaced, m.otherKernels, m.secureBoot, m.cgroups, m.controller, m.slots, m.takers, m.room, m.rules, m.tuned, m.systemd, m.classes, m.daemon, m.weightRules,
+		m.kernel, m.btf, m.headers, m.fits, m.replaced, m.otherKernels, m.secureBoot, m.cgroups, m.controller, m.slots, m.takers, m.room, m.boot, m.rules, m.tuned, m.systemd, m.classes, m.daemon, m.weightRules,
 	} {
 		d.Checks = append(d.Checks, check()...)
 	}

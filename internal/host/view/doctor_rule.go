@@ -11,8 +11,22 @@ import (
 	"strings"
 
 	"isolio/internal/host/enable"
+	"isolio/internal/host/state"
 	"isolio/internal/plan/shell"
 )
+
+// boot tells of one that did not finish, after which rules and tables do nothing.
+func (m *examination) boot() []Check {
+	if !state.BootFailed(m.sys.Root) {
+		return nil
+	}
+	remedy := "isolio enable " + m.example() + " --persist"
+	if _, own := enable.Rivals(m.sys, scheduler); own == 0 {
+		remedy = "isolio enable --configured"
+	}
+	return warning("boot", "the one before this did not finish, so no disk gets a scheduler at boot: rules and [[disk]] tables do nothing",
+		"journalctl -b -1 may tell why; then "+remedy+": all disks have theirs again from the next boot on")
+}
 
 // rules tells what chooses schedulers at boot. Rules of isolio come later than others, but only if
 // a disk is enabled for good.
