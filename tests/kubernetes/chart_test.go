@@ -444,12 +444,30 @@ func TestWhatIsMounted(t *testing.T) {
 	}
 }
 
-// section is a part of the document, from a heading to the next one.
+// guides is the text of all guides for Kubernetes.
+func guides(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/kubernetes*.md")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%q: %v", files, err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text := read(t, file)
+		if n := strings.Count(text, "\n"); n >= 150 {
+			t.Errorf("%s has %d lines; a guide has less than 150", file, n)
+		}
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
+// section is a part of the guides, from a heading to the next one.
 func section(t *testing.T, heading string) string {
 	t.Helper()
-	_, text, found := strings.Cut(read(t, "../../docs/kubernetes.md"), "\n"+heading+"\n")
+	_, text, found := strings.Cut(guides(t), "\n"+heading+"\n")
 	if !found {
-		t.Fatalf("docs/kubernetes.md has no %q", heading)
+		t.Fatalf("no guide has %q", heading)
 	}
 	text, _, _ = strings.Cut(text, "\n##")
 	return text
@@ -492,7 +510,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%+v:\n%s", tt, text)
 		}
 	}
-	if text := section(t, "### Clusters before 1.34"); !strings.Contains(text, "`extendedResource=false`") {
+	if text := section(t, "## Clusters before 1.34"); !strings.Contains(text, "`extendedResource=false`") {
 		t.Errorf("the document does not tell of a change to claims:\n%s", text)
 	}
 }
@@ -505,7 +523,7 @@ func TestQuota(t *testing.T) {
 			t.Errorf("%s: %s", class, n.String())
 		}
 	}
-	for _, file := range []string{"../../docs/kubernetes.md", chart + "/values.yaml", "../../deploy/kubernetes/quota.yaml"} {
+	for _, file := range []string{"../../docs/kubernetes-claims.md", chart + "/values.yaml", "../../deploy/kubernetes/quota.yaml"} {
 		if words := strings.Join(strings.Fields(strings.ReplaceAll(read(t, file), "\n#", "\n")), " "); !strings.Contains(words, "each device class") {
 			t.Errorf("%s does not say that the number is for each class", file)
 		}
@@ -805,11 +823,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s has nothing", file)
 		}
 	}
-	doc, err := os.ReadFile("../../docs/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(doc, -1)
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch([]byte(guides(t)), -1)
 	for _, b := range blocks {
 		if bytes.HasPrefix(b[1], []byte("apiVersion:")) {
 			objects(t, string(b[1]))

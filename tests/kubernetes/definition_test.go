@@ -104,9 +104,9 @@ func TestDefinitionOfDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, found := strings.Cut(read(t, "../../docs/kubernetes.md"), "```yaml\napiVersion: isolio.dev/v1alpha1")
+	_, text, found := strings.Cut(read(t, "../../docs/kubernetes-claims.md"), "```yaml\napiVersion: isolio.dev/v1alpha1")
 	if !found {
-		t.Fatal("docs/kubernetes.md has no DiskShareClass")
+		t.Fatal("docs/kubernetes-claims.md has no DiskShareClass")
 	}
 	text, _, _ = strings.Cut(text, "```")
 	object := map[string]any{}

@@ -104,7 +104,7 @@ var (
 )
 
 // lacksModule: an image without a module for this kernel. Pods run as they do without isolio, and the reason
-// is where docs/kubernetes.md says. One of them is there before isolio.
+// is where docs/kubernetes-operate.md says. One of them is there before isolio.
 func (k *kube) lacksModule() {
 	k.run(earlyPod)
 	k.helm("install --create-namespace", "--set modules.directory=/opt/lib")
