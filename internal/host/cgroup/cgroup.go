@@ -5,6 +5,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -41,11 +42,11 @@ func (t Tree) Check() error {
 		return err
 	}
 	if !slices.Contains(controllers, "io") && t.lacks != "" {
-		return failure.Unsupportedf("%s has no io controller (it has: %s); %s", t.Path("cgroup.controllers"), strings.Join(controllers, " "), t.lacks)
+		return failure.Unsupportedf("%s has no io controller (it has: %s); %s", t.Path("cgroup.controllers"), cmp.Or(strings.Join(controllers, " "), "none"), t.lacks)
 	}
 	if !slices.Contains(controllers, "io") {
 		return failure.Unsupportedf("%s has no io controller (it has: %s); cgroup v1 has it: boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
-			filepath.Join(t.Root, "cgroup.controllers"), strings.Join(controllers, " "))
+			filepath.Join(t.Root, "cgroup.controllers"), cmp.Or(strings.Join(controllers, " "), "none"))
 	}
 	return nil
 }

@@ -77,11 +77,11 @@ func (d *Status) writeDisks(w io.Writer) error {
 			unused++
 			continue
 		}
-		acts := "nothing: " + disk.Why + "; remedy: " + disk.Remedy
+		acts := "nothing: " + remedied(disk.Why, disk.Remedy)
 		if len(disk.On) > 0 {
 			acts = disk.Why
-			if disk.Remedy != "" {
-				acts += "; remedy: " + disk.Remedy
+			if !d.listed(disk.On) { // else the remedy is in their rows
+				acts = remedied(disk.Why, disk.Remedy)
 			}
 		}
 		if len(disk.WeightsBy) > 0 {
@@ -109,9 +109,28 @@ func (d *Status) writeDisks(w io.Writer) error {
 	}
 	err := table.Write(w, append(columns, table.Column{Head: "weights act through"}), rows)
 	if err == nil && unused > 0 {
-		_, err = fmt.Fprintf(w, "and %d loop devices that nothing uses\n", unused)
+		_, err = fmt.Fprintf(w, "and %s that nothing uses\n", map[bool]string{true: "1 loop device", false: fmt.Sprintf("%d loop devices", unused)}[unused == 1])
 	}
 	return err
+}
+
+// remedied is why a weight does nothing, and what to do, or that nothing helps.
+func remedied(why, remedy string) string {
+	if fact, none := strings.CutPrefix(remedy, "none: "); none {
+		return why + "; " + fact
+	}
+	if remedy == "" {
+		return why
+	}
+	return why + "; remedy: " + remedy
+}
+
+// listed tells whether disks are all shown.
+func (d *Status) listed(names []string) bool {
+	shown := d.about()
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(shown, func(disk Disk) bool { return disk.Name == name })
+	})
 }
 
 // about are the disks to show: of the cgroups that were named those that they used, or where their weights act.
@@ -239,7 +258,7 @@ func (d *Status) writeInert(w io.Writer) error {
 				if inert.On != "" {
 					on = " on " + inert.On
 				}
-				if err := table.Lines(w, fmt.Sprintf("inert[%d] %s: %s%s: %s; remedy: %s", note, d.shown(g.Name), x.File, on, inert.Why, inert.Remedy)); err != nil {
+				if err := table.Lines(w, fmt.Sprintf("inert[%d] %s: %s%s: %s", note, d.shown(g.Name), x.File, on, remedied(inert.Why, inert.Remedy))); err != nil {
 					return err
 				}
 			}
