@@ -21,7 +21,7 @@ LINK = re.compile(r"\]\(([\w./-]*?(?:\.c|\.h|\.toml|\.yaml|\.nix|LICENSE|PKGBUIL
 
 
 def on_files(files, config):
-    for name, content in [*sources(files), *manuals()]:
+    for name, content in [*sources(files), *manuals(), gallery(files)]:
         files.append(File.generated(config, name, content=content))
     return files
 
@@ -40,6 +40,26 @@ def on_post_page(output, page, **_):
 
 def on_post_template(output, **_):
     return SHIM.sub("/iframe-worker.js", output)  # of 404.html, which a server sends
+
+
+PLOT = re.compile(r"!\[([^]]*)\]\(([\w./-]*plots/([\w-]+\.svg))\)")
+
+
+def gallery(files):
+    """A page with each plot, and the document that says what it shows."""
+    shown = {}
+    for page in sorted(files.documentation_pages(), key=lambda page: page.src_uri.startswith("docs/plots")):
+        title = page.content_string.partition("# ")[2].partition("\n")[0]
+        for caption, _, plot in PLOT.findall(page.content_string):
+            shown.setdefault(plot, f"## {caption}\n\n![{caption}](../plots/{plot})\n\nFrom [{title}]({relative(page.src_uri)}).\n")
+    text = "# Results in pictures\n\n[How to read them](../plots.md).\n\n" + "\n".join(shown[plot] for plot in sorted(shown))
+    return "docs/results/gallery.md", text
+
+
+def relative(source):
+    """A document as a page in docs/results links to it."""
+    name = PurePosixPath(source)
+    return name.name if name.parent == PurePosixPath("docs/results") else f"../../{source}"
 
 
 def linked(source, target):
