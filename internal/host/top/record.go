@@ -79,8 +79,11 @@ func OpenReplay(file string, at time.Time) (*Replay, error) {
 	return r, nil
 }
 
-// lineMost is how long a line may be.
-const lineMost = 1 << 20
+// lineMost is how long a line may be, and overMost the time between two samples.
+const (
+	lineMost = 1 << 20
+	overMost = 100 * 24 * time.Hour
+)
 
 // index finds where samples begin: lines of the same time are one.
 func (r *Replay) index() error {
@@ -92,8 +95,9 @@ func (r *Replay) index() error {
 		var line struct {
 			Schema int       `json:"schema"`
 			Time   time.Time `json:"time"`
+			Over   float64   `json:"interval_s"`
 		}
-		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil || line.Schema != Schema || line.Time.IsZero() {
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil || line.Schema != Schema || line.Time.IsZero() || line.Over < 0 || line.Over > overMost.Seconds() {
 			return failure.Usagef("--replay %s:%d: is no line of isolio top; allowed: what --record or --json wrote", r.file, n)
 		}
 		if len(r.times) == 0 || !r.times[len(r.times)-1].Equal(line.Time) {
