@@ -4,6 +4,7 @@
 KERNEL ?=
 
 GOLANGCI := v2.15.0
+export GOVULNCHECK := v1.9.0
 
 # Of the programs; in VMs they have none. A package's build says its own. A tree that
 # git refuses to read builds, and does not know its version.
@@ -129,5 +130,9 @@ build/qemu-clock.so: internal/lab/vm/clock/qemu-clock.c
 build/tools/golangci-lint-%:
 	GOBIN=$(CURDIR)/build/tools/$* go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$*
 	@mv build/tools/$*/golangci-lint $@ && rmdir build/tools/$*
+
+build/tools/govulncheck-%:
+	GOBIN=$(CURDIR)/build/tools/$* go install golang.org/x/vuln/cmd/govulncheck@$*
+	@mv build/tools/$*/govulncheck $@ && rmdir build/tools/$*
 
 .PHONY: help setup build demo test check vm suite lint results doc site deb rpm image release install uninstall clean programs-here manuals-here guest-tests
