@@ -29,20 +29,17 @@ type stack struct {
 	// disks is how many it is on, and top whether its own requests wait in it.
 	disks int
 	top   bool
-	// mirrored has two disks for each read. md gives it to the one with fewer in flight, and a container's requests gather
-	// on some of the disks: where it has few, it gets less than its weight.
-	mirrored bool
-	// idle has the disk less than busy, whatever is asked: weights order what waits, and their shares are just measured.
-	idle bool
+	// serial has one thread send requests that need not wait for each other: on to several disks, or for a loop device.
+	// Where it waits for a tag, it sends nothing, and weights act once there are tags for all that is kept in flight.
+	serial bool
 }
 
-// within is by how much of the share the weights may be missed.
-func (s *stack) within() float64 {
-	if s.mirrored {
-		return 0.2
-	}
-	return 0.03
-}
+const (
+	// within is by how much of the share the weights may be missed.
+	within = 0.03
+	// enoughTags is twice the requests that a load keeps in flight.
+	enoughTags = "128"
+)
 
 var stacks = []stack{
 	{kind: "partition", disks: 1, make: func(_ *testing.T, parts []*disk) *disk { return parts[0] }},
@@ -54,10 +51,10 @@ var stacks = []stack{
 	{kind: "multipath", disks: 1, top: true, make: func(t *testing.T, parts []*disk) *disk {
 		return mapper(t, "multipath", fmt.Sprintf("0 %d multipath 0 0 1 1 round-robin 0 1 1 /dev/%s 1000", stackSectors, parts[0].wholeName()))
 	}},
-	{kind: "md: RAID 1", disks: 2, mirrored: true, make: func(t *testing.T, parts []*disk) *disk { return raid(t, "1", parts) }},
+	{kind: "md: RAID 1", disks: 2, serial: true, make: func(t *testing.T, parts []*disk) *disk { return raid(t, "1", parts) }},
 	{kind: "md: RAID 5", disks: 3, make: func(t *testing.T, parts []*disk) *disk { return raid(t, "5", parts) }},
-	{kind: "md: RAID 10", disks: 4, mirrored: true, make: func(t *testing.T, parts []*disk) *disk { return raid(t, "10", parts) }},
-	{kind: "loop file on ext4", disks: 1, idle: true, make: loopFile},
+	{kind: "md: RAID 10", disks: 4, serial: true, make: func(t *testing.T, parts []*disk) *disk { return raid(t, "10", parts) }},
+	{kind: "loop file on ext4", disks: 1, serial: true, make: loopFile},
 }
 
 const (
@@ -194,9 +191,11 @@ func mountExt4(t *testing.T, d *disk) (at string) {
 // identity is a line of the data: what part of a container's writes through a stack its cgroup is charged for
 // on the disks below.
 type identity struct {
-	Kernel   string  `json:"kernel"`
-	Stack    string  `json:"stack"`
-	Share    float64 `json:"share_of_weight_300"`
+	Kernel string  `json:"kernel"`
+	Stack  string  `json:"stack"`
+	Share  float64 `json:"share_of_weight_300"`
+	// Tagged is the share once the disks have tags for all.
+	Tagged   float64 `json:"share_with_tags"`
 	Direct   float64 `json:"direct_pct"`
 	Buffered float64 `json:"buffered_pct"`
 }
@@ -248,18 +247,15 @@ func (s *stack) check(t *testing.T) {
 	for _, group := range groups {
 		loads = append(loads, startFio(t, top, group, "--time_based", "--runtime=600", "--rw=randread", "--iodepth=64", fmt.Sprint("--size=", readMiB, "m")))
 	}
-	time.Sleep(3 * time.Second)
-	rates := make([]float64, len(groups))
+	data := identity{Kernel: kernelLine(t), Stack: s.kind, Share: shareOn(t, acting, groups)}
 	for _, d := range acting {
-		on := ratesIn(t, 0, 2*time.Second, d, groups)
-		t.Logf("%s: %.0f and %.0f bytes/s", d.name, on[0], on[1])
-		for i, rate := range on {
-			rates[i] += rate
-		}
+		write(t, filepath.Join("/sys/block", d.name, "queue/nr_requests"), enoughTags)
 	}
-	data := identity{Kernel: kernelLine(t), Stack: s.kind, Share: rates[0] / (rates[0] + rates[1])}
-	if !s.idle && math.Abs(data.Share/0.75-1) > s.within() {
-		t.Errorf("the weights are 300 and 100, and the shares of %.0f bytes/s %.3f and %.3f", rates[0]+rates[1], data.Share, 1-data.Share)
+	data.Tagged = shareOn(t, acting, groups)
+	for what, share := range map[string]float64{"": data.Share, " with nr_requests " + enoughTags: data.Tagged} {
+		if (what != "" || !s.serial) && math.Abs(share/0.75-1) > within {
+			t.Errorf("the weights are 300 and 100, and the shares%s %.3f and %.3f", what, share, 1-share)
+		}
 	}
 	s.agree(t, top, want)
 	for _, l := range loads {
@@ -277,6 +273,19 @@ func (s *stack) check(t *testing.T) {
 			t.Errorf("disable %s: %s has the scheduler still", name, d.name)
 		}
 	}
+}
+
+// shareOn is the first group's part of what all read from disks.
+func shareOn(t *testing.T, disks []*disk, groups []string) float64 {
+	t.Helper()
+	time.Sleep(3 * time.Second)
+	first, all := 0.0, 0.0
+	for _, d := range disks {
+		on := ratesIn(t, 0, 2*time.Second, d, groups)
+		t.Logf("%s: %.0f and %.0f bytes/s", d.name, on[0], on[1])
+		first, all = first+on[0], all+on[0]+on[1]
+	}
+	return first / all
 }
 
 // agree has status and explain tell the same disks.
