@@ -6,6 +6,7 @@ page that shows it, and the link leads there. Manual pages are what mandoc makes
 same files that packages have.
 """
 
+import json
 import re
 import subprocess
 from pathlib import Path, PurePosixPath
@@ -21,7 +22,7 @@ LINK = re.compile(r"\]\(([\w./-]*?(?:\.c|\.h|\.toml|\.yaml|\.nix|LICENSE|PKGBUIL
 
 
 def on_files(files, config):
-    for name, content in [*sources(files), *manuals(), gallery(files)]:
+    for name, content in [*sources(files), *manuals(), gallery(files), cast()]:
         files.append(File.generated(config, name, content=content))
     return files
 
@@ -52,8 +53,35 @@ def gallery(files):
         title = page.content_string.partition("# ")[2].partition("\n")[0]
         for caption, _, plot in PLOT.findall(page.content_string):
             shown.setdefault(plot, f"## {caption}\n\n![{caption}](../plots/{plot})\n\nFrom [{title}]({relative(page.src_uri)}).\n")
-    text = "# Results in pictures\n\n[How to read them](../plots.md).\n\n" + "\n".join(shown[plot] for plot in sorted(shown))
+    text = "# Results in pictures\n\n[How to read them](../plots.md). The [first hour](first-hour.md) is also a recording for `asciinema play`: [first-hour.cast](first-hour.cast).\n\n" + "\n".join(shown[plot] for plot in sorted(shown))
     return "docs/results/gallery.md", text
+
+
+TRANSCRIPT = re.compile(r"<!-- results\b.*?-->\n+(.*?)<!-- end of results -->", re.DOTALL)
+
+
+def cast():
+    """The first hour as an asciicast: what the page has, typed and printed at a reader's pace."""
+    text = (TOP / "docs/results/first-hour.md").read_text()
+    events, now = [], 0.0
+    for block in TRANSCRIPT.findall(text):
+        for line in (line[4:] for line in block.rstrip().splitlines()):
+            if line.startswith("$ "):
+                now += 2
+                events.append((now, "\x1b[1m$ "))
+                for letter in line[2:]:
+                    now += 0.04
+                    events.append((now, letter))
+                events.append((now + 0.5, "\x1b[0m\r\n"))
+                now += 1
+            else:
+                now += 0.05
+                events.append((now, line + "\r\n"))
+    if len(events) < 100:
+        raise ValueError("docs/results/first-hour.md has no transcripts")
+    header = {"version": 2, "width": 170, "height": 40, "title": "isolio: the first hour"}
+    lines = [header, *([round(when, 2), "o", what] for when, what in events)]
+    return "docs/results/first-hour.cast", "\n".join(map(json.dumps, lines)) + "\n"
 
 
 def relative(source):
