@@ -10,7 +10,7 @@ user=$build/user/$line
 ls "$build"/deb/isolio-dkms_*.deb >/dev/null || die "no packages: make deb makes them"
 
 root=$(mktemp -d)
-trap 'as_root umount "$root/tree/proc" 2>/dev/null; as_root rm -rf "$root"' EXIT
+trap 'as_root umount -q "$root/tree/proc" "$root/tree/sys" "$root/tree/boot" 2>/dev/null || true; as_root rm -rf "$root"' EXIT
 (cd "$root" && as_root cpio -idm --quiet <"$user/tree.cpio")
 tree=$root/tree
 as_root mount -t proc proc "$tree/proc"
