@@ -422,7 +422,9 @@ bool kf_gate_publish(struct kf_queue *kq)
 		trace_kf_band(kq->dev, band);
 	WRITE_ONCE(kq->gate.phase, band->phase);
 	WRITE_ONCE(kq->gate.is_open, is_open);
-	WRITE_ONCE(kq->gate.is_slack, band->is_slack);
+	/* Where large requests or a group that is owed keep others out, few are in flight too. */
+	WRITE_ONCE(kq->gate.is_slack, band->is_slack && !READ_ONCE(kq->has_limited) &&
+				      !kf_waits_for_large(kq));
 	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
 	/* A word that is full to its last bit is not safe while the map is resized. */
 	if (kq->places.sb.shift && !(depth & (BIT(kq->places.sb.shift) - 1)))

@@ -333,6 +333,17 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 	return false;
 }
 
+/* The CPU is what is short, and no group is limited by what it sends; as gate.is_slack. */
+static bool clock_is_slack(const struct clock *kq)
+{
+	u32 i;
+
+	for (i = 0; i < kq->nr_groups; i++)
+		if (kq->group[i].is_active && !kq->group[i].is_awaited)
+			return false;
+	return kq->band.is_slack;
+}
+
 static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 cost_bytes)
 {
 	struct clock_group *kg = &kq->group[nr];
@@ -343,7 +354,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 		return;
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
-		if (kq->nr_hctx > 1 || kq->band.is_slack)
+		if (kq->nr_hctx > 1 || clock_is_slack(kq))
 			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
