@@ -152,7 +152,7 @@ func TestParseRefuses(t *testing.T) {
 		{"fio option unknown", "iodepth = 32", "io_depth = 32",
 			"x:17: job.io_depth: unknown fio option; allowed: rw, bs, iodepth, iodepth_batch_submit, " +
 				"iodepth_batch_complete_min, iodepth_batch_complete_max, ioengine, direct, numjobs, rwmixread, size, " +
-				"offset, rate, rate_iops, thinktime, thinktime_blocks, number_ios, invalidate, fsync, fdatasync, prio, prioclass, thread, mode, fallback, poll_margin_ppm, hybrid_margin_ppm, hybrid_sleep_ppm, deep_sleep_ppm, min_sleep_ns, sched_rr, show_stats, work"},
+				"offset, offset_increment, zonesize, zoneskip, rate, rate_iops, thinktime, thinktime_blocks, number_ios, invalidate, fsync, fdatasync, prio, prioclass, thread, mode, fallback, poll_margin_ppm, hybrid_margin_ppm, hybrid_sleep_ppm, deep_sleep_ppm, min_sleep_ns, sched_rr, show_stats, work"},
 		{"fio option out of range", "iodepth = 32", "iodepth = 0",
 			`x:17: job.iodepth: "0" is not allowed; allowed: an integer 1..65536`},
 		{"fio size", `bs = "4k"`, `bs = "4kib"`,
