@@ -2,15 +2,16 @@
 /*
  * The gate: which vtimes may go, the hardware contexts that wait for it, and the probes.
  *
- * The clock is found by a walk over the active cgroups: by a dispatch or an insertion that
- * finds a backlog throttled, once the last walk is older than a step. The walk has
- * kf_queue.lock, interrupts on. What comes of it is one word, gate.limit, that all CPUs read.
+ * The clock is found by a walk over the active cgroups, once the last one is older than a step:
+ * by a dispatch while a hardware context waits, or by an insertion that is throttled. The
+ * walk has kf_queue.lock, interrupts on. What comes of it is one word, gate.limit, that all
+ * CPUs read.
  *
  * A hardware context whose backlogs are all throttled puts itself on a list of kf_queue.waiting.
- * It does so only while a request is in flight. So a completion follows, and either that
- * one is the last in flight, and runs all that wait; or the clock is older than a step, and
- * it runs one of them, which finds the clock and runs the others if it moved. There is
- * no timer.
+ * It does so while a request is in flight. So a completion follows, and either that
+ * one is the last in flight, and runs all that wait; or the clock is older than some steps, and
+ * it runs one of them, which finds the clock and runs the others if it moved. A timer does
+ * that where the clock is paced and the device empty.
  */
 #include "kyber-fairness.h"
 #include "trace.h"

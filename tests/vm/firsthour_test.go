@@ -168,9 +168,9 @@ func TestFirstHour(t *testing.T) {
 	}
 }
 
-// A boot that hangs once it has given disks their schedulers is the last one that does. The machine's part of a boot is
-// done again: /run is empty, and the disk appears.
-func TestBootsThatHang(t *testing.T) {
+// installPackages has isolio and its modules from their packages, until the test ends.
+func installPackages(t *testing.T) {
+	t.Helper()
 	if !exists(packages) {
 		t.Skip("no packages here: make vm T=user")
 	}
@@ -178,6 +178,12 @@ func TestBootsThatHang(t *testing.T) {
 	takesBuiltModules(t)
 	quiet(t, "cd "+packages+" && apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb")
 	t.Cleanup(func() { _, _ = tried(t, "apt-get purge -qq isolio isolio-dkms") })
+}
+
+// A boot that hangs once it has given disks their schedulers is the last one that does. The machine's part of a boot is
+// done again: /run is empty, and the disk appears.
+func TestBootsThatHang(t *testing.T) {
+	installPackages(t)
 	modelDisk(t, spare)
 	shell(t, "isolio enable "+spare+" --persist && cat /etc/udev/rules.d/99-zz-isolio-*")
 	quiet(t, "udevadm control --reload") // it looks for new rules every three seconds
@@ -224,13 +230,7 @@ func TestBootsThatHang(t *testing.T) {
 // A [[disk]] table gives a disk its scheduler and tunables when the machine finds it at
 // boot, and when it appears later, through udev and systemd.
 func TestDiskTables(t *testing.T) {
-	if !exists(packages) {
-		t.Skip("no packages here: make vm T=user")
-	}
-	must(t, os.Setenv("DEBIAN_FRONTEND", "noninteractive"))
-	takesBuiltModules(t)
-	quiet(t, "cd "+packages+" && apt-get install -qq ./isolio_*.deb ./isolio-dkms_*.deb")
-	t.Cleanup(func() { _, _ = tried(t, "apt-get purge -qq isolio isolio-dkms") })
+	installPackages(t)
 	must(t, os.WriteFile("/etc/isolio.toml", []byte("[[disk]]\ndevice = \""+spare+"\"\nshare_by = \"time\"\nmax_wait_ms = 700\n"), 0o644))
 	t.Cleanup(func() { _ = os.Remove("/etc/isolio.toml") })
 	is := func(file, want string) {

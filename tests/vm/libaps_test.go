@@ -213,7 +213,7 @@ func spins(t *testing.T, d *disk, group string, reads int) {
 			return
 		}
 	}
-	t.Errorf("nobody else wants the CPU: %d of %d waits were polled after a light sleep or none, %d slept deep", p.polled+p.halfSlept, all, p.deep)
+	t.Errorf("no other task wants the CPU: %d of %d waits were polled after a light sleep or none, %d slept deep", p.polled+p.halfSlept, all, p.deep)
 }
 
 // cpuGroup makes a cgroup, and writes files of the CPU's controllers there.
