@@ -45,6 +45,7 @@ struct kf_band_kind {
 	u32 nr_probed;			/* in this probe */
 	u32 alone_bytes;		/* the mean size of those */
 	u64 alone_ns;			/* their median; 0: not known */
+	u64 quiet_ns;			/* of those that waited for nothing; 0: likewise */
 };
 
 /*
@@ -77,6 +78,7 @@ struct kf_band {
 	u32 ceiling;
 	u32 nr_all;			/* requests outstanding, rounded up */
 	bool must_fill;			/* see kf_band_must_fill() */
+	bool turns;			/* the disk says so */
 	enum kf_band_phase phase;
 	u64 probe_ns;			/* when the probe began, or the device was filled */
 	u64 due_ns;			/* when the next one is to */
@@ -126,10 +128,10 @@ struct kf_band {
 /* After so many looks what a probe stopped is served, and another rate is no accident. */
 #define KF_PROBE_LOOKS		8U
 
-/* The median of the newest of a ring; 0: none. */
-static inline u32 kf_ring_median(const u32 *ring, u32 nr_ever, u32 nr)
+/* The newest of a ring, the least first. Return: how many. */
+static inline u32 kf_ring_sort(const u32 *ring, u32 nr_ever, u32 nr, u32 *sorted)
 {
-	u32 sorted[KF_ALONE_SAMPLES], i, j;
+	u32 i, j;
 
 	nr = min3(nr, nr_ever, KF_ALONE_SAMPLES);
 	for (i = 0; i < nr; i++) {
@@ -139,7 +141,53 @@ static inline u32 kf_ring_median(const u32 *ring, u32 nr_ever, u32 nr)
 			sorted[j] = sorted[j - 1];
 		sorted[j] = sample;
 	}
+	return nr;
+}
+
+/* Their median; 0: none. */
+static inline u32 kf_ring_median(const u32 *ring, u32 nr_ever, u32 nr)
+{
+	u32 sorted[KF_ALONE_SAMPLES];
+
+	nr = kf_ring_sort(ring, nr_ever, nr, sorted);
 	return nr ? sorted[nr / 2] : 0;
+}
+
+/* One part in so many of the samples is taken to have waited for nothing. */
+#define KF_QUIET_PART		4
+/* And so are those that are longer by no more than one part in so many. */
+#define KF_QUIET_NEAR		4
+/* What was known rises by one part in so many in a probe. */
+#define KF_QUIET_RISE		8
+
+/*
+ * A disk that was emptied of requests may still write from its buffer, or collect, and most
+ * requests of a probe wait for that. So would not those of a cgroup that has a disk of its
+ * own. Their time is the median of those that are near the quickest quarter, as long as it
+ * has been seen to be of late. On a disk that turns times differ in any case, and the median
+ * of all counts.
+ */
+static inline void kf_band_find_quiet(struct kf_band_kind *kind, bool turns)
+{
+	u32 sorted[KF_ALONE_SAMPLES], nr, i;
+	u64 quiet_ns, most_us;
+
+	if (!kind->nr_probed)
+		return;
+	if (turns && kind->alone_ns >= KF_TURN_LEAST_NS) {
+		kind->quiet_ns = kind->alone_ns;
+		return;
+	}
+	nr = kf_ring_sort(kind->alone_us, kind->nr_alone, KF_ALONE_SAMPLES, sorted);
+	most_us = sorted[nr / KF_QUIET_PART];
+	most_us += most_us / KF_QUIET_NEAR;
+	for (i = 0; i < nr && sorted[i] <= most_us; i++)
+		;
+	quiet_ns = (u64)sorted[i / 2] * NSEC_PER_USEC;
+	if (!kind->quiet_ns || quiet_ns < kind->quiet_ns)
+		kind->quiet_ns = quiet_ns;
+	else
+		kind->quiet_ns += (quiet_ns - kind->quiet_ns) / KF_QUIET_RISE;
 }
 
 /* What reads, writes, and requests of the mix take alone; 0: not known. */
@@ -156,11 +204,11 @@ static inline struct kf_alone kf_band_alone(const struct kf_band *kb)
 		const struct kf_band_kind *small = &kb->kind[dir], *large = &kb->kind[dir + 2];
 		u64 rate = small->rate + large->rate;
 
-		if (small->alone_ns && large->alone_ns && rate)
-			ka.dir_ns[dir] = div64_u64(small->rate * small->alone_ns +
-						   large->rate * large->alone_ns, rate);
+		if (small->quiet_ns && large->quiet_ns && rate)
+			ka.dir_ns[dir] = div64_u64(small->rate * small->quiet_ns +
+						   large->rate * large->quiet_ns, rate);
 		else
-			ka.dir_ns[dir] = small->alone_ns ?: large->alone_ns;
+			ka.dir_ns[dir] = small->quiet_ns ?: large->quiet_ns;
 	}
 	return ka;
 }
@@ -362,8 +410,13 @@ static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
 /* The device is emptied no more. @is_idle: nothing was there to be held, and it cost nothing. */
 static inline void kf_band_end_empty(struct kf_band *kb, bool is_idle, u64 now_ns)
 {
-	if (kb->phase == KF_BAND_EMPTY)
-		kb->probe_took_ns = is_idle ? 0 : now_ns - kb->probe_ns;
+	unsigned int id;
+
+	if (kb->phase != KF_BAND_EMPTY)
+		return;
+	for (id = 0; id < KF_NR_KINDS; id++)
+		kf_band_find_quiet(&kb->kind[id], kb->turns);
+	kb->probe_took_ns = is_idle ? 0 : now_ns - kb->probe_ns;
 }
 
 static inline void kf_band_end_probe(struct kf_band *kb, bool is_idle, u64 now_ns)

@@ -49,8 +49,8 @@ void kf_cost_set(struct kf_queue *kq)
 {
 	lockdep_assert_held(&kq->band_lock);
 
-	if (kq->is_model_given ||
-	    !kf_model_guess(&kq->model, kq->band.kind, isolio_turns(kq->q)))
+	kq->band.turns = isolio_turns(kq->q);
+	if (kq->is_model_given || !kf_model_guess(&kq->model, kq->band.kind, kq->band.turns))
 		return;
 	kf_set_rates(kq);
 	trace_kf_model(kq->dev, kf_model_bps(&kq->model, KF_READ),

@@ -155,18 +155,18 @@ static inline u64 kf_model_ps(const struct kf_model *km, unsigned int dir, u32 b
  *
  * Where sizes differ, a read as large as the write takes more than one of the other size, but
  * not as much more as it costs: a device serves parts of it side by side. It is taken to be
- * in the middle.
+ * in the middle. A device that takes as long for any size is not told from one with a buffer
+ * then, and is taken to have one.
  */
 static inline u32 kf_model_write_pct(u64 read_ns, u64 read_ps, u64 write_ns, u64 write_ps)
 {
-	u64 like_ns, least_ns;
+	u64 like_ns;
 
 	if (!read_ns || !write_ns)
 		return KF_WRITE_BUFFERED_PCT;
 	read_ns = min_t(u64, read_ns, U32_MAX);
 	like_ns = div64_u64(read_ns * int_sqrt64(write_ps), max_t(u32, int_sqrt64(read_ps), 1));
-	least_ns = min(read_ns, div64_u64(like_ns * like_ns, read_ns));
-	if (2 * write_ns < least_ns)
+	if (2 * write_ns < like_ns)
 		return KF_WRITE_BUFFERED_PCT;
 	return clamp_t(u64, div64_u64(min(write_ns, BIT_ULL(50)) * 100, max(like_ns, 1ULL)), 100,
 		       KF_WRITE_BUFFERED_PCT);

@@ -584,6 +584,46 @@ static void median_is_robust(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_ring_median(ring, 3 * KF_ALONE_SAMPLES + 5, 5), 350000U);
 }
 
+/* A probe of a device that is busy with earlier writes, but for some of its requests. */
+static void quiet_time_waits_for_nothing(struct kunit *test)
+{
+	struct kf_band_kind kind = { };
+	unsigned int i;
+
+	/* No probe has seen it. */
+	kf_band_find_quiet(&kind, false);
+	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 0ULL);
+	for (i = 0; i < KF_ALONE_SAMPLES; i++)
+		kind.alone_us[i] = i < 10 ? 5000 + 100 * i : 495 + i - 10;
+	kind.nr_alone = KF_ALONE_SAMPLES;
+	kind.nr_probed = KF_ALONE_SAMPLES;
+	kind.alone_ns = 5 * MS;
+	kf_band_find_quiet(&kind, false);
+	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 497 * US);
+	/* All wait: it rises by an eighth of the difference. */
+	for (i = 0; i < KF_ALONE_SAMPLES; i++)
+		kind.alone_us[i] = 4497;
+	kf_band_find_quiet(&kind, false);
+	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 997 * US);
+	/* Another disk, and a quicker one, at once; one hit of a cache is not known to be that. */
+	for (i = 0; i < KF_ALONE_SAMPLES; i++)
+		kind.alone_us[i] = i ? 80 + i : 1;
+	kf_band_find_quiet(&kind, false);
+	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 87 * US);
+	/* On a disk that turns they all count, unless it only says that it does. */
+	for (i = 0; i < KF_ALONE_SAMPLES; i++)
+		kind.alone_us[i] = 4000 + 1000 * i;
+	kind.alone_ns = 11 * MS;
+	kf_band_find_quiet(&kind, true);
+	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 11 * MS);
+	kind.alone_ns = 90 * US;
+	kind.quiet_ns = 0;
+	for (i = 0; i < KF_ALONE_SAMPLES; i++)
+		kind.alone_us[i] = i % 3 ? 90 : 30;
+	kf_band_find_quiet(&kind, true);
+	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 30 * US);
+}
+
 static void kinds(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, kf_kind(false, 4096), 0U);
@@ -598,6 +638,7 @@ static struct kunit_case band_cases[] = {
 	KUNIT_CASE(slowness_is_to_others),
 	KUNIT_CASE(slack_is_no_device_rate),
 	KUNIT_CASE(models_by_time_alone),
+	KUNIT_CASE(quiet_time_waits_for_nothing),
 	KUNIT_CASE(band_finds_the_product),
 	KUNIT_CASE(band_does_not_probe_for_one),
 	KUNIT_CASE(band_samples_alone_in_a_probe),

@@ -113,10 +113,10 @@ static void writes_by_their_time_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1, PAGE_PS, U64_MAX / 100, PAGE_PS), 600U);
 	/* 64 KiB where a read of a page takes 134 us, and writes are as fast as reads. */
 	KUNIT_EXPECT_LE(test, kf_model_write_pct(134 * US, PAGE_PS, 619 * US, 11 * PAGE_PS), 140U);
-	/* Requests of any size take as long, and a write that is less than half of a read. */
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1 * MS, PAGE_PS, 1 * MS, 11 * PAGE_PS), 100U);
+	/* Into a buffer, through a link of 500 MB/s; and less than half of a read. */
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(125 * US, PAGE_PS, 129 * US, 11 * PAGE_PS), 600U);
 	KUNIT_EXPECT_EQ(test, kf_model_write_pct(85 * US, PAGE_PS, 30 * US, 11 * PAGE_PS), 600U);
-	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1 * MS, 11 * PAGE_PS, 100 * US, PAGE_PS), 100U);
+	KUNIT_EXPECT_EQ(test, kf_model_write_pct(1 * MS, 11 * PAGE_PS, 400 * US, PAGE_PS), 132U);
 	KUNIT_EXPECT_EQ(test, kf_model_write_pct(U64_MAX, 0, U64_MAX, U64_MAX), 100U);
 }
 

@@ -535,8 +535,8 @@ static void clock_cost_set(struct clock *kq)
 {
 	u32 dir;
 
-	if (!kf_model_guess(&kq->model, kq->band.kind,
-			    !strcmp(kq->sim->c->type->name, "hdd")))
+	kq->band.turns = !strcmp(kq->sim->c->type->name, "hdd");
+	if (!kf_model_guess(&kq->model, kq->band.kind, kq->band.turns))
 		return;
 	for (dir = 0; dir < KF_NR_DIRS; dir++)
 		kq->rate[dir] = kf_model_rate(&kq->model, dir);
