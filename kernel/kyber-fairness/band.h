@@ -167,7 +167,7 @@ static inline u32 kf_ring_median(const u32 *ring, u32 nr_ever, u32 nr)
  * has been seen to be of late. On a disk that turns times differ in any case, and the median
  * of all counts.
  */
-static inline void kf_band_find_quiet(struct kf_band_kind *kind, bool turns)
+static inline void kf_band_update_quiet(struct kf_band_kind *kind, bool turns)
 {
 	u32 sorted[KF_ALONE_SAMPLES], nr, i;
 	u64 quiet_ns, most_us;
@@ -195,13 +195,13 @@ struct kf_alone {
 	u64 dir_ns[2], mix_ns;
 };
 
-static inline struct kf_alone kf_band_alone(const struct kf_band *kb)
+static inline struct kf_alone kf_band_alone(const struct kf_band *band)
 {
-	struct kf_alone ka = { .mix_ns = kb->alone_ns };
+	struct kf_alone ka = { .mix_ns = band->alone_ns };
 	unsigned int dir;
 
 	for (dir = 0; dir < 2; dir++) {
-		const struct kf_band_kind *small = &kb->kind[dir], *large = &kb->kind[dir + 2];
+		const struct kf_band_kind *small = &band->kind[dir], *large = &band->kind[dir + 2];
 		u64 rate = small->rate + large->rate;
 
 		if (small->quiet_ns && large->quiet_ns && rate)
@@ -225,13 +225,13 @@ struct kf_slowness {
 };
 
 /**
- * kf_slowness_see - a request that was alone completed in a probe
+ * kf_slowness_account - a request that was alone completed in a probe
  * @ks: slowness of its cgroup
  * @kind: of the device; it has seen the request
  * @io_ns: what it took
  */
-static inline void kf_slowness_see(struct kf_slowness *ks, const struct kf_band_kind *kind,
-				   u64 io_ns)
+static inline void kf_slowness_account(struct kf_slowness *ks, const struct kf_band_kind *kind,
+				       u64 io_ns)
 {
 	u64 like_us = kf_ring_median(kind->alone_us, kind->nr_alone, kind->nr_probed);
 
@@ -318,16 +318,16 @@ static inline bool kf_model_guess(struct kf_model *km, const struct kf_band_kind
  * rate should have come KF_PROBE_MISSED times by now, and has not, is not part of the load
  * any more: the device is not kept empty for it.
  */
-static inline bool kf_band_has_probed(const struct kf_band *kb)
+static inline bool kf_band_has_probed(const struct kf_band *band)
 {
-	u32 nr_probed = KF_PROBE_NR_MAX - kb->probe_left;
+	u32 nr_probed = KF_PROBE_NR_MAX - band->probe_left;
 	u64 sum = 0;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
-		sum += kb->kind[id].rate;
+		sum += band->kind[id].rate;
 	for (id = 0; id < KF_NR_KINDS; id++) {
-		const struct kf_band_kind *kind = &kb->kind[id];
+		const struct kf_band_kind *kind = &band->kind[id];
 
 		if (kind->rate * 8 <= sum || kind->nr_probed >= KF_PROBE_NR)
 			continue;
@@ -338,9 +338,9 @@ static inline bool kf_band_has_probed(const struct kf_band *kb)
 }
 
 /* No more than so many in flight now. */
-static inline u32 kf_band_ceiling(const struct kf_band *kb)
+static inline u32 kf_band_ceiling(const struct kf_band *band)
 {
-	return kb->phase == KF_BAND_EMPTY ? 1 : kb->ceiling;
+	return band->phase == KF_BAND_EMPTY ? 1 : band->ceiling;
 }
 
 /*
@@ -351,9 +351,9 @@ static inline u32 kf_band_ceiling(const struct kf_band *kb)
 #define KF_BUSY_PCT		150
 #define KF_BUSY_MIN		8U
 
-static inline bool kf_band_is_busy(const struct kf_band *kb, u32 nr_in_flight)
+static inline bool kf_band_is_busy(const struct kf_band *band, u32 nr_in_flight)
 {
-	return nr_in_flight >= max_t(u64, (u64)kb->bdp_milli * KF_BUSY_PCT / 100000, KF_BUSY_MIN);
+	return nr_in_flight >= max_t(u64, (u64)band->bdp_milli * KF_BUSY_PCT / 100000, KF_BUSY_MIN);
 }
 
 /*
@@ -361,88 +361,88 @@ static inline bool kf_band_is_busy(const struct kf_band *kb, u32 nr_in_flight)
  * in flight, as the CPU is what is short. Then it can do what it does, and that is less while
  * cgroups wait for each other, which costs the CPU more.
  */
-static inline bool kf_band_is_slack(const struct kf_band *kb, u64 elapsed_ns)
+static inline bool kf_band_is_slack(const struct kf_band *band, u64 elapsed_ns)
 {
-	return 2 * kb->io_ns < elapsed_ns * min(kb->nr_all, kb->ceiling);
+	return 2 * band->io_ns < elapsed_ns * min(band->nr_all, band->ceiling);
 }
 
 /* What the device does when it is full, as far as is known. */
-static inline u64 kf_band_full(const struct kf_band *kb)
+static inline u64 kf_band_full(const struct kf_band *band)
 {
-	return kb->full_bytes_per_s ?: kb->bytes_per_s;
+	return band->full_bytes_per_s ?: band->bytes_per_s;
 }
 
 /* Whether cgroups wait for each other now. */
-static inline bool kf_band_may_hold(const struct kf_band *kb)
+static inline bool kf_band_may_hold(const struct kf_band *band)
 {
-	return kb->phase != KF_BAND_FILL && kb->phase != KF_BAND_FULL;
+	return band->phase != KF_BAND_FILL && band->phase != KF_BAND_FULL;
 }
 
 /* So many requests of a kind completed, and were charged so much. */
-static inline void kf_band_count(struct kf_band *kb, unsigned int id, u64 nr, u64 cost_bytes)
+static inline void kf_band_count(struct kf_band *band, unsigned int id, u64 nr, u64 cost_bytes)
 {
-	kb->kind[id].nr_done += nr;
-	kb->done_bytes += cost_bytes;
+	band->kind[id].nr_done += nr;
+	band->done_bytes += cost_bytes;
 }
 
-static inline void kf_band_init(struct kf_band *kb)
+static inline void kf_band_init(struct kf_band *band)
 {
-	*kb = (struct kf_band){
+	*band = (struct kf_band){
 		.ceiling = KF_CEILING_MIN,
 		.looks_left = KF_PROBE_LOOKS,
 	};
 }
 
 /* What completes from now on is another look. */
-static inline void kf_band_next_look(struct kf_band *kb, u64 now_ns)
+static inline void kf_band_begin_sample(struct kf_band *band, u64 now_ns)
 {
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
-		kb->kind[id].nr_done = 0;
-	kb->look_ns = now_ns;
-	kb->done_bytes = 0;
-	kb->io_ns = 0;
-	kb->was_held = false;
-	kb->was_full = false;
+		band->kind[id].nr_done = 0;
+	band->look_ns = now_ns;
+	band->done_bytes = 0;
+	band->io_ns = 0;
+	band->was_held = false;
+	band->was_full = false;
 }
 
 /* The device is emptied no more. @is_idle: nothing was there to be held, and it cost nothing. */
-static inline void kf_band_end_empty(struct kf_band *kb, bool is_idle, u64 now_ns)
+static inline void kf_band_end_empty(struct kf_band *band, bool is_idle, u64 now_ns)
 {
 	unsigned int id;
 
-	if (kb->phase != KF_BAND_EMPTY)
+	if (band->phase != KF_BAND_EMPTY)
 		return;
 	for (id = 0; id < KF_NR_KINDS; id++)
-		kf_band_find_quiet(&kb->kind[id], kb->turns);
-	kb->probe_took_ns = is_idle ? 0 : now_ns - kb->probe_ns;
+		kf_band_update_quiet(&band->kind[id], band->turns);
+	band->probe_took_ns = is_idle ? 0 : now_ns - band->probe_ns;
 }
 
-static inline void kf_band_end_probe(struct kf_band *kb, bool is_idle, u64 now_ns)
+static inline void kf_band_end_probe(struct kf_band *band, bool is_idle, u64 now_ns)
 {
-	kf_band_end_empty(kb, is_idle, now_ns);
-	if (!kf_band_may_hold(kb) && !is_idle)
-		kb->probe_took_ns += now_ns - kb->probe_ns;
-	kb->phase = KF_BAND_STEADY;
-	kb->probed_ns = now_ns;
-	kb->due_ns = now_ns + max_t(u64, KF_PROBE_NS, kb->probe_took_ns * KF_PROBE_PART);
-	kb->rate_seen = 0;
-	kb->nr_other = 0;
-	kb->looks_left = KF_PROBE_LOOKS;
+	kf_band_end_empty(band, is_idle, now_ns);
+	if (!kf_band_may_hold(band) && !is_idle)
+		band->probe_took_ns += now_ns - band->probe_ns;
+	band->phase = KF_BAND_STEADY;
+	band->probed_ns = now_ns;
+	band->due_ns = now_ns + max_t(u64, KF_PROBE_NS, band->probe_took_ns * KF_PROBE_PART);
+	band->rate_seen = 0;
+	band->nr_other = 0;
+	band->looks_left = KF_PROBE_LOOKS;
 }
 
-static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
+static inline void kf_band_begin_fill(struct kf_band *band, u64 now_ns)
 {
-	kb->phase = KF_BAND_FILL;
-	kb->fill_ns = now_ns + KF_FILL_NS;
-	kb->nr_fills++;
-	kb->probe_ns = now_ns;
+	band->phase = KF_BAND_FILL;
+	band->fill_ns = now_ns + KF_FILL_NS;
+	band->nr_fills++;
+	band->probe_ns = now_ns;
 }
 
 /**
  * kf_band_done - a request completed in a probe
- * @kb: band, not in KF_BAND_STEADY
+ * @band: band, not in KF_BAND_STEADY
  * @id: from kf_kind()
  * @bytes: its size
  * @cost_bytes: what it was charged
@@ -452,14 +452,14 @@ static inline void kf_band_begin_fill(struct kf_band *kb, u64 now_ns)
  *
  * Return: whether the phase is another now.
  */
-static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 bytes, u32 cost_bytes,
+static inline bool kf_band_done(struct kf_band *band, unsigned int id, u32 bytes, u32 cost_bytes,
 				bool is_alone, u64 io_ns, u64 now_ns)
 {
-	struct kf_band_kind *kind = &kb->kind[id];
+	struct kf_band_kind *kind = &band->kind[id];
 
-	kf_band_count(kb, id, 1, cost_bytes);
-	kb->io_ns += io_ns;
-	if (kb->phase != KF_BAND_EMPTY || !is_alone)
+	kf_band_count(band, id, 1, cost_bytes);
+	band->io_ns += io_ns;
+	if (band->phase != KF_BAND_EMPTY || !is_alone)
 		return false;
 	kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
 		clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
@@ -467,14 +467,14 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 bytes, 
 			 NSEC_PER_USEC;
 	kind->nr_probed++;
 	kind->alone_bytes = kf_mean_cost_bytes(kind->alone_bytes ?: bytes, bytes);
-	if (--kb->probe_left && !kf_band_has_probed(kb))
+	if (--band->probe_left && !kf_band_has_probed(band))
 		return false;
-	kf_band_next_look(kb, now_ns);
-	if (kb->must_fill && (!kb->full_bytes_per_s || now_ns >= kb->fill_ns)) {
-		kf_band_end_empty(kb, false, now_ns);
-		kf_band_begin_fill(kb, now_ns);
+	kf_band_begin_sample(band, now_ns);
+	if (band->must_fill && (!band->full_bytes_per_s || now_ns >= band->fill_ns)) {
+		kf_band_end_empty(band, false, now_ns);
+		kf_band_begin_fill(band, now_ns);
 	} else {
-		kf_band_end_probe(kb, false, now_ns);
+		kf_band_end_probe(band, false, now_ns);
 	}
 	return true;
 }
@@ -484,123 +484,123 @@ static inline bool kf_band_done(struct kf_band *kb, unsigned int id, u32 bytes, 
  * request takes for ever.
  * Return: whether the phase is another now.
  */
-static inline bool kf_band_give_up(struct kf_band *kb, bool is_idle, u64 now_ns)
+static inline bool kf_band_give_up(struct kf_band *band, bool is_idle, u64 now_ns)
 {
-	u64 most_ns = kb->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * kb->alone_ns + KF_LEAD_NS,
-					   KF_PROBE_MOST_NS) : KF_PROBE_MOST_NS;
+	u64 most_ns = band->alone_ns ? min_t(u64, KF_PROBE_NR_MAX * band->alone_ns + KF_LEAD_NS,
+					     KF_PROBE_MOST_NS) : KF_PROBE_MOST_NS;
 
-	if (kb->phase == KF_BAND_STEADY || now_ns - kb->probe_ns < most_ns)
+	if (band->phase == KF_BAND_STEADY || now_ns - band->probe_ns < most_ns)
 		return false;
 	/* More than was done so far is not known, but it is not filled again at once. */
-	if (!kf_band_may_hold(kb))
-		kb->full_bytes_per_s = max(kb->full_bytes_per_s,
-					   kf_per_s(kb->done_bytes, now_ns - kb->look_ns));
-	kf_band_next_look(kb, now_ns);
-	kf_band_end_probe(kb, is_idle, now_ns);
+	if (!kf_band_may_hold(band))
+		band->full_bytes_per_s = max(band->full_bytes_per_s,
+					     kf_per_s(band->done_bytes, now_ns - band->look_ns));
+	kf_band_begin_sample(band, now_ns);
+	kf_band_end_probe(band, is_idle, now_ns);
 	return true;
 }
 
-static inline void kf_band_begin_probe(struct kf_band *kb, u64 now_ns)
+static inline void kf_band_begin_probe(struct kf_band *band, u64 now_ns)
 {
 	unsigned int id;
 
-	kb->phase = KF_BAND_EMPTY;
-	kb->nr_probes++;
-	kb->probe_ns = now_ns;
-	kb->probe_left = KF_PROBE_NR_MAX;
+	band->phase = KF_BAND_EMPTY;
+	band->nr_probes++;
+	band->probe_ns = now_ns;
+	band->probe_left = KF_PROBE_NR_MAX;
 	for (id = 0; id < KF_NR_KINDS; id++)
-		kb->kind[id].nr_probed = 0;
+		band->kind[id].nr_probed = 0;
 }
 
 /* What is known may be wrong. */
-static inline void kf_band_probe_soon(struct kf_band *kb)
+static inline void kf_band_probe_soon(struct kf_band *band)
 {
-	u64 soon_ns = kb->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
-					    kb->probe_took_ns * KF_PROBE_PART);
+	u64 soon_ns = band->probed_ns + max_t(u64, KF_PROBE_SOON_NS,
+					      band->probe_took_ns * KF_PROBE_PART);
 
-	kb->due_ns = min(kb->due_ns, soon_ns);
+	band->due_ns = min(band->due_ns, soon_ns);
 }
 
 /* A kind that no probe has seen is an eighth of the load or more. */
-static inline bool kf_band_is_unknown(const struct kf_band *kb)
+static inline bool kf_band_is_unknown(const struct kf_band *band)
 {
 	u64 sum = 0;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
-		sum += kb->kind[id].rate;
+		sum += band->kind[id].rate;
 	for (id = 0; id < KF_NR_KINDS; id++)
-		if (kb->kind[id].rate * 8 > sum && !kb->kind[id].alone_ns)
+		if (band->kind[id].rate * 8 > sum && !band->kind[id].alone_ns)
 			return true;
 	return false;
 }
 
 /* The rate is another than after the last probe: the next one is due soon. */
-static inline void kf_band_see_change(struct kf_band *kb, u64 rate)
+static inline void kf_band_check_rate(struct kf_band *band, u64 rate)
 {
-	bool is_other = 2 * rate > 3 * kb->rate_seen || 3 * rate < 2 * kb->rate_seen;
+	bool is_other = 2 * rate > 3 * band->rate_seen || 3 * rate < 2 * band->rate_seen;
 
-	if (!kb->rate_seen) {
-		if (!--kb->looks_left)
-			kb->rate_seen = rate;
+	if (!band->rate_seen) {
+		if (!--band->looks_left)
+			band->rate_seen = rate;
 		return;
 	}
 	/* Not at one look: collection stalls a disk for a moment. */
-	kb->nr_other = is_other ? kb->nr_other + 1 : 0;
-	if (kb->nr_other == KF_PROBE_LOOKS) {
-		kf_band_probe_soon(kb);
-		kb->fill_ns = 0;
+	band->nr_other = is_other ? band->nr_other + 1 : 0;
+	if (band->nr_other == KF_PROBE_LOOKS) {
+		kf_band_probe_soon(band);
+		band->fill_ns = 0;
 	}
 }
 
 /**
  * kf_band_must_fill - whether what the device can do decides anything
- * @kb: band
+ * @band: band
  * @must_fill: it does
  * @all_milli: requests that all cgroups keep outstanding, thousandths, and may have in the device
  *
  * If it did not so far the next probe is due soon.
  */
-static inline void kf_band_must_fill(struct kf_band *kb, bool must_fill, u64 all_milli)
+static inline void kf_band_must_fill(struct kf_band *band, bool must_fill, u64 all_milli)
 {
-	if (must_fill && !kb->must_fill) {
-		kf_band_probe_soon(kb);
-		kb->fill_ns = 0;
+	if (must_fill && !band->must_fill) {
+		kf_band_probe_soon(band);
+		band->fill_ns = 0;
 	}
-	kb->must_fill = must_fill;
-	kb->nr_all = min_t(u64, div_u64(all_milli + 999, 1000), U32_MAX);
+	band->must_fill = must_fill;
+	band->nr_all = min_t(u64, div_u64(all_milli + 999, 1000), U32_MAX);
 }
 
 /*
  * What each kind's rate tells of the device. One that is not full could do more: then
  * a rate tells nothing unless it is higher.
  */
-static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rate)
+static inline void kf_band_update_rates(struct kf_band *band, u64 elapsed_ns, u64 rate)
 {
-	bool is_full = kb->was_full || !kb->was_held;
-	u64 bytes_per_s = kf_per_s(kb->done_bytes, elapsed_ns);
-	u64 full = kb->full_bytes_per_s, known = 0;
+	bool is_full = band->was_full || !band->was_held;
+	u64 bytes_per_s = kf_per_s(band->done_bytes, elapsed_ns);
+	u64 full = band->full_bytes_per_s, known = 0;
 	unsigned int id;
 
-	if (kb->phase == KF_BAND_FULL) {
+	if (band->phase == KF_BAND_FULL) {
 		full = bytes_per_s;
-		kb->is_slack = kf_band_is_slack(kb, elapsed_ns);
-		if (kb->is_slack && kb->held_bytes_per_s)
-			full = min(full, kb->held_bytes_per_s);
+		band->is_slack = kf_band_is_slack(band, elapsed_ns);
+		if (band->is_slack && band->held_bytes_per_s)
+			full = min(full, band->held_bytes_per_s);
 	} else if (full &&
-		   (!kb->was_held || kb->is_busy || kb->is_slack || bytes_per_s > full)) {
+		   (!band->was_held || band->is_busy || band->is_slack || bytes_per_s > full)) {
 		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
 	}
-	kb->full_bytes_per_s = full;
-	if (kb->phase == KF_BAND_STEADY && kb->was_held && elapsed_ns < KF_LOOK_MOST_NS)
-		kb->held_bytes_per_s = bytes_per_s;
+	band->full_bytes_per_s = full;
+	if (band->phase == KF_BAND_STEADY && band->was_held && elapsed_ns < KF_LOOK_MOST_NS)
+		band->held_bytes_per_s = bytes_per_s;
 	for (id = 0; id < KF_NR_KINDS; id++)
-		known += kb->kind[id].rate;
+		known += band->kind[id].rate;
 	for (id = 0; id < KF_NR_KINDS; id++) {
-		struct kf_band_kind *kind = &kb->kind[id];
+		struct kf_band_kind *kind = &band->kind[id];
 		u64 now = div64_u64(kind->nr_done * NSEC_PER_SEC, elapsed_ns);
 
-		if (kb->phase == KF_BAND_FULL || !known || rate > known + known / 2)
+		if (band->phase == KF_BAND_FULL || !known || rate > known + known / 2)
 			kind->rate = now;
 		else if (is_full || rate > known)
 			kind->rate = kind->rate - (kind->rate >> KF_BAND_RATE_SHIFT) +
@@ -609,13 +609,13 @@ static inline void kf_band_see_rates(struct kf_band *kb, u64 elapsed_ns, u64 rat
 }
 
 /* A kind that no probe has seen is taken to be as the others. */
-static inline void kf_band_set(struct kf_band *kb)
+static inline void kf_band_set(struct kf_band *band)
 {
 	u64 bdp_milli = 0, known = 0, rate = 0;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++) {
-		const struct kf_band_kind *kind = &kb->kind[id];
+		const struct kf_band_kind *kind = &band->kind[id];
 
 		rate += kind->rate;
 		if (!kind->alone_ns)
@@ -625,10 +625,10 @@ static inline void kf_band_set(struct kf_band *kb)
 						 NSEC_PER_SEC / 1000);
 	}
 	if (known)
-		kb->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), known);
-	bdp_milli = mul_u64_u64_div_u64(rate, kb->alone_ns, NSEC_PER_SEC / 1000);
-	kb->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
-	kb->ceiling = max_t(u64, KF_CEILING_MIN, (u64)kb->bdp_milli * KF_CEILING_PCT / 100000);
+		band->alone_ns = div64_u64(bdp_milli * (NSEC_PER_SEC / 1000), known);
+	bdp_milli = mul_u64_u64_div_u64(rate, band->alone_ns, NSEC_PER_SEC / 1000);
+	band->bdp_milli = min_t(u64, bdp_milli, U32_MAX);
+	band->ceiling = max_t(u64, KF_CEILING_MIN, (u64)band->bdp_milli * KF_CEILING_PCT / 100000);
 }
 
 /*
@@ -636,11 +636,11 @@ static inline void kf_band_set(struct kf_band *kb)
  * as are in flight, and a few more to tell the rate. Where submitters wait for the CPU, what had
  * queued up goes faster than they can send more. So the rate counts after a turn of theirs.
  */
-static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u64 elapsed_ns)
+static inline bool kf_band_sample_is_full(const struct kf_band *band, u64 nr_done, u64 elapsed_ns)
 {
-	u32 nr_in_flight = min(kb->nr_all, kb->ceiling);
+	u32 nr_in_flight = min(band->nr_all, band->ceiling);
 
-	switch (kb->phase) {
+	switch (band->phase) {
 	case KF_BAND_EMPTY:
 		return false;
 	case KF_BAND_FILL:
@@ -653,53 +653,53 @@ static inline bool kf_band_look_is_long(const struct kf_band *kb, u64 nr_done, u
 }
 
 /**
- * kf_band_look - set the band by what completed since the last look
- * @kb: band, from kf_band_init()
+ * kf_band_update - set the band by what completed since the last look
+ * @band: band, from kf_band_init()
  * @may_probe: cgroups share the device, so the product matters
  * @now_ns: time
  *
  * Return: whether enough did.
  */
-static inline bool kf_band_look(struct kf_band *kb, bool may_probe, u64 now_ns)
+static inline bool kf_band_update(struct kf_band *band, bool may_probe, u64 now_ns)
 {
-	u64 elapsed_ns = max_t(s64, now_ns - kb->look_ns, 1), nr_done = 0, rate;
-	u32 ceiling = kb->ceiling;
+	u64 elapsed_ns = max_t(s64, now_ns - band->look_ns, 1), nr_done = 0, rate;
+	u32 ceiling = band->ceiling;
 	unsigned int id;
 
 	for (id = 0; id < KF_NR_KINDS; id++)
-		nr_done += kb->kind[id].nr_done;
-	if (!kf_band_look_is_long(kb, nr_done, elapsed_ns))
+		nr_done += band->kind[id].nr_done;
+	if (!kf_band_sample_is_full(band, nr_done, elapsed_ns))
 		return false;
 
 	rate = div64_u64(nr_done * NSEC_PER_SEC, elapsed_ns);
-	kb->mean_cost_bytes = div64_u64(kb->done_bytes, nr_done);
-	kb->bytes_per_s = max(kf_per_s(kb->done_bytes, elapsed_ns),
-			      kb->bytes_per_s - (kb->bytes_per_s >> KF_BAND_BYTES_SHIFT));
-	if (kb->phase != KF_BAND_FILL)
-		kf_band_see_rates(kb, elapsed_ns, rate);
-	kf_band_set(kb);
+	band->mean_cost_bytes = div64_u64(band->done_bytes, nr_done);
+	band->bytes_per_s = max(kf_per_s(band->done_bytes, elapsed_ns),
+				band->bytes_per_s - (band->bytes_per_s >> KF_BAND_BYTES_SHIFT));
+	if (band->phase != KF_BAND_FILL)
+		kf_band_update_rates(band, elapsed_ns, rate);
+	kf_band_set(band);
 
-	if (kb->phase == KF_BAND_FILL)
-		kb->phase = KF_BAND_FULL;
-	else if (kb->phase == KF_BAND_STEADY)
-		kf_band_see_change(kb, rate);
-	else if (kb->ceiling > ceiling + ceiling / 4 && kb->nr_all > ceiling)
+	if (band->phase == KF_BAND_FILL)
+		band->phase = KF_BAND_FULL;
+	else if (band->phase == KF_BAND_STEADY)
+		kf_band_check_rate(band, rate);
+	else if (band->ceiling > ceiling + ceiling / 4 && band->nr_all > ceiling)
 		/* It was not full: more will show more. */
-		kb->phase = KF_BAND_FILL;
+		band->phase = KF_BAND_FILL;
 	else
-		kf_band_end_probe(kb, false, now_ns);
-	if (kf_band_is_unknown(kb))
-		kf_band_probe_soon(kb);
-	if (may_probe && kb->phase == KF_BAND_STEADY) {
-		if (now_ns >= kb->due_ns) {
-			kf_band_begin_probe(kb, now_ns);
-		} else if (kb->must_fill && !kb->full_bytes_per_s &&
-			   now_ns - kb->probed_ns >= kb->probe_took_ns * KF_PROBE_PART) {
-			kb->probe_took_ns = 0;
-			kf_band_begin_fill(kb, now_ns);
+		kf_band_end_probe(band, false, now_ns);
+	if (kf_band_is_unknown(band))
+		kf_band_probe_soon(band);
+	if (may_probe && band->phase == KF_BAND_STEADY) {
+		if (now_ns >= band->due_ns) {
+			kf_band_begin_probe(band, now_ns);
+		} else if (band->must_fill && !band->full_bytes_per_s &&
+			   now_ns - band->probed_ns >= band->probe_took_ns * KF_PROBE_PART) {
+			band->probe_took_ns = 0;
+			kf_band_begin_fill(band, now_ns);
 		}
 	}
-	kf_band_next_look(kb, now_ns);
+	kf_band_begin_sample(band, now_ns);
 	return true;
 }
 

@@ -351,31 +351,31 @@ struct kf_depth {
 #define KF_DEPTH_FORGET		4
 
 /* The cgroup was not looked at for some time. */
-static inline void kf_depth_begin(struct kf_depth *kd, u64 absent_ns, u64 now_ns)
+static inline void kf_depth_begin(struct kf_depth *depth, u64 absent_ns, u64 now_ns)
 {
-	kd->absent_ns = absent_ns;
-	kd->look_ns = now_ns;
+	depth->absent_ns = absent_ns;
+	depth->look_ns = now_ns;
 }
 
 /**
- * kf_depth_look - the mean of what a cgroup keeps outstanding
- * @kd: depth; what its requests took since the last look is in its sum
+ * kf_depth_update - the mean of what a cgroup keeps outstanding
+ * @depth: depth; what its requests took since the last look is in its sum
  * @absent_ns: how long the cgroup was not present so far, ever
  * @now_ns: time
  */
-static inline void kf_depth_look(struct kf_depth *kd, u64 absent_ns, u64 now_ns)
+static inline void kf_depth_update(struct kf_depth *depth, u64 absent_ns, u64 now_ns)
 {
-	u64 elapsed_ns = now_ns - kd->look_ns;
+	u64 elapsed_ns = now_ns - depth->look_ns;
 
-	kd->present += (elapsed_ns - min(absent_ns - kd->absent_ns, elapsed_ns)) >>
+	depth->present += (elapsed_ns - min(absent_ns - depth->absent_ns, elapsed_ns)) >>
 		       KF_LOAD_NS_SHIFT;
-	kd->absent_ns = absent_ns;
-	kd->look_ns = now_ns;
-	if (!kd->present)
+	depth->absent_ns = absent_ns;
+	depth->look_ns = now_ns;
+	if (!depth->present)
 		return;
-	kd->milli = min_t(u64, mul_u64_u64_div_u64(kd->sum, 1000, kd->present), U32_MAX);
-	kd->sum -= kd->sum / KF_DEPTH_FORGET;
-	kd->present -= kd->present / KF_DEPTH_FORGET;
+	depth->milli = min_t(u64, mul_u64_u64_div_u64(depth->sum, 1000, depth->present), U32_MAX);
+	depth->sum -= depth->sum / KF_DEPTH_FORGET;
+	depth->present -= depth->present / KF_DEPTH_FORGET;
 }
 
 /* How long a cgroup has not been present by now; as kf_clock_is_present(). */
@@ -430,47 +430,47 @@ struct kf_level {
 
 /**
  * kf_level_begin - as low as the level may be
- * @kl: level
+ * @lvl: level
  * @kc: what all could do
  * @full: what the device does when it is full
  *
  * If all waited for one, another would lose by it that could do more with the device to itself
  * than this level. But more than the device can do none of them would.
  */
-static inline void kf_level_begin(struct kf_level *kl, const struct kf_could *kc, u64 full)
+static inline void kf_level_begin(struct kf_level *lvl, const struct kf_could *kc, u64 full)
 {
-	*kl = (struct kf_level){
+	*lvl = (struct kf_level){
 		.due = mul_u64_u64_div_u64(min(full, kc->all), kc->min_total_pct, 100),
 	};
-	kl->at = max(kl->due, min(full, kc->most));
+	lvl->at = max(lvl->due, min(full, kc->most));
 }
 
-static inline void kf_level_add(struct kf_level *kl, u64 could, u64 share)
+static inline void kf_level_add(struct kf_level *lvl, u64 could, u64 share)
 {
-	u64 own = mul_u64_u64_shr(kl->at, share, KF_SHARE_SHIFT);
+	u64 own = mul_u64_u64_shr(lvl->at, share, KF_SHARE_SHIFT);
 
-	kl->sum += min(could, own);
+	lvl->sum += min(could, own);
 	if (could > own)
-		kl->above_share += share;
+		lvl->above_share += share;
 }
 
 /**
  * kf_level_rise - raise it by what the device does too little
- * @kl: level, to which all were added
+ * @lvl: level, to which all were added
  *
  * Return: whether it rose; then all are to be added again.
  */
-static inline bool kf_level_rise(struct kf_level *kl)
+static inline bool kf_level_rise(struct kf_level *lvl)
 {
-	u64 lack = kl->due - min(kl->due, kl->sum);
+	u64 lack = lvl->due - min(lvl->due, lvl->sum);
 
-	if (!lack || !kl->above_share)
+	if (!lack || !lvl->above_share)
 		return false;
 	/* The quotient has to fit. */
 	lack = min(lack, BIT_ULL(62) >> KF_SHARE_SHIFT) << KF_SHARE_SHIFT;
-	kl->at += min(div64_u64(lack, kl->above_share), BIT_ULL(62) - min(kl->at, BIT_ULL(62)));
-	kl->sum = 0;
-	kl->above_share = 0;
+	lvl->at += min(div64_u64(lack, lvl->above_share), BIT_ULL(62) - min(lvl->at, BIT_ULL(62)));
+	lvl->sum = 0;
+	lvl->above_share = 0;
 	return true;
 }
 
@@ -578,7 +578,7 @@ static inline void kf_pace_count(struct kf_pace *kp, u32 hold)
 }
 
 /**
- * kf_pace_look - set the pace by what happened since the last look
+ * kf_pace_update - set the pace by what happened since the last look
  * @kp: pace
  * @bytes_per_s: what the awaited did
  * @full_bytes_per_s: what the device can do; 0: not known
@@ -586,8 +586,8 @@ static inline void kf_pace_count(struct kf_pace *kp, u32 hold)
  * @ceiling: places there are
  * @awaited_share: sum of the shares of those that are awaited
  */
-static inline void kf_pace_look(struct kf_pace *kp, u64 bytes_per_s, u64 full_bytes_per_s,
-				u32 least_pct, u32 ceiling, u64 awaited_share)
+static inline void kf_pace_update(struct kf_pace *kp, u64 bytes_per_s, u64 full_bytes_per_s,
+				  u32 least_pct, u32 ceiling, u64 awaited_share)
 {
 	u64 most = max(mul_u64_u64_shr(ceiling, awaited_share, KF_SHARE_SHIFT), 1ULL);
 	u64 hold = kp->nr_walks ? div64_u64(kp->hold_sum, kp->nr_walks) : 0, due;

@@ -255,13 +255,13 @@ static inline unsigned int kf_price_bin(u64 price)
 }
 
 /**
- * kf_price_look - what a cgroup's byte costs
+ * kf_price_update - what a cgroup's byte costs
  * @kp: price; what it did since the last look is added to its fresh work
  * @rate: of each direction, from kf_rate()
  *
  * One that does something else than before has another price at once.
  */
-static inline u64 kf_price_look(struct kf_price *kp, const u64 *rate)
+static inline u64 kf_price_update(struct kf_price *kp, const u64 *rate)
 {
 	u64 price = kf_price_of(&kp->work, rate), fresh = kf_price_of(&kp->fresh, rate);
 	unsigned int dir;

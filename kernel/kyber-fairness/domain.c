@@ -21,7 +21,7 @@
  * device do less and those reads wait longer. So requests do not tell of congestion that
  * were throttled, nor those of a cgroup that the clock waits for while others are
  * throttled. A domain of hardly any other requests has no other domain limited for it:
- * see kf_domain_find_bound().
+ * see kf_domain_update_bound().
  */
 #include "kyber-fairness.h"
 #include "trace.h"
@@ -132,7 +132,7 @@ static void kf_domain_add(struct kf_domain *kd, const struct kf_cpu_sample *samp
 }
 
 /* Tokens limit what places do not. */
-static void kf_domain_find_limited(struct kf_queue *kq, struct kf_domain *kd)
+static void kf_domain_update_limited(struct kf_queue *kq, struct kf_domain *kd)
 {
 	unsigned int depth = kd->tokens.sb.depth;
 	bool is_limited = depth < kd->depth_max && depth < READ_ONCE(kq->places.sb.depth);
@@ -149,7 +149,7 @@ static void kf_domain_set_depth(struct kf_queue *kq, int id, int p99_bucket, boo
 	if (depth == kd->tokens.sb.depth)
 		return;
 	sbitmap_queue_resize(&kd->tokens, depth);
-	kf_domain_find_limited(kq, kd);
+	kf_domain_update_limited(kq, kd);
 	/* There may be more than before, and those that wait are not told. */
 	kf_gate_kick(kq, KF_FOR_TOKEN + id, true, NULL);
 	trace_kf_domain_depth(kq->dev, kf_domain_names[id], p99_bucket, congested, depth);
@@ -175,7 +175,7 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
  * Whether a domain's requests wait for their cgroups' shares, all but a few. Returns
  * true when there were enough to say so anew, and they do.
  */
-static bool kf_domain_find_bound(struct kf_domain *kd)
+static bool kf_domain_update_bound(struct kf_domain *kd)
 {
 	if (!kd->nr_seen)
 		return false;
@@ -206,7 +206,7 @@ static void kf_give_back(struct kf_queue *kq)
 }
 
 /* What has to be done for a hardware context now and then. */
-static void kf_hctx_look(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx, u64 now_ns)
+static void kf_hctx_update(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx, u64 now_ns)
 {
 	struct kf_hctx *kh = hctx->sched_data;
 
@@ -221,7 +221,7 @@ static void kf_hctx_look(struct kf_queue *kq, struct blk_mq_hw_ctx *hctx, u64 no
 }
 
 /* Each time another one is first: what is overdue may take only so much. */
-static void kf_hctxs_look(struct kf_queue *kq, u64 now_ns)
+static void kf_hctxs_update(struct kf_queue *kq, u64 now_ns)
 {
 	unsigned int first = kq->nr_looks++ % kq->q->nr_hw_queues;
 	struct blk_mq_hw_ctx *hctx;
@@ -229,10 +229,10 @@ static void kf_hctxs_look(struct kf_queue *kq, u64 now_ns)
 
 	queue_for_each_hw_ctx(kq->q, hctx, i)
 		if (i >= first)
-			kf_hctx_look(kq, hctx, now_ns);
+			kf_hctx_update(kq, hctx, now_ns);
 	queue_for_each_hw_ctx(kq->q, hctx, i)
 		if (i < first)
-			kf_hctx_look(kq, hctx, now_ns);
+			kf_hctx_update(kq, hctx, now_ns);
 }
 
 /* What is aimed at stays while what can be had changes by less than one part in so many. */
@@ -282,13 +282,13 @@ static void kf_latency_work(struct work_struct *work)
 	for (id = 0; id < KF_NR_TARGETS; id++)
 		kf_domain_add(&kq->domain[id], &sample, id);
 	kq->look_ns = now_ns;
-	kf_gate_look(kq, &sample, was_idle);
-	kf_groups_look(kq);
-	kf_overdue_see(kq, &sample, elapsed_ns);
-	kf_hctxs_look(kq, now_ns);
+	kf_gate_account(kq, &sample, was_idle);
+	kf_groups_update(kq);
+	kf_overdue_update(kq, &sample, elapsed_ns);
+	kf_hctxs_update(kq, now_ns);
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		kf_domain_aim(kq, id);
-		kf_domain_find_limited(kq, &kq->domain[id]);
+		kf_domain_update_limited(kq, &kq->domain[id]);
 	}
 
 	/* The p90, not the p99: a few outliers do not make a congestion. */
@@ -296,7 +296,7 @@ static void kf_latency_work(struct work_struct *work)
 		struct kf_domain *kd = &kq->domain[id];
 		int p90 = kf_percentile_bucket(kd, KF_LATENCY_IO, 90);
 
-		if (kf_domain_find_bound(kd))
+		if (kf_domain_update_bound(kd))
 			is_bound = true;
 		if (p90 >= KF_GOOD_BUCKETS && !kd->is_share_bound)
 			congested = true;
@@ -331,11 +331,11 @@ static void kf_latency_work(struct work_struct *work)
 	/* All of these have to end, though no request may complete. */
 	if (READ_ONCE(kq->gate.phase) != KF_BAND_STEADY ||
 	    kf_waits_for(kq, KF_FOR_CLOCK) || kf_waits_for(kq, KF_FOR_PLACE))
-		kf_look_soon(kq);
+		kf_update_soon(kq);
 }
 
 /* Have latency_work run within a period, unless the scheduler leaves; any context. */
-void kf_look_soon(struct kf_queue *kq)
+void kf_update_soon(struct kf_queue *kq)
 {
 	unsigned long flags;
 
@@ -353,7 +353,7 @@ void kf_look_soon(struct kf_queue *kq)
  * latency_work runs no more. The queue is frozen, but a cgroup may be deleted at any time,
  * which asks for a look.
  */
-void kf_look_stop(struct kf_queue *kq)
+void kf_update_stop(struct kf_queue *kq)
 {
 	spin_lock_irq(&kq->look_lock);
 	kq->is_stopping = true;
@@ -414,7 +414,7 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		}
 	}
 
-	kf_look_soon(kq);
+	kf_update_soon(kq);
 }
 
 /* No request has a place, nor one of those that there are no longer. */
@@ -500,7 +500,7 @@ int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed)
 	kh->nr_taken = 0;
 	/* If no more than is left of a turn comes back for long, latency_work runs it. */
 	if (kf_wait_for(kq, kh, KF_FOR_PLACE))
-		kf_look_soon(kq);
+		kf_update_soon(kq);
 	/* A turn may have come before it was on the list. */
 	if (kf_turn_is_free(kq))
 		kf_gate_kick(kq, KF_FOR_PLACE, false, NULL);
@@ -612,7 +612,7 @@ void kf_domains_stop(struct kf_queue *kq)
 	unsigned int nr;
 	int id;
 
-	kf_look_stop(kq);
+	kf_update_stop(kq);
 
 	/* All of them are looked at. */
 	sbitmap_queue_resize(&kq->places, kq->nr_places);

@@ -43,7 +43,7 @@ void kf_completed_request(struct request *rq, u64 now_ns)
 			      blk_rq_stats_sectors(rq), kf_rq_cost_bytes(rq));
 	if (id < KF_NR_DIRS) {
 		kf_latency_add(kb, id, total_ns, now_ns);
-		kf_group_see_time(kb->kg, io_ns);
+		kf_group_account_time(kb->kg, io_ns);
 	}
 	if (unlikely(kf_rq_is_counted(rq)) && rq->io_start_time_ns)
 		kf_large_completed(kq, id, rq->io_start_time_ns);

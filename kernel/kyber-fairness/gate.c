@@ -19,15 +19,15 @@
 /* Waiting contexts are run when the limit has moved by one part in so many of a lead. */
 #define KF_KICK_PART	16
 
-static u64 kf_gate_age_ns(struct kf_queue *kq)
+static u64 kf_clock_age_ns(struct kf_queue *kq)
 {
 	return ktime_get_ns() - READ_ONCE(kq->gate.clock_ns);
 }
 
 /* Whether the clock is older than a step; any context, no lock. */
-bool kf_gate_is_due(struct kf_queue *kq)
+bool kf_clock_is_due(struct kf_queue *kq)
 {
-	return kf_gate_age_ns(kq) >= READ_ONCE(kq->gate.step_ns);
+	return kf_clock_age_ns(kq) >= READ_ONCE(kq->gate.step_ns);
 }
 
 /*
@@ -84,9 +84,9 @@ bool kf_group_is_present(struct kf_group *kg, u64 now_ns)
 		busy_ns = max(busy_ns, nr ? now_ns : done_ns);
 		if (!kf_backlog_is_present(kb, nr, idle_ns, now_ns)) {
 			clear_bit(i, kg->busy);
-			/* Pairs with kf_group_arrive(): the bit before the count. */
+			/* Pairs with kf_group_account_insert(): the bit before the count. */
 			smp_mb__after_atomic();
-			kf_group_see_load(kg, kb, now_ns);
+			kf_group_account_load(kg, kb, now_ns);
 			if (kf_backlog_nr(kb) <= nr)
 				continue;
 			set_bit(i, kg->busy);
@@ -133,7 +133,7 @@ static struct kf_group *kf_gate_first(struct kf_queue *kq, bool of_all, u64 now_
  * The active group of least vtime that has requests, of those for which no other waits: all
  * are deleted, or only discard. The clock goes on with them.
  */
-static struct kf_group *kf_gate_first_left(struct kf_queue *kq, u64 *share_sum)
+static struct kf_group *kf_gate_first_other(struct kf_queue *kq, u64 *share_sum)
 {
 	struct kf_group *kg, *first = NULL;
 
@@ -152,13 +152,13 @@ static struct kf_group *kf_gate_first_left(struct kf_queue *kq, u64 *share_sum)
 }
 
 /**
- * kf_gate_find - set the clock
+ * kf_clock_update - set the clock
  * @kq: device
  *
  * Return: whether it moved by so much that waiting contexts have to be run, which is
  * for the caller to do once it holds no lock.
  */
-bool kf_gate_find(struct kf_queue *kq)
+bool kf_clock_update(struct kf_queue *kq)
 {
 	u64 now_ns = ktime_get_ns(), limit, free, lead, share_sum;
 	unsigned int nr_lowered = kq->gate.nr_lowered;
@@ -170,10 +170,10 @@ bool kf_gate_find(struct kf_queue *kq)
 		kf_update_shares(kq);
 		now_ns = ktime_get_ns();
 	}
-	kf_groups_settle(kq, now_ns);
+	kf_groups_update_owed(kq, now_ns);
 	kg = kf_gate_first(kq, false, now_ns, &share_sum) ?:
 	     kf_gate_first(kq, true, now_ns, &share_sum) ?:
-	     kf_gate_first_left(kq, &share_sum);
+	     kf_gate_first_other(kq, &share_sum);
 	if (kg) {
 		WRITE_ONCE(kq->gate.vtime, atomic64_read(&kg->vtime));
 		/* One came back: the others were further ahead without it than they may be. */
@@ -209,18 +209,18 @@ bool kf_gate_find(struct kf_queue *kq)
 }
 
 /**
- * kf_gate_update - set the clock, unless another CPU does
+ * kf_clock_try_update - set the clock, unless another CPU does
  * @kq: device
  *
- * Return: as kf_gate_find(). Called with kf_hctx.lock held.
+ * Return: as kf_clock_update(). Called with kf_hctx.lock held.
  */
-bool kf_gate_update(struct kf_queue *kq)
+bool kf_clock_try_update(struct kf_queue *kq)
 {
 	bool has_moved;
 
 	if (!spin_trylock_bh(&kq->lock))
 		return false;
-	has_moved = kf_gate_find(kq);
+	has_moved = kf_clock_update(kq);
 	spin_unlock_bh(&kq->lock);
 	return has_moved;
 }
@@ -262,7 +262,7 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 	if (kf_wait_for(kq, kh, KF_FOR_CLOCK)) {
 		trace_kf_wait(kq->dev, kh->hctx->queue_num);
 		/* If no completion comes for long, which cgroups are awaited changes. */
-		kf_look_soon(kq);
+		kf_update_soon(kq);
 	}
 	/* No completion comes to have the clock set. */
 	if (unlikely(READ_ONCE(kq->gate.is_paced)) && kf_is_empty(kq))
@@ -327,7 +327,7 @@ void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct k
 }
 
 /* More may go than before: no completion may come to tell those that wait. */
-void kf_gate_open_up(struct kf_queue *kq)
+void kf_gate_kick_all(struct kf_queue *kq)
 {
 	kf_gate_kick(kq, KF_FOR_PLACE, true, NULL);
 	kf_large_kick(kq);
@@ -337,7 +337,7 @@ void kf_gate_open_up(struct kf_queue *kq)
 /* The clock may be set again: those that wait are run, and do it. */
 static enum hrtimer_restart kf_pace_timer(struct hrtimer *timer)
 {
-	kf_gate_open_up(container_of(timer, struct kf_queue, pace_timer));
+	kf_gate_kick_all(container_of(timer, struct kf_queue, pace_timer));
 	return HRTIMER_NORESTART;
 }
 
@@ -369,8 +369,8 @@ void kf_gate_done(struct kf_queue *kq)
 	if (likely(!waits && !kf_waits_for_large(kq) && !kf_waits_for(kq, KF_FOR_PLACE)))
 		return;
 	if (kf_is_empty(kq))
-		kf_gate_open_up(kq);
-	else if (waits && kf_gate_age_ns(kq) >= KF_DONE_STEPS * READ_ONCE(kq->gate.step_ns))
+		kf_gate_kick_all(kq);
+	else if (waits && kf_clock_age_ns(kq) >= KF_DONE_STEPS * READ_ONCE(kq->gate.step_ns))
 		kf_gate_kick(kq, KF_FOR_CLOCK, false, NULL);
 }
 
@@ -398,7 +398,7 @@ void kf_gate_stop_waiting(struct kf_queue *kq)
  * @kq: device; its band_lock is held
  *
  * Return: whether more may go than before, or how many are in flight may have been misread
- * meanwhile. Then the caller calls kf_gate_open_up() once it holds no lock.
+ * meanwhile. Then the caller calls kf_gate_kick_all() once it holds no lock.
  */
 bool kf_gate_publish(struct kf_queue *kq)
 {
@@ -461,32 +461,32 @@ void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone,
 		kq->has_probed = true;
 		is_sample = is_alone && kq->band.phase == KF_BAND_EMPTY;
 		if (kf_band_done(&kq->band, kind, bytes, cost_bytes, is_alone, io_ns, now_ns) ||
-		    kf_band_look(&kq->band, true, now_ns))
+		    kf_band_update(&kq->band, true, now_ns))
 			is_more = kf_gate_publish(kq);
 		if (is_sample)
-			kf_slowness_see(&kg->slowness, &kq->band.kind[kind], io_ns);
+			kf_slowness_account(&kg->slowness, &kq->band.kind[kind], io_ns);
 	}
 	spin_unlock_irqrestore(&kq->band_lock, flags);
 	if (is_more)
-		kf_gate_open_up(kq);
+		kf_gate_kick_all(kq);
 }
 
 /**
- * kf_gate_look - see what completed since the last look, and set the band by it
+ * kf_gate_account - see what completed since the last look, and set the band by it
  * @kq: device
  * @sample: the differences of all CPUs' counts
  * @was_idle: no request completed for some time since the last look
  *
  * Called from latency_work.
  */
-void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle)
+void kf_gate_account(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle)
 {
 	struct kf_band *band = &kq->band;
 	bool is_held, is_more, may_probe;
 	unsigned int id, nr_in_flight;
 	u64 now_ns;
 
-	kf_large_see(kq, sample);
+	kf_large_account(kq, sample);
 	spin_lock_irq(&kq->band_lock);
 	now_ns = ktime_get_ns();
 	/* A discard may take seconds, and a probe waits for what is in flight. */
@@ -503,7 +503,7 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 	if ((kq->has_probed || was_idle) && band->phase == KF_BAND_STEADY) {
 		/* What the sample has is partly of the probe, or of a time without requests. */
 		kq->has_probed = false;
-		kf_band_next_look(band, now_ns);
+		kf_band_begin_sample(band, now_ns);
 	} else if (band->phase == KF_BAND_STEADY) {
 		for (id = 0; id < KF_NR_KINDS; id++)
 			kf_band_count(band, id, sample->nr_kind[id], 0);
@@ -511,10 +511,10 @@ void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool 
 		/* A sample: requests take and return places meanwhile. */
 		nr_in_flight = data_race(sbitmap_weight(&kq->places.sb));
 		band->is_busy = kf_band_is_busy(band, nr_in_flight);
-		kf_band_look(band, may_probe, now_ns);
+		kf_band_update(band, may_probe, now_ns);
 	}
 	is_more = kf_gate_publish(kq);
 	spin_unlock_irq(&kq->band_lock);
 	if (is_more)
-		kf_gate_open_up(kq);
+		kf_gate_kick_all(kq);
 }

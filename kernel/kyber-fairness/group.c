@@ -27,7 +27,7 @@ static void kf_count_weights(struct kf_group *kg)
 }
 
 /* The share of a group that is in the sums, with all that is below it. */
-static u64 kf_find_share_of_all(struct kf_group *kg)
+static u64 kf_calc_subtree_share(struct kf_group *kg)
 {
 	u64 share = KF_SHARE_ONE;
 
@@ -42,9 +42,9 @@ static u64 kf_find_share_of_all(struct kf_group *kg)
 }
 
 /* And without. */
-static void kf_find_share(struct kf_group *kg)
+static void kf_update_share(struct kf_group *kg)
 {
-	WRITE_ONCE(kg->share, kf_share_of(kf_find_share_of_all(kg), KF_WEIGHT_DFL,
+	WRITE_ONCE(kg->share, kf_share_of(kf_calc_subtree_share(kg), KF_WEIGHT_DFL,
 					  kg->tally.sum));
 }
 
@@ -183,7 +183,7 @@ void kf_update_shares(struct kf_queue *kq)
 	list_for_each_entry(kg, &kq->active, active_node)
 		kf_count_weights(kg);
 	list_for_each_entry(kg, &kq->active, active_node) {
-		kf_find_share(kg);
+		kf_update_share(kg);
 		if (kg->new_looks)
 			continue;
 		for (up = kg->parent; up; up = up->parent)
@@ -220,7 +220,7 @@ static void kf_group_leave_active(struct kf_group *kg)
 	lockdep_assert_held(&kq->lock);
 
 	WRITE_ONCE(kg->is_active, false);
-	kf_group_owe_nothing(kg);
+	kf_group_clear_owed(kg);
 	list_del_init(&kg->active_node);
 	kq->nr_active--;
 	WRITE_ONCE(kq->shares_are_stale, true);
@@ -239,7 +239,7 @@ static void kf_newcomer_charge(struct kf_group *kg, u64 cost_bytes)
 	lockdep_assert_held(&kg->kq->lock);
 
 	for (up = kg->parent; up && up->parent; up = up->parent) {
-		share = kf_find_share_of_all(up);
+		share = kf_calc_subtree_share(up);
 		share = max(share - min(share, up->settled_share), kg->share);
 		up->newcomer = kf_newcomer_after(up->newcomer, clock, cost_bytes, share);
 	}
@@ -279,7 +279,7 @@ static bool kf_newcomer_count(struct kf_group *kg)
 }
 
 /* After some looks at a group its own vtime is enough. */
-static void kf_newcomer_look(struct kf_group *kg)
+static void kf_newcomer_update(struct kf_group *kg)
 {
 	if (!kf_newcomer_count(kg) || READ_ONCE(kg->is_dead))
 		return;
@@ -303,7 +303,7 @@ bool kf_group_has_requests(struct kf_group *kg)
 }
 
 /* One that still has requests has its share until they are done, and its siblings less. */
-static void kf_groups_bury(struct kf_queue *kq)
+static void kf_groups_reap(struct kf_queue *kq)
 {
 	struct kf_group *kg, *next;
 
@@ -348,7 +348,7 @@ static void kf_group_activate(struct kf_group *kg, u32 cost_bytes)
 	kq->nr_active++;
 	/* Until all shares are found anew: its own at least. */
 	kf_count_weights(kg);
-	kf_find_share(kg);
+	kf_update_share(kg);
 	kf_group_raise(kg, kq->gate.vtime);
 	kf_group_lower(kg, kq->gate.vtime + kf_group_lag_bytes(kg));
 	kf_newcomer_begin(kg, cost_bytes);
@@ -364,8 +364,8 @@ u64 kf_group_absent_ns(struct kf_group *kg, u64 busy_ns, u64 now_ns)
 }
 
 /* A group comes back, on @kb, that was not present since @busy_ns. */
-static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 busy_ns,
-			       struct request *rq)
+static void kf_group_resume(struct kf_group *kg, struct kf_backlog *kb, u64 busy_ns,
+			    struct request *rq)
 {
 	u64 now_ns = rq->start_time_ns;
 	u64 absent_ns = kf_group_absent_ns(kg, busy_ns, now_ns);
@@ -377,16 +377,16 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	/* Common for a thinker: the clock is not past it. */
 	if (READ_ONCE(kg->is_active) &&
 	    !kf_vtime_before(atomic64_read(&kg->vtime), READ_ONCE(kq->gate.vtime)) &&
-	    !kf_gate_is_due(kq))
+	    !kf_clock_is_due(kq))
 		return;
 
 	spin_lock_bh(&kq->lock);
-	if (kf_gate_is_due(kq))
-		has_moved = kf_gate_find(kq);
+	if (kf_clock_is_due(kq))
+		has_moved = kf_clock_update(kq);
 	if (!kg->is_active) {
 		if (READ_ONCE(kq->has_dead))
-			kf_groups_bury(kq);
-		kf_group_activate(kg, kf_find_cost_bytes(kg, rq));
+			kf_groups_reap(kq);
+		kf_group_activate(kg, kf_calc_cost_bytes(kg, rq));
 	} else {
 		kf_group_raise(kg, kq->gate.vtime);
 	}
@@ -396,22 +396,22 @@ static void kf_group_come_back(struct kf_group *kg, struct kf_backlog *kb, u64 b
 	is_more = kf_set_shared(kq);
 	/* There was no lead so far. */
 	if (kq->is_shared && !was_shared)
-		has_moved = kf_gate_find(kq);
+		has_moved = kf_clock_update(kq);
 	spin_unlock_bh(&kq->lock);
 	if (is_more)
-		kf_gate_open_up(kq);
+		kf_gate_kick_all(kq);
 	else if (has_moved)
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
 
 /**
- * kf_group_arrive - a request comes
+ * kf_group_account_insert - a request comes
  * @kb: its backlog
  * @rq: the request
  *
  * Called from kf_insert_requests(), in process context.
  */
-void kf_group_arrive(struct kf_backlog *kb, struct request *rq)
+void kf_group_account_insert(struct kf_backlog *kb, struct request *rq)
 {
 	u64 now_ns = rq->start_time_ns;
 	struct kf_group *kg = kb->kg;
@@ -430,9 +430,9 @@ void kf_group_arrive(struct kf_backlog *kb, struct request *rq)
 	if (is_busy)
 		clear_bit(kb->hctx_nr, kg->busy);
 	if (!READ_ONCE(kg->is_active) || !kf_group_is_busy(kg))
-		kf_group_come_back(kg, kb,
-				   max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
-				   rq);
+		kf_group_resume(kg, kb,
+				max(READ_ONCE(kg->last_busy_ns), READ_ONCE(kb->done_ns)),
+				rq);
 	if (now_ns > READ_ONCE(kb->done_ns))
 		WRITE_ONCE(kb->done_ns, now_ns);
 	set_bit(kb->hctx_nr, kg->busy);
@@ -504,7 +504,7 @@ s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes)
 }
 
 /* A group that is not awaited may be behind the clock, but not for ever. */
-static void kf_group_forgive(struct kf_queue *kq, struct kf_group *kg)
+static void kf_group_cap_lag(struct kf_queue *kq, struct kf_group *kg)
 {
 	u64 clock = READ_ONCE(kq->gate.vtime);
 
@@ -514,7 +514,7 @@ static void kf_group_forgive(struct kf_queue *kq, struct kf_group *kg)
 }
 
 /* What a request took in the device: the least of all its group's, and the most of late. */
-void kf_group_see_time(struct kf_group *kg, u64 io_ns)
+void kf_group_account_time(struct kf_group *kg, u64 io_ns)
 {
 	u64 least_ns = READ_ONCE(kg->least_ns);
 
@@ -525,7 +525,7 @@ void kf_group_see_time(struct kf_group *kg, u64 io_ns)
 }
 
 /* What the group's requests are charged on the mean; of all that are dispatched. */
-void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes)
+void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes)
 {
 	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
 
@@ -555,7 +555,7 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 	if (kf_is_bypassed(kq))
 		return;
 	if (left_bytes <= 0) {
-		kf_group_forgive(kq, kg);
+		kf_group_cap_lag(kq, kg);
 		if (kq->q->nr_hw_queues > 1 || READ_ONCE(kq->gate.is_slack))
 			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead),
 						     READ_ONCE(kq->lead_bytes), share,
@@ -611,11 +611,11 @@ void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb)
 		return;
 	isolio_blkg_get(kb->kg->pd.blkg);
 	list_add_tail(&kb->saved_node, &kh->saved);
-	kf_look_soon(kb->kg->kq);
+	kf_update_soon(kb->kg->kq);
 }
 
 /* Unlink the backlog and drop the reference that the list held. */
-void kf_slice_forget(struct kf_backlog *kb)
+void kf_slice_drop(struct kf_backlog *kb)
 {
 	list_del_init(&kb->saved_node);
 	isolio_blkg_put(kb->kg->pd.blkg);
@@ -640,7 +640,7 @@ void kf_slices_give_back(struct kf_hctx *kh)
 						 READ_ONCE(kg->share)), &kg->vtime);
 			WRITE_ONCE(kb->left_bytes, keep_bytes);
 		}
-		kf_slice_forget(kb);
+		kf_slice_drop(kb);
 	}
 }
 
@@ -650,7 +650,7 @@ static void kf_group_deactivate(struct kf_group *kg)
 	lockdep_assert_held(&kg->kq->lock);
 
 	WRITE_ONCE(kg->is_active, false);
-	/* Pairs with kf_group_arrive(), which counts, and then looks whether it is active. */
+	/* Pairs with kf_group_account_insert(), which counts, and then looks if it is active. */
 	smp_mb();
 	if (kf_group_has_requests(kg))
 		WRITE_ONCE(kg->is_active, true);
@@ -659,12 +659,12 @@ static void kf_group_deactivate(struct kf_group *kg)
 }
 
 /**
- * kf_groups_look - which groups are active, and which are awaited
+ * kf_groups_update - which groups are active, and which are awaited
  * @kq: device
  *
  * Called from latency_work, ten times a second while requests complete.
  */
-void kf_groups_look(struct kf_queue *kq)
+void kf_groups_update(struct kf_queue *kq)
 {
 	u64 now_ns = ktime_get_ns();
 	struct kf_group *kg, *next;
@@ -673,21 +673,21 @@ void kf_groups_look(struct kf_queue *kq)
 	WRITE_ONCE(kq->slowest_ns, kq->slowest_ns - kq->slowest_ns / KF_SLOWEST_FORGET);
 	spin_lock_bh(&kq->lock);
 	if (READ_ONCE(kq->has_dead))
-		kf_groups_bury(kq);
+		kf_groups_reap(kq);
 	list_for_each_entry_safe(kg, next, &kq->active, active_node) {
-		kf_newcomer_look(kg);
+		kf_newcomer_update(kg);
 		if (!kf_group_is_present(kg, now_ns) &&
 		    (s64)(now_ns - kg->last_busy_ns) >= (s64)KF_IDLE_NS)
 			kf_group_deactivate(kg);
 	}
 	if (READ_ONCE(kq->shares_are_stale))
 		kf_update_shares(kq);
-	kf_find_awaited(kq, now_ns);
+	kf_update_awaited(kq, now_ns);
 	is_more = kf_set_shared(kq);
-	kf_gate_find(kq);
+	kf_clock_update(kq);
 	spin_unlock_bh(&kq->lock);
 	if (is_more)
-		kf_gate_open_up(kq);
+		kf_gate_kick_all(kq);
 	else
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, NULL);
 }
@@ -759,11 +759,11 @@ struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hc
 void kf_group_offline(struct kf_group *kg)
 {
 	WRITE_ONCE(kg->is_dead, true);
-	/* Pairs with kf_groups_bury(): that it is dead before the flag. */
+	/* Pairs with kf_groups_reap(): that it is dead before the flag. */
 	smp_wmb();
 	WRITE_ONCE(kg->kq->has_dead, true);
 	if (READ_ONCE(kg->is_active))
-		kf_look_soon(kg->kq);
+		kf_update_soon(kg->kq);
 }
 
 void kf_groups_init(struct kf_queue *kq)

@@ -343,7 +343,7 @@ struct kf_backlog {
 	atomic64_t load;
 	u64 load_seen;				/* kq->lock */
 	struct kf_work work_seen;		/* kq->lock */
-	/* As of kf_groups_settle(): this, and those dispatched; kq->lock. */
+	/* As of kf_groups_update_owed(): this, and those dispatched; kq->lock. */
 	u64 owed_load, owed_nr;
 	/* Of these, discards and others without data: for them no cgroup waits; no lock. */
 	atomic_t nr_other;
@@ -476,8 +476,8 @@ static inline u64 kf_group_part(struct kf_group *kg)
 }
 
 /* domain.c */
-void kf_look_soon(struct kf_queue *kq);
-void kf_look_stop(struct kf_queue *kq);
+void kf_update_soon(struct kf_queue *kq);
+void kf_update_stop(struct kf_queue *kq);
 int kf_samples_init(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
@@ -522,7 +522,7 @@ struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
 				  struct kf_backlog *kb, enum kf_domain_id id);
 
 /* overdue.c */
-void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns);
+void kf_overdue_update(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns);
 void kf_overdue_go(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns);
 
 /* tags.c */
@@ -538,7 +538,7 @@ void kf_group_init(struct kf_group *kg, struct kf_queue *kq,
 struct kf_backlog *kf_backlog_make(struct kf_group *kg, struct blk_mq_hw_ctx *hctx,
 				   gfp_t gfp);
 void kf_group_offline(struct kf_group *kg);
-void kf_group_arrive(struct kf_backlog *kb, struct request *rq);
+void kf_group_account_insert(struct kf_backlog *kb, struct request *rq);
 u64 kf_group_weight(struct kf_group *kg);
 u64 kf_group_absent_ns(struct kf_group *kg, u64 busy_ns, u64 now_ns);
 unsigned int kf_group_outstanding(struct kf_group *kg);
@@ -547,12 +547,12 @@ bool kf_group_may_go_first(struct kf_group *kg);
 s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb);
-void kf_slice_forget(struct kf_backlog *kb);
-void kf_group_see_cost(struct kf_group *kg, u32 cost_bytes);
-void kf_group_see_time(struct kf_group *kg, u64 io_ns);
+void kf_slice_drop(struct kf_backlog *kb);
+void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes);
+void kf_group_account_time(struct kf_group *kg, u64 io_ns);
 void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
-void kf_groups_look(struct kf_queue *kq);
+void kf_groups_update(struct kf_queue *kq);
 void kf_groups_lower(struct kf_queue *kq);
 void kf_groups_lower_owed(struct kf_queue *kq);
 void kf_update_shares(struct kf_queue *kq);
@@ -571,24 +571,24 @@ void kf_class_finish(struct kf_group *kg, enum kf_class class);
 void kf_class_wake(struct kf_group *kg);
 
 /* own.c */
-void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
-void kf_group_owe_nothing(struct kf_group *kg);
-void kf_find_awaited(struct kf_queue *kq, u64 now_ns);
-void kf_groups_settle(struct kf_queue *kq, u64 now_ns);
+void kf_group_account_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
+void kf_group_clear_owed(struct kf_group *kg);
+void kf_update_awaited(struct kf_queue *kq, u64 now_ns);
+void kf_groups_update_owed(struct kf_queue *kq, u64 now_ns);
 
 /* gate.c */
 bool kf_group_is_present(struct kf_group *kg, u64 now_ns);
 void kf_gate_init(struct kf_queue *kq);
-bool kf_gate_is_due(struct kf_queue *kq);
-bool kf_gate_find(struct kf_queue *kq);
-bool kf_gate_update(struct kf_queue *kq);
+bool kf_clock_is_due(struct kf_queue *kq);
+bool kf_clock_update(struct kf_queue *kq);
+bool kf_clock_try_update(struct kf_queue *kq);
 bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh);
 bool kf_wait_for(struct kf_queue *kq, struct kf_hctx *kh, enum kf_wait_for what);
 void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct kf_hctx *self);
 void kf_gate_done(struct kf_queue *kq);
 bool kf_gate_publish(struct kf_queue *kq);
-void kf_gate_open_up(struct kf_queue *kq);
-void kf_gate_look(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle);
+void kf_gate_kick_all(struct kf_queue *kq);
+void kf_gate_account(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle);
 void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone, u64 io_ns);
 void kf_gate_stop_waiting(struct kf_queue *kq);
 
@@ -597,7 +597,7 @@ bool kf_large_get(struct kf_queue *kq, struct kf_hctx *kh, enum kf_domain_id id)
 void kf_large_put(struct kf_queue *kq, enum kf_domain_id id);
 void kf_large_kick(struct kf_queue *kq);
 void kf_large_completed(struct kf_queue *kq, enum kf_domain_id id, u64 start_ns);
-void kf_large_see(struct kf_queue *kq, const struct kf_cpu_sample *sample);
+void kf_large_account(struct kf_queue *kq, const struct kf_cpu_sample *sample);
 
 /* cgroup.c */
 extern struct blkcg_policy kf_policy;
@@ -691,7 +691,7 @@ static inline bool kf_group_is_busy(struct kf_group *kg)
 }
 
 /* Whether a cgroup of this vtime may dispatch; no lock. */
-static inline bool kf_gate_lets(struct kf_queue *kq, u64 vtime)
+static inline bool kf_gate_allows(struct kf_queue *kq, u64 vtime)
 {
 	return READ_ONCE(kq->gate.is_open) ||
 	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit));
@@ -701,7 +701,7 @@ static inline bool kf_gate_lets(struct kf_queue *kq, u64 vtime)
 static inline bool kf_backlog_is_throttled(struct kf_queue *kq, struct kf_backlog *kb)
 {
 	return READ_ONCE(kb->left_bytes) <= 0 &&
-	       !kf_gate_lets(kq, atomic64_read(&kb->kg->vtime));
+	       !kf_gate_allows(kq, atomic64_read(&kb->kg->vtime));
 }
 
 /* Whether hardware contexts wait; no lock. */
@@ -749,7 +749,7 @@ static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 
 	for (id = 0; has_ready >> id; id++)
 		if (has_ready & BIT(id) &&
-		    !kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+		    !kf_gate_allows(kq, READ_ONCE(kh->first_vtime[id])))
 			return true;
 	return false;
 }
@@ -783,7 +783,7 @@ static inline bool kf_hctx_may_go(struct kf_queue *kq, struct kf_hctx *kh)
 		return true;
 	for (id = 0; has_ready >> id; id++)
 		if (has_ready & BIT(id) && !kf_domain_waits(kh, id) &&
-		    kf_gate_lets(kq, READ_ONCE(kh->first_vtime[id])))
+		    kf_gate_allows(kq, READ_ONCE(kh->first_vtime[id])))
 			return true;
 	return false;
 }

@@ -43,7 +43,7 @@ bool kf_large_get(struct kf_queue *kq, struct kf_hctx *kh, enum kf_domain_id id)
 		WRITE_ONCE(kq->saw_large_full[id], true);
 	/* A probe has to end, though no request may complete. */
 	if (kf_wait_for(kq, kh, KF_FOR_LARGE + id))
-		kf_look_soon(kq);
+		kf_update_soon(kq);
 	return kf_large_try_get(kq, id);
 }
 
@@ -89,13 +89,13 @@ void kf_large_completed(struct kf_queue *kq, enum kf_domain_id id, u64 start_ns)
 }
 
 /**
- * kf_large_see - set the ceilings by what completed since the last look
+ * kf_large_account - set the ceilings by what completed since the last look
  * @kq: device
  * @sample: the differences of all CPUs' counts
  *
  * Called from latency_work.
  */
-void kf_large_see(struct kf_queue *kq, const struct kf_cpu_sample *sample)
+void kf_large_account(struct kf_queue *kq, const struct kf_cpu_sample *sample)
 {
 	u64 nr_all = 0, now_ns = ktime_get_ns();
 	int id;
@@ -107,8 +107,8 @@ void kf_large_see(struct kf_queue *kq, const struct kf_cpu_sample *sample)
 		struct kf_large *kl = &kq->large[id];
 		u32 ceiling = kl->ceiling;
 
-		kf_large_look(kl, sample->nr_kind[kf_kind(id, KF_LARGE_BYTES)], nr_all,
-			      READ_ONCE(kq->saw_large_full[id]), now_ns);
+		kf_large_update(kl, sample->nr_kind[kf_kind(id, KF_LARGE_BYTES)], nr_all,
+				READ_ONCE(kq->saw_large_full[id]), now_ns);
 		WRITE_ONCE(kq->saw_large_full[id], false);
 		if (kl->ceiling != ceiling)
 			trace_kf_large(kq->dev, kf_domain_names[id], kl);

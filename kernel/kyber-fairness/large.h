@@ -116,7 +116,7 @@ static inline bool kf_large_done(struct kf_large *kl, u64 start_ns, u64 now_ns)
 }
 
 /* What a rate tells: that of a device with fewer in flight than may be is no less. */
-static inline void kf_large_see_rate(struct kf_large *kl, u64 rate, bool was_full)
+static inline void kf_large_update_rate(struct kf_large *kl, u64 rate, bool was_full)
 {
 	if (rate > kl->rate)
 		kl->rate = rate;
@@ -126,15 +126,15 @@ static inline void kf_large_see_rate(struct kf_large *kl, u64 rate, bool was_ful
 }
 
 /**
- * kf_large_look - set the ceiling by what completed since the last look
+ * kf_large_update - set the ceiling by what completed since the last look
  * @kl: large requests, from kf_large_init()
  * @nr: large requests that completed since then
  * @nr_all: requests of all sizes
  * @was_full: as many large ones were in flight as may be
  * @now_ns: time
  */
-static inline void kf_large_look(struct kf_large *kl, u64 nr, u64 nr_all, bool was_full,
-				 u64 now_ns)
+static inline void kf_large_update(struct kf_large *kl, u64 nr, u64 nr_all, bool was_full,
+				   u64 now_ns)
 {
 	u64 elapsed_ns = max_t(s64, now_ns - kl->look_ns, 1);
 
@@ -149,8 +149,8 @@ static inline void kf_large_look(struct kf_large *kl, u64 nr, u64 nr_all, bool w
 	}
 	/* What completed is partly the probe's. */
 	if (!kl->has_probed)
-		kf_large_see_rate(kl, min_t(u64, div64_u64(nr * NSEC_PER_SEC, elapsed_ns),
-					    U32_MAX), was_full);
+		kf_large_update_rate(kl, min_t(u64, div64_u64(nr * NSEC_PER_SEC, elapsed_ns),
+					       U32_MAX), was_full);
 	kl->has_probed = false;
 	if (was_full && now_ns >= kl->probe_ns) {
 		kl->is_probing = true;

@@ -105,7 +105,7 @@
  *
  * A request comes from a tree of its hardware context's backlogs: no loop over cgroups.
  * Walks take at most a sixteenth of the time. A throttled request wakes no worker, and
- * one that may go is sent by the task that submits it: kf_may_dispatch_here().
+ * one that may go is sent by the task that submits it: isolio_dispatch_here().
  *
  * Limits
  *
@@ -293,7 +293,7 @@ static struct kf_backlog *kf_rq_claim(struct kf_queue *kq, struct kf_hctx *kh,
 		atomic_inc(&kb->nr_other);
 	if (kf_is_buffered_write(rq->cmd_flags))
 		atomic_inc(&kb->nr_buffered);
-	kf_group_arrive(kb, rq);
+	kf_group_account_insert(kb, rq);
 	class = kf_class_of(req_get_ioprio(rq));
 	kf_class_insert(kb->kg, class);
 	kf_rq_set_backlog(rq, kb, class);
@@ -327,7 +327,7 @@ static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct req
 		return true;
 	if (!(rq->cmd_flags & REQ_META) && !kf_task_must_get_out())
 		return false;
-	charged_bytes = kf_group_go_first(kb->kg, kf_find_cost_bytes(kb->kg, rq));
+	charged_bytes = kf_group_go_first(kb->kg, kf_calc_cost_bytes(kb->kg, rq));
 	if (charged_bytes < 0)
 		return false;
 	kf_rq_set(rq, -1, -1, false, charged_bytes, 0);
@@ -370,9 +370,9 @@ static bool kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 }
 
 /* A backlog's next request may not go: from now on it is throttled. */
-static void kf_see_throttled(struct kf_queue *kq, struct kf_backlog *kb)
+static void kf_account_throttled(struct kf_queue *kq, struct kf_backlog *kb)
 {
-	if (kf_gate_lets(kq, kb->vtime) || kb->throttled_at_ns)
+	if (kf_gate_allows(kq, kb->vtime) || kb->throttled_at_ns)
 		return;
 	kb->throttled_at_ns = ktime_get_ns();
 	trace_kf_throttle(kb);
@@ -412,7 +412,7 @@ static void kf_add_to_backlog(struct kf_queue *kq, struct kf_hctx *kh, struct re
 	if (!list_is_singular(&kb->rqs[id]))
 		return;
 	kf_ready_choose(kh, kb);
-	kf_see_throttled(kq, kb);
+	kf_account_throttled(kq, kb);
 }
 
 struct kf_flush {
@@ -457,7 +457,7 @@ static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
  *
  * Return: whether there is. Not while another CPU dispatches: it sees these.
  */
-static bool kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
+static bool kf_flush_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	bool may_go = true;
 
@@ -465,7 +465,7 @@ static bool kf_settle_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 		return false;
 	kf_flush_ctxs(kq, kh);
 	if (kf_hctx_is_throttled(kq, kh)) {
-		if (kf_gate_is_due(kq) && kf_gate_update(kq))
+		if (kf_clock_is_due(kq) && kf_clock_try_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 		may_go = kf_hctx_may_go(kq, kh);
 	}
@@ -490,7 +490,7 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 			is_throttled = false;
 	}
 	/* An empty device takes any request. */
-	if (is_throttled && !kf_is_empty(kq) && !kf_settle_throttled(kq, kh))
+	if (is_throttled && !kf_is_empty(kq) && !kf_flush_throttled(kq, kh))
 		return;
 	isolio_dispatch_here(hctx, &kh->lock);
 }
@@ -515,7 +515,7 @@ static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 	if (kb->nr_waiting) {
 		if (kb->vtime != vtime)
 			kf_ready_move(kh, kb);
-		kf_see_throttled(kq, kb);
+		kf_account_throttled(kq, kb);
 	} else {
 		kf_slice_save(kh, kb);
 	}
@@ -551,32 +551,40 @@ static struct request *kf_take_foreign(struct kf_hctx *kh, struct request *rq)
 	return rq;
 }
 
-/* Place and token of a request, or false: the hardware queue will be run for them. */
+/* What a request has of the device while it is there. */
+struct kf_leave {
+	int place;
+	int token;		/* or -1: its domain has no limit */
+	bool is_alone;		/* dispatched while a probe empties the device */
+};
+
+/* Whether a request may go; if not, the hardware queue will be run for it. */
 static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq,
-		     enum kf_domain_id id, bool is_urgent, int *place, int *token,
-		     bool *is_alone)
+		     enum kf_domain_id id, bool is_urgent, struct kf_leave *leave)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
 	bool is_owed;
 
 	/* Asked before and after: each place that is given while a probe empties is alone. */
-	*is_alone = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
-	*token = -1;
+	leave->is_alone = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
+	leave->token = -1;
 	if (READ_ONCE(kq->domain[id].is_limited)) {
-		*token = kf_domain_get_token(kq, kh, id);
-		if (*token < 0)
+		leave->token = kf_domain_get_token(kq, kh, id);
+		if (leave->token < 0)
 			return false;
 	}
 	/* What is urgent does not wait for others that are owed. */
 	is_owed = kf_group_is_owed(kb->kg) ||
 		  (is_urgent && READ_ONCE(kq->gate.most_places) != U32_MAX);
-	*place = kf_get_place(kq, kh, is_owed);
-	if (*place >= 0 && guard_dispatch(kq->guard, rq))
+	leave->place = kf_get_place(kq, kh, is_owed);
+	if (leave->place >= 0 && guard_dispatch(kq->guard, rq)) {
+		leave->is_alone &= READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
 		return true;
-	if (*place >= 0)
-		kf_put_place(kq, *place, rq->mq_ctx->cpu);
-	if (*token >= 0)
-		kf_domain_put_token(kq, id, *token, rq->mq_ctx->cpu);
+	}
+	if (leave->place >= 0)
+		kf_put_place(kq, leave->place, rq->mq_ctx->cpu);
+	if (leave->token >= 0)
+		kf_domain_put_token(kq, id, leave->token, rq->mq_ctx->cpu);
 	return false;
 }
 
@@ -601,8 +609,8 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 	*is_counted = false;
 	if (!kb)
 		return NULL;
-	if (!any && !kf_gate_lets(kq, kb->vtime)) {
-		kf_see_throttled(kq, kb);
+	if (!any && !kf_gate_allows(kq, kb->vtime)) {
+		kf_account_throttled(kq, kb);
 		return NULL;
 	}
 	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))))
@@ -625,11 +633,11 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 					  enum kf_domain_id id, bool any)
 {
 	struct kf_backlog *kb = NULL;
-	bool is_alone, is_counted = false;
+	u32 cost_bytes, charged_bytes;
+	bool is_counted = false;
+	struct kf_leave leave;
 	struct request *rq;
 	u64 throttled_ns;
-	int place, token;
-	u32 cost_bytes, charged_bytes;
 
 	lockdep_assert_held(&kh->lock);
 
@@ -643,7 +651,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 		return kf_take_foreign(kh, rq);
 	}
 
-	if (!kf_admit(kq, kh, rq, id, !kb, &place, &token, &is_alone)) {
+	if (!kf_admit(kq, kh, rq, id, !kb, &leave)) {
 		trace_kf_no_place(kq->dev, kh->hctx->queue_num, kf_domain_names[id]);
 		if (is_counted)
 			kf_large_put(kq, id);
@@ -657,15 +665,14 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 			throttled_ns = kb->eligible_at_ns - rq->start_time_ns;
 	}
 	charged_bytes = kf_rq_cost_bytes(rq);
-	cost_bytes = kf_find_cost_bytes(kf_rq_backlog(rq)->kg, rq);
-	is_alone = is_alone && READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
-	kf_rq_set(rq, place, token, is_alone, cost_bytes, throttled_ns);
+	cost_bytes = kf_calc_cost_bytes(kf_rq_backlog(rq)->kg, rq);
+	kf_rq_set(rq, leave.place, leave.token, leave.is_alone, cost_bytes, throttled_ns);
 	if (is_counted)
 		kf_rq_count(rq);
 	kf_count_dispatch(kf_rq_backlog(rq), rq);
-	kf_group_see_cost(kf_rq_backlog(rq)->kg, cost_bytes);
+	kf_group_account_cost(kf_rq_backlog(rq)->kg, cost_bytes);
 	if (kb)
-		kf_take_request(kq, kh, kb, rq, any && !kf_gate_lets(kq, kb->vtime));
+		kf_take_request(kq, kh, kb, rq, any && !kf_gate_allows(kq, kb->vtime));
 	else
 		kf_take_urgent(kq, kh, rq, charged_bytes);
 	kh->nr_dispatched++;
@@ -742,11 +749,11 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	kf_flush_ctxs(kq, kh);
 	/* A group that is not awaited may be owed while none is throttled. */
 	if ((READ_ONCE(kq->has_limited) || kf_waits_for(kq, KF_FOR_CLOCK)) &&
-	    kf_gate_is_due(kq) && kf_gate_update(kq))
+	    kf_clock_is_due(kq) && kf_clock_try_update(kq))
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 	rq = kf_dispatch(kq, kh, false);
 	if (!rq && kh->has_ready && (!kf_has_no_place(kh) || kf_hctx_is_throttled(kq, kh))) {
-		if (kf_gate_is_due(kq) && kf_gate_update(kq))
+		if (kf_clock_is_due(kq) && kf_clock_try_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 		any = kf_may_take_any(kq, kh);
 		if (any || kf_hctx_may_go(kq, kh))
@@ -783,7 +790,7 @@ static bool kf_has_work(struct blk_mq_hw_ctx *hctx)
 		return true;
 	/* One that waits already is run when the clock was set, or the device is empty. */
 	return !test_bit(KF_FOR_CLOCK, &kh->flags) &&
-	       (kf_gate_is_due(kq) || !kf_gate_wait(kq, kh));
+	       (kf_clock_is_due(kq) || !kf_gate_wait(kq, kh));
 }
 
 /* The software queues of a hardware context. */
@@ -843,15 +850,15 @@ static void kf_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int hctx_idx)
 	struct kf_hctx *kh = hctx->sched_data;
 
 	/* It looks at all hardware contexts. */
-	kf_look_stop(kq);
+	kf_update_stop(kq);
 	kf_gate_stop_waiting(kq);
 	WARN_ONCE(kh->nr_inserted != kh->nr_dispatched ||
 		  kf_has_inserted(kh),
 		  "kyber-fairness: hctx %u: %llu requests in, %llu out\n",
 		  hctx_idx, kh->nr_inserted, kh->nr_dispatched);
 	while (!list_empty(&kh->saved))
-		kf_slice_forget(list_first_entry(&kh->saved, struct kf_backlog,
-						 saved_node));
+		kf_slice_drop(list_first_entry(&kh->saved, struct kf_backlog,
+					       saved_node));
 	mutex_lock(&kq->hctx_lock);
 	hctx->sched_data = NULL;
 	mutex_unlock(&kq->hctx_lock);

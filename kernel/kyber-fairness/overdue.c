@@ -43,12 +43,12 @@
 #define KF_OVERDUE_TIMES	2ULL
 
 /**
- * kf_overdue_see - what overdue requests may have of the device until the next look
+ * kf_overdue_update - what overdue requests may have of the device until the next look
  * @kq: device
  * @sample: what completed since the last look
  * @elapsed_ns: how long ago that was
  */
-void kf_overdue_see(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns)
+void kf_overdue_update(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns)
 {
 	struct kf_overdue *ko = &kq->overdue;
 	unsigned int kind, as;

@@ -8,7 +8,7 @@
 #include "trace.h"
 
 /* The others wait for it, or it is idle. */
-void kf_group_owe_nothing(struct kf_group *kg)
+void kf_group_clear_owed(struct kf_group *kg)
 {
 	kg->is_settled = false;
 	if (kg->owed_ns)
@@ -16,7 +16,7 @@ void kf_group_owe_nothing(struct kf_group *kg)
 }
 
 /* What a group's requests on a hardware context took since the last time. */
-void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
+void kf_group_account_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 {
 	lockdep_assert_held(&kg->kq->lock);
 
@@ -24,7 +24,7 @@ void kf_group_see_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 }
 
 /* What a group did on a hardware context since the last look. */
-static void kf_group_see_work(struct kf_group *kg, struct kf_backlog *kb, struct kf_work *fresh)
+static void kf_group_account_work(struct kf_group *kg, struct kf_backlog *kb, struct kf_work *fresh)
 {
 	unsigned int dir;
 
@@ -45,7 +45,7 @@ static void kf_group_see_work(struct kf_group *kg, struct kf_backlog *kb, struct
  * How many requests a group keeps outstanding, and what its byte costs.
  * Return: what it was charged since the last look, about.
  */
-static u64 kf_group_find_depth(struct kf_group *kg, u64 now_ns)
+static u64 kf_group_update_depth(struct kf_group *kg, u64 now_ns)
 {
 	bool is_present = kf_group_is_busy(kg);
 	u64 absent_ns = READ_ONCE(kg->absent_ns);
@@ -57,16 +57,16 @@ static u64 kf_group_find_depth(struct kf_group *kg, u64 now_ns)
 
 	for (i = kf_group_next_busy(kg, 0); i < kg->nr_backlogs;
 	     i = kf_group_next_busy(kg, i + 1)) {
-		kf_group_see_load(kg, READ_ONCE(kg->backlog[i]), now_ns);
-		kf_group_see_work(kg, READ_ONCE(kg->backlog[i]), &fresh);
+		kf_group_account_load(kg, READ_ONCE(kg->backlog[i]), now_ns);
+		kf_group_account_work(kg, READ_ONCE(kg->backlog[i]), &fresh);
 	}
 	if (!is_present)
 		absent_ns += kf_group_absent_ns(kg, kg->last_busy_ns, now_ns);
-	kf_depth_look(&kg->depth, absent_ns, now_ns);
+	kf_depth_update(&kg->depth, absent_ns, now_ns);
 	WRITE_ONCE(kg->peak_cost_bytes,
 		   kg->peak_cost_bytes - kg->peak_cost_bytes / KF_PEAK_FORGET);
 	kf_work_add(&kg->own_price.fresh, &fresh);
-	kg->found_price = kf_price_look(&kg->own_price, kq->cost_rate);
+	kg->found_price = kf_price_update(&kg->own_price, kq->cost_rate);
 	kf_prices_add(&kq->prices, kg->found_price);
 	return kf_work_cost(&fresh, kq->cost_rate);
 }
@@ -89,7 +89,7 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, u64 fu
 
 	memset(&kq->prices, 0, sizeof(kq->prices));
 	list_for_each_entry(kg, &kq->active, active_node) {
-		bytes = kf_group_find_depth(kg, now_ns);
+		bytes = kf_group_update_depth(kg, now_ns);
 		if (kg->is_awaited)
 			awaited_bytes += bytes;
 	}
@@ -108,9 +108,9 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, u64 fu
 		*all_milli += kg->depth.milli;
 	}
 	if (READ_ONCE(kq->gate.phase) == KF_BAND_STEADY)
-		kf_pace_look(&kq->pace, kf_per_s(awaited_bytes, now_ns - kq->pace_look_ns), full,
-			     max(kc->min_total_pct, KF_PACE_PCT_MIN),
-			     READ_ONCE(kq->places.sb.depth), kq->awaited_share);
+		kf_pace_update(&kq->pace, kf_per_s(awaited_bytes, now_ns - kq->pace_look_ns), full,
+			       max(kc->min_total_pct, KF_PACE_PCT_MIN),
+			       READ_ONCE(kq->places.sb.depth), kq->awaited_share);
 	kq->pace_look_ns = now_ns;
 }
 
@@ -118,21 +118,21 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, u64 fu
 static u64 kf_groups_level(struct kf_queue *kq, const struct kf_could *kc, u64 full)
 {
 	unsigned int steps = KF_LEVEL_STEPS;
-	struct kf_level kl;
+	struct kf_level lvl;
 	struct kf_group *kg;
 
 	lockdep_assert_held(&kq->lock);
 
-	kf_level_begin(&kl, kc, full);
+	kf_level_begin(&lvl, kc, full);
 	do {
 		list_for_each_entry(kg, &kq->active, active_node)
-			kf_level_add(&kl, kf_group_could(kg), kg->share);
-	} while (kf_level_rise(&kl) && --steps);
-	return kl.at;
+			kf_level_add(&lvl, kf_group_could(kg), kg->share);
+	} while (kf_level_rise(&lvl) && --steps);
+	return lvl.at;
 }
 
 /* Which groups are worth waiting for, and whether more must be known to tell. */
-void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
+void kf_update_awaited(struct kf_queue *kq, u64 now_ns)
 {
 	struct kf_could kc = { .min_total_pct = READ_ONCE(kq->min_total_pct) };
 	bool must_fill = false, has_limited = false;
@@ -161,7 +161,7 @@ void kf_find_awaited(struct kf_queue *kq, u64 now_ns)
 			trace_kf_awaited(kg, is_awaited, could, full);
 		WRITE_ONCE(kg->is_awaited, is_awaited);
 		if (is_awaited)
-			kf_group_owe_nothing(kg);
+			kf_group_clear_owed(kg);
 		else
 			has_limited = true;
 		if (!kf_clock_is_awaited(any_level, could, kg->share, is_awaited))
@@ -209,7 +209,7 @@ static u64 kf_group_took_ns(struct kf_group *kg, u64 now_ns, u64 *nr_dispatched,
 }
 
 /* What a group is owed by now; @nr: its requests outstanding. */
-static s64 kf_group_settle(struct kf_group *kg, u64 now_ns, u64 most_ns, unsigned int *nr)
+static s64 kf_group_calc_owed(struct kf_group *kg, u64 now_ns, u64 most_ns, unsigned int *nr)
 {
 	u64 alone_ns = READ_ONCE(kg->alone_ns) ?: READ_ONCE(kg->kq->gate.alone_ns);
 	u64 took_ns, nr_dispatched;
@@ -228,13 +228,13 @@ static s64 kf_group_settle(struct kf_group *kg, u64 now_ns, u64 most_ns, unsigne
 }
 
 /**
- * kf_groups_settle - what the groups that are not awaited are owed, and what that costs others
+ * kf_groups_update_owed - what the groups that are not awaited are owed, and what that costs others
  * @kq: device
  * @now_ns: time
  *
  * Called from a walk. See kf_owed_ns().
  */
-void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
+void kf_groups_update_owed(struct kf_queue *kq, u64 now_ns)
 {
 	unsigned int nr, nr_owed = 0, places = U32_MAX;
 	struct kf_gate *gate = &kq->gate;
@@ -253,7 +253,7 @@ void kf_groups_settle(struct kf_queue *kq, u64 now_ns)
 
 		/* A probe lets each wait. */
 		if (READ_ONCE(gate->phase) == KF_BAND_STEADY)
-			owed_ns = kf_group_settle(kg, now_ns, most_ns, &nr);
+			owed_ns = kf_group_calc_owed(kg, now_ns, most_ns, &nr);
 		else
 			kg->is_settled = false;
 		if (owed_ns != kg->owed_ns)

@@ -270,12 +270,12 @@ struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
 		u64 vtime;
 
 		kb = kf_ready_entry(node, id);
-		if (!kf_gate_lets(kq, kb->vtime))
+		if (!kf_gate_allows(kq, kb->vtime))
 			return NULL;
 		if (kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist)))
 			continue;
 		vtime = kb->left_bytes > 0 ? kb->vtime : atomic64_read(&kb->kg->vtime);
-		if (!kf_gate_lets(kq, vtime))
+		if (!kf_gate_allows(kq, vtime))
 			continue;
 		if (kb->vtime != vtime) {
 			kb->vtime = vtime;

@@ -140,7 +140,7 @@ static inline void kf_rq_begin(struct request *rq, bool is_within)
  * What a request of a group is charged, by the unit that is shared. One that moves no data,
  * such as a discard, which may name the whole device, counts as one of a page.
  */
-static inline u32 kf_find_cost_bytes(struct kf_group *kg, struct request *rq)
+static inline u32 kf_calc_cost_bytes(struct kf_group *kg, struct request *rq)
 {
 	u32 bytes = bio_has_data(rq->bio) ? blk_rq_bytes(rq) : KF_PAGE_BYTES;
 	u64 price = READ_ONCE(kg->price);

@@ -35,15 +35,15 @@ void kf_count_dispatch(struct kf_backlog *kb, struct request *rq)
 /* Called when the backlog gets a request; in process context. */
 void kf_latency_alloc(struct kf_backlog *kb)
 {
-	struct kf_latency *kl;
+	struct kf_latency *lat;
 
-	kl = kzalloc_node(sizeof(*kl), GFP_NOWAIT | __GFP_NOWARN,
-			  kb->kg->kq->q->node);
-	if (!kl)
+	lat = kzalloc_node(sizeof(*lat), GFP_NOWAIT | __GFP_NOWARN,
+			   kb->kg->kq->q->node);
+	if (!lat)
 		return;
 	/* Another CPU may have been first. */
-	if (cmpxchg(&kb->latency, NULL, kl))
-		kfree(kl);
+	if (cmpxchg(&kb->latency, NULL, lat))
+		kfree(lat);
 }
 
 /* Called when the last reference to the group is gone. */
@@ -73,30 +73,30 @@ static void kf_group_begin_period(struct kf_group *kg, u64 period)
 }
 
 /* Move a backlog's counts to the group if they are of an earlier period. */
-static void kf_latency_rotate(struct kf_group *kg, struct kf_latency *kl, u64 now_ns)
+static void kf_latency_rotate(struct kf_group *kg, struct kf_latency *lat, u64 now_ns)
 {
 	u64 period = div64_u64(now_ns, KF_LATENCY_PERIOD_NS);
 	u64 begin_ns = period * KF_LATENCY_PERIOD_NS;
-	bool is_last = kl->end_ns == begin_ns;
+	bool is_last = lat->end_ns == begin_ns;
 	unsigned int dir, bucket, nr;
 
 	lockdep_assert_held(&kg->latency_lock);
 
 	kf_group_begin_period(kg, period);
-	if (kl->end_ns > begin_ns)
+	if (lat->end_ns > begin_ns)
 		return;
 	for (dir = 0; dir < KF_NR_DIRS; dir++) {
 		for (bucket = 0; bucket < LAT_NR_BUCKETS; bucket++) {
-			if (!atomic_read(&kl->nr[dir][bucket]))
+			if (!atomic_read(&lat->nr[dir][bucket]))
 				continue;
-			nr = atomic_xchg(&kl->nr[dir][bucket], 0);
+			nr = atomic_xchg(&lat->nr[dir][bucket], 0);
 			if (is_last)
 				kg->last[dir][bucket] += nr;
 			else
 				kg->past[dir][bucket] += nr;
 		}
 	}
-	WRITE_ONCE(kl->end_ns, begin_ns + KF_LATENCY_PERIOD_NS);
+	WRITE_ONCE(lat->end_ns, begin_ns + KF_LATENCY_PERIOD_NS);
 }
 
 /*
@@ -104,13 +104,13 @@ static void kf_latency_rotate(struct kf_group *kg, struct kf_latency *kl, u64 no
  * saves no registers. It never waits for the lock: its holder may move the counts too.
  */
 static noinline void kf_latency_begin_period(struct kf_group *kg,
-					     struct kf_latency *kl, u64 now_ns,
+					     struct kf_latency *lat, u64 now_ns,
 					     atomic_t *nr)
 {
 	unsigned long flags;
 
 	if (spin_trylock_irqsave(&kg->latency_lock, flags)) {
-		kf_latency_rotate(kg, kl, now_ns);
+		kf_latency_rotate(kg, lat, now_ns);
 		spin_unlock_irqrestore(&kg->latency_lock, flags);
 	}
 	atomic_inc(nr);
@@ -128,15 +128,15 @@ static noinline void kf_latency_begin_period(struct kf_group *kg,
 void kf_latency_add(struct kf_backlog *kb, unsigned int dir, u64 latency_ns,
 		    u64 now_ns)
 {
-	struct kf_latency *kl = READ_ONCE(kb->latency);
+	struct kf_latency *lat = READ_ONCE(kb->latency);
 	atomic_t *nr;
 
-	if (unlikely(!kl))
+	if (unlikely(!lat))
 		return;
 
-	nr = &kl->nr[dir][lat_bucket(latency_ns)];
-	if (unlikely(now_ns >= READ_ONCE(kl->end_ns)))
-		kf_latency_begin_period(kb->kg, kl, now_ns, nr);
+	nr = &lat->nr[dir][lat_bucket(latency_ns)];
+	if (unlikely(now_ns >= READ_ONCE(lat->end_ns)))
+		kf_latency_begin_period(kb->kg, lat, now_ns, nr);
 	else
 		atomic_inc(nr);
 }
@@ -158,10 +158,10 @@ static u32 kf_latency_recent(struct kf_group *kg, unsigned int dir,
 	lockdep_assert_held(&kg->latency_lock);
 
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_latency *kl = kf_latency_of(kg, i);
+		struct kf_latency *lat = kf_latency_of(kg, i);
 
-		if (kl)
-			nr += atomic_read(&kl->nr[dir][bucket]);
+		if (lat)
+			nr += atomic_read(&lat->nr[dir][bucket]);
 	}
 	return nr;
 }
@@ -174,10 +174,10 @@ static void kf_latency_rotate_all(struct kf_group *kg)
 	lockdep_assert_held(&kg->latency_lock);
 
 	for (i = 0; i < kg->nr_backlogs; i++) {
-		struct kf_latency *kl = kf_latency_of(kg, i);
+		struct kf_latency *lat = kf_latency_of(kg, i);
 
-		if (kl)
-			kf_latency_rotate(kg, kl, now_ns);
+		if (lat)
+			kf_latency_rotate(kg, lat, now_ns);
 	}
 }
 

@@ -33,7 +33,7 @@ static void could_has_room(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kf_level_rise(&kl));
 	KUNIT_EXPECT_GT(test, kf_per_s(U64_MAX, 0), 0ULL);
 	KUNIT_EXPECT_EQ(test, kf_per_s(4096, NSEC_PER_SEC), 4096ULL);
-	kf_slowness_see(&ks, &kind, U64_MAX);
+	kf_slowness_account(&ks, &kind, U64_MAX);
 	KUNIT_EXPECT_GE(test, kf_alone_ns(&ka, none, ks.milli, 0), ka.mix_ns);
 }
 
@@ -67,14 +67,14 @@ static void slowness_is_to_others(struct kunit *test)
 	for (i = 0; i < 4; i++) {
 		kind.alone_us[kind.nr_alone++ % KF_ALONE_SAMPLES] = 255;
 		kind.nr_probed++;
-		kf_slowness_see(&ks, &kind, 255 * US);
+		kf_slowness_account(&ks, &kind, 255 * US);
 	}
 	KUNIT_EXPECT_EQ(test, ks.milli, 1000U);
 	/* And one that takes four times as long as these. */
 	ks = (struct kf_slowness){ };
-	kf_slowness_see(&ks, &kind, 1020 * US);
+	kf_slowness_account(&ks, &kind, 1020 * US);
 	KUNIT_EXPECT_EQ(test, ks.milli, 4000U);
-	kf_slowness_see(&ks, &(struct kf_band_kind){ }, 0);
+	kf_slowness_account(&ks, &(struct kf_band_kind){ }, 0);
 	KUNIT_EXPECT_GE(test, ks.milli, 1U);
 }
 
@@ -118,7 +118,7 @@ static u64 device_look(struct kf_band *kb, u64 now_ns, const struct device *dev)
 		now_ns += 100 * MS;
 		kb->was_held |= dev->was_held;
 		kf_band_count(kb, 0, 100 * dev->per_ms, 100 * dev->per_ms * 4096ULL);
-		kf_band_look(kb, dev->may_probe, now_ns);
+		kf_band_update(kb, dev->may_probe, now_ns);
 		return now_ns;
 	}
 	for (i = 0; i < 1000000 && kb->phase != KF_BAND_STEADY; i++) {
@@ -127,7 +127,7 @@ static u64 device_look(struct kf_band *kb, u64 now_ns, const struct device *dev)
 
 		now_ns += is_alone ? io_ns : MS / dev->per_ms;
 		if (!kf_band_done(kb, 0, 4096, 4096, is_alone, io_ns, now_ns))
-			kf_band_look(kb, true, now_ns);
+			kf_band_update(kb, true, now_ns);
 	}
 	return now_ns;
 }
@@ -158,11 +158,11 @@ static void slack_is_no_device_rate(struct kunit *test)
 		kb.nr_all = 128;
 		kb.was_held = true;
 		kf_band_count(&kb, 0, 4500, 4500 * 4096ULL);
-		KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 100 * MS));
+		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS));
 		kb.phase = KF_BAND_FULL;
 		for (j = 1; j <= 64; j++)
 			kf_band_done(&kb, 0, 4096, 4096, false, of[i].io_ns, 100 * MS + j * 16 * US);
-		KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 100 * MS + 1024 * US));
+		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS + 1024 * US));
 		KUNIT_EXPECT_EQ(test, kb.full_bytes_per_s, of[i].per_s * 4096);
 	}
 }
@@ -267,14 +267,14 @@ static void fills_at_once(struct kunit *test)
 	kb.full_bytes_per_s = 1ULL << 40;
 	kb.was_held = true;
 	kf_band_count(&kb, 0, 30000, 30000 * 4096ULL);
-	kf_band_look(&kb, false, now_ns + 100 * MS);
+	kf_band_update(&kb, false, now_ns + 100 * MS);
 	KUNIT_EXPECT_EQ(test, kb.full_bytes_per_s, 1ULL << 40);
 	KUNIT_EXPECT_FALSE(test, kf_band_is_busy(&kb, 20));
 	KUNIT_EXPECT_TRUE(test, kf_band_is_busy(&kb, 46));
 	kb.was_held = true;
 	kb.is_busy = true;
 	kf_band_count(&kb, 0, 30000, 30000 * 4096ULL);
-	kf_band_look(&kb, false, now_ns + 200 * MS);
+	kf_band_update(&kb, false, now_ns + 200 * MS);
 	KUNIT_EXPECT_LT(test, kb.full_bytes_per_s, 1ULL << 40);
 }
 
@@ -328,7 +328,7 @@ static void band_has_all_kinds(struct kunit *test)
 	kb.look_ns = now_ns - 100 * MS;
 	kf_band_count(&kb, 0, 300, 300 * 4096);
 	kf_band_count(&kb, 1, 100, 100 * 4096);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, now_ns));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, now_ns));
 	KUNIT_EXPECT_EQ(test, kb.alone_ns, 2 * MS);
 	/* 4,000 a second of 2 ms. */
 	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 8000U);
@@ -409,14 +409,14 @@ static void band_looks_are_long(struct kunit *test)
 	kf_band_init(&kb);
 	kb.look_ns = 1000 * MS;
 	kf_band_count(&kb, 0, 31, 31 * 4096);
-	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, false, 9000 * MS));
+	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, false, 9000 * MS));
 	kf_band_count(&kb, 3, 1, MIB);
-	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, false, 1090 * MS - 1));
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 1090 * MS));
+	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, false, 1090 * MS - 1));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1090 * MS));
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, (31 * 4096 + MIB) / 32);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 31ULL * 1000 / 90);
 	KUNIT_EXPECT_EQ(test, kb.kind[3].rate, 1ULL * 1000 / 90);
-	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, false, 1090 * MS));
+	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, false, 1090 * MS));
 }
 
 /* The most that requests may cost in a look, and requests that cost nothing. */
@@ -427,11 +427,11 @@ static void band_takes_any_cost(struct kunit *test)
 	kf_band_init(&kb);
 	kb.look_ns = 1000 * MS;
 	kf_band_count(&kb, 0, 10000000, 10000000ULL << 28);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 1100 * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1100 * MS));
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 1ULL << 28);
 	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, 100000000ULL << 28);
 	kf_band_count(&kb, 0, 32, 0);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, false, 1200 * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1200 * MS));
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 0ULL);
 	/* What the device did is forgotten slowly. */
 	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, (100000000ULL << 28) / 8 * 7);
@@ -511,33 +511,33 @@ static void band_fills_until_full(struct kunit *test)
 	/* As many as are in flight, which are no part of the rate. */
 	for (i = 1; i < KF_CEILING_MIN; i++) {
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS));
-		KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + i * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, true, now_ns + i * MS));
 	}
 	kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + i * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + i * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 0ULL);
 	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
 	/* A million a second: 100 at a time, so the ceiling is 300, and it was not full. */
 	now_ns = kb.look_ns;
 	kf_band_count(&kb, 0, 32, 32 * 4096);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 32 * US));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + 32 * US));
 	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 100000U);
 	KUNIT_EXPECT_EQ(test, kb.ceiling, 300U);
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FILL);
 	/* What had queued up goes at once; the submitters wait for the CPU. */
 	now_ns = kb.look_ns;
 	kf_band_count(&kb, 0, 400, 400 * 4096);
-	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + 2 * MS - 1));
+	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, true, now_ns + 2 * MS - 1));
 	kf_band_count(&kb, 0, 1600, 1600 * 4096);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 2 * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + 2 * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
 	/* With as many in flight it is full: the probe ends. */
 	now_ns = kb.look_ns;
 	kf_band_count(&kb, 0, 299, 299 * 4096);
-	KUNIT_EXPECT_FALSE(test, kf_band_look(&kb, true, now_ns + 3 * MS));
+	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, true, now_ns + 3 * MS));
 	kf_band_count(&kb, 0, 1, 4096);
-	KUNIT_EXPECT_TRUE(test, kf_band_look(&kb, true, now_ns + 3 * MS));
+	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + 3 * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 100000ULL);
 }
@@ -591,36 +591,36 @@ static void quiet_time_waits_for_nothing(struct kunit *test)
 	unsigned int i;
 
 	/* No probe has seen it. */
-	kf_band_find_quiet(&kind, false);
+	kf_band_update_quiet(&kind, false);
 	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 0ULL);
 	for (i = 0; i < KF_ALONE_SAMPLES; i++)
 		kind.alone_us[i] = i < 10 ? 5000 + 100 * i : 495 + i - 10;
 	kind.nr_alone = KF_ALONE_SAMPLES;
 	kind.nr_probed = KF_ALONE_SAMPLES;
 	kind.alone_ns = 5 * MS;
-	kf_band_find_quiet(&kind, false);
+	kf_band_update_quiet(&kind, false);
 	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 497 * US);
 	/* All wait: it rises by an eighth of the difference. */
 	for (i = 0; i < KF_ALONE_SAMPLES; i++)
 		kind.alone_us[i] = 4497;
-	kf_band_find_quiet(&kind, false);
+	kf_band_update_quiet(&kind, false);
 	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 997 * US);
 	/* Another disk, and a quicker one, at once; one hit of a cache is not known to be that. */
 	for (i = 0; i < KF_ALONE_SAMPLES; i++)
 		kind.alone_us[i] = i ? 80 + i : 1;
-	kf_band_find_quiet(&kind, false);
+	kf_band_update_quiet(&kind, false);
 	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 87 * US);
 	/* On a disk that turns they all count, unless it only says that it does. */
 	for (i = 0; i < KF_ALONE_SAMPLES; i++)
 		kind.alone_us[i] = 4000 + 1000 * i;
 	kind.alone_ns = 11 * MS;
-	kf_band_find_quiet(&kind, true);
+	kf_band_update_quiet(&kind, true);
 	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 11 * MS);
 	kind.alone_ns = 90 * US;
 	kind.quiet_ns = 0;
 	for (i = 0; i < KF_ALONE_SAMPLES; i++)
 		kind.alone_us[i] = i % 3 ? 90 : 30;
-	kf_band_find_quiet(&kind, true);
+	kf_band_update_quiet(&kind, true);
 	KUNIT_EXPECT_EQ(test, kind.quiet_ns, 30 * US);
 }
 

@@ -406,35 +406,35 @@ static void pace_leaves_others_their_own(struct kunit *test)
 	int i;
 
 	/* Nothing is known. */
-	kf_pace_look(&kp, 0, 0, 45, 126, share);
+	kf_pace_update(&kp, 0, 0, 45, 126, share);
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 0ULL);
 	/* They do less than a fifth of it, and have all places that they may. */
 	for (i = 0; i < 100; i++)
-		kf_pace_look(&kp, 15000000, 100000000, 45, 126, share);
+		kf_pace_update(&kp, 15000000, 100000000, 45, 126, share);
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 100000000ULL);
 	KUNIT_EXPECT_EQ(test, kp.milli, 25000U);
 	/* They do more while one is owed: places go, down to one, and the pace stays. */
 	for (i = 0; i < 100; i++) {
 		pace_walks(&kp, KF_HOLD_ONE * 3 / 4);
-		kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+		kf_pace_update(&kp, 60000000, 100000000, 45, 126, share);
 	}
 	KUNIT_EXPECT_EQ(test, kp.milli, 1000U);
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 100000000ULL);
 	/* One stays owed: the device can do less than was seen. But it has to do that much. */
 	pace_walks(&kp, KF_HOLD_ONE);
-	kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+	kf_pace_update(&kp, 60000000, 100000000, 45, 126, share);
 	KUNIT_EXPECT_TRUE(test, kp.bytes_per_s > 96000000 && kp.bytes_per_s < 97000000);
 	for (i = 0; i < 100; i++) {
 		pace_walks(&kp, KF_HOLD_ONE);
-		kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+		kf_pace_update(&kp, 60000000, 100000000, 45, 126, share);
 	}
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 45000000ULL);
 	/* It is owed no more. */
 	for (i = 0; i < 100; i++)
-		kf_pace_look(&kp, 60000000, 100000000, 45, 126, share);
+		kf_pace_update(&kp, 60000000, 100000000, 45, 126, share);
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, 100000000ULL);
 	/* None is awaited, and any rate fits. */
-	kf_pace_look(&kp, U64_MAX, KF_PER_S_MAX, 100, U32_MAX, 0);
+	kf_pace_update(&kp, U64_MAX, KF_PER_S_MAX, 100, U32_MAX, 0);
 	KUNIT_EXPECT_EQ(test, kp.milli, 1000U);
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, KF_PER_S_MAX);
 }
@@ -521,7 +521,7 @@ static void depth_is_a_mean(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kd.milli, 0U);
 	for (i = 1; i <= 20; i++) {
 		kd.sum += (5 * MS) >> KF_LOAD_NS_SHIFT;
-		kf_depth_look(&kd, 0, (1000 + 100 * i) * MS);
+		kf_depth_update(&kd, 0, (1000 + 100 * i) * MS);
 		KUNIT_EXPECT_GE(test, kd.milli, 49U);
 		KUNIT_EXPECT_LE(test, kd.milli, 50U);
 	}
@@ -530,15 +530,15 @@ static void depth_is_a_mean(struct kunit *test)
 	kf_depth_begin(&kd, 7 * MS, 1000 * MS);
 	for (i = 1; i <= 20; i++) {
 		kd.sum += (640 * MS) >> KF_LOAD_NS_SHIFT;
-		kf_depth_look(&kd, (7 + 80 * i) * MS, (1000 + 100 * i) * MS);
+		kf_depth_update(&kd, (7 + 80 * i) * MS, (1000 + 100 * i) * MS);
 		KUNIT_EXPECT_GE(test, kd.milli, 31990U);
 		KUNIT_EXPECT_LE(test, kd.milli, 32010U);
 	}
 	/* It was not there: nothing is known that was not before. */
-	kf_depth_look(&kd, (7 + 1600 + 100) * MS, (1000 + 2100) * MS);
+	kf_depth_update(&kd, (7 + 1600 + 100) * MS, (1000 + 2100) * MS);
 	KUNIT_EXPECT_GE(test, kd.milli, 31900U);
 	/* And its clock was wrong. */
-	kf_depth_look(&kd, (7 + 1600 + 500) * MS, (1000 + 2200) * MS);
+	kf_depth_update(&kd, (7 + 1600 + 500) * MS, (1000 + 2200) * MS);
 	KUNIT_EXPECT_LE(test, kd.milli, 32010U);
 }
 

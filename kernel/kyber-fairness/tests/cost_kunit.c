@@ -138,23 +138,23 @@ static void price_is_of_many_requests(struct kunit *test)
 	unsigned int i;
 
 	send(&kp, KF_PRICE_NR - 1, 0);
-	KUNIT_EXPECT_EQ(test, kf_price_look(&kp, by_time), 0ULL);
+	KUNIT_EXPECT_EQ(test, kf_price_update(&kp, by_time), 0ULL);
 	send(&kp, 1, 0);
-	KUNIT_EXPECT_EQ(test, kf_price_look(&kp, by_time), 1ULL << KF_PRICE_SHIFT);
+	KUNIT_EXPECT_EQ(test, kf_price_update(&kp, by_time), 1ULL << KF_PRICE_SHIFT);
 	KUNIT_EXPECT_EQ(test, kf_price_bytes(1ULL << KF_PRICE_SHIFT, 8192), 8192U);
 	/* A few more writes than usual move it a little. */
 	for (i = 0; i < 100; i++) {
 		send(&kp, 70, 30);
-		kf_price_look(&kp, by_time);
+		kf_price_update(&kp, by_time);
 	}
 	send(&kp, 60, 40);
-	KUNIT_EXPECT_GE(test, kf_price_look(&kp, by_time), 3100ULL);
-	KUNIT_EXPECT_LE(test, kf_price_look(&kp, by_time), 3250ULL);
+	KUNIT_EXPECT_GE(test, kf_price_update(&kp, by_time), 3100ULL);
+	KUNIT_EXPECT_LE(test, kf_price_update(&kp, by_time), 3250ULL);
 	KUNIT_EXPECT_LE(test, kf_work_nr(&kp.work), (u64)KF_PRICE_NR_MAX + 100);
 	/* Another program: another price. */
 	send(&kp, KF_PRICE_NR, 0);
-	KUNIT_EXPECT_EQ(test, kf_price_look(&kp, by_time), 1ULL << KF_PRICE_SHIFT);
-	KUNIT_EXPECT_EQ(test, kf_price_look(&kp, by_bytes), 1ULL << KF_PRICE_SHIFT);
+	KUNIT_EXPECT_EQ(test, kf_price_update(&kp, by_time), 1ULL << KF_PRICE_SHIFT);
+	KUNIT_EXPECT_EQ(test, kf_price_update(&kp, by_bytes), 1ULL << KF_PRICE_SHIFT);
 }
 
 static void near_prices_are_one(struct kunit *test)

@@ -43,7 +43,7 @@ static u64 device_looks(struct kf_large *kl, u64 now_ns, const struct device *de
 			now_ns += dev->each_ns;
 		}
 		now_ns += LOOK_NS;
-		kf_large_look(kl, nr, nr * (1 + dev->nr_small), true, now_ns);
+		kf_large_update(kl, nr, nr * (1 + dev->nr_small), true, now_ns);
 	}
 	return now_ns;
 }
@@ -104,10 +104,10 @@ static void a_probe_sees_one_at_a_time(struct kunit *test)
 
 	kf_large_init(&kl);
 	/* As many as may be are not in flight: what they take does not matter. */
-	kf_large_look(&kl, 10, 100, false, now_ns);
+	kf_large_update(&kl, 10, 100, false, now_ns);
 	KUNIT_EXPECT_FALSE(test, kl.is_probing);
 	now_ns += LOOK_NS;
-	kf_large_look(&kl, 10, 100, true, now_ns);
+	kf_large_update(&kl, 10, 100, true, now_ns);
 	KUNIT_EXPECT_TRUE(test, kl.is_probing);
 	KUNIT_EXPECT_EQ(test, kl.ceiling, 1U);
 	/* Others were in flight with these. */
@@ -125,13 +125,13 @@ static void a_probe_sees_one_at_a_time(struct kunit *test)
 	KUNIT_EXPECT_GE(test, kl.ceiling, KF_LARGE_MIN);
 	KUNIT_EXPECT_FALSE(test, kf_large_done(&kl, now_ns, now_ns + MS));
 	/* What completed meanwhile is no rate, and no probe is due for ten seconds. */
-	kf_large_look(&kl, 1000, 1000, true, now_ns + LOOK_NS);
+	kf_large_update(&kl, 1000, 1000, true, now_ns + LOOK_NS);
 	KUNIT_EXPECT_EQ(test, kl.rate, 100ULL);
 	for (i = 2; i < 99; i++) {
-		kf_large_look(&kl, 10, 100, true, now_ns + i * LOOK_NS);
+		kf_large_update(&kl, 10, 100, true, now_ns + i * LOOK_NS);
 		KUNIT_ASSERT_FALSE(test, kl.is_probing);
 	}
-	kf_large_look(&kl, 10, 100, true, now_ns + 101 * LOOK_NS);
+	kf_large_update(&kl, 10, 100, true, now_ns + 101 * LOOK_NS);
 	KUNIT_EXPECT_TRUE(test, kl.is_probing);
 }
 
@@ -143,10 +143,10 @@ static void a_probe_ends_without_requests(struct kunit *test)
 	u32 i;
 
 	kf_large_init(&kl);
-	kf_large_look(&kl, 10, 100, true, now_ns);
+	kf_large_update(&kl, 10, 100, true, now_ns);
 	KUNIT_EXPECT_TRUE(test, kl.is_probing);
 	for (i = 1; i <= 10; i++)
-		kf_large_look(&kl, 0, 0, i < 3, now_ns + i * LOOK_NS);
+		kf_large_update(&kl, 0, 0, i < 3, now_ns + i * LOOK_NS);
 	KUNIT_EXPECT_FALSE(test, kl.is_probing);
 	KUNIT_EXPECT_EQ(test, kl.alone_ns, 0ULL);
 	KUNIT_EXPECT_EQ(test, kl.ceiling, KF_LARGE_MIN);
@@ -165,7 +165,7 @@ static void rates_are_of_a_full_device(struct kunit *test)
 	rate = kl.rate;
 	KUNIT_EXPECT_EQ(test, rate, 8000ULL);
 	for (i = 0; i < 100; i++)
-		kf_large_look(&kl, 1, 1000, false, now_ns += LOOK_NS);
+		kf_large_update(&kl, 1, 1000, false, now_ns += LOOK_NS);
 	KUNIT_EXPECT_EQ(test, kl.rate, rate);
 	dev.nr_served = 1;
 	device_looks(&kl, now_ns, &dev, 60);
@@ -181,14 +181,14 @@ static void extremes_do_not_wrap(struct kunit *test)
 
 	kf_large_init(&kl);
 	for (i = 0; i < 200; i++) {
-		kf_large_look(&kl, U32_MAX, 2ULL * U32_MAX, true, i ? i * LOOK_NS : 0);
+		kf_large_update(&kl, U32_MAX, 2ULL * U32_MAX, true, i ? i * LOOK_NS : 0);
 		while (kl.is_probing)
 			kf_large_done(&kl, i * LOOK_NS, U64_MAX / 2);
 		KUNIT_ASSERT_GE(test, kl.ceiling, KF_LARGE_MIN);
 	}
 	/* Time stood still. */
 	kf_large_init(&kl);
-	kf_large_look(&kl, 1, 1, false, 0);
+	kf_large_update(&kl, 1, 1, false, 0);
 	KUNIT_EXPECT_GE(test, kl.ceiling, KF_LARGE_MIN);
 }
 

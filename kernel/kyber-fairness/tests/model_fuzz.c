@@ -50,7 +50,7 @@ static void check_prices(const u64 *rate, struct fuzz_input *in)
 		kp.fresh.nr[1] += fuzz_number(in, 3);
 		kp.fresh.bytes[0] += fuzz_number(in, 5);
 		kp.fresh.bytes[1] += fuzz_number(in, 5);
-		price = kf_price_look(&kp, rate);
+		price = kf_price_update(&kp, rate);
 		if (!price)
 			continue;
 		FUZZ_CHECK(kf_price_bin(price) < KF_PRICE_BINS);

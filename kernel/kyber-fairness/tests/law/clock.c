@@ -167,7 +167,7 @@ static void clock_lower(struct clock *kq)
 	}
 }
 
-/* As kf_groups_settle(). */
+/* As kf_groups_update_owed(). */
 static void clock_settle(struct clock *kq)
 {
 	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
@@ -200,7 +200,7 @@ static void clock_see_owed(const struct clock *kq, struct clock_group *kg)
 		kg->vtime = kq->owed_vtime;
 }
 
-/* As kf_gate_find(): the least vtime of those awaited; if there is none, of all. */
+/* As kf_clock_update(): the least vtime of those awaited; if there is none, of all. */
 static void clock_update(struct clock *kq)
 {
 	u64 elapsed_ns = kq->sim->now_ns - kq->clock_ns, share_sum;
@@ -251,18 +251,18 @@ static u64 clock_could(const struct clock_group *kg)
 static u64 clock_level(const struct clock *kq, const struct kf_could *kc, u64 full)
 {
 	u32 i, steps = KF_LEVEL_STEPS;
-	struct kf_level kl;
+	struct kf_level lvl;
 
-	kf_level_begin(&kl, kc, full);
+	kf_level_begin(&lvl, kc, full);
 	do {
 		for (i = 0; i < kq->nr_groups; i++)
 			if (kq->group[i].is_active)
-				kf_level_add(&kl, clock_could(&kq->group[i]), kq->group[i].share);
-	} while (kf_level_rise(&kl) && --steps);
-	return kl.at;
+				kf_level_add(&lvl, clock_could(&kq->group[i]), kq->group[i].share);
+	} while (kf_level_rise(&lvl) && --steps);
+	return lvl.at;
 }
 
-/* As kf_find_awaited(). */
+/* As kf_update_awaited(). */
 static void clock_find_awaited(struct clock *kq)
 {
 	struct kf_could kc = { .min_total_pct = kq->min_total_pct };
@@ -435,7 +435,7 @@ static bool clock_waits_for_large(struct clock *kq, const struct law_rq *rq)
 	return true;
 }
 
-/* As kf_find_cost_bytes(). */
+/* As kf_calc_cost_bytes(). */
 static u32 clock_cost_bytes(const struct clock *kq, const struct clock_group *kg,
 			    const struct law_rq *rq)
 {
@@ -601,7 +601,7 @@ static void clock_insert(struct law_sim *sim, struct law_rq *rq)
 	kg->nr_waiting++;
 }
 
-/* As kf_gate_look(). */
+/* As kf_gate_account(). */
 static void clock_look(struct clock *kq)
 {
 	u64 now_ns = clock_uptime_ns(kq->sim->now_ns);
@@ -612,20 +612,20 @@ static void clock_look(struct clock *kq)
 	for (id = 0; id < KF_NR_KINDS; id++)
 		nr_all += kq->nr_done[id];
 	for (id = 0; id < LAW_NR_DIRS; id++) {
-		kf_large_look(&kq->large[id], kq->nr_done[kf_kind(id, KF_LARGE_BYTES)], nr_all,
-			      kq->saw_large_full[id], now_ns);
+		kf_large_update(&kq->large[id], kq->nr_done[kf_kind(id, KF_LARGE_BYTES)], nr_all,
+				kq->saw_large_full[id], now_ns);
 		kq->saw_large_full[id] = false;
 	}
 	kf_band_give_up(band, !kq->sim->nr_inside, now_ns);
 	if (kq->has_probed && band->phase == KF_BAND_STEADY) {
 		kq->has_probed = false;
-		kf_band_next_look(band, now_ns);
+		kf_band_begin_sample(band, now_ns);
 	} else if (band->phase == KF_BAND_STEADY) {
 		for (id = 0; id < KF_NR_KINDS; id++)
 			kf_band_count(band, id, kq->nr_done[id], 0);
 		band->done_bytes += kq->done_bytes;
 		band->is_busy = kf_band_is_busy(band, kq->sim->nr_inside);
-		kf_band_look(band, clock_is_shared(kq), now_ns);
+		kf_band_update(band, clock_is_shared(kq), now_ns);
 	}
 	memset(kq->nr_done, 0, sizeof(kq->nr_done));
 	kq->done_bytes = 0;
@@ -639,7 +639,7 @@ static void clock_see_depth(const struct clock *kq, struct clock_group *kg)
 	u64 absent_ns = kg->absent_ns + clock_absent_ns(kq, kg);
 
 	kg->depth.sum += kf_load_since(kg->load, &kg->load_seen, now_ns);
-	kf_depth_look(&kg->depth, absent_ns, now_ns);
+	kf_depth_update(&kg->depth, absent_ns, now_ns);
 }
 
 /* As kf_groups_price(). */
@@ -656,7 +656,7 @@ static void clock_groups_price(struct clock *kq)
 
 		if (!kg->is_active)
 			continue;
-		price[i] = kf_price_look(&kg->price, kq->rate);
+		price[i] = kf_price_update(&kg->price, kq->rate);
 		kf_prices_add(&kq->prices, price[i]);
 	}
 	for (i = 0; i < kq->nr_groups; i++) {
@@ -669,14 +669,14 @@ static void clock_groups_price(struct clock *kq)
 					   kg->least_ns);
 	}
 	if (kq->band.phase == KF_BAND_STEADY)
-		kf_pace_look(&kq->pace, kf_per_s(kq->awaited_bytes, elapsed_ns),
-			     kf_band_full(&kq->band), max(kq->min_total_pct, KF_PACE_PCT_MIN),
-			     kq->ceiling, kq->awaited_share);
+		kf_pace_update(&kq->pace, kf_per_s(kq->awaited_bytes, elapsed_ns),
+			       kf_band_full(&kq->band), max(kq->min_total_pct, KF_PACE_PCT_MIN),
+			       kq->ceiling, kq->awaited_share);
 	kq->awaited_bytes = 0;
 	kq->look_ns = kq->sim->now_ns;
 }
 
-/* As kf_groups_look(). */
+/* As kf_groups_update(). */
 static void clock_groups_look(struct clock *kq)
 {
 	u64 now_ns = kq->sim->now_ns;
@@ -749,8 +749,8 @@ static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 				kf_cost_bytes(kq->rate[rq->dir], rq->bytes),
 				rq->is_alone, io_ns, now_ns);
 	if (counts)
-		kf_slowness_see(&kq->group[rq->load].slowness, &kq->band.kind[kind], io_ns);
-	if (is_other || kf_band_look(&kq->band, true, now_ns))
+		kf_slowness_account(&kq->group[rq->load].slowness, &kq->band.kind[kind], io_ns);
+	if (is_other || kf_band_update(&kq->band, true, now_ns))
 		clock_publish(kq);
 }
 
