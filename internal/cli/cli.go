@@ -44,7 +44,10 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	stdout, stderr = printable.Writer(stdout), printable.Writer(stderr)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := known(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return failure.OK
 	}
@@ -74,6 +77,7 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceUsage = true
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.SetFlagErrorFunc(FlagError)
+	root.PersistentPreRunE = refuseEmpty
 	root.AddCommand(commands...)
 	cobra.EnableCommandSorting = false // what is used first comes first
 	root.SetHelpFunc(help)
@@ -117,6 +121,20 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return failure.Usagef("%w; see `%s --help`", err, cmd.CommandPath())
 }
 
+// refuseEmpty refuses words that are empty, such as that of a shell's variable that is not set: a
+// command would do what it does without the flag. A command that hands its words on sees to none.
+func refuseEmpty(cmd *cobra.Command, args []string) (err error) {
+	if slices.Contains(args, "") && !cmd.DisableFlagParsing {
+		return failure.Usagef("%s: an argument is empty; usage: %s", called(cmd), cmd.UseLine())
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = failure.Usagef("--%s: is empty; leave it out, or name its value", f.Name)
+		}
+	})
+	return err
+}
+
 // RefuseUnknown has the commands that cobra brings refuse what they do not know,
 // as the programs' own do.
 func RefuseUnknown(root *cobra.Command) {
@@ -125,21 +143,29 @@ func RefuseUnknown(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "help":
-			c.Args = func(_ *cobra.Command, topic []string) error {
-				about, rest, _ := root.Find(topic) // what it does not find is the rest
-				switch {
-				case about == root:
-					return noCommand(root, rest)
-				case about.HasSubCommands() && len(rest) > 0:
-					return Subcommand(about, rest)
-				}
-				return nil
-			}
+			c.Args = func(_ *cobra.Command, topic []string) error { return known(root, topic) }
 		case "completion":
 			c.Args = Subcommand
 			c.RunE = func(*cobra.Command, []string) error { return nil } // its arguments are refused
+			for _, shell := range c.Commands() {
+				shell.Args = Exactly(0)
+			}
 		}
 	}
+}
+
+// known refuses words that name no command, also with --help behind them.
+func known(root *cobra.Command, words []string) error {
+	about, rest, _ := root.Find(words) // what it does not find is the rest
+	switch {
+	case len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd):
+		return nil
+	case about == root:
+		return noCommand(root, rest)
+	case about.HasSubCommands():
+		return Subcommand(about, rest)
+	}
+	return nil
 }
 
 // noCommand refuses what is not the name of a subcommand.
@@ -147,37 +173,37 @@ func noCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	slices.Sort(names)
 	meant := ""
 	// Two letters that changed places are a distance of 2, and so is much of a short word.
 	root.SuggestionsMinimumDistance = 1
 	if len(args[0]) > 4 {
 		root.SuggestionsMinimumDistance = 2
 	}
-	if like := root.SuggestionsFor(args[0]); len(like) > 0 {
+	if like := root.SuggestionsFor(args[0]); args[0] != "" && len(like) > 0 {
 		meant = "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return failure.Usagef("unknown command %q%s; allowed: %s", args[0], meant, strings.Join(names, ", "))
+	return failure.Usagef("unknown command %q%s; allowed: %s", args[0], meant, commandsOf(root))
 }
 
 // Subcommand is for a command that only has subcommands: to name none of them is bad input.
 func Subcommand(cmd *cobra.Command, args []string) error {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-	}
-	slices.Sort(names)
 	what := "a command is missing"
 	if len(args) > 0 {
 		what = args[0] + ": no such command"
 	}
-	return failure.Usagef("%s: %s; allowed: %s", called(cmd), what, strings.Join(names, ", "))
+	return failure.Usagef("%s: %s; allowed: %s", called(cmd), what, commandsOf(cmd))
+}
+
+// commandsOf lists the commands of a command for a message.
+func commandsOf(cmd *cobra.Command) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // called is a command without the program's name, with which each message begins.

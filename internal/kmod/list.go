@@ -70,7 +70,7 @@ func (w *Wanted) read(name string, r io.Reader) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return failure.Usagef("%w; allowed: a list of declarations", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -106,8 +107,12 @@ func decodeError(name string, shape reflect.Type, err error) error {
 	}
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := d.Position()
-		if t := fieldType(shape, d.Key()); t != nil {
-			return Problem{line, keyPath(d.Key()), "has the wrong type", describe(t)}.In(name)
+		if t := fieldType(shape, d.Key()); t != nil && t.Kind() != reflect.Interface {
+			allowed := describe(t)
+			if len(d.Key()) == 1 && isList(shape, d.Key()[0]) {
+				allowed = "a list of tables: [[" + d.Key()[0] + "]]"
+			}
+			return Problem{line, keyPath(d.Key()), "has the wrong type", allowed}.In(name)
 		}
 		return Problem{line, keyPath(d.Key()), strings.TrimPrefix(d.Error(), "toml: "), "TOML 1.0"}.In(name)
 	}
@@ -135,6 +140,16 @@ func structAt(t reflect.Type, key toml.Key) (reflect.Type, int) {
 		}
 	}
 	return last, depth
+}
+
+// isList reports whether t's member named key is a list of tables.
+func isList(t reflect.Type, key string) bool {
+	for field := range t.Fields() {
+		if field.Tag.Get("toml") == key {
+			return field.Type.Kind() == reflect.Slice && slices.Contains([]reflect.Kind{reflect.Struct, reflect.Map}, field.Type.Elem().Kind())
+		}
+	}
+	return false
 }
 
 // memberType is the type of t's member named key, without pointer and slice.

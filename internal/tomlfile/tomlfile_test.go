@@ -29,7 +29,9 @@ func TestDecode(t *testing.T) {
 		"[class.gold]\nwheight = 5\n":          "f.toml:2: class.gold.wheight: unknown key; allowed: name, weight",
 		"[class.gold]\nweight = 'five'\n":      "f.toml:2: class.gold.weight: has the wrong type; allowed: an integer",
 		"class = 5\n":                          "f.toml:1: class: has the wrong type; allowed: a table",
-		"disk = 5\n":                           "f.toml:1: disk: has the wrong type; allowed: a list of tables",
+		"disk = 5\n":                           "f.toml:1: disk: has the wrong type; allowed: a list of tables: [[disk]]",
+		"rule = 5\n":                           "f.toml:1: rule: has the wrong type; allowed: a list of tables: [[rule]]",
+		"[rule]\na = 5\n[rule]\n":              "f.toml:3: rule: has the wrong type; allowed: a list of tables: [[rule]]",
 	} {
 		var f file
 		err := Decode("f.toml", []byte(text), &f)

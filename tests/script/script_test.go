@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,9 +54,10 @@ func TestScripts(t *testing.T) {
 		Dir:           ".",
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cmpjson": cmpJSON,
-			"refuses": refuses,
-			"systemd": systemd,
+			"cmpjson":   cmpJSON,
+			"badinputs": badInputs,
+			"refuses":   refuses,
+			"systemd":   systemd,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(remedyLog, remedies)
@@ -120,23 +122,74 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: refuses CODE PROGRAM ARG...")
 	}
+	if wrong := wrongRefusal(ts, args); wrong != "" {
+		ts.Fatalf("%s", wrong)
+	}
+}
+
+// wrongRefusal runs `CODE PROGRAM ARG...`, and says what is not as refuses has it.
+func wrongRefusal(ts *testscript.TestScript, args []string) string {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	err = ts.Exec(args[1], args[2:]...)
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		ts.Fatalf("%s: %v, want exit status %d", args[1], err, want)
+	switch {
+	case !errors.As(err, &exit):
+		return fmt.Sprintf("%s: %v, want exit status %d", args[1], err, want)
+	case exit.ExitCode() != want:
+		return fmt.Sprintf("exit status %d, want %d: %q", exit.ExitCode(), want, stderr)
+	case stdout != "":
+		return fmt.Sprintf("stdout is not empty: %q", stdout)
+	case !strings.HasPrefix(stderr, "isolio: ") || strings.Count(stderr, "\n") != 1:
+		return fmt.Sprintf("stderr is not one line of isolio's: %q", stderr)
 	}
-	if got := exit.ExitCode(); got != want {
-		ts.Fatalf("exit status %d, want %d", got, want)
+	return ""
+}
+
+// badInputs runs `badinputs FILE DIR`: each line of FILE is `CODE | COMMAND | WANT`, a command of a
+// shell that is refused, and a regexp for why. What is below DIR stays as it is.
+func badInputs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: badinputs FILE DIR")
 	}
-	if stdout := ts.ReadFile("stdout"); stdout != "" {
-		ts.Fatalf("stdout is not empty: %q", stdout)
+	before, failed := listing(ts, args[1]), 0
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " | ", 3)
+		if len(fields) != 3 {
+			ts.Fatalf("%q is not CODE | COMMAND | WANT", line)
+		}
+		wrong := wrongRefusal(ts, []string{strings.TrimSpace(fields[0]), "sh", "-c", fields[1]})
+		if why := strings.TrimPrefix(ts.ReadFile("stderr"), "isolio: "); wrong == "" && !regexp.MustCompile(fields[2]).MatchString(strings.TrimSuffix(why, "\n")) {
+			wrong = fmt.Sprintf("%q, want %s", why, fields[2])
+		}
+		if now := listing(ts, args[1]); wrong == "" && now != before {
+			wrong, before = "changed what is below "+args[1]+":\n"+now, now
+		}
+		if wrong != "" {
+			ts.Logf("%s: %s", fields[1], wrong)
+			failed++
+		}
 	}
-	stderr := ts.ReadFile("stderr")
-	if !strings.HasPrefix(stderr, "isolio: ") || strings.Count(stderr, "\n") != 1 {
-		ts.Fatalf("stderr is not one line of isolio's: %q", stderr)
+	if failed > 0 {
+		ts.Fatalf("%d are not refused as they should be", failed)
 	}
+}
+
+// listing has all below a directory, with what is in files.
+func listing(ts *testscript.TestScript, dir string) string {
+	var all strings.Builder
+	root := os.DirFS(ts.MkAbs(dir))
+	ts.Check(fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			fmt.Fprintln(&all, name)
+			return err
+		}
+		text, err := fs.ReadFile(root, name)
+		fmt.Fprintf(&all, "%s %q\n", name, text)
+		return err
+	}))
+	return all.String()
 }
 
 // systemd runs `systemd ROOT FILE`: from here on, systemd answers below ROOT of the units in FILE, which are as

@@ -19,6 +19,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/plan"
+	"isolio/internal/printable"
 )
 
 // System is where the kernel's file systems are.
@@ -51,6 +52,9 @@ const sectorBytes = 512
 // List names the whole disks of the machine, sorted.
 func (s System) List() ([]string, error) {
 	entries, err := os.ReadDir(s.Path("sys/block"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, failure.Unsupportedf("%s: is not there; needed: sysfs", s.Path("sys/block"))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +108,7 @@ func (s System) Find(name string) (*Device, error) {
 		if disk := s.diskOf(d.Name); disk != "" {
 			return nil, failure.Usagef("device %s: is a partition; a scheduler works on the whole disk: use %s", name, disk)
 		}
-		return nil, failure.Usagef("device %s: there is no such disk; %s", name, s.allowed())
+		return nil, failure.Usagef("device %s: there is no such disk; %s", printable.Text(name), s.allowed())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", name, err)

@@ -5,11 +5,13 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"isolio/internal/cli"
+	"isolio/internal/failure"
 	"isolio/internal/host/bundle"
 	"isolio/internal/host/view"
 )
@@ -37,6 +39,9 @@ users' directories are replaced; names of units and your rules stay.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if root, err = cli.RootDir(root); err != nil {
 				return err
+			}
+			if record != "" && asJSON {
+				return failure.Usagef("--bundle: cannot be combined with --json, as it checks nothing; leave one out")
 			}
 			if record != "" {
 				return writeBundle(cmd, root, record)
@@ -101,6 +106,9 @@ func writeDiagnosis(cmd *cobra.Command, doc *view.Diagnosis, asJSON bool) error 
 // writeBundle records the machine in a file that is not there yet.
 func writeBundle(cmd *cobra.Command, root, name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+		return failure.Usagef("--bundle: %w; allowed: a new file, in a directory that there is", err)
+	}
 	if err != nil {
 		return fmt.Errorf("--bundle: %w", err)
 	}

@@ -96,6 +96,9 @@ to the file and exits 0. A mistake in the command line still has exit code 2.`,
 					return err
 				}
 			}
+			if err := f.module(); err != nil {
+				return err
+			}
 			switch {
 			case f.follows:
 				if err := f.prepare(); err != nil {
@@ -141,6 +144,19 @@ func (f *enableFlags) prepare() (err error) {
 		return failure.Usagef("scheduler %q: allowed: %s", name, strings.Join(enable.Schedulers, ", "))
 	}
 	f.errorFile, err = cli.Absolute(f.errorFile)
+	return err
+}
+
+// module finds the file or directory of --module, before anything is changed. An image without
+// modules has no directory; where the node has the module, none is needed.
+func (f *enableFlags) module() (err error) {
+	if f.request.Module == "" {
+		return nil
+	}
+	if _, err = os.Stat(f.request.Module); err != nil && f.errorFile == "" {
+		return failure.Usagef("--module: %w", err)
+	}
+	f.request.Module, err = cli.Absolute(f.request.Module)
 	return err
 }
 
@@ -245,9 +261,6 @@ func (f *enableFlags) run(cmd *cobra.Command, device string, decide func(enable.
 		return err
 	}
 	if err := f.table(); err != nil {
-		return err
-	}
-	if f.request.Module, err = cli.Absolute(f.request.Module); err != nil {
 		return err
 	}
 	if f.request.Self, err = os.Executable(); err != nil {

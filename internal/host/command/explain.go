@@ -35,12 +35,6 @@ as .reasons[].code, and what 'isolio status' tells of the target as .status.`,
 			if o.Interval < 0 {
 				return failure.Usagef("--interval: %s is negative; allowed: 0 and more", o.Interval)
 			}
-			if o.Device == "" && cmd.Flags().Changed("device") {
-				return failure.Usagef("--device: is empty; leave it out for all disks")
-			}
-			if args[0] == "" {
-				return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", args[0])
-			}
 			if o.Root, err = cli.RootDir(o.Root); err != nil {
 				return err
 			}

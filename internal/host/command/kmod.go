@@ -5,6 +5,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 
@@ -28,6 +29,9 @@ func newKmodCommand() *cobra.Command {
 		newKmodLoadCommand(), newKmodUnloadCommand())
 	return cmd
 }
+
+// moduleName is what a kernel takes for one.
+var moduleName = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
 
 // versionForm is that of Debian's versions, without an epoch.
 var versionForm = regexp.MustCompile(`^[0-9][0-9A-Za-z.+~-]*$`)
@@ -152,6 +156,9 @@ func newKmodUnloadCommand() *cobra.Command {
 		Example: `  isolio kmod unload kyber-fairness-iosched`,
 		Args:    cli.Exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if !moduleName.MatchString(args[0]) {
+				return failure.Usagef("kmod unload: %q; allowed: a module's name: letters, digits, - and _", args[0])
+			}
 			return kmod.Unload(args[0])
 		},
 	}
@@ -171,9 +178,13 @@ func writeOutput(cmd *cobra.Command, name string, write func(io.Writer) error) e
 		// It may be bytes for another program, such as BTF.
 		return write(printable.Under(cmd.OutOrStdout()))
 	}
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return failure.Usagef("--output: %q is a directory; allowed: a file in it", name)
+	}
 	file, err := renameio.NewPendingFile(name, renameio.WithStaticPermissions(0o644), renameio.WithTempDir(filepath.Dir(name)))
 	if err != nil {
-		return failure.Usagef("%w", err)
+		return failure.Usagef("--output: %q is no file to write; allowed: a file, new or old, in a directory that there is", name)
 	}
 	defer file.Cleanup()
 	if err := write(file); err != nil {

@@ -74,7 +74,7 @@ func (f *logFlags) run(cmd *cobra.Command, args []string) error {
 	text, err := called.Output()
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return failure.Unsupportedf("log: %w; isolio's log is in systemd's journal", err)
+		return failure.Unsupportedf("log: %s: is not there; needed: systemd's journal, which has isolio's log", program)
 	case strings.Contains(said.String(), "Failed to parse timestamp"):
 		return failure.Usagef("--since: %q; allowed: a time as journalctl takes it, such as -2h, today or 2026-11-01", f.since)
 	case err != nil:

@@ -86,8 +86,6 @@ func (f *statusFlags) run(cmd *cobra.Command) (err error) {
 		return failure.Usagef("--interval: %s is negative; allowed: 0 and more", f.options.Interval)
 	case f.watch && f.options.Interval < shortestWatch:
 		return failure.Usagef("--interval: %s is too short for --watch; allowed: %s or more", f.options.Interval, shortestWatch)
-	case slices.Contains(f.options.Only, ""):
-		return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", "")
 	}
 	if f.asJSON {
 		f.output = "json"

@@ -48,7 +48,7 @@ func (f *enableFlags) upgrade(cmd *cobra.Command) (err error) {
 	if f.request.Root, err = cli.RootDir(f.request.Root); err != nil {
 		return err
 	}
-	if f.request.Module, err = cli.Absolute(f.request.Module); err != nil {
+	if err = f.module(); err != nil {
 		return err
 	}
 	if f.request.Self, err = os.Executable(); err != nil {

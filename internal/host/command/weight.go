@@ -70,12 +70,6 @@ Without a disk that shares by weight the command exits 3: the weight would do no
 				return err
 			}
 			targets, number := splitWeight(args)
-			if slices.Contains(targets, "") {
-				return failure.Usagef("target %q: it is empty; `isolio status --all` lists what there is", "")
-			}
-			if f.device == "" && cmd.Flags().Changed("device") {
-				return failure.Usagef("--device: is empty; leave it out for all disks")
-			}
 			if err := oneOutput(f.dryRun, f.asJSON); err != nil {
 				return err
 			}
@@ -140,7 +134,7 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 	var found []target.Target
 	var plans []*setweight.Plan
 	var steps []plan.Step
-	var paths []string
+	var paths, notes []string
 	for _, name := range names {
 		one, err := seen.Find(name)
 		if err != nil {
@@ -155,14 +149,15 @@ func (f *weightFlags) set(cmd *cobra.Command, names []string, number string) err
 			if err != nil {
 				return err
 			}
+			notes = append(notes, p.Notes...)
 			if seen.BadRules != nil {
-				p.Notes = append(p.Notes, fmt.Sprintf("%v; whether a rule is for %s is not known", seen.BadRules, one))
-			}
-			for _, note := range p.Notes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
+				notes = append(notes, fmt.Sprintf("%v; whether a rule is for %s is not known", seen.BadRules, one))
 			}
 			plans, steps = append(plans, p), append(steps, p.Steps...)
 		}
+	}
+	for _, note := range notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "isolio: %s\n", note)
 	}
 	if f.dryRun {
 		return plan.Print(cmd.OutOrStdout(), steps)

@@ -82,7 +82,7 @@ func LoadWith(root, name string, room Room) (Config, error) {
 			continue
 		}
 		if err != nil {
-			return Config{}, failure.Usagef("read rules: %w", err)
+			return Config{}, failure.Usagef("read rules: %w; allowed: a file", err)
 		}
 		if err := r.add(from, shown(root, from), i == 0, text); err != nil {
 			return Config{}, err

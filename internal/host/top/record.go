@@ -35,7 +35,7 @@ func OpenRecord(file string) (*os.File, error) {
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
 	if err != nil {
-		return nil, failure.Usagef("--record: %w", err)
+		return nil, failure.Usagef("--record: %w; allowed: a file, new or old", err)
 	}
 	return f, nil
 }

@@ -65,7 +65,7 @@ func (v *Value) UnmarshalJSON(text []byte) error {
 }
 
 // meant is a number, right or wrong, or a word that a command takes for one.
-var meant = regexp.MustCompile(`(?i)^([+-]?[0-9]+([.,][0-9]*)?%?|sum|default)$`)
+var meant = regexp.MustCompile(`(?i)^(\s*[+-]?(0x)?[0-9]+([.,][0-9]*)?(e[0-9]{1,2}|[kmgt]i?b?|%)?\s*|sum|default)$`)
 
 // Meant reports whether a command takes a word for a weight, and not for a target.
 func Meant(word string) bool { return meant.MatchString(word) }

@@ -9,6 +9,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,15 +110,21 @@ func (t Tree) Read(name string) (*result.Document, error) {
 	return doc, nil
 }
 
+// Allowed is what a user may give for a result.
+const Allowed = "a file that `isolio lab --json` made, or the name of one in results/"
+
 // Decode reads a document of the archive, or one that `isolio lab --json` wrote; file is its
 // name for errors.
 func Decode(file string, text []byte) (*result.Document, error) {
 	doc, err := result.Read(bytes.NewReader(text))
 	if _, is := errors.AsType[*json.SyntaxError](err); is {
-		return nil, failure.Usagef("result %s: is no JSON; allowed: a file that `isolio lab --json` made, or the name of one in results/", file)
+		return nil, failure.Usagef("result %s: is no JSON; allowed: "+Allowed, file)
+	}
+	if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		err = fmt.Errorf("%s is not its %s", wrong.Value, cmp.Or(strings.TrimPrefix(wrong.Field, "Document."), "object"))
 	}
 	if err != nil {
-		return nil, failure.Usagef("result %s: is no result: %w; allowed: what --json printed, or a result's name", file, err)
+		return nil, failure.Usagef("result %s: is no result: %w; allowed: "+Allowed, file, err)
 	}
 	return doc, nil
 }

@@ -99,7 +99,7 @@ func (f *benchFlags) run(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if f.device == "" {
-		return failure.Usagef("%s: --device is missing; give the disk to measure, such as --device /dev/nvme1n1", cmd.CommandPath())
+		return failure.Usagef("bench: --device is missing; give the disk to measure, such as /dev/nvme1n1")
 	}
 	root, err := cli.RootDir(f.root)
 	if err != nil {

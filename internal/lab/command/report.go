@@ -34,6 +34,11 @@ results/.`,
   isolio lab null-blk --json | isolio report - --output page.html`,
 		Args: cli.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if page != "" {
+				if err := report.CheckPath(page); err != nil {
+					return err
+				}
+			}
 			doc, err := readResult(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
@@ -65,7 +70,7 @@ func readResult(stdin io.Reader, name string) (*result.Document, error) {
 		}
 	}
 	if err != nil {
-		return nil, failure.Usagef("report: %w; allowed: a file that `isolio lab --json` made, or the name of one in results/", err)
+		return nil, failure.Usagef("report: %w; allowed: "+archive.Allowed, err)
 	}
 	return archive.Decode(name, text)
 }

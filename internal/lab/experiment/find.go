@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ const suffix = ".toml"
 func Find(given string) (string, error) {
 	if strings.ContainsRune(given, filepath.Separator) || strings.HasSuffix(given, suffix) {
 		return given, nil
+	}
+	if _, err := os.Stat(given); err == nil {
+		return "", failure.Usagef("experiment %s: is no file of an experiment; allowed: a file whose name ends with %s", given, suffix)
 	}
 	shelf := Shelf()
 	if shelf == "" {

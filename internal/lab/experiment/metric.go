@@ -326,7 +326,7 @@ func (e *Experiment) parseMetric(text string, containers []string) (m Metric, pr
 func (e *Experiment) checkCaseArgument(arg string) (problem, allowed string) {
 	name, scheduler, given := strings.Cut(arg, "/")
 	if problem, allowed = oneOf(name, e.caseNames(), "cases"); problem != "" {
-		return problem, cmp.Or(allowed, "none, it lists no cases")
+		return problem, allowed
 	}
 	if !given {
 		return "", ""
@@ -346,7 +346,7 @@ func oneOf(name string, all []string, what string) (problem, allowed string) {
 	if slices.Contains(all, name) {
 		return "", ""
 	}
-	return fmt.Sprintf("%q is not one of the experiment's %s", name, what), strings.Join(all, ", ")
+	return fmt.Sprintf("%q is not one of the experiment's %s", name, what), cmp.Or(strings.Join(all, ", "), "none, it lists no "+what)
 }
 
 // Depth is how many requests the job keeps outstanding at most: engines that
