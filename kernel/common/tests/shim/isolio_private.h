@@ -140,7 +140,6 @@ static inline int sysfs_emit_at(char *page, int at, const char *format, ...)
 
 #define sysfs_match_string(names, text)	((void)(names), (void)(text), -EINVAL)
 
-#define EXPORT_SYMBOL_GPL(name)	struct shim_nothing
 #define THIS_MODULE		NULL
 #define pr_err(...)		fprintf(stderr, __VA_ARGS__)
 #define module_init(fn)		static inline int shim_module_init(void) { return fn(); } \

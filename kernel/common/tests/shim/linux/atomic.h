@@ -14,8 +14,6 @@ typedef struct {
 	s64 counter;
 } atomic64_t;
 
-#define ATOMIC_INIT(i)		{ (i) }
-
 #define shim_atomic_fetch_add(ptr, by)					\
 	(shim_access(ptr, SHIM_RMW), __atomic_fetch_add(ptr, by, __ATOMIC_SEQ_CST))
 #define shim_atomic_read(ptr)						\
@@ -56,18 +54,14 @@ typedef struct {
 #define atomic64_set(v, i)		shim_atomic_set(&(v)->counter, i)
 #define atomic64_add(i, v)		((void)shim_atomic_fetch_add(&(v)->counter, (s64)(i)))
 #define atomic64_sub(i, v)		((void)shim_atomic_fetch_add(&(v)->counter, -(s64)(i)))
-#define atomic64_inc(v)			atomic64_add(1, v)
-#define atomic64_dec(v)			atomic64_sub(1, v)
 #define atomic64_add_return(i, v) ({					\
 	s64 __by = (i);							\
 									\
 	shim_atomic_fetch_add(&(v)->counter, __by) + __by;		\
 })
-#define atomic64_sub_return(i, v)	atomic64_add_return(-(s64)(i), v)
 #define atomic64_inc_return(v)		atomic64_add_return(1, v)
 #define atomic64_fetch_add(i, v)	shim_atomic_fetch_add(&(v)->counter, (s64)(i))
 #define atomic64_xchg(v, i)		xchg(&(v)->counter, i)
-#define atomic64_cmpxchg(v, old, new)	cmpxchg(&(v)->counter, old, new)
 #define atomic64_try_cmpxchg(v, old, new)				\
 	(shim_access(&(v)->counter, SHIM_RMW),				\
 	 __atomic_compare_exchange_n(&(v)->counter, old, (s64)(new), false, \
@@ -75,9 +69,7 @@ typedef struct {
 
 #define barrier()		__asm__ __volatile__("" ::: "memory")
 #define smp_mb()		__sync_synchronize()
-#define smp_rmb()		barrier()
 #define smp_wmb()		barrier()
-#define smp_mb__before_atomic()	barrier()
 #define smp_mb__after_atomic()	barrier()
 #define smp_load_acquire(ptr)						\
 	(shim_access(ptr, SHIM_READ), __atomic_load_n(ptr, __ATOMIC_ACQUIRE))
@@ -116,13 +108,6 @@ static inline bool test_and_set_bit(unsigned int nr, unsigned long *addr)
 	       shim_bit(nr);
 }
 
-static inline bool test_and_clear_bit(unsigned int nr, unsigned long *addr)
-{
-	shim_access(shim_word(nr, addr), SHIM_RMW);
-	return __atomic_fetch_and(shim_word(nr, addr), ~shim_bit(nr), __ATOMIC_SEQ_CST) &
-	       shim_bit(nr);
-}
-
 /* The next bit that is set, from @from on; @nr: there is none. */
 static inline unsigned int shim_next_bit(const unsigned long *addr, unsigned int nr,
 					 unsigned int from)
@@ -144,10 +129,6 @@ static inline unsigned int shim_next_bit(const unsigned long *addr, unsigned int
 
 #define BITS_TO_LONGS(nr)	(((nr) + BITS_PER_LONG - 1) / BITS_PER_LONG)
 #define find_next_bit(addr, nr, from)	shim_next_bit(addr, nr, from)
-#define bitmap_empty(addr, nr)	(shim_next_bit(addr, nr, 0) == (nr))
-#define for_each_set_bit(bit, addr, nr)					\
-	for ((bit) = shim_next_bit(addr, nr, 0); (bit) < (nr);		\
-	     (bit) = shim_next_bit(addr, nr, (bit) + 1))
 
 /* These differ by their order alone; a locked operation has all of it. */
 #define clear_bit_unlock(nr, addr)	clear_bit(nr, addr)

@@ -22,18 +22,14 @@
 #define static_assert	_Static_assert
 #endif
 #define noinline	__attribute__((noinline))
-#define __must_check
 #define __force
 #define __init
 #define __exit
 #define __user
 #define __releases(lock)
-#define __acquires(lock)
 #define ____cacheline_aligned		__attribute__((aligned(64)))
 #define ____cacheline_aligned_in_smp	____cacheline_aligned
 #define IS_ENABLED(option)	0
-#define SZ_256K			(256U << 10)
-#define MSEC_PER_SEC		1000L
 
 typedef u32 blk_opf_t;
 typedef u32 req_flags_t;

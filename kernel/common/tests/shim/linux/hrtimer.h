@@ -131,11 +131,6 @@ static inline void hrtimer_cancel(struct hrtimer *timer)
 	spin_unlock(&base->lock);
 }
 
-static inline void hrtimer_forward_now(struct hrtimer *timer, u64 interval_ns)
-{
-	timer->expires_ns = shim_now_ns() + interval_ns;
-}
-
 /* Run what has expired on this CPU. Return: whether there was any. */
 static inline bool shim_run_timers(void)
 {

@@ -60,16 +60,6 @@ static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 	return (u64)(((unsigned __int128)a * b) >> shift);
 }
 
-static inline u64 mul_u64_u32_shr(u64 a, u32 b, unsigned int shift)
-{
-	return mul_u64_u64_shr(a, b, shift);
-}
-
-static inline u64 mul_u64_u32_div(u64 a, u32 b, u32 divisor)
-{
-	return mul_u64_u64_div_u64(a, b, divisor);
-}
-
 #define DIV_ROUND_UP(n, d)		(((n) + (d) - 1) / (d))
 #define DIV64_U64_ROUND_UP(n, d)	({	\
 	u64 __divisor = (d);			\

@@ -34,14 +34,6 @@
 
 #define min3(a, b, c)	min(min(a, b), c)
 
-/* The lesser of two, 0 is none. */
-#define min_not_zero(a, b) ({						\
-	typeof(a) __nz_a = (a);						\
-	typeof(b) __nz_b = (b);						\
-									\
-	!__nz_a ? __nz_b : !__nz_b ? __nz_a : min(__nz_a, __nz_b);	\
-})
-
 #define clamp_t(type, val, lo, hi)	min_t(type, max_t(type, val, lo), hi)
 #define clamp(val, lo, hi)		min(max(val, lo), hi)
 

@@ -220,16 +220,6 @@ static inline void sbitmap_queue_clear(struct sbitmap_queue *sbq, unsigned int n
 		*per_cpu_ptr(sb->alloc_hint, cpu) = nr;
 }
 
-/* There are more bits than before, and what waits was not told. */
-static inline void sbitmap_queue_wake_all(struct sbitmap_queue *sbq)
-{
-	unsigned int i;
-
-	for (i = 0; i < SBQ_WAIT_QUEUES; i++)
-		if (waitqueue_active(&sbq->ws[i].wait))
-			shim_wake_up_nr(&sbq->ws[i].wait, ~0U);
-}
-
 static inline unsigned int sbitmap_weight(struct sbitmap *sb)
 {
 	unsigned int i, weight = 0;

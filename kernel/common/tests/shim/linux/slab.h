@@ -36,11 +36,8 @@ static inline void *shim_kvcalloc(size_t n, size_t bytes)
 #define kcalloc_node(n, bytes, gfp, node) kzalloc_node(array_size(n, bytes), gfp, node)
 #define kmalloc_array(n, bytes, gfp)	((void)(gfp), calloc(n, bytes))
 #define kstrndup(text, bytes, gfp)	((void)(gfp), strndup(text, bytes))
-#define struct_size(ptr, member, n) \
-	(sizeof(*(ptr)) + (size_t)(n) * sizeof((ptr)->member[0]))
 
 #define kzalloc(bytes, gfp)		((void)(gfp), calloc(1, bytes))
-#define kcalloc(n, bytes, gfp)		((void)(gfp), calloc(n, bytes))
 #define kvcalloc(n, bytes, gfp)		((void)(gfp), shim_kvcalloc(n, bytes))
 #define kvzalloc(bytes, gfp)		((void)(gfp), calloc(1, bytes))
 #define kvmalloc_array(n, bytes, gfp)	((void)(gfp), calloc(n, bytes))

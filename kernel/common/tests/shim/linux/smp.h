@@ -16,10 +16,7 @@ u64 shim_now_ns(void);
 
 #define nr_cpu_ids			shim_nr_cpus
 #define raw_smp_processor_id()		shim_this_cpu()
-#define smp_processor_id()		shim_this_cpu()
-#define num_possible_cpus()		shim_nr_cpus
 #define for_each_possible_cpu(cpu) \
 	for ((cpu) = 0; (unsigned int)(cpu) < shim_nr_cpus; (cpu)++)
-#define for_each_online_cpu(cpu)	for_each_possible_cpu(cpu)
 
 #endif

@@ -119,9 +119,6 @@ static inline bool spin_is_locked(spinlock_t *lock)
 #define spin_lock_irqsave(lock, flags)		((flags) = 0, spin_lock(lock))
 #define spin_unlock_irqrestore(lock, flags)	((void)(flags), spin_unlock(lock))
 #define spin_trylock_irqsave(lock, flags)	((flags) = 0, spin_trylock(lock))
-#define raw_spin_lock(lock)			spin_lock(lock)
-#define raw_spin_unlock(lock)			spin_unlock(lock)
-#define raw_spinlock_t				spinlock_t
 
 #define lockdep_assert_held(lock)		((void)(lock))
 

@@ -7,8 +7,5 @@
 #define TP_ARGS(...)	__VA_ARGS__
 #define TRACE_EVENT(name, proto, args, ...) \
 	static inline void trace_##name(proto) { }
-#define DECLARE_EVENT_CLASS(name, proto, args, ...)	struct shim_nothing
-#define DEFINE_EVENT(template, name, proto, args) \
-	static inline void trace_##name(proto) { }
 
 #endif

@@ -24,14 +24,11 @@ typedef u64 sector_t;
 typedef u64 ktime_t;
 typedef unsigned int gfp_t;
 
-#define U8_MAX	((u8)~0U)
 #define U16_MAX	((u16)~0U)
 #define U32_MAX	((u32)~0U)
 #define U64_MAX	((u64)~0ULL)
 #define S32_MAX	((s32)(U32_MAX >> 1))
-#define S32_MIN	((s32)(-S32_MAX - 1))
 #define S64_MAX	((s64)(U64_MAX >> 1))
-#define S64_MIN	((s64)(-S64_MAX - 1))
 
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
