@@ -11,9 +11,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,6 +28,16 @@ import (
 // Version is what --version prints. The linker sets it to what scripts/version
 // prints, except in what goes into VMs: that stays the same from commit to commit.
 var Version = "devel"
+
+// Main is a program's main: run with its arguments, until it ends or a signal ends it, one of more
+// as well.
+func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int, more ...os.Signal) {
+	ctx, stop := signal.NotifyContext(context.Background(), append(more, os.Interrupt, syscall.SIGTERM)...)
+	context.AfterFunc(ctx, stop) // a second one ends what does not end by itself
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
 
 // Run executes one command line below root and returns its exit code: 0 done, 1
 // failed or not met, 2 usage or bad input, 3 not supported here. An error is one

@@ -13,19 +13,19 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"isolio/internal/cli"
 	"isolio/internal/kernels"
 	lab "isolio/internal/lab/command"
 	"isolio/internal/testtree"
@@ -36,14 +36,9 @@ var update = flag.Bool("update", false, "rewrite the output that scripts expect"
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"isolio": func() {
-			// As the program's own main has it.
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			context.AfterFunc(ctx, stop)
-			os.Exit(runIsolio(ctx, os.Args[1:]))
+			cli.Main(func(ctx context.Context, args []string, _ io.Reader, _, _ io.Writer) int { return runIsolio(ctx, args) })
 		},
-		"isolio-lab": func() {
-			os.Exit(lab.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-		},
+		"isolio-lab": func() { cli.Main(lab.Run) },
 	})
 }
 
