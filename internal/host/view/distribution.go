@@ -4,6 +4,8 @@ package view
 
 import (
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 
 	"isolio/internal/host/block"
@@ -30,6 +32,15 @@ func osRelease(sys block.System) []string {
 		return append([]string{id}, strings.Fields(like)...)
 	}
 	return nil
+}
+
+// getKernel is the command that installs a kernel of the distribution's own, and its headers, where dpkg is.
+func getKernel(distributions []string) string {
+	flavour := runtime.GOARCH
+	if slices.Contains(distributions, "ubuntu") {
+		flavour = "generic"
+	}
+	return "apt-get install linux-image-" + flavour + " linux-headers-" + flavour + ": then boot it"
 }
 
 // getHeaders is the command that installs the headers of a kernel, with the package manager

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,6 +49,12 @@ func (m *examination) headers() []Check {
 		return ok(name, "in %s", build)
 	}
 	remedy := getHeaders(osRelease(m.sys), m.release)
+	if m.foreign() {
+		remedy = getKernel(osRelease(m.sys))
+		if with, _ := m.installedKernels(); len(with) > 0 {
+			remedy = "boot " + with[0] + ", which has the module; " + m.release + " is of no package"
+		}
+	}
 	if m.loaded() || m.module != "" {
 		return warning(name, "not in "+build+": the module is there, but cannot be built again", remedy)
 	}
@@ -102,12 +109,23 @@ func (m *examination) replaced() []Check {
 	return warning(name, finding, "sudo isolio upgrade (--dry-run prints what it does)")
 }
 
-// otherKernels are those that a boot may choose: DKMS builds for each, and tells of a failure where
-// few look.
-func (m *examination) otherKernels() []Check {
-	const name = "other kernels"
+// foreign reports whether the running kernel is of no package of dpkg's: another machine's, as in
+// a container or where an image is built, or one that its user has compiled.
+func (m *examination) foreign() bool {
+	if !m.exists("var/lib/dpkg/info") {
+		return false
+	}
+	for _, kind := range []string{"linux-image", "linux-modules", "proxmox-kernel", "pve-kernel"} {
+		if files, _ := filepath.Glob(m.sys.Path("var/lib/dpkg/info/" + kind + "*-" + m.release + "*.list")); files != nil { // the pattern is well formed
+			return false
+		}
+	}
+	return true
+}
+
+// installedKernels are those beside the running one that a boot may choose, with the module and without.
+func (m *examination) installedKernels() (with, without []string) {
 	dirs, _ := filepath.Glob(m.sys.Path("lib/modules/*/modules.dep")) // the pattern is well formed
-	var without []string
 	for _, dep := range dirs {
 		release := filepath.Base(filepath.Dir(dep))
 		if release == m.release || !m.exists("lib/modules/"+release+"/kernel") {
@@ -115,13 +133,25 @@ func (m *examination) otherKernels() []Check {
 		}
 		if file, err := kmod.Installed(m.sys.Root, release, moduleName); err != nil || file == "" {
 			without = append(without, release)
+		} else {
+			with = append(with, release)
 		}
 	}
-	if len(without) == 0 || m.module == "" { // "module" tells of one for no kernel
+	return with, without
+}
+
+// otherKernels tells of those without the module: DKMS builds for each, and tells of a failure where few look.
+func (m *examination) otherKernels() []Check {
+	const name = "other kernels"
+	_, without := m.installedKernels()
+	if len(without) == 0 || m.module == "" && !m.foreign() { // "module" tells of one for no kernel
 		return nil
 	}
-	return warning(name, moduleName+" is not installed for "+strings.Join(without, ", ")+": after a boot of that kernel no disk is shared",
-		"sudo dkms autoinstall -k "+without[0]+": it builds the module, or names the log that says why not; or sudo make install RELEASE="+without[0]+" in isolio's source")
+	remedy := "sudo dkms autoinstall -k " + without[0] + ": it builds the module, or names the log that says why not; or sudo make install RELEASE=" + without[0] + " in isolio's source"
+	if !m.exists("lib/modules/" + without[0] + "/build/Makefile") {
+		remedy = getHeaders(osRelease(m.sys), without[0]) + ": DKMS builds the module once they are there"
+	}
+	return warning(name, moduleName+" is not installed for "+strings.Join(without, ", ")+": after a boot of that kernel no disk is shared", remedy)
 }
 
 // builds is what brings the module.
@@ -145,6 +175,8 @@ const (
 	secureBootVariable = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 	lockdownFile       = "sys/kernel/security/lockdown"
 	enforceFile        = "sys/module/module/parameters/sig_enforce"
+	dkmsKey            = "var/lib/dkms/mok.pub"
+	enrolledKeys       = "sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 )
 
 // secureBoot tells whether the kernel takes modules that are not signed.
@@ -171,6 +203,11 @@ func (m *examination) secureBoot() []Check {
 	}
 	if signed, err := kmod.Signed(m.module); err != nil || !signed {
 		return fails(name, finding+", and "+m.shown(m.module)+" is not signed", enroll)
+	}
+	key, err := os.ReadFile(m.sys.Path(dkmsKey))
+	list, err2 := os.ReadFile(m.sys.Path(enrolledKeys))
+	if err == nil && err2 == nil && !bytes.Contains(list, key) {
+		return warning(name, finding+", and the key that DKMS signs with is not enrolled", "mokutil --import /"+dkmsKey+", reboot")
 	}
 	return ok(name, "%s, and the module has a signature", finding)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,9 @@ func TestSecureBoot(t *testing.T) {
 			Warning, "on; the kernel takes signed modules only (lockdown: integrity)"},
 		{"module not signed", map[string]string{enforceFile: "Y\n", dep: line, installed: "ELF"}, Fails, "signed modules only (module.sig_enforce), and /" + installed + " is not signed"},
 		{"module signed", map[string]string{enforceFile: "Y\n", dep: line, installed: "ELF~Module signature appended~\n"}, OK, "and the module has a signature"},
+		{"key not enrolled", map[string]string{enforceFile: "Y\n", dep: line, installed: "ELF~Module signature appended~\n", dkmsKey: "key", enrolledKeys: "others"},
+			Warning, "and the key that DKMS signs with is not enrolled"},
+		{"key enrolled", map[string]string{enforceFile: "Y\n", dep: line, installed: "ELF~Module signature appended~\n", dkmsKey: "key", enrolledKeys: "others, key"}, OK, "and the module has a signature"},
 		{"loaded already", map[string]string{enforceFile: "Y\n", "sys/module/kyber_fairness_iosched/refcnt": "0\n"}, OK, "and has loaded"},
 	} {
 		_, got := examine(t, "Secure Boot", tt.files)
@@ -88,6 +92,28 @@ func TestModuleRemedy(t *testing.T) {
 			t.Errorf("with %v: %+v, want the remedy %q", tt.files, got, tt.remedy)
 		}
 	}
+}
+
+// A kernel that no package has gets no headers from one: another kernel is booted, or headers are got for it.
+func TestForeignKernel(t *testing.T) {
+	const other = "lib/modules/6.12.0/"
+	kernel := map[string]string{"var/lib/dpkg/info/x.list": "", "etc/os-release": "ID=debian\n", other + "modules.dep": "", other + "kernel/x": ""}
+	has := func(name, remedy string, more map[string]string) {
+		t.Helper()
+		root := machineWith(t, kernel)
+		for file, text := range more {
+			testtree.File(t, root+"/"+file, text)
+		}
+		if _, got := examineAt(t, root, name); len(got) != 1 || !strings.HasPrefix(got[0].Remedy, remedy) {
+			t.Errorf("with %v: %s: %+v, want the remedy %q", more, name, got, remedy)
+		}
+	}
+	has("kernel headers", "apt-get install linux-image-"+runtime.GOARCH, nil)
+	has("other kernels", "apt-get install linux-headers-6.12.0", nil)
+	has("other kernels", "sudo dkms autoinstall -k 6.12.0", map[string]string{other + "build/Makefile": ""})
+	module := "updates/" + moduleName + ".ko"
+	has("kernel headers", "boot 6.12.0", map[string]string{other + "modules.dep": module + ":\n", other + module: ""})
+	has("kernel headers", "apt-get install linux-headers-6.1.0", map[string]string{"var/lib/dpkg/info/linux-image-6.1.0.list": ""})
 }
 
 // The daemon may be a container's or run by hand: its lock tells.
@@ -240,7 +266,7 @@ func TestOtherKernels(t *testing.T) {
 	if _, got := examine(t, "other kernels", files); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	files["lib/modules/6.12.0/modules.dep"], files["lib/modules/6.12.0/kernel/x"] = "kernel/x.ko:\n", ""
+	files["lib/modules/6.12.0/modules.dep"], files["lib/modules/6.12.0/kernel/x"], files["lib/modules/6.12.0/build/Makefile"] = "kernel/x.ko:\n", "", ""
 	_, got := examine(t, "other kernels", files)
 	if len(got) != 1 || got[0].State != Warning || !strings.Contains(got[0].Finding, "is not installed for 6.12.0: after a boot") || !strings.HasPrefix(got[0].Remedy, "sudo dkms autoinstall -k 6.12.0") {
 		t.Errorf("%+v", got)
