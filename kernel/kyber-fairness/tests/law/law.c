@@ -267,6 +267,7 @@ static const char *law_excuse(const char *name, char letter)
 		{ "w20 thinker of 1.5 ms", "T",
 		  "it takes half of its share or more, and is awaited with 45 % of it" },
 		{ "p4500 one at a time", "T", "it has a disk of its own, which costs the others" },
+		{ "one CPU", "TP", "cgroups take slices where the CPU is what is short" },
 		{ "fixed w1000 of 8", "E",
 		  "it is awaited with 7.8 requests, and once it is not, with 9.7" },
 		{ "sata-ssd write 4x", "P", "collection stalls the dies" },
@@ -397,10 +398,14 @@ static void law_print(const struct law_case *c, const char *sched, const struct 
 	law_end_text();
 	if (law_options.json) {
 		const char *letter = strcmp(sched, law_clock.name) ? "" : row->verdict;
+		const char *last = NULL, *why;
 
 		law_begin("why", true);
-		for (; *letter; letter++)
-			printf("%s%s", letter > row->verdict ? "; " : "", law_why(c, *letter));
+		for (; *letter; letter++, last = why) {
+			why = law_why(c, *letter);
+			if (why != last)
+				printf("%s%s", last ? "; " : "", why);
+		}
 		printf("\"}");
 	}
 	printf("\n");
