@@ -52,12 +52,9 @@
  * Two cgroups that the clock waits for are never further apart than the lead and a
  * request. In a second, of hundreds of leads, that is no percent. It does not add up.
  *
- * No request has to be queued for it. On a device of many tags all requests of the
- * heaviest cgroup are in flight. The others stop a lead ahead of it all the same. So the
- * number in flight falls until its requests complete as fast as its share says, by
- * Little's law. With weights 1000, 500, 250 and 100 and 32 requests each, that is
- * 32 / 0.54 = 59 requests in flight, with no search for the number. Where the CPU is
- * short and requests are in flight, the same stop leaves it to the cgroups behind.
+ * No request has to be queued for it. The others stop a lead ahead of a cgroup whose requests
+ * are all in flight, and the number in flight falls until those complete as fast as its share
+ * says, by Little's law.
  *
  * What is not throttled
  *
