@@ -35,7 +35,7 @@ var harmless = map[string][]string{
 const promise = "[[promise]]\nname = \"web\"\ndevice = \"nvme0n1\"\nread = \"5000 IOPS\"\n"
 
 // refusals are why a command that begins so fails on the tree: a reader has made what it takes before.
-var refusals = map[string]string{"sla plan": "has no profile", "top --replay": "no such file", "top --filter": "no disk has the scheduler"}
+var refusals = map[string]string{"sla plan": "has no profile", "top --replay": "no such file", "top --filter": "no disk has the scheduler", "upgrade --module": "no such file"}
 
 // refused tells whether a command failed for what the tree lacks alone.
 func refused(line, out string) bool {
