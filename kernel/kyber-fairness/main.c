@@ -52,10 +52,6 @@
  * Two cgroups that the clock waits for are never further apart than the lead and a
  * request. In a second, of hundreds of leads, that is no percent. It does not add up.
  *
- * No request has to be queued for it. The others stop a lead ahead of a cgroup whose requests
- * are all in flight, and the number in flight falls until those complete as fast as its share
- * says, by Little's law.
- *
  * What is not throttled
  *
  * Requests that other tasks may wait for go at once: requests that the device gave back,
