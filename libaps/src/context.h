@@ -91,6 +91,7 @@ struct aps {
 
 	int event_fd, timer_fd, now_fd; /* -1: not asked for */
 	bool is_now;		/* now_fd may be readable */
+	uint64_t timer_ns;	/* what the timer is set to; 0: it is not */
 
 	struct aps_policy policy;
 	struct aps_cpu cpu;
@@ -101,8 +102,11 @@ struct aps {
 	 * a sleep that ended when it should: its time is at most this; 0: it was not. */
 	uint64_t at_most_ns;
 	bool was_there;		/* likewise, however late the sleep ended */
-	/* The I/O that a light sleep is for; NULL: none is waited for like that. */
+	/* When a look last found no polled I/O complete. */
+	uint64_t not_there_ns;
+	/* The I/O that a light sleep is for, and its end; NULL: none is waited for like that. */
 	const struct aps_slot *slept_for;
+	uint64_t sleep_end_ns;
 };
 
 static inline void aps_list_init(struct aps_slot *head)

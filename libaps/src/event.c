@@ -76,6 +76,12 @@ static uint64_t look_at_ns(struct aps *ctx)
 			      slot->size, ctx->cpu.load.util_ppm,
 			      ctx->mode == APS_ADAPTIVE ? aps_need_ppm(ctx) : 0);
 	at_ns = slot->submit_ns + c.sleep_ns;
+	if (c.kind == APS_WAIT_DEEP) {
+		ctx->slept_for = NULL;
+	} else if (ctx->slept_for != slot) {
+		ctx->slept_for = slot;
+		ctx->sleep_end_ns = at_ns;
+	}
 	/* What is late is looked for again after a nap, if the CPUs are wanted. */
 	if (at_ns <= now_ns && c.nap_ns)
 		at_ns = now_ns + c.nap_ns;
@@ -101,6 +107,9 @@ void aps_event_arm(struct aps *ctx)
 		eventfd_write(ctx->now_fd, 1);
 		return; /* whatever the timer says */
 	}
+	if (at_ns == ctx->timer_ns)
+		return;
+	ctx->timer_ns = at_ns;
 	t.it_value.tv_sec = (time_t)(at_ns / SEC_NS);
 	t.it_value.tv_nsec = (long)(at_ns % SEC_NS);
 	timerfd_settime(ctx->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);

@@ -255,12 +255,19 @@ static enum aps_direction direction(enum aps_op op)
 	return op == APS_OP_WRITE ? APS_DIR_WRITE : APS_DIR_READ;
 }
 
+/* Whether a look not long before found it in flight. */
+static bool was_seen_in_flight(const struct aps *ctx, const struct aps_slot *slot, uint64_t now_ns)
+{
+	return ctx->not_there_ns > slot->submit_ns &&
+	       now_ns - ctx->not_there_ns <= (now_ns - slot->submit_ns) >> APS_LATE_SHIFT;
+}
+
 /* What is known of the service time of an I/O that is complete now. */
 static void learn(struct aps *ctx, const struct aps_slot *slot, uint64_t now_ns)
 {
 	uint64_t ns = now_ns - slot->submit_ns;
 
-	if (ctx->was_there) {
+	if (ctx->was_there && !was_seen_in_flight(ctx, slot, now_ns)) {
 		if (!ctx->at_most_ns)
 			return;
 		if (ns > ctx->at_most_ns)
@@ -295,8 +302,11 @@ void aps_complete(struct aps *ctx, struct aps_slot *slot, ssize_t result, uint64
 		if (ring == polled(ctx)) {
 			if (result >= 0)
 				learn(ctx, slot, now_ns);
-			if (slot == ctx->slept_for)
-				aps_policy_slept(&ctx->policy, direction(slot->op), slot->size, ctx->was_there);
+			if (slot == ctx->slept_for) {
+				aps_policy_slept(&ctx->policy, direction(slot->op), slot->size,
+						 ctx->was_there && ctx->not_there_ns < ctx->sleep_end_ns);
+				ctx->slept_for = NULL;
+			}
 			if (ctx->mode == APS_ADAPTIVE)
 				aps_policy_load(&ctx->policy, ctx->cpu.load.util_ppm);
 			if (!ring->nr_sent)
@@ -522,6 +532,7 @@ static int wait_polled(struct aps *ctx, uint64_t deadline_ns)
 	int err;
 
 	ctx->slept_for = c.kind == APS_WAIT_DEEP ? NULL : oldest(ctx);
+	ctx->sleep_end_ns = now_ns;
 	if (!c.sleep_ns)
 		return poll_one(ctx, now_ns, deadline_ns);
 	err = submit_ring(ctx, polled(ctx));
@@ -589,6 +600,28 @@ static int wait_some(struct aps *ctx, uint64_t deadline_ns)
 	return wait_polled(ctx, deadline_ns);
 }
 
+/*
+ * Look once, for a program that waits on the descriptor: how long it slept is known, and
+ * whether it has looked before. Return: 0, or -errno.
+ */
+static int look_once(struct aps *ctx)
+{
+	const struct aps_slot *slot = ctx->slept_for;
+	int err = look(ctx);
+
+	if (err || !polled(ctx)->nr_sent)
+		return err;
+	if (!aps_ring_ready(polled(ctx))) {
+		ctx->not_there_ns = ctx->now_ns;
+	} else if (slot && ctx->now_ns >= ctx->sleep_end_ns && ctx->not_there_ns < ctx->sleep_end_ns) {
+		uint64_t sleep_ns = ctx->sleep_end_ns - slot->submit_ns;
+
+		if (ctx->now_ns - ctx->sleep_end_ns <= sleep_ns >> APS_LATE_SHIFT)
+			ctx->at_most_ns = sleep_ns;
+	}
+	return 0;
+}
+
 /* Send, look once, take: no waiting. Return: events, or -errno. */
 static int take_ready(struct aps *ctx, struct aps_event *events, unsigned int max)
 {
@@ -596,7 +629,7 @@ static int take_ready(struct aps *ctx, struct aps_event *events, unsigned int ma
 
 	ctx->now_ns = aps_now_ns();
 	if (err >= 0 && !is_ready(ctx) && ctx->nr_done < max)
-		err = look(ctx);
+		err = look_once(ctx);
 	return err < 0 ? err : (int)reap(ctx, events, max);
 }
 

@@ -90,28 +90,34 @@ func TestLibapsMatrix(t *testing.T) {
 	}
 }
 
-// Polled and interrupt I/O in one event loop: what libaps decides takes no longer than either.
+// Polled and interrupt I/O in one event loop: what libaps decides takes no longer than either,
+// and less of the CPU than polling.
 func TestLibapsReactor(t *testing.T) {
 	comparesRates(t)
 	withLibaps(t)
 	withModelDisk(t)
 	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
-	took := map[string]float64{}
+	took, cpu := map[string]float64{}, map[string]float64{}
 	for _, mode := range []string{"interrupt", "poll", "aps"} {
 		out, err := exec.Command(libapsDir+"reactor", "/dev/"+d.name, "1", mode).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", mode, err, out)
 		}
 		t.Logf("%s: %s", mode, out)
-		found := regexp.MustCompile(`^\d+ reads of ([0-9.]+) us; [1-9]\d* scans`).FindSubmatch(out)
+		found := regexp.MustCompile(`^\d+ reads of ([0-9.]+) us; [1-9]\d* scans; (\d+) % CPU`).FindSubmatch(out)
 		if found == nil {
 			t.Fatalf("%s: no figures: %s", mode, out)
 		}
 		took[mode], err = strconv.ParseFloat(string(found[1]), 64)
 		must(t, err)
+		cpu[mode], err = strconv.ParseFloat(string(found[2]), 64)
+		must(t, err)
 	}
 	if took["aps"] > 1.05*min(took["interrupt"], took["poll"]) {
 		t.Errorf("a read takes %.1f us, want no more than with interrupts (%.1f) and polling (%.1f)", took["aps"], took["interrupt"], took["poll"])
+	}
+	if cpu["aps"] > 0.9*cpu["poll"] {
+		t.Errorf("the loop has %.0f %% of the CPU, want less than with polling (%.0f)", cpu["aps"], cpu["poll"])
 	}
 }
 
