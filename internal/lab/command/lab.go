@@ -4,6 +4,7 @@ package command
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +60,7 @@ Kernels and modules come from 'make setup KERNEL=6.1'.`,
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.list {
-				return listExperiments(cmd.OutOrStdout(), f.options)
+				return listExperiments(cmd.OutOrStdout(), f.options, f.json)
 			}
 			return f.run(cmd, args[0])
 		},
@@ -125,8 +126,16 @@ func checkKernel(build, line string) error {
 		dir, line, cmp.Or(strings.Join(lines, ", "), "none yet"))
 }
 
+// listed is an experiment as --list --json has it.
+type listed struct {
+	Name     string `json:"name"`
+	VMs      int    `json:"vms"`
+	AboutS   int    `json:"about_s"` // on this machine
+	Question string `json:"question"`
+}
+
 // listExperiments prints those of the shelf.
-func listExperiments(to io.Writer, opts run.Options) error {
+func listExperiments(to io.Writer, opts run.Options, asJSON bool) error {
 	shelf := experiment.Shelf()
 	if shelf == "" {
 		return failure.Usagef("--list: there are no experiments in %s", strings.Join(experiment.Shelves, " or "))
@@ -135,10 +144,17 @@ func listExperiments(to io.Writer, opts run.Options) error {
 	if err != nil {
 		return err
 	}
+	list := []listed{}
 	var rows [][]string
 	for _, x := range all {
-		minutes := max(1, opts.Estimate(x).Round(time.Minute)/time.Minute)
-		rows = append(rows, []string{x.Name, fmt.Sprint(x.Runs()), fmt.Sprintf("%d min", minutes), x.Question})
+		about := opts.Estimate(x)
+		list = append(list, listed{x.Name, x.Runs(), int(about.Round(time.Second) / time.Second), x.Question})
+		rows = append(rows, []string{x.Name, fmt.Sprint(x.Runs()), fmt.Sprintf("%d min", max(1, about.Round(time.Minute)/time.Minute)), x.Question})
+	}
+	if asJSON {
+		enc := json.NewEncoder(to)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string][]listed{"experiments": list})
 	}
 	columns := []table.Column{{Head: "experiment"}, {Head: "VMs", Right: true}, {Head: "about", Right: true}, {Head: "question"}}
 	return table.Write(to, columns, rows)
