@@ -5,8 +5,9 @@
  * A disk that answers in 10 us is read fastest by a thread that spins until the answer is
  * there. That is right while a CPU is free for it. When others want the CPU, the thread
  * that spun is preempted, and its next request waits for a time slice. libaps looks at
- * what others leave of the CPUs, and sleeps as long as it can without being late and then
- * polls (a light sleep), or sleeps nearly all of the expected time (deep).
+ * what others leave of the CPUs. While none computes it sleeps as long as it can without
+ * being late, and then polls (a light sleep); it polls while there is a CPU for each thread
+ * that waits; else it sleeps nearly all of the expected time (deep).
  *
  *	aps_open(&ctx, NULL);
  *	file = aps_add_file(ctx, open("/dev/nvme0n1", O_RDONLY | O_DIRECT));

@@ -199,6 +199,8 @@ static struct aps_choice choose_by_margin(const struct aps_policy *policy, const
 
 	if (margin_ppm < o->hybrid_margin_ppm || !fits(margin_ppm, need_ppm))
 		return choose_deep(o, t, margin_ppm);
+	if (!fits(margin_ppm, APS_PPM_ONE))
+		return (struct aps_choice){ .kind = APS_WAIT_POLL, .margin_ppm = margin_ppm };
 	return choose_light(o, t, margin_ppm);
 }
 
