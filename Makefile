@@ -76,10 +76,10 @@ doc: ## fill documents with results/; P=reliability fills that page with what ma
 	go run ./cmd/isolio-results doc $(P) $(and $(P),$(wildcard build/data/$(P).*jsonl))
 	$(if $(P),,cd tests/kubernetes && go test -count=1 -run TestManifest -update .)
 
-site: ## write the documents as a site, with search and manual pages, into build/site/ (root, to get mandoc and python3-venv)
+site: ## write the documents as a site, with search and manual pages, into build/site/, with V=0.2.0 into build/sites/0.2.0/ as well (root, to get mandoc and python3-venv)
 	@$(MAKE) manuals-here
 	@scripts/setup-host mandoc python3-venv
-	@scripts/site
+	@scripts/site $(V)
 
 ##@ Package and install
 
@@ -106,7 +106,7 @@ uninstall: ## give disks back, and remove what make install put
 	@scripts/uninstall
 
 clean: ## remove what was built, but not the kernels that setup got
-	rm -rf $(addprefix build/,isolio isolio-lab isolio-guest isolio-image.tar guest qemu-clock.so *.test vm-run hostile-run obj modules test-c libaps man site site-src deb deb-src rpm rpm-build rpm-root arch release install installed test-install node image)
+	rm -rf $(addprefix build/,isolio isolio-lab isolio-guest isolio-image.tar guest qemu-clock.so *.test vm-run hostile-run obj modules test-c libaps man site site-src sites deb deb-src rpm rpm-build rpm-root arch release install installed test-install node image)
 	rm -rf build/roots/*/isolio/obj build/roots/*/isolio/obj-* build/roots/*/isolio/libaps/out
 
 # What runs on a host, and what runs in the lab's VMs.
