@@ -643,4 +643,16 @@ static inline u64 kf_hold_limit(u64 limit, u64 free, u64 pace_bytes_per_s, u64 e
 	return kf_vtime_before(limit, free) ? limit : free;
 }
 
+/**
+ * kf_clock_turn_vtime - a vtime that waits for no other
+ * @clock: the clock
+ * @limit: what is before it may go; before the clock while that is paced
+ *
+ * Before the cgroup that is the clock as well: that one may wait for a place.
+ */
+static inline u64 kf_clock_turn_vtime(u64 clock, u64 limit)
+{
+	return (kf_vtime_before(clock, limit) ? clock : limit) - 1;
+}
+
 #endif /* _KF_CLOCK_H */

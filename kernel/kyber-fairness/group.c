@@ -119,8 +119,7 @@ void kf_groups_lower(struct kf_queue *kq)
 /* A group that is owed waits for no other. */
 void kf_groups_lower_owed(struct kf_queue *kq)
 {
-	u64 vtime = kf_vtime_before(kq->gate.limit, kq->gate.vtime) ? kq->gate.limit - 1 :
-								      kq->gate.vtime;
+	u64 vtime = kf_gate_turn_vtime(kq);
 	bool was_ahead = false;
 	struct kf_group *kg;
 

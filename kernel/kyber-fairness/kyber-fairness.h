@@ -697,6 +697,12 @@ static inline bool kf_gate_allows(struct kf_queue *kq, u64 vtime)
 	       kf_vtime_before(vtime, READ_ONCE(kq->gate.limit));
 }
 
+/* The clock, or what may go while the clock is paced; no lock. */
+static inline u64 kf_gate_turn_vtime(struct kf_queue *kq)
+{
+	return kf_clock_turn_vtime(READ_ONCE(kq->gate.vtime), READ_ONCE(kq->gate.limit));
+}
+
 /* Whether what a cgroup inserts has to wait for the clock, as far as is known; no lock. */
 static inline bool kf_backlog_is_throttled(struct kf_queue *kq, struct kf_backlog *kb)
 {

@@ -400,7 +400,7 @@ static void kf_add_to_backlog(struct kf_queue *kq, struct kf_hctx *kh, struct re
 	list_add_tail(&rq->queuelist, &kb->rqs[id]);
 	/* What is left of a slice it may use whatever the clock says. */
 	if (!kb->nr_waiting++)
-		kb->vtime = kb->left_bytes > 0 ? READ_ONCE(kq->gate.vtime) :
+		kb->vtime = kb->left_bytes > 0 ? kf_gate_turn_vtime(kq) :
 						 atomic64_read(&kb->kg->vtime);
 	if (!list_is_singular(&kb->rqs[id]))
 		return;

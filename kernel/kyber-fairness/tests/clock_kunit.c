@@ -439,6 +439,18 @@ static void pace_leaves_others_their_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kp.bytes_per_s, KF_PER_S_MAX);
 }
 
+static void turn_is_before_clock_and_limit(struct kunit *test)
+{
+	/* The clock is free: the cgroup that is the clock stands behind. */
+	KUNIT_EXPECT_EQ(test, kf_clock_turn_vtime(100, 200), 99ULL);
+	/* It is paced, or just not: what has a turn may go. */
+	KUNIT_EXPECT_EQ(test, kf_clock_turn_vtime(100, 50), 49ULL);
+	KUNIT_EXPECT_EQ(test, kf_clock_turn_vtime(100, 100), 99ULL);
+	/* It wraps around as vtimes do. */
+	KUNIT_EXPECT_EQ(test, kf_clock_turn_vtime(0, 1), U64_MAX);
+	KUNIT_EXPECT_EQ(test, kf_clock_turn_vtime(1, -1ULL), U64_MAX - 1);
+}
+
 /* A device of 100 MB/s. */
 static void hold_paces_the_clock(struct kunit *test)
 {
@@ -587,6 +599,7 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(owed_is_what_others_cost),
 	KUNIT_CASE(hold_takes_places),
 	KUNIT_CASE(pace_leaves_others_their_own),
+	KUNIT_CASE(turn_is_before_clock_and_limit),
 	KUNIT_CASE(hold_paces_the_clock),
 	KUNIT_CASE(newcomers_begin_one_after_another),
 	KUNIT_CASE(load_is_what_requests_took),

@@ -220,7 +220,7 @@ static void clock_update(struct clock *kq)
 	kq->lead = kf_clock_lead_vtime(kq->lead_bytes, kq->share_sum);
 	kq->limit = kf_hold_limit(kq->limit, kq->vtime + kq->lead, kq->pace.bytes_per_s, elapsed_ns,
 				  kq->hold);
-	kq->owed_vtime = kf_vtime_before(kq->limit, kq->vtime) ? kq->limit - 1 : kq->vtime;
+	kq->owed_vtime = kf_clock_turn_vtime(kq->vtime, kq->limit);
 	for (i = 0; i < kq->nr_groups; i++)
 		clock_see_owed(kq, &kq->group[i]);
 }
