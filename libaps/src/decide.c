@@ -181,11 +181,12 @@ static struct aps_choice choose_hybrid(const struct aps_options *o, const struct
 	};
 }
 
-/* As long as the I/O is rarely complete before its end. */
+/* As long as the I/O is rarely complete before its end, and no longer than any of the last took. */
 static struct aps_choice choose_light(const struct aps_options *o, const struct aps_times *t,
 				      uint32_t margin_ppm)
 {
-	uint64_t ns = worth_ns(o, part_ns(mean_of(t), t->light_ppm));
+	uint64_t part = part_ns(mean_of(t), t->light_ppm), least_ns = t->nr ? shortest_ns(t) : 0;
+	uint64_t ns = worth_ns(o, part < least_ns ? part : least_ns);
 
 	return (struct aps_choice){
 		.kind = ns ? APS_WAIT_HYBRID : APS_WAIT_POLL, .margin_ppm = margin_ppm, .sleep_ns = ns,

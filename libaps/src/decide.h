@@ -42,7 +42,8 @@
  * completion was there already at the first look after a sleep, its time is
  * not known; it counts as the time slept, so that estimates fall again.
  *
- * A deep sleep is no longer than 2 times the shortest of the 16.
+ * A deep sleep is no longer than 2 times the shortest of the 16, a light one than the shortest:
+ * where I/Os wait for others of the disk their times differ by more than a wake-up.
  */
 #ifndef APS_DECIDE_H
 #define APS_DECIDE_H
