@@ -125,7 +125,6 @@ void kf_groups_lower_owed(struct kf_queue *kq)
 
 	lockdep_assert_held(&kq->lock);
 
-	WRITE_ONCE(kq->gate.owed_vtime, vtime);
 	list_for_each_entry(kg, &kq->active, active_node)
 		if (kf_group_is_owed(kg) && kf_group_lower(kg, vtime))
 			was_ahead = true;
@@ -561,7 +560,7 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 						     kq->q->nr_hw_queues, cost_bytes);
 		kb->vtime = atomic64_fetch_add(kf_vtime_of(slice_bytes, share), &kg->vtime);
 		if (unlikely(kf_group_is_owed(kg)))
-			kf_group_lower(kg, READ_ONCE(kq->gate.owed_vtime));
+			kf_group_lower(kg, kf_gate_turn_vtime(kq));
 		left_bytes += slice_bytes;
 	}
 	/* Not what is left of a slice: its cgroup may be deleted. */

@@ -140,7 +140,6 @@ struct kf_domain {
 struct kf_gate {
 	u64 vtime;		/* the clock */
 	u64 limit;		/* a cgroup goes while its vtime is before this */
-	u64 owed_vtime;		/* one that is owed is not ahead of this */
 	u64 clock_ns;		/* when both were set, */
 	u64 step_ns;		/* and how long they are good for */
 	u64 lead;		/* limit - vtime, unless the clock is paced */

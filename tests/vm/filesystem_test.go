@@ -227,8 +227,8 @@ var wideDisk = []string{
 	"size_mib=256", "tags=256", "memory_backed=1", "write_cache=0",
 }
 
-// A journal has one request outstanding at a time, so by default most often no cgroup waits for the root, which
-// is charged for it. Nor do they if the root wrote large requests before, of which its share
+// A journal has one request outstanding at a time, so by default most often no cgroup waits for
+// the root, which is charged for it. Nor do they if the root wrote large requests before, of which its share
 // would be few. On a disk that takes 32 at a time one outstanding is about what it is worth to
 // wait for, as a journal's requests are a few times as large as the readers'; of 96 it is not.
 func TestJournalHoldsBackNoReader(t *testing.T) {

@@ -66,7 +66,7 @@ struct clock {
 	u64 vtime;			/* the clock */
 	u64 lead_bytes;
 	u64 lead;			/* in virtual time */
-	u64 limit, owed_vtime;
+	u64 limit;
 	u64 share_sum;
 	u32 ceiling;
 	u64 clock_ns, step_ns;
@@ -196,8 +196,10 @@ static void clock_settle(struct clock *kq)
 /* One that is owed waits for no other. */
 static void clock_see_owed(const struct clock *kq, struct clock_group *kg)
 {
-	if (kg->owed_ns > 0 && kf_vtime_before(kq->owed_vtime, kg->vtime))
-		kg->vtime = kq->owed_vtime;
+	u64 turn = kf_clock_turn_vtime(kq->vtime, kq->limit);
+
+	if (kg->owed_ns > 0 && kf_vtime_before(turn, kg->vtime))
+		kg->vtime = turn;
 }
 
 /* As kf_clock_update(): the least vtime of those awaited; if there is none, of all. */
@@ -220,7 +222,6 @@ static void clock_update(struct clock *kq)
 	kq->lead = kf_clock_lead_vtime(kq->lead_bytes, kq->share_sum);
 	kq->limit = kf_hold_limit(kq->limit, kq->vtime + kq->lead, kq->pace.bytes_per_s, elapsed_ns,
 				  kq->hold);
-	kq->owed_vtime = kf_clock_turn_vtime(kq->vtime, kq->limit);
 	for (i = 0; i < kq->nr_groups; i++)
 		clock_see_owed(kq, &kq->group[i]);
 }
