@@ -314,7 +314,8 @@ static inline bool kf_model_guess(struct kf_model *km, const struct kf_band_kind
 }
 
 /*
- * Whether a probe has seen every kind that is an eighth of the load or more. One that by its
+ * Whether a probe has seen every kind that is an eighth of the load or more, and any that none
+ * has seen so far: few requests may be all that a cgroup sends. One that by its
  * rate should have come KF_PROBE_MISSED times by now, and has not, is not part of the load
  * any more: the device is not kept empty for it.
  */
@@ -329,7 +330,8 @@ static inline bool kf_band_has_probed(const struct kf_band *band)
 	for (id = 0; id < KF_NR_KINDS; id++) {
 		const struct kf_band_kind *kind = &band->kind[id];
 
-		if (kind->rate * 8 <= sum || kind->nr_probed >= KF_PROBE_NR)
+		if (!kind->rate || kind->nr_probed >= KF_PROBE_NR ||
+		    (kind->alone_ns && kind->rate * 8 <= sum))
 			continue;
 		if (kind->nr_probed || kind->rate * nr_probed < KF_PROBE_MISSED * sum)
 			return false;
@@ -573,7 +575,7 @@ static inline void kf_band_must_fill(struct kf_band *band, bool must_fill, u64 a
 
 /*
  * What each kind's rate tells of the device. One that is not full could do more: then
- * a rate tells nothing unless it is higher.
+ * rates tell nothing unless they are higher together, but what part of them each kind is.
  */
 static inline void kf_band_update_rates(struct kf_band *band, u64 elapsed_ns, u64 rate)
 {
@@ -600,9 +602,11 @@ static inline void kf_band_update_rates(struct kf_band *band, u64 elapsed_ns, u6
 		struct kf_band_kind *kind = &band->kind[id];
 		u64 now = div64_u64(kind->nr_done * NSEC_PER_SEC, elapsed_ns);
 
+		if (!is_full && rate < known)
+			now = mul_u64_u64_div_u64(now, known, rate);
 		if (band->phase == KF_BAND_FULL || !known || rate > known + known / 2)
 			kind->rate = now;
-		else if (is_full || rate > known)
+		else
 			kind->rate = kind->rate - (kind->rate >> KF_BAND_RATE_SHIFT) +
 				     (now >> KF_BAND_RATE_SHIFT);
 	}

@@ -414,7 +414,8 @@ bool kf_gate_publish(struct kf_queue *kq)
 		kf_band_end_probe(band, kf_is_empty(kq), ktime_get_ns());
 	if (kq->is_shared)
 		depth = min(depth, kf_band_ceiling(band));
-	is_open = !kq->is_shared || !kf_band_may_hold(band);
+	/* A probe lets each go, or it would see only those whose turn it is. */
+	is_open = !kq->is_shared || band->phase != KF_BAND_STEADY;
 	WRITE_ONCE(kq->gate.alone_ns, band->alone_ns);
 	lead_ns = kf_clock_lead_ns(band->alone_ns, READ_ONCE(kq->gate.step_ns));
 	WRITE_ONCE(kq->lead_bytes, kf_clock_lead_bytes(band->bytes_per_s, lead_ns,

@@ -110,7 +110,7 @@ static bool clock_is_shared(const struct clock *kq)
 /* Any group goes: it is alone, or a probe fills the device. */
 static bool clock_is_open(const struct clock *kq)
 {
-	return !clock_is_shared(kq) || !kf_band_may_hold(&kq->band);
+	return !clock_is_shared(kq) || kq->band.phase != KF_BAND_STEADY;
 }
 
 /* As kf_group_is_present(). */
