@@ -405,6 +405,8 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 		unsigned int kind = kf_kind(id == KF_WRITE, sects << SECTOR_SHIFT);
 
 		this_cpu_inc(cs->nr_kind[kind]);
+		if (io_ns < READ_ONCE(kq->quick_ns[kind]))
+			this_cpu_inc(cs->nr_quick[kind]);
 		this_cpu_add(cs->cost_units, cost_bytes >> KF_COST_UNIT_SHIFT);
 		if (is_blocking) {
 			this_cpu_inc(cs->nr_blocking[kind]);

@@ -405,10 +405,13 @@ bool kf_gate_publish(struct kf_queue *kq)
 	struct kf_band *band = &kq->band;
 	unsigned int depth = kq->nr_places, was = kq->places.sb.depth;
 	bool is_open, was_open = kq->gate.is_open;
+	unsigned int id;
 	u64 lead_ns;
 
 	lockdep_assert_held(&kq->band_lock);
 
+	for (id = 0; id < KF_NR_KINDS; id++)
+		WRITE_ONCE(kq->quick_ns[id], kf_quick_ns(&band->kind[id]));
 	kf_cost_set(kq);
 	if (!kq->is_shared && band->phase != KF_BAND_STEADY)
 		kf_band_end_probe(band, kf_is_empty(kq), ktime_get_ns());
@@ -424,9 +427,8 @@ bool kf_gate_publish(struct kf_queue *kq)
 		trace_kf_band(kq->dev, band);
 	WRITE_ONCE(kq->gate.phase, band->phase);
 	WRITE_ONCE(kq->gate.is_open, is_open);
-	/* Where large requests or a group that is owed keep others out, few are in flight too. */
-	WRITE_ONCE(kq->gate.is_slack, band->is_slack && !READ_ONCE(kq->has_limited) &&
-				      !kf_waits_for_large(kq));
+	band->keeps_out = READ_ONCE(kq->has_limited) || kf_waits_for_large(kq);
+	WRITE_ONCE(kq->gate.is_slack, kf_band_is_slack(band));
 	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
 	/* A word that is full to its last bit is not safe while the map is resized. */
 	if (kq->places.sb.shift && !(depth & (BIT(kq->places.sb.shift) - 1)))
@@ -507,7 +509,7 @@ void kf_gate_account(struct kf_queue *kq, const struct kf_cpu_sample *sample, bo
 		kf_band_begin_sample(band, now_ns);
 	} else if (band->phase == KF_BAND_STEADY) {
 		for (id = 0; id < KF_NR_KINDS; id++)
-			kf_band_count(band, id, sample->nr_kind[id], 0);
+			kf_band_count(band, id, sample->nr_kind[id], sample->nr_quick[id], 0);
 		band->done_bytes += (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
 		/* A sample: requests take and return places meanwhile. */
 		nr_in_flight = data_race(sbitmap_weight(&kq->places.sb));

@@ -63,8 +63,9 @@ struct kf_cpu_sample {
 	/* Requests that were throttled. */
 	u32 nr_throttled[KF_NR_TARGETS];
 	u32 nr_done[KF_NR_TARGETS];
-	/* By kf_kind(), and what they were charged in units of KF_COST_UNIT_SHIFT. */
+	/* By kf_kind(), those by kf_quick_ns(); what they were charged by KF_COST_UNIT_SHIFT. */
 	u32 nr_kind[KF_NR_KINDS];
+	u32 nr_quick[KF_NR_KINDS];
 	u32 cost_units;
 	/* Those that others are likely to wait for, by kind, and their time in the device. */
 	u32 nr_blocking[KF_NR_KINDS];
@@ -171,6 +172,7 @@ struct kf_queue {
 	enum kf_unit share_by;
 	bool is_model_given;	/* through sysfs; else see kf_model_guess() */
 	struct kf_model model;
+	u64 quick_ns[KF_NR_KINDS];	/* as cost_rate; see kf_quick_ns() */
 
 	/* A request has one from dispatch to completion: as many as the ceiling. */
 	struct sbitmap_queue places;

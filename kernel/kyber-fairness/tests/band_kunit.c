@@ -117,7 +117,7 @@ static u64 device_look(struct kf_band *kb, u64 now_ns, const struct device *dev)
 	if (kb->phase == KF_BAND_STEADY) {
 		now_ns += 100 * MS;
 		kb->was_held |= dev->was_held;
-		kf_band_count(kb, 0, 100 * dev->per_ms, 100 * dev->per_ms * 4096ULL);
+		kf_band_count(kb, 0, 100 * dev->per_ms, 0, 100 * dev->per_ms * 4096ULL);
 		kf_band_update(kb, dev->may_probe, now_ns);
 		return now_ns;
 	}
@@ -142,13 +142,17 @@ static u64 device_looks(struct kf_band *kb, u64 now_ns, const struct device *dev
 
 /*
  * 45 requests a millisecond while cgroups wait for each other, and 62 while none does: where
- * each takes 88 us five of 128 are in flight, and the CPU does no more.
+ * each takes 88 us five of 128 are in flight, and the CPU does no more. Where large requests
+ * keep the others out, that tells nothing of the CPU.
  */
 static void slack_is_no_device_rate(struct kunit *test)
 {
 	static const struct {
 		u64 io_ns, per_s;
-	} of[] = { { 88 * US, 45000 }, { 600 * US, 62500 } };
+		bool keeps_out;
+	} of[] = {
+		{ 88 * US, 45000, false }, { 600 * US, 62500, false }, { 88 * US, 62500, true },
+	};
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(of); i++) {
@@ -156,8 +160,9 @@ static void slack_is_no_device_rate(struct kunit *test)
 
 		kf_band_init(&kb);
 		kb.nr_all = 128;
+		kb.keeps_out = of[i].keeps_out;
 		kb.was_held = true;
-		kf_band_count(&kb, 0, 4500, 4500 * 4096ULL);
+		kf_band_count(&kb, 0, 4500, 0, 4500 * 4096ULL);
 		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS));
 		kb.phase = KF_BAND_FULL;
 		for (j = 1; j <= 64; j++)
@@ -224,7 +229,7 @@ static void band_samples_alone_in_a_probe(struct kunit *test)
 	kb.kind[0].rate = 1000;
 	kf_band_begin_probe(&kb, 1000 * MS);
 	KUNIT_EXPECT_EQ(test, kf_band_ceiling(&kb), 1U);
-	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
+	KUNIT_EXPECT_FALSE(test, kf_band_fills(&kb));
 	for (i = 0; i < 100; i++)
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, 900 * US,
 						      1000 * MS + i * MS));
@@ -266,14 +271,14 @@ static void fills_at_once(struct kunit *test)
 	/* A rate of a device that is held tells nothing, unless as many are in flight. */
 	kb.full_bytes_per_s = 1ULL << 40;
 	kb.was_held = true;
-	kf_band_count(&kb, 0, 30000, 30000 * 4096ULL);
+	kf_band_count(&kb, 0, 30000, 0, 30000 * 4096ULL);
 	kf_band_update(&kb, false, now_ns + 100 * MS);
 	KUNIT_EXPECT_EQ(test, kb.full_bytes_per_s, 1ULL << 40);
 	KUNIT_EXPECT_FALSE(test, kf_band_is_busy(&kb, 20));
 	KUNIT_EXPECT_TRUE(test, kf_band_is_busy(&kb, 46));
 	kb.was_held = true;
 	kb.is_busy = true;
-	kf_band_count(&kb, 0, 30000, 30000 * 4096ULL);
+	kf_band_count(&kb, 0, 30000, 0, 30000 * 4096ULL);
 	kf_band_update(&kb, false, now_ns + 200 * MS);
 	KUNIT_EXPECT_LT(test, kb.full_bytes_per_s, 1ULL << 40);
 }
@@ -326,8 +331,8 @@ static void band_has_all_kinds(struct kunit *test)
 	kf_band_end_probe(&kb, true, 1100 * MS);
 	KUNIT_EXPECT_EQ(test, kb.due_ns, 1100 * MS + KF_PROBE_NS);
 	kb.look_ns = now_ns - 100 * MS;
-	kf_band_count(&kb, 0, 300, 300 * 4096);
-	kf_band_count(&kb, 1, 100, 100 * 4096);
+	kf_band_count(&kb, 0, 300, 0, 300 * 4096);
+	kf_band_count(&kb, 1, 100, 0, 100 * 4096);
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, now_ns));
 	KUNIT_EXPECT_EQ(test, kb.alone_ns, 2 * MS);
 	/* 4,000 a second of 2 ms. */
@@ -344,6 +349,78 @@ static void band_has_all_kinds(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, kf_band_is_unknown(&kb));
 }
 
+/* Few may be all that a cgroup sends: a kind that none has seen is waited for, another is not. */
+static void band_probes_what_is_unknown(struct kunit *test)
+{
+	struct kf_band kb;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 1000;
+	kb.kind[3].rate = 100;
+	kf_band_begin_probe(&kb, 1000 * MS);
+	for (i = 0; i < 2 * KF_PROBE_NR; i++)
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US,
+						      1000 * MS + i));
+	kf_band_end_probe(&kb, false, 1100 * MS);
+	kb.kind[3].alone_ns = MS;
+	kf_band_begin_probe(&kb, 2000 * MS);
+	for (i = 1; i < KF_PROBE_NR; i++)
+		kf_band_done(&kb, 0, 4096, 4096, true, 90 * US, 2000 * MS + i);
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US, 2000 * MS + i));
+}
+
+/* While cgroups wait for each other, what part of the load a kind is changes all the same. */
+static void band_sees_what_comes_while_held(struct kunit *test)
+{
+	struct kf_band kb;
+	u64 now_ns = 1000 * MS;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 10000;
+	kb.look_ns = now_ns;
+	for (i = 0; i < 20; i++) {
+		now_ns += 100 * MS;
+		kb.was_held = true;
+		kf_band_count(&kb, 0, 300, 0, 300 * 4096);
+		kf_band_count(&kb, 3, 100, 0, 100 * MIB);
+		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, now_ns));
+	}
+	KUNIT_EXPECT_GE(test, kb.kind[3].rate, 2400ULL);
+	KUNIT_EXPECT_LE(test, kb.kind[3].rate, 2500ULL);
+	KUNIT_EXPECT_GE(test, kb.kind[0].rate, 7400ULL);
+}
+
+/* What took less beside others takes no more alone; of some of them, or of few, it says nothing. */
+static void quiet_time_falls_by_what_is_quicker(struct kunit *test)
+{
+	static const struct {
+		u64 nr, nr_quick, quiet_ns;
+		bool turns;
+	} looks[] = {
+		{ 100, 26, 1400 * US, false },
+		{ 100, 25, 1600 * US, false },
+		{ 7, 7, 1600 * US, false },
+		{ 100, 100, 1600 * US, true },
+	};
+	struct kf_band kb;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(looks); i++) {
+		kf_band_init(&kb);
+		kb.turns = looks[i].turns;
+		kb.kind[0].quiet_ns = 1600 * US;
+		KUNIT_EXPECT_EQ(test, kf_quick_ns(&kb.kind[0]), 1400 * US);
+		kb.look_ns = 1000 * MS;
+		kf_band_count(&kb, 0, looks[i].nr, looks[i].nr_quick, looks[i].nr * 4096);
+		kf_band_count(&kb, 1, KF_LOOK_NR, 0, KF_LOOK_NR * 4096);
+		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1100 * MS));
+		KUNIT_EXPECT_EQ(test, kb.kind[0].quiet_ns, looks[i].quiet_ns);
+		KUNIT_EXPECT_EQ(test, kb.kind[0].nr_quick, 0ULL);
+	}
+}
+
 /* A probe whose requests do not come ends after a second, in each of its phases. */
 static void band_gives_up(struct kunit *test)
 {
@@ -356,7 +433,7 @@ static void band_gives_up(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, false, 5000 * MS));
 		kf_band_begin_probe(&kb, 1000 * MS);
 		kb.phase = phases[i];
-		kf_band_count(&kb, 0, 5, 5 * 4096);
+		kf_band_count(&kb, 0, 5, 0, 5 * 4096);
 		KUNIT_EXPECT_FALSE(test, kf_band_give_up(&kb, false, 2000 * MS - 1));
 		KUNIT_EXPECT_EQ(test, kb.phase, phases[i]);
 		KUNIT_EXPECT_TRUE(test, kf_band_give_up(&kb, false, 2000 * MS));
@@ -408,9 +485,9 @@ static void band_looks_are_long(struct kunit *test)
 
 	kf_band_init(&kb);
 	kb.look_ns = 1000 * MS;
-	kf_band_count(&kb, 0, 31, 31 * 4096);
+	kf_band_count(&kb, 0, 31, 0, 31 * 4096);
 	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, false, 9000 * MS));
-	kf_band_count(&kb, 3, 1, MIB);
+	kf_band_count(&kb, 3, 1, 0, MIB);
 	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, false, 1090 * MS - 1));
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1090 * MS));
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, (31 * 4096 + MIB) / 32);
@@ -426,11 +503,11 @@ static void band_takes_any_cost(struct kunit *test)
 
 	kf_band_init(&kb);
 	kb.look_ns = 1000 * MS;
-	kf_band_count(&kb, 0, 10000000, 10000000ULL << 28);
+	kf_band_count(&kb, 0, 10000000, 0, 10000000ULL << 28);
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1100 * MS));
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 1ULL << 28);
 	KUNIT_EXPECT_EQ(test, kb.bytes_per_s, 100000000ULL << 28);
-	kf_band_count(&kb, 0, 32, 0);
+	kf_band_count(&kb, 0, 32, 0, 0);
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 1200 * MS));
 	KUNIT_EXPECT_EQ(test, kb.mean_cost_bytes, 0ULL);
 	/* What the device did is forgotten slowly. */
@@ -477,7 +554,7 @@ static void band_fills_where_it_matters(struct kunit *test)
 	now_ns = device_looks(&kb, now_ns, &dev, 50);
 	KUNIT_EXPECT_EQ(test, kb.nr_probes, 1U);
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 1U);
-	KUNIT_EXPECT_TRUE(test, kf_band_may_hold(&kb));
+	KUNIT_EXPECT_FALSE(test, kf_band_fills(&kb));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	/* Two minutes: a probe each ten seconds, of which two fill. */
 	now_ns = device_looks(&kb, now_ns, &dev, 1200);
@@ -507,7 +584,7 @@ static void band_fills_until_full(struct kunit *test)
 	kb.nr_all = 512;
 	kb.phase = KF_BAND_FILL;
 	kb.look_ns = now_ns;
-	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
+	KUNIT_EXPECT_TRUE(test, kf_band_fills(&kb));
 	/* As many as are in flight, which are no part of the rate. */
 	for (i = 1; i < KF_CEILING_MIN; i++) {
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS));
@@ -517,26 +594,26 @@ static void band_fills_until_full(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + i * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 0ULL);
-	KUNIT_EXPECT_FALSE(test, kf_band_may_hold(&kb));
+	KUNIT_EXPECT_TRUE(test, kf_band_fills(&kb));
 	/* A million a second: 100 at a time, so the ceiling is 300, and it was not full. */
 	now_ns = kb.look_ns;
-	kf_band_count(&kb, 0, 32, 32 * 4096);
+	kf_band_count(&kb, 0, 32, 0, 32 * 4096);
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + 32 * US));
 	KUNIT_EXPECT_EQ(test, kb.bdp_milli, 100000U);
 	KUNIT_EXPECT_EQ(test, kb.ceiling, 300U);
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FILL);
 	/* What had queued up goes at once; the submitters wait for the CPU. */
 	now_ns = kb.look_ns;
-	kf_band_count(&kb, 0, 400, 400 * 4096);
+	kf_band_count(&kb, 0, 400, 0, 400 * 4096);
 	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, true, now_ns + 2 * MS - 1));
-	kf_band_count(&kb, 0, 1600, 1600 * 4096);
+	kf_band_count(&kb, 0, 1600, 0, 1600 * 4096);
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + 2 * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_FULL);
 	/* With as many in flight it is full: the probe ends. */
 	now_ns = kb.look_ns;
-	kf_band_count(&kb, 0, 299, 299 * 4096);
+	kf_band_count(&kb, 0, 299, 0, 299 * 4096);
 	KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, true, now_ns + 3 * MS));
-	kf_band_count(&kb, 0, 1, 4096);
+	kf_band_count(&kb, 0, 1, 0, 4096);
 	KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, true, now_ns + 3 * MS));
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].rate, 100000ULL);
@@ -646,6 +723,9 @@ static struct kunit_case band_cases[] = {
 	KUNIT_CASE(band_probes_do_not_last),
 	KUNIT_CASE(band_probes_what_there_is),
 	KUNIT_CASE(band_has_all_kinds),
+	KUNIT_CASE(band_probes_what_is_unknown),
+	KUNIT_CASE(band_sees_what_comes_while_held),
+	KUNIT_CASE(quiet_time_falls_by_what_is_quicker),
 	KUNIT_CASE(band_gives_up),
 	KUNIT_CASE(band_probe_soon_in_a_probe),
 	KUNIT_CASE(band_looks_are_long),

@@ -244,6 +244,7 @@ static void late_request_of_a_deleted_one_is_its_parents(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, late->parent->is_active);
 }
 
+/* Publish what the band says. Return: whether slices are taken. */
 static bool gate_takes_slices(void)
 {
 	spin_lock_irq(&gt.kq->band_lock);
@@ -256,7 +257,7 @@ static bool gate_takes_slices(void)
 static void slices_only_where_the_cpu_is_short(struct kunit *test)
 {
 	KUNIT_EXPECT_FALSE(test, gate_takes_slices());
-	gt.kq->band.is_slack = true;
+	gt.kq->band.was_slack = true;
 	KUNIT_EXPECT_TRUE(test, gate_takes_slices());
 	gt.kq->has_limited = true;
 	KUNIT_EXPECT_FALSE(test, gate_takes_slices());
@@ -264,11 +265,24 @@ static void slices_only_where_the_cpu_is_short(struct kunit *test)
 	kf_wait_for(gt.kq, gt.kh, KF_FOR_LARGE + KF_WRITE);
 	KUNIT_EXPECT_FALSE(test, gate_takes_slices());
 	kf_large_kick(gt.kq);
-	gt.kq->band.is_slack = false;
+	gt.kq->band.was_slack = false;
+}
+
+/* A probe wants to see each kind: what is throttled goes in it, one at a time. */
+static void probe_lets_each_go(struct kunit *test)
+{
+	KUNIT_EXPECT_FALSE(test, gt.kq->gate.is_open);
+	gt.kq->band.phase = KF_BAND_EMPTY;
+	gate_takes_slices();
+	KUNIT_EXPECT_TRUE(test, gt.kq->gate.is_open);
+	KUNIT_EXPECT_EQ(test, gt.kq->places.sb.depth, 1U);
+	gt.kq->band.phase = KF_BAND_STEADY;
+	gate_takes_slices();
 }
 
 static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(last_completion_runs_what_waits),
+	KUNIT_CASE(probe_lets_each_go),
 	KUNIT_CASE(late_completion_runs_one),
 	KUNIT_CASE(arrival_that_moves_the_clock_runs_what_waits),
 	KUNIT_CASE(vtime_that_was_set_back_is_seen),

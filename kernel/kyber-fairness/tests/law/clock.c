@@ -73,7 +73,7 @@ struct clock {
 	u64 slowest_ns;
 	bool is_work_pending, is_pace_pending;
 	/* What completed since the last look, as the module has it for each CPU. */
-	u64 nr_done[KF_NR_KINDS];
+	u64 nr_done[KF_NR_KINDS], nr_quick[KF_NR_KINDS];
 	u64 done_bytes;
 	/* A probe ran since then. */
 	bool has_probed;
@@ -81,6 +81,7 @@ struct clock {
 	struct kf_large large[LAW_NR_DIRS];
 	u32 nr_large[LAW_NR_DIRS];
 	bool saw_large_full[LAW_NR_DIRS];
+	bool saw_large;			/* of those, at the last look */
 	u64 nr_slices, nr_updates, nr_dispatched;
 	u64 nr_forgiven;
 	/* A disk of its own: see kf_owed_ns(). */
@@ -334,15 +335,15 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 	return false;
 }
 
-/* The CPU is what is short, and no group is limited by what it sends; as gate.is_slack. */
-static bool clock_is_slack(const struct clock *kq)
+/* As band.keeps_out is set by kf_gate_publish(). */
+static bool clock_keeps_out(const struct clock *kq)
 {
 	u32 i;
 
 	for (i = 0; i < kq->nr_groups; i++)
 		if (kq->group[i].is_active && !kq->group[i].is_awaited)
-			return false;
-	return kq->band.is_slack;
+			return true;
+	return kq->saw_large;
 }
 
 static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 cost_bytes)
@@ -355,7 +356,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 		return;
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
-		if (kq->nr_hctx > 1 || clock_is_slack(kq))
+		if (kq->nr_hctx > 1 || kf_band_is_slack(&kq->band))
 			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
@@ -552,6 +553,7 @@ static void clock_publish(struct clock *kq)
 		kf_band_end_probe(&kq->band, !kq->sim->nr_inside,
 				  clock_uptime_ns(kq->sim->now_ns));
 	clock_cost_set(kq);
+	kq->band.keeps_out = clock_keeps_out(kq);
 	kq->ceiling = kf_band_ceiling(&kq->band);
 	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
 	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
@@ -612,6 +614,7 @@ static void clock_look(struct clock *kq)
 
 	for (id = 0; id < KF_NR_KINDS; id++)
 		nr_all += kq->nr_done[id];
+	kq->saw_large = kq->saw_large_full[MD_READ] || kq->saw_large_full[MD_WRITE];
 	for (id = 0; id < LAW_NR_DIRS; id++) {
 		kf_large_update(&kq->large[id], kq->nr_done[kf_kind(id, KF_LARGE_BYTES)], nr_all,
 				kq->saw_large_full[id], now_ns);
@@ -623,12 +626,13 @@ static void clock_look(struct clock *kq)
 		kf_band_begin_sample(band, now_ns);
 	} else if (band->phase == KF_BAND_STEADY) {
 		for (id = 0; id < KF_NR_KINDS; id++)
-			kf_band_count(band, id, kq->nr_done[id], 0);
+			kf_band_count(band, id, kq->nr_done[id], kq->nr_quick[id], 0);
 		band->done_bytes += kq->done_bytes;
 		band->is_busy = kf_band_is_busy(band, kq->sim->nr_inside);
 		kf_band_update(band, clock_is_shared(kq), now_ns);
 	}
 	memset(kq->nr_done, 0, sizeof(kq->nr_done));
+	memset(kq->nr_quick, 0, sizeof(kq->nr_quick));
 	kq->done_bytes = 0;
 	clock_publish(kq);
 }
@@ -759,12 +763,14 @@ static void clock_complete(struct law_sim *sim, struct law_rq *rq)
 {
 	struct clock *kq = sim->data;
 	struct clock_group *kg = &kq->group[rq->load];
+	u32 kind = kf_kind(rq->dir, rq->bytes);
 
 	kg->nr_in_flight--;
 	kq->nr_owed -= rq->is_owed;
 	kg->load -= kf_load_of(clock_uptime_ns(sim->now_ns));
 	kg->done_ns = sim->now_ns;
-	kq->nr_done[kf_kind(rq->dir, rq->bytes)]++;
+	kq->nr_done[kind]++;
+	kq->nr_quick[kind] += sim->now_ns - rq->dispatch_ns < kf_quick_ns(&kq->band.kind[kind]);
 	kq->done_bytes += rq->cost_bytes;
 	if (!kg->least_ns || sim->now_ns - rq->dispatch_ns < kg->least_ns)
 		kg->least_ns = sim->now_ns - rq->dispatch_ns;
