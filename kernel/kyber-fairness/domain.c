@@ -554,8 +554,14 @@ void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 static unsigned int kf_device_depth(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = q->tag_set;
-	unsigned int nr = set->flags & BLK_MQ_F_TAG_HCTX_SHARED ? 1 : q->nr_hw_queues;
+	unsigned int nr = q->nr_hw_queues, nr_polled = 0;
 
+	if (set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
+		nr = 1;
+	/* They take only what a submitter polls for. */
+	else if (set->nr_maps > HCTX_TYPE_POLL)
+		nr_polled = set->map[HCTX_TYPE_POLL].nr_queues;
+	nr = nr > nr_polled ? nr - nr_polled : 1;
 	return min_t(size_t, array_size(nr, set->queue_depth), KF_DEPTH_MOST);
 }
 

@@ -606,15 +606,18 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 		kf_account_throttled(kq, kb);
 		return NULL;
 	}
+	if (unlikely(test_bit(KF_HAS_OWED, &kh->flags)) && kf_waits_for_place(kh) &&
+	    !kf_group_is_owed(kb->kg))
+		kb = kf_ready_next(kq, kh, kb, id, true) ?: kb;
 	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))))
 		return kb;
 	*is_counted = kf_large_get(kq, kh, id);
 	if (*is_counted)
 		return kb;
-	small = kf_ready_small(kq, kh, kb, id);
+	small = kf_ready_next(kq, kh, kb, id, false);
 	/* Small requests behind it may wait for the clock. */
 	if (!small && kf_wait_for(kq, kh, KF_FOR_CLOCK))
-		small = kf_ready_small(kq, kh, kb, id);
+		small = kf_ready_next(kq, kh, kb, id, false);
 	return small;
 }
 

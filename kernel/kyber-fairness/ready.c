@@ -250,17 +250,19 @@ struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id)
 }
 
 /**
- * kf_ready_small - the next backlog whose request is not large, or NULL
+ * kf_ready_next - the next backlog whose request is not large, or is owed, or NULL
  * @kq: device
  * @kh: hardware context
- * @kb: the first one, from kf_ready_first(), whose large request may not go
+ * @kb: the first one, from kf_ready_first(), whose request may not go
  * @id: domain
+ * @is_owed: it is to be of a group that is owed; else not large
  *
  * Scans the eligible backlogs, which are few. Small requests pass a large one that waits for
- * others of its kind, and fill the device beside those.
+ * others of its kind, and fill the device beside those. What is owed passes one that waits for
+ * a place, as what is left of a slice may stand before it.
  */
-struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
-				  struct kf_backlog *kb, enum kf_domain_id id)
+struct kf_backlog *kf_ready_next(struct kf_queue *kq, struct kf_hctx *kh,
+				 struct kf_backlog *kb, enum kf_domain_id id, bool is_owed)
 {
 	struct rb_node *node = &kb->node[id];
 
@@ -272,7 +274,8 @@ struct kf_backlog *kf_ready_small(struct kf_queue *kq, struct kf_hctx *kh,
 		kb = kf_ready_entry(node, id);
 		if (!kf_gate_allows(kq, kb->vtime))
 			return NULL;
-		if (kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist)))
+		if (is_owed ? !kf_group_is_owed(kb->kg) :
+		    kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist)))
 			continue;
 		vtime = kb->left_bytes > 0 ? kb->vtime : atomic64_read(&kb->kg->vtime);
 		if (!kf_gate_allows(kq, vtime))

@@ -100,7 +100,13 @@ struct blk_mq_tags {
 	struct sbitmap_queue bitmap_tags;
 };
 
+struct blk_mq_queue_map {
+	unsigned int nr_queues;
+};
+
 struct blk_mq_tag_set {
+	struct blk_mq_queue_map map[HCTX_TYPE_POLL + 1];
+	unsigned int nr_maps;
 	unsigned int flags;
 	unsigned int queue_depth;
 };
