@@ -119,7 +119,7 @@ struct kf_band {
  */
 #define KF_PROBE_NR		(KF_ALONE_SAMPLES / 2 + 1)
 #define KF_PROBE_NR_MAX		(8 * KF_PROBE_NR)
-#define KF_PROBE_MISSED		5U
+#define KF_PROBE_MISSED		(2U * KF_PROBE_NR)
 #define KF_PROBE_NS		(10ULL * NSEC_PER_SEC)
 #define KF_PROBE_SOON_NS	(500 * NSEC_PER_MSEC)
 /* What one is served in a fill it waits for later: less often. */
@@ -356,6 +356,18 @@ static inline bool kf_band_has_probed(const struct kf_band *band)
 	return sum;
 }
 
+/*
+ * Which direction is to go next in a probe: reads first, as they take longer after a write that
+ * only is in a buffer.
+ */
+static inline bool kf_band_probes_writes(const struct kf_band *band)
+{
+	const struct kf_band_kind *kind = band->kind;
+
+	return kind[0].nr_probed + kind[2].nr_probed >= KF_PROBE_NR &&
+	       kind[1].nr_probed + kind[3].nr_probed < KF_PROBE_NR;
+}
+
 /* No more than so many in flight now. */
 static inline u32 kf_band_ceiling(const struct kf_band *band)
 {
@@ -483,12 +495,15 @@ static inline bool kf_band_done(struct kf_band *band, unsigned int id, u32 bytes
 	band->io_ns += io_ns;
 	if (band->phase != KF_BAND_EMPTY || !is_alone)
 		return false;
-	kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
-		clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
-	kind->alone_ns = (u64)kf_ring_median(kind->alone_us, kind->nr_alone, KF_ALONE_SAMPLES) *
-			 NSEC_PER_USEC;
-	kind->nr_probed++;
-	kind->alone_bytes = kf_mean_cost_bytes(kind->alone_bytes ?: bytes, bytes);
+	/* Of those that come while others are looked for, the first ones are enough. */
+	if (kind->nr_probed < KF_PROBE_NR) {
+		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
+			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
+		kind->alone_ns = (u64)kf_ring_median(kind->alone_us, kind->nr_alone,
+						     KF_ALONE_SAMPLES) * NSEC_PER_USEC;
+		kind->nr_probed++;
+		kind->alone_bytes = kf_mean_cost_bytes(kind->alone_bytes ?: bytes, bytes);
+	}
 	if (--band->probe_left && !kf_band_has_probed(band))
 		return false;
 	kf_band_begin_sample(band, now_ns);

@@ -426,6 +426,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 	if (band->phase != kq->gate.phase)
 		trace_kf_band(kq->dev, band);
 	WRITE_ONCE(kq->gate.phase, band->phase);
+	WRITE_ONCE(kq->gate.probes_writes, kf_band_probes_writes(band));
 	WRITE_ONCE(kq->gate.is_open, is_open);
 	band->keeps_out = READ_ONCE(kq->has_limited) || kf_waits_for_large(kq);
 	WRITE_ONCE(kq->gate.is_slack, kf_band_is_slack(band));
@@ -466,6 +467,7 @@ void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone,
 		if (kf_band_done(&kq->band, kind, bytes, cost_bytes, is_alone, io_ns, now_ns) ||
 		    kf_band_update(&kq->band, true, now_ns))
 			is_more = kf_gate_publish(kq);
+		WRITE_ONCE(kq->gate.probes_writes, kf_band_probes_writes(&kq->band));
 		if (is_sample)
 			kf_slowness_account(&kg->slowness, &kq->band.kind[kind], io_ns);
 	}

@@ -148,6 +148,7 @@ struct kf_gate {
 	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or U32_MAX */
 	bool is_paced;		/* an empty device takes no request that is throttled */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
+	bool probes_writes;	/* in a probe they go before reads */
 	bool is_slack;		/* the CPU is what is short; see kf_band_is_slack() */
 	/* Any cgroup goes: it is alone, or a probe fills the device. */
 	bool is_open;

@@ -683,12 +683,6 @@ static bool kf_has_no_place(struct kf_hctx *kh)
 	return kf_waits_for_place(kh) && !test_bit(KF_HAS_OWED, &kh->flags);
 }
 
-/* So many requests of a domain go in a row; a probe is of few, and wants to see each domain. */
-static unsigned int kf_batch(struct kf_queue *kq, enum kf_domain_id id)
-{
-	return unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY) ? 1 : kf_domain_batch[id];
-}
-
 static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool any)
 {
 	/* Before any vtime: those read later are the lowered ones; kf_groups_lower() pairs. */
@@ -701,7 +695,12 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	if (unlikely(kh->nr_lowered != nr_lowered))
 		kf_ready_lower(kh, nr_lowered);
 
-	if (kh->nr_batched < kf_batch(kq, kh->cur_domain) && kf_has_domain(kh, kh->cur_domain)) {
+	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY)) {
+		kh->cur_domain = READ_ONCE(kq->gate.probes_writes) ? KF_WRITE : KF_READ;
+		kh->nr_batched = 0;
+	}
+	if (kh->nr_batched < kf_domain_batch[kh->cur_domain] &&
+	    kf_has_domain(kh, kh->cur_domain)) {
 		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
 		if (rq || kf_has_no_place(kh))
 			return rq;

@@ -301,7 +301,7 @@ static void band_probes_do_not_last(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 90 * US);
 }
 
-/* Nor is one that comes no more: it was a third, and of 15 requests 5 should have been of it. */
+/* Nor is one that comes no more: it was a third, and of 48 requests 16 should have been of it. */
 static void band_probes_what_there_is(struct kunit *test)
 {
 	struct kf_band kb;
