@@ -75,6 +75,7 @@ static void kf_rq_leave(struct request *rq)
 void kf_finish_request(struct request *rq)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
+	bool is_first = kf_rq_is_first(rq);
 	struct kf_hctx *kh;
 	u64 done_ns;
 
@@ -89,6 +90,8 @@ void kf_finish_request(struct request *rq)
 	/* It may have failed before it completed. */
 	done_ns = max(READ_ONCE(kb->done_ns), rq->start_time_ns);
 	atomic64_sub(kf_load_of(done_ns), &kb->load);
+	if (unlikely(is_first))
+		atomic64_sub(kf_load_of(done_ns), &kb->first_load);
 	if (unlikely(kf_rq_is_other(rq)))
 		atomic_dec(&kb->nr_other);
 	if (kf_is_buffered_write(rq->cmd_flags))

@@ -388,8 +388,7 @@ static void kf_group_resume(struct kf_group *kg, struct kf_backlog *kb, u64 busy
 	} else {
 		kf_group_raise(kg, kq->gate.vtime);
 	}
-	/* What a request took meanwhile that did not complete is no depth. */
-	kf_load_since(atomic64_read(&kb->load), &kb->load_seen, now_ns);
+	kf_group_skip_load(kg, kb, now_ns);
 	was_shared = kq->is_shared;
 	is_more = kf_set_shared(kq);
 	/* There was no lead so far. */
@@ -477,7 +476,7 @@ static void kf_newcomer_add(struct kf_group *kg, s64 cost_bytes)
  */
 bool kf_group_may_go_first(struct kf_group *kg)
 {
-	return !kg->parent || READ_ONCE(kg->kq->gate.is_open) ||
+	return !kg->parent || kf_is_bypassed(kg->kq) ||
 	       kf_vtime_before(atomic64_read(&kg->vtime), kf_group_most_vtime(kg));
 }
 

@@ -343,7 +343,9 @@ struct kf_backlog {
 
 	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
 	atomic64_t load;
-	u64 load_seen;				/* kq->lock */
+	/* Of these, those that go first: they wait for no other cgroup, and none for them; no lock. */
+	atomic64_t first_load;
+	u64 load_seen, first_seen;		/* of both; kq->lock */
 	struct kf_work work_seen;		/* kq->lock */
 	/* As of kf_groups_update_owed(): this, and those dispatched; kq->lock. */
 	u64 owed_load, owed_nr;
@@ -574,6 +576,7 @@ void kf_class_wake(struct kf_group *kg);
 
 /* own.c */
 void kf_group_account_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
+void kf_group_skip_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns);
 void kf_group_clear_owed(struct kf_group *kg);
 void kf_update_awaited(struct kf_queue *kq, u64 now_ns);
 void kf_groups_update_owed(struct kf_queue *kq, u64 now_ns);

@@ -345,6 +345,7 @@ static bool kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
 
 	kb = kf_rq_claim(kq, kh, rq);
 	if (at_head || kf_goes_first(kq, kb, rq)) {
+		kf_rq_set_first(rq);
 		kf_insert_urgent(kh, rq, at_head);
 		return false;
 	}

@@ -15,12 +15,29 @@ void kf_group_clear_owed(struct kf_group *kg)
 		WRITE_ONCE(kg->owed_ns, 0);
 }
 
-/* What a group's requests on a hardware context took since the last time. */
+/* What a group's requests on a hardware context took since the last time, but for those first. */
+static u64 kf_backlog_load_since(struct kf_backlog *kb, u64 now_ns)
+{
+	u64 since = kf_load_since(atomic64_read(&kb->load), &kb->load_seen, now_ns);
+
+	/* Not read at a time. */
+	return since - min(since, kf_load_since(atomic64_read(&kb->first_load), &kb->first_seen,
+						now_ns));
+}
+
 void kf_group_account_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
 {
 	lockdep_assert_held(&kg->kq->lock);
 
-	kg->depth.sum += kf_load_since(atomic64_read(&kb->load), &kb->load_seen, now_ns);
+	kg->depth.sum += kf_backlog_load_since(kb, now_ns);
+}
+
+/* What a request took while its group was away that did not complete is no depth. */
+void kf_group_skip_load(struct kf_group *kg, struct kf_backlog *kb, u64 now_ns)
+{
+	lockdep_assert_held(&kg->kq->lock);
+
+	kf_backlog_load_since(kb, now_ns);
 }
 
 /* What a group did on a hardware context since the last look. */

@@ -10,7 +10,7 @@
  * whether it was alone in the device when it was dispatched, whether it counts as a large
  * one, whether it was sent within a transaction, what it was charged in units of
  * KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
- * priv[1]: backlog, and I/O class in the lowest bits.
+ * priv[1]: backlog, and in the lowest bits I/O class, and whether it is in first_load.
  */
 #define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
 #define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
@@ -20,6 +20,7 @@
 #define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
 #define KF_HELD_UNIT_SHIFT	16
 #define KF_RQ_CLASS_MASK	3UL
+#define KF_RQ_FIRST		4UL
 static_assert(BITS_PER_LONG == 64);
 
 static inline unsigned long kf_rq_word(struct request *rq)
@@ -29,7 +30,7 @@ static inline unsigned long kf_rq_word(struct request *rq)
 
 static inline struct kf_backlog *kf_rq_backlog(struct request *rq)
 {
-	return (void *)((unsigned long)rq->elv.priv[1] & ~KF_RQ_CLASS_MASK);
+	return (void *)((unsigned long)rq->elv.priv[1] & ~(KF_RQ_CLASS_MASK | KF_RQ_FIRST));
 }
 
 static inline enum kf_class kf_rq_class(struct request *rq)
@@ -41,6 +42,20 @@ static inline void kf_rq_set_backlog(struct request *rq, struct kf_backlog *kb,
 				     enum kf_class class)
 {
 	rq->elv.priv[1] = (void *)((unsigned long)kb | class);
+}
+
+static inline bool kf_rq_is_first(struct request *rq)
+{
+	return (unsigned long)rq->elv.priv[1] & KF_RQ_FIRST;
+}
+
+/* It goes first; it has its backlog. */
+static inline void kf_rq_set_first(struct request *rq)
+{
+	if (kf_rq_is_first(rq))
+		return;
+	atomic64_add(kf_load_of(rq->start_time_ns), &kf_rq_backlog(rq)->first_load);
+	rq->elv.priv[1] = (void *)((unsigned long)rq->elv.priv[1] | KF_RQ_FIRST);
 }
 
 /* -1: it was not dispatched. */
