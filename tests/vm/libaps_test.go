@@ -99,7 +99,7 @@ func TestLibapsReactor(t *testing.T) {
 	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
 	took, cpu := map[string]float64{}, map[string]float64{}
 	for _, mode := range []string{"interrupt", "poll", "aps"} {
-		out, err := exec.Command(libapsDir+"reactor", "/dev/"+d.name, "1", mode).CombinedOutput()
+		out, err := exec.Command(libapsDir+"reactor", "/dev/"+d.name, "3", mode).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", mode, err, out)
 		}
