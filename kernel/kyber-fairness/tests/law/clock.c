@@ -108,7 +108,7 @@ static bool clock_is_shared(const struct clock *kq)
 	return kq->nr_active > 1;
 }
 
-/* Any group goes: it is alone, or a probe fills the device. */
+/* Any group goes: it is alone, or a probe wants to see all. */
 static bool clock_is_open(const struct clock *kq)
 {
 	return !clock_is_shared(kq) || kq->band.phase != KF_BAND_STEADY;
