@@ -261,23 +261,26 @@ static inline void kf_slowness_account(struct kf_slowness *ks, const struct kf_b
 /**
  * kf_alone_ns - what a request of a cgroup takes alone in the device
  * @ka: what requests take alone
- * @nr: how many reads, and writes, it sends of some
+ * @kp: its price, which has how many reads, and writes, it sends of some
  * @slow_milli: from its slowness
  * @least_ns: the least that one of them took, perhaps beside others; 0: not known
  *
- * A write that is synced takes a disk without power-loss protection milliseconds.
+ * Those that are too few for a price count. A write that is synced takes a disk without power-loss
+ * protection milliseconds.
  */
-static inline u64 kf_alone_ns(const struct kf_alone *ka, const u64 *nr, u32 slow_milli,
+static inline u64 kf_alone_ns(const struct kf_alone *ka, const struct kf_price *kp, u32 slow_milli,
 			      u64 least_ns)
 {
 	u64 sum = 0, nr_known = 0, alone_ns = ka->mix_ns;
 	unsigned int dir;
 
 	for (dir = 0; dir < 2; dir++) {
+		u64 nr = kp->work.nr[dir] + kp->fresh.nr[dir];
+
 		if (!ka->dir_ns[dir])
 			continue;
-		sum += nr[dir] * ka->dir_ns[dir];
-		nr_known += nr[dir];
+		sum += nr * ka->dir_ns[dir];
+		nr_known += nr;
 	}
 	if (nr_known)
 		alone_ns = div64_u64(sum, nr_known);
@@ -474,6 +477,17 @@ static inline void kf_band_begin_fill(struct kf_band *band, u64 now_ns)
 	band->probe_ns = now_ns;
 }
 
+/*
+ * Whether a request that is served now in a probe tells what one of its kind takes alone. Of
+ * those that come while others are looked for, the first ones do: later reads wait for the writes
+ * that were let in meanwhile.
+ */
+static inline bool kf_band_samples(const struct kf_band *band, unsigned int id, bool is_alone)
+{
+	return band->phase == KF_BAND_EMPTY && is_alone &&
+	       band->kind[id].nr_probed < KF_PROBE_NR;
+}
+
 /**
  * kf_band_done - a request completed in a probe
  * @band: band, not in KF_BAND_STEADY
@@ -493,10 +507,7 @@ static inline bool kf_band_done(struct kf_band *band, unsigned int id, u32 bytes
 
 	kf_band_count(band, id, 1, 0, cost_bytes);
 	band->io_ns += io_ns;
-	if (band->phase != KF_BAND_EMPTY || !is_alone)
-		return false;
-	/* Of those that come while others are looked for, the first ones are enough. */
-	if (kind->nr_probed < KF_PROBE_NR) {
+	if (kf_band_samples(band, id, is_alone)) {
 		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
 			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
 		kind->alone_ns = (u64)kf_ring_median(kind->alone_us, kind->nr_alone,
@@ -504,7 +515,8 @@ static inline bool kf_band_done(struct kf_band *band, unsigned int id, u32 bytes
 		kind->nr_probed++;
 		kind->alone_bytes = kf_mean_cost_bytes(kind->alone_bytes ?: bytes, bytes);
 	}
-	if (--band->probe_left && !kf_band_has_probed(band))
+	if (band->phase != KF_BAND_EMPTY || !is_alone ||
+	    (--band->probe_left && !kf_band_has_probed(band)))
 		return false;
 	kf_band_begin_sample(band, now_ns);
 	if (band->must_fill && (!band->full_bytes_per_s || now_ns >= band->fill_ns)) {

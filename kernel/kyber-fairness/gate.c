@@ -463,7 +463,7 @@ void kf_probe_done(struct kf_group *kg, bool is_write, u32 bytes, bool is_alone,
 	now_ns = ktime_get_ns();
 	if (kq->band.phase != KF_BAND_STEADY) {
 		kq->has_probed = true;
-		is_sample = is_alone && kq->band.phase == KF_BAND_EMPTY;
+		is_sample = kf_band_samples(&kq->band, kind, is_alone);
 		if (kf_band_done(&kq->band, kind, bytes, cost_bytes, is_alone, io_ns, now_ns) ||
 		    kf_band_update(&kq->band, true, now_ns))
 			is_more = kf_gate_publish(kq);

@@ -522,8 +522,8 @@ void kf_ready_choose(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_ready_move(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_ready_lower(struct kf_hctx *kh, unsigned int nr_lowered);
 struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id);
-struct kf_backlog *kf_ready_next(struct kf_queue *kq, struct kf_hctx *kh,
-				 struct kf_backlog *kb, enum kf_domain_id id, bool is_owed);
+struct kf_backlog *kf_ready_pass(struct kf_queue *kq, struct kf_hctx *kh,
+				 struct kf_backlog *kb, enum kf_domain_id id, bool *is_counted);
 
 /* overdue.c */
 void kf_overdue_update(struct kf_queue *kq, const struct kf_cpu_sample *sample, u64 elapsed_ns);

@@ -588,38 +588,20 @@ static bool kf_has_domain(struct kf_hctx *kh, enum kf_domain_id id)
 	return kh->has_ready & BIT(id) || !list_empty(&kh->urgent[id]);
 }
 
-/*
- * The backlog of a domain whose request goes next: the first one, unless that is one large
- * request too many. @is_counted: it is a large one, and has leave to go.
- */
+/* The backlog of a domain whose request goes next, or NULL; @is_counted is as of kf_ready_pass(). */
 static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx *kh,
 					    enum kf_domain_id id, bool any,
 					    bool *is_counted)
 {
-	struct kf_backlog *kb = kf_ready_first(kh, id), *small;
+	struct kf_backlog *kb = kf_ready_first(kh, id);
 
 	lockdep_assert_held(&kh->lock);
 
-	*is_counted = false;
-	if (!kb)
-		return NULL;
-	if (!any && !kf_gate_allows(kq, kb->vtime)) {
+	if (kb && !any && !kf_gate_allows(kq, kb->vtime)) {
 		kf_account_throttled(kq, kb);
 		return NULL;
 	}
-	if (unlikely(test_bit(KF_HAS_OWED, &kh->flags)) && kf_waits_for_place(kh) &&
-	    !kf_group_is_owed(kb->kg))
-		kb = kf_ready_next(kq, kh, kb, id, true) ?: kb;
-	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))))
-		return kb;
-	*is_counted = kf_large_get(kq, kh, id);
-	if (*is_counted)
-		return kb;
-	small = kf_ready_next(kq, kh, kb, id, false);
-	/* Small requests behind it may wait for the clock. */
-	if (!small && kf_wait_for(kq, kh, KF_FOR_CLOCK))
-		small = kf_ready_next(kq, kh, kb, id, false);
-	return small;
+	return kb ? kf_ready_pass(kq, kh, kb, id, is_counted) : NULL;
 }
 
 /*

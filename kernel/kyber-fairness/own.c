@@ -115,7 +115,7 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, u64 fu
 
 		if (kg->price != price)
 			WRITE_ONCE(kg->price, price);
-		WRITE_ONCE(kg->alone_ns, kf_alone_ns(ka, kg->own_price.work.nr,
+		WRITE_ONCE(kg->alone_ns, kf_alone_ns(ka, &kg->own_price,
 						     READ_ONCE(kg->slowness.milli),
 						     READ_ONCE(kg->least_ns)));
 		kc->all += kf_group_could(kg);

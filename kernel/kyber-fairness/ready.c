@@ -249,20 +249,16 @@ struct kf_backlog *kf_ready_first(struct kf_hctx *kh, enum kf_domain_id id)
 	return NULL;
 }
 
-/**
- * kf_ready_next - the next backlog whose request is not large, or is owed, or NULL
- * @kq: device
- * @kh: hardware context
- * @kb: the first one, from kf_ready_first(), whose request may not go
- * @id: domain
- * @is_owed: it is to be of a group that is owed; else not large
+/*
+ * The next backlog after one whose request may not go: @is_owed, that of a group that is owed; else
+ * whose request is not large; or NULL.
  *
  * Scans the eligible backlogs, which are few. Small requests pass a large one that waits for
  * others of its kind, and fill the device beside those. What is owed passes one that waits for
  * a place, as what is left of a slice may stand before it.
  */
-struct kf_backlog *kf_ready_next(struct kf_queue *kq, struct kf_hctx *kh,
-				 struct kf_backlog *kb, enum kf_domain_id id, bool is_owed)
+static struct kf_backlog *kf_ready_next(struct kf_queue *kq, struct kf_hctx *kh,
+					struct kf_backlog *kb, enum kf_domain_id id, bool is_owed)
 {
 	struct rb_node *node = &kb->node[id];
 
@@ -287,4 +283,36 @@ struct kf_backlog *kf_ready_next(struct kf_queue *kq, struct kf_hctx *kh,
 		return kb;
 	}
 	return NULL;
+}
+
+/**
+ * kf_ready_pass - what goes in place of the first backlog, if its request waits for something
+ * @kq: device
+ * @kh: hardware context
+ * @kb: the first one, from kf_ready_first()
+ * @id: domain
+ * @is_counted: set if its request is a large one, and has leave to go
+ *
+ * Return: @kb if its request may go, or NULL.
+ */
+struct kf_backlog *kf_ready_pass(struct kf_queue *kq, struct kf_hctx *kh,
+				 struct kf_backlog *kb, enum kf_domain_id id, bool *is_counted)
+{
+	struct kf_backlog *small;
+
+	lockdep_assert_held(&kh->lock);
+
+	if (unlikely(test_bit(KF_HAS_OWED, &kh->flags)) && kf_waits_for_place(kh) &&
+	    !kf_group_is_owed(kb->kg))
+		kb = kf_ready_next(kq, kh, kb, id, true) ?: kb;
+	if (likely(!kf_rq_is_large(list_first_entry(&kb->rqs[id], struct request, queuelist))))
+		return kb;
+	*is_counted = kf_large_get(kq, kh, id);
+	if (*is_counted)
+		return kb;
+	small = kf_ready_next(kq, kh, kb, id, false);
+	/* Small requests behind it may wait for the clock. */
+	if (!small && kf_wait_for(kq, kh, KF_FOR_CLOCK))
+		small = kf_ready_next(kq, kh, kb, id, false);
+	return small;
 }

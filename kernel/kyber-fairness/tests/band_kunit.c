@@ -14,7 +14,7 @@ static void could_has_room(struct kunit *test)
 	u64 could = kf_clock_could(U32_MAX, U32_MAX, 0), all = could * 65536;
 	struct kf_could kc = { .most = could, .all = all, .min_total_pct = 100 };
 	struct kf_alone ka = { .mix_ns = U32_MAX * NSEC_PER_USEC };
-	const u64 none[2] = { };
+	const struct kf_price none = { };
 	struct kf_band_kind kind = { .nr_alone = 1, .nr_probed = 1, .alone_us = { 1 } };
 	struct kf_slowness ks = { };
 	struct kf_level kl;
@@ -34,24 +34,27 @@ static void could_has_room(struct kunit *test)
 	KUNIT_EXPECT_GT(test, kf_per_s(U64_MAX, 0), 0ULL);
 	KUNIT_EXPECT_EQ(test, kf_per_s(4096, NSEC_PER_SEC), 4096ULL);
 	kf_slowness_account(&ks, &kind, U64_MAX);
-	KUNIT_EXPECT_GE(test, kf_alone_ns(&ka, none, ks.milli, 0), ka.mix_ns);
+	KUNIT_EXPECT_GE(test, kf_alone_ns(&ka, &none, ks.milli, 0), ka.mix_ns);
 }
 
 /* C1: a write of 2 ms at a time does little, and whether reads take 20 us tells nothing of it. */
 static void slow_requests_do_little(struct kunit *test)
 {
 	struct kf_alone ka = { .dir_ns = { 20 * US, 0 }, .mix_ns = 20 * US };
-	const u64 reads[] = { 100, 0 }, writes[] = { 0, 100 }, both[] = { 50, 50 };
+	const struct kf_price reads = { .work.nr = { 100, 0 } }, writes = { .work.nr = { 0, 100 } };
+	const struct kf_price both = { .work.nr = { 50, 50 } }, few = { .fresh.nr = { 0, 1 } };
 
-	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, reads, 0, 18 * US), 20 * US);
+	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, &reads, 0, 18 * US), 20 * US);
 	/* No probe has seen a write: no more is known than what one took. */
-	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, writes, 0, 2 * MS), 2 * MS);
+	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, &writes, 0, 2 * MS), 2 * MS);
 	ka.dir_ns[1] = 1 * MS;
-	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, writes, 2000, 2 * MS), 2 * MS);
-	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, both, 1000, 0), 510 * US);
+	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, &writes, 2000, 2 * MS), 2 * MS);
+	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, &both, 1000, 0), 510 * US);
+	/* Too few for a price, as it sends a hundred in ten seconds. */
+	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, &few, 0, 0), 1 * MS);
 	/* Nothing is known yet. */
 	ka = (struct kf_alone){ };
-	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, both, 0, 0), 0ULL);
+	KUNIT_EXPECT_EQ(test, kf_alone_ns(&ka, &both, 0, 0), 0ULL);
 }
 
 /* Compared to what the same probe saw: it is no slower because the disk is. */
@@ -317,6 +320,33 @@ static void band_probes_what_there_is(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.phase, KF_BAND_STEADY);
 	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, US);
 	KUNIT_EXPECT_EQ(test, kb.kind[1].alone_ns, 0ULL);
+}
+
+/* Reads first, then writes, then any; a read that comes after them tells nothing. */
+static void band_probes_reads_first(struct kunit *test)
+{
+	struct kf_band kb;
+	unsigned int i;
+
+	kf_band_init(&kb);
+	kb.kind[0].rate = 1000;
+	kb.kind[1].rate = 500;
+	kf_band_begin_probe(&kb, 1000 * MS);
+	for (i = 0; i < KF_PROBE_NR; i++) {
+		KUNIT_EXPECT_FALSE(test, kf_band_probes_writes(&kb));
+		KUNIT_EXPECT_TRUE(test, kf_band_samples(&kb, 0, true));
+		KUNIT_EXPECT_FALSE(test, kf_band_samples(&kb, 0, false));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US, 1000 * MS));
+	}
+	for (i = 1; i < KF_PROBE_NR; i++) {
+		KUNIT_EXPECT_TRUE(test, kf_band_probes_writes(&kb));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, 4096, true, 20 * US, 1000 * MS));
+	}
+	KUNIT_EXPECT_FALSE(test, kf_band_samples(&kb, 0, true));
+	KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 9 * MS, 1000 * MS));
+	KUNIT_EXPECT_EQ(test, kb.kind[0].alone_ns, 90 * US);
+	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 1, 4096, 4096, true, 20 * US, 1000 * MS));
+	KUNIT_EXPECT_FALSE(test, kf_band_samples(&kb, 0, true));
 }
 
 /* A kind that no probe has seen takes what the others take, and the next probe is soon. */
@@ -721,6 +751,7 @@ static struct kunit_case band_cases[] = {
 	KUNIT_CASE(band_samples_alone_in_a_probe),
 	KUNIT_CASE(fills_at_once),
 	KUNIT_CASE(band_probes_do_not_last),
+	KUNIT_CASE(band_probes_reads_first),
 	KUNIT_CASE(band_probes_what_there_is),
 	KUNIT_CASE(band_has_all_kinds),
 	KUNIT_CASE(band_probes_what_is_unknown),

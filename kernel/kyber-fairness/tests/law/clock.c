@@ -493,6 +493,19 @@ static bool clock_dispatch(struct clock *kq, u32 hctx, u32 nr)
 	return true;
 }
 
+/* A container's requests are mostly of one direction. In a probe that decides which goes next. */
+static bool clock_probes(struct clock *kq, const struct clock_group *kg)
+{
+	const struct law_rq *rq = NULL;
+	u32 i;
+
+	if (kq->band.phase != KF_BAND_EMPTY)
+		return false;
+	for (i = 0; !rq && i < kq->nr_hctx; i++)
+		rq = clock_head(kq, i, kg - kq->group);
+	return rq && rq->dir == kf_band_probes_writes(&kq->band);
+}
+
 /* The group that goes next: of this hardware context, of all if @hctx is none. */
 static struct clock_group *clock_first(struct clock *kq, u32 hctx)
 {
@@ -507,7 +520,9 @@ static struct clock_group *clock_first(struct clock *kq, u32 hctx)
 		/* What waits for a large one to complete holds no other back. */
 		if (kq->nr_hctx == 1 && clock_waits_for_large(kq, clock_head(kq, 0, i)))
 			continue;
-		if (!first || kf_vtime_before(kg->vtime, first->vtime))
+		if (!first || clock_probes(kq, kg) > clock_probes(kq, first) ||
+		    (clock_probes(kq, kg) == clock_probes(kq, first) &&
+		     kf_vtime_before(kg->vtime, first->vtime)))
 			first = kg;
 	}
 	return first;
@@ -670,8 +685,7 @@ static void clock_groups_price(struct clock *kq)
 		if (!kg->is_active)
 			continue;
 		kg->price_near = kf_prices_near(&kq->prices, price[i]);
-		kg->alone_ns = kf_alone_ns(&ka, kg->price.work.nr, kg->slowness.milli,
-					   kg->least_ns);
+		kg->alone_ns = kf_alone_ns(&ka, &kg->price, kg->slowness.milli, kg->least_ns);
 	}
 	if (kq->band.phase == KF_BAND_STEADY)
 		kf_pace_update(&kq->pace, kf_per_s(kq->awaited_bytes, elapsed_ns),
@@ -744,16 +758,15 @@ static void clock_timer(struct law_sim *sim, u64 what)
 static void clock_probe_done(struct clock *kq, const struct law_rq *rq)
 {
 	u64 now_ns = clock_uptime_ns(kq->sim->now_ns), io_ns = kq->sim->now_ns - rq->dispatch_ns;
-	bool counts = rq->is_alone && kq->band.phase == KF_BAND_EMPTY;
 	u32 kind = kf_kind(rq->dir, rq->bytes);
-	bool is_other;
+	bool is_sample = kf_band_samples(&kq->band, kind, rq->is_alone), is_other;
 
 	kq->has_probed = true;
 	/* What is charged may be another than when it was dispatched. */
 	is_other = kf_band_done(&kq->band, kind, rq->bytes,
 				kf_cost_bytes(kq->rate[rq->dir], rq->bytes),
 				rq->is_alone, io_ns, now_ns);
-	if (counts)
+	if (is_sample)
 		kf_slowness_account(&kq->group[rq->load].slowness, &kq->band.kind[kind], io_ns);
 	if (is_other || kf_band_update(&kq->band, true, now_ns))
 		clock_publish(kq);
@@ -803,6 +816,7 @@ static struct clock *clock_create(struct law_sim *sim, u32 min_total_pct)
 			INIT_LIST_HEAD(&kq->hctx[j].rqs[i]);
 	}
 	kf_band_init(&kq->band);
+	kf_band_begin_sample(&kq->band, CLOCK_UPTIME_NS);
 	kf_large_init(&kq->large[0]);
 	kf_large_init(&kq->large[1]);
 	kq->band.mean_cost_bytes = KF_PAGE_BYTES;
