@@ -629,6 +629,8 @@ static inline void kf_band_update_rates(struct kf_band *band, u64 elapsed_ns, u6
 	bool is_full = band->was_full || !band->was_held;
 	u64 bytes_per_s = kf_per_s(band->done_bytes, elapsed_ns);
 	u64 full = band->full_bytes_per_s, known = 0;
+	/* For one look more than it can do goes into a buffer that a probe found empty. */
+	u64 twice = min(bytes_per_s, band->held_bytes_per_s);
 	unsigned int id;
 
 	if (band->phase == KF_BAND_FULL) {
@@ -637,9 +639,10 @@ static inline void kf_band_update_rates(struct kf_band *band, u64 elapsed_ns, u6
 		if (kf_band_is_slack(band) && band->held_bytes_per_s)
 			full = min(full, band->held_bytes_per_s);
 	} else if (full &&
-		   (!band->was_held || band->is_busy || kf_band_is_slack(band) ||
-		    bytes_per_s > full)) {
+		   (!band->was_held || band->is_busy || kf_band_is_slack(band))) {
 		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
+	} else if (full && twice > full) {
+		full += (twice - full) >> KF_BAND_RATE_SHIFT;
 	}
 	band->full_bytes_per_s = full;
 	if (band->phase == KF_BAND_STEADY && band->was_held && elapsed_ns < KF_LOOK_MOST_NS)
