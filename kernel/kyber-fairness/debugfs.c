@@ -80,7 +80,7 @@ static int kf_band_show(void *data, struct seq_file *m)
 	kq = kf_of(q);
 	spin_lock_irq(&kq->band_lock);
 	seq_printf(m, "in_flight=%u ceiling=%u bdp_milli=%u alone_ns=%llu bytes_per_s=%llu full_bytes_per_s=%llu phase=%d probes=%u fills=%u\n",
-		   kf_figure(sbitmap_weight(&kq->places.sb)), kq->places.sb.depth,
+		   atomic_read(&kq->nr_in_flight), kq->ceiling,
 		   kq->band.bdp_milli, kq->band.alone_ns, kq->band.bytes_per_s,
 		   kq->band.full_bytes_per_s, kq->band.phase, kq->band.nr_probes,
 		   kq->band.nr_fills);

@@ -36,7 +36,7 @@ static const unsigned int kf_domain_part[KF_NR_TARGETS] = {
 /* Kyber's most reads in flight: no device has fewer tokens than that stands for. */
 #define KF_DEPTH_LEAST		256U
 /* Places and tokens are numbers that have to fit into a request's word. */
-#define KF_DEPTH_MOST		((1U << KF_PLACE_BITS) - 4)
+#define KF_DEPTH_MOST		((1U << KF_TOKEN_BITS) - 4)
 
 /* Kyber's defaults: an interactive read, a write-back, a trim. */
 static const u64 kf_domain_target_ns[KF_NR_TARGETS] = {
@@ -135,7 +135,7 @@ static void kf_domain_add(struct kf_domain *kd, const struct kf_cpu_sample *samp
 static void kf_domain_update_limited(struct kf_queue *kq, struct kf_domain *kd)
 {
 	unsigned int depth = kd->tokens.sb.depth;
-	bool is_limited = depth < kd->depth_max && depth < READ_ONCE(kq->places.sb.depth);
+	bool is_limited = depth < kd->depth_max && depth < READ_ONCE(kq->ceiling);
 
 	if (kd->is_limited != is_limited)
 		WRITE_ONCE(kd->is_limited, is_limited);
@@ -166,7 +166,7 @@ static void kf_resize_domain(struct kf_queue *kq, int id, int p99_bucket,
 	unsigned int depth;
 
 	/* More tokens than places stand for nothing. */
-	depth = min(kd->tokens.sb.depth, max(READ_ONCE(kq->places.sb.depth), KF_DEPTH_LEAST));
+	depth = min(kd->tokens.sb.depth, max(READ_ONCE(kq->ceiling), KF_DEPTH_LEAST));
 	depth = clamp((depth * (p99_bucket + 1)) >> KF_BUCKET_SHIFT, 1U, kd->depth_max);
 	kf_domain_set_depth(kq, id, p99_bucket, congested, depth);
 }
@@ -419,25 +419,17 @@ void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
 	kf_update_soon(kq);
 }
 
-/* No request has a place, nor one of those that there are no longer. */
-static bool kf_is_all_empty(struct kf_queue *kq)
+static bool kf_try_get_place(struct kf_queue *kq)
 {
-	const struct sbitmap *sb = &kq->places.sb;
-	unsigned int nr = DIV_ROUND_UP(kq->nr_places, 1U << sb->shift), i;
+	/* A probe wants each request alone, and the ceiling says so a moment later. */
+	int most = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY ? 1 : READ_ONCE(kq->ceiling);
+	int nr = atomic_read(&kq->nr_in_flight);
 
-	for (i = 0; i < nr; i++)
-		if (READ_ONCE(sb->map[i].word) & ~READ_ONCE(sb->map[i].cleared))
+	do {
+		if (nr >= most)
 			return false;
+	} while (!atomic_try_cmpxchg(&kq->nr_in_flight, &nr, nr + 1));
 	return true;
-}
-
-/* A place that is free, or -1. */
-static int kf_try_get_place(struct kf_queue *kq)
-{
-	/* A probe wants each request alone. */
-	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY) && !kf_is_all_empty(kq))
-		return -1;
-	return __sbitmap_queue_get(&kq->places);
 }
 
 /*
@@ -454,9 +446,6 @@ static int kf_turn(struct kf_queue *kq)
 
 static bool kf_turn_is_free(struct kf_queue *kq)
 {
-	/* Of a probe a place is free when all are. */
-	if (unlikely(READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY))
-		return kf_is_all_empty(kq);
 	return kf_nr_free(kq) >= kf_turn(kq);
 }
 
@@ -476,26 +465,23 @@ static bool kf_has_had_turn(struct kf_queue *kq, struct kf_hctx *kh)
  * @kh: hardware context that will dispatch it; its lock is held
  * @is_owed: it is of a group that is owed, or urgent: others wait that it does not
  *
- * Return: the place, or -1: as many are in flight as may be, or it is the turn of others. The
- * hardware queue will be run when it is its own.
+ * Return: false: as many are in flight as may be, or it is the turn of others. The hardware
+ * queue will be run when it is its own.
  */
-int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed)
+bool kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed)
 {
-	int place;
-
 	lockdep_assert_held(&kh->lock);
 
 	if (kf_waits_for_place(kh) && !is_owed)
-		return -1;
+		return false;
 	if (!is_owed && unlikely(READ_ONCE(kq->gate.most_places) != U32_MAX) &&
 	    kf_nr_free(kq) <= 0) {
 		/* The device could do more: its rate tells nothing. */
 		if (!READ_ONCE(kq->saw_throttled))
 			WRITE_ONCE(kq->saw_throttled, true);
 	} else if (is_owed || !kf_has_had_turn(kq, kh)) {
-		place = kf_try_get_place(kq);
-		if (place >= 0)
-			return place;
+		if (kf_try_get_place(kq))
+			return true;
 		if (!READ_ONCE(kq->saw_full))
 			WRITE_ONCE(kq->saw_full, true);
 	}
@@ -506,13 +492,14 @@ int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed)
 	/* A turn may have come before it was on the list. */
 	if (kf_turn_is_free(kq))
 		kf_gate_kick(kq, KF_FOR_PLACE, false, NULL);
-	return -1;
+	return false;
 }
 
-void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu)
+void kf_put_place(struct kf_queue *kq)
 {
-	/* A full barrier, before the look at the list; kf_wait_for() pairs. */
-	sbitmap_queue_clear(&kq->places, place, cpu);
+	atomic_dec(&kq->nr_in_flight);
+	/* Before the looks at lists, here and in kf_gate_done(); kf_wait_for() pairs. */
+	smp_mb__after_atomic();
 	if (kf_waits_for(kq, KF_FOR_PLACE) && kf_turn_is_free(kq))
 		kf_gate_kick(kq, KF_FOR_PLACE, false, NULL);
 }
@@ -523,7 +510,7 @@ void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu)
  * @kh: hardware context that will dispatch it; its lock is held
  * @id: domain of the request
  *
- * Return: the token, or -1, as kf_get_place().
+ * Return: the token, or -1: the hardware queue will be run when one is free.
  */
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id)
@@ -594,11 +581,9 @@ int kf_domains_init(struct kf_queue *kq)
 	unsigned int depth = kf_device_depth(kq->q);
 	int id, ret;
 
-	/* One more than the tags; see kf_gate_publish(). */
+	/* One more than the tags: a device that has none left is no sign that the ceiling is low. */
 	kq->nr_places = depth + 1;
-	ret = kf_bits_init(&kq->places, kq->nr_places, kq->q->node);
-	if (ret)
-		return ret;
+	kq->ceiling = kq->nr_places;
 	for (id = 0; id < KF_NR_TARGETS; id++) {
 		struct kf_domain *kd = &kq->domain[id];
 
@@ -622,10 +607,7 @@ void kf_domains_stop(struct kf_queue *kq)
 
 	kf_update_stop(kq);
 
-	/* All of them are looked at. */
-	sbitmap_queue_resize(&kq->places, kq->nr_places);
-	nr = sbitmap_weight(&kq->places.sb);
-
+	nr = atomic_read(&kq->nr_in_flight);
 	WARN_ONCE(nr, "kyber-fairness: %u places leaked\n", nr);
 	for (id = 0; id < KF_NR_DIRS; id++) {
 		nr = atomic_read(&kq->nr_large[id]);
@@ -645,6 +627,5 @@ void kf_domains_exit(struct kf_queue *kq)
 
 	for (id = 0; id < KF_NR_TARGETS; id++)
 		sbitmap_queue_free(&kq->domain[id].tokens);
-	sbitmap_queue_free(&kq->places);
 	free_percpu(kq->cpu_sample);
 }

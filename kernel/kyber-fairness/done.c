@@ -56,19 +56,21 @@ void kf_completed_request(struct request *rq, u64 now_ns)
 static void kf_rq_leave(struct request *rq)
 {
 	struct kf_queue *kq = kf_of(rq->q);
-	int place = kf_rq_place(rq), token = kf_rq_token(rq);
-	bool is_counted = kf_rq_is_counted(rq);
+	bool has_place = kf_rq_has_place(rq), is_counted = kf_rq_is_counted(rq);
+	int token = kf_rq_token(rq);
 
-	if (place < 0)
+	if (!kf_rq_is_out(rq))
 		return;
 	if (token >= 0)
 		kf_domain_put_token(kq, kf_domain_of(rq->cmd_flags), token,
 				    rq->mq_ctx->cpu);
-	kf_put_place(kq, place, rq->mq_ctx->cpu);
-	kf_rq_set(rq, -1, -1, false, 0, 0);
+	if (has_place)
+		kf_put_place(kq);
+	kf_rq_set(rq, 0, -1, 0, 0);
 	if (is_counted)
 		kf_large_put(kq, kf_domain_of(rq->cmd_flags));
-	kf_gate_done(kq);
+	if (has_place)
+		kf_gate_done(kq);
 }
 
 /* Called when a request is freed, in any context. */
@@ -118,7 +120,7 @@ void kf_requeue_request(struct request *rq)
 	if (!guard_is_left(rq))
 		return;
 	guard_requeue(kf_of(rq->q)->guard, rq);
-	if (kf_rq_place(rq) < 0 || !kb)
+	if (!kf_rq_is_out(rq) || !kb)
 		return;
 	kf_rq_leave(rq);
 	kf_group_give_back(kb->kg, cost_bytes);

@@ -365,7 +365,7 @@ void kf_gate_done(struct kf_queue *kq)
 {
 	bool waits = kf_waits_for(kq, KF_FOR_CLOCK);
 
-	/* Giving the place back was a full barrier; kf_wait_for() pairs. */
+	/* kf_put_place() was a full barrier; kf_wait_for() pairs. */
 	if (likely(!waits && !kf_waits_for_large(kq) && !kf_waits_for(kq, KF_FOR_PLACE)))
 		return;
 	if (kf_is_empty(kq))
@@ -397,13 +397,13 @@ void kf_gate_stop_waiting(struct kf_queue *kq)
  * kf_gate_publish - publish the estimator's limits to dispatch
  * @kq: device; its band_lock is held
  *
- * Return: whether more may go than before, or how many are in flight may have been misread
- * meanwhile. Then the caller calls kf_gate_kick_all() once it holds no lock.
+ * Return: whether more may go than before. Then the caller calls kf_gate_kick_all() once it
+ * holds no lock.
  */
 bool kf_gate_publish(struct kf_queue *kq)
 {
 	struct kf_band *band = &kq->band;
-	unsigned int depth = kq->nr_places, was = kq->places.sb.depth;
+	unsigned int ceiling = kq->nr_places, was = kq->ceiling;
 	bool is_open, was_open = kq->gate.is_open;
 	unsigned int id;
 	u64 lead_ns;
@@ -416,7 +416,7 @@ bool kf_gate_publish(struct kf_queue *kq)
 	if (!kq->is_shared && band->phase != KF_BAND_STEADY)
 		kf_band_end_probe(band, kf_is_empty(kq), ktime_get_ns());
 	if (kq->is_shared)
-		depth = min(depth, kf_band_ceiling(band));
+		ceiling = min(ceiling, kf_band_ceiling(band));
 	/* A probe lets each go, or it would see only those whose turn it is. */
 	is_open = !kq->is_shared || band->phase != KF_BAND_STEADY;
 	WRITE_ONCE(kq->gate.alone_ns, band->alone_ns);
@@ -431,12 +431,9 @@ bool kf_gate_publish(struct kf_queue *kq)
 	band->keeps_out = READ_ONCE(kq->has_limited) || kf_waits_for_large(kq);
 	WRITE_ONCE(kq->gate.is_slack, kf_band_is_slack(band));
 	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
-	/* A word that is full to its last bit is not safe while the map is resized. */
-	if (kq->places.sb.shift && !(depth & (BIT(kq->places.sb.shift) - 1)))
-		depth--;
-	if (depth != was)
-		sbitmap_queue_resize(&kq->places, depth);
-	return depth != was || (is_open && !was_open);
+	if (ceiling != was)
+		WRITE_ONCE(kq->ceiling, ceiling);
+	return ceiling > was || (is_open && !was_open);
 }
 
 /**
@@ -513,8 +510,7 @@ void kf_gate_account(struct kf_queue *kq, const struct kf_cpu_sample *sample, bo
 		for (id = 0; id < KF_NR_KINDS; id++)
 			kf_band_count(band, id, sample->nr_kind[id], sample->nr_quick[id], 0);
 		band->done_bytes += (u64)sample->cost_units << KF_COST_UNIT_SHIFT;
-		/* A sample: requests take and return places meanwhile. */
-		nr_in_flight = data_race(sbitmap_weight(&kq->places.sb));
+		nr_in_flight = atomic_read(&kq->nr_in_flight);
 		band->is_busy = kf_band_is_busy(band, nr_in_flight);
 		kf_band_update(band, may_probe, now_ns);
 	}

@@ -175,8 +175,7 @@ struct kf_queue {
 	struct kf_model model;
 	u64 quick_ns[KF_NR_KINDS];	/* as cost_rate; see kf_quick_ns() */
 
-	/* A request has one from dispatch to completion: as many as the ceiling. */
-	struct sbitmap_queue places;
+	unsigned int ceiling;		/* so many places there are; written under band_lock */
 	unsigned int nr_places;		/* at most: the device's tags */
 	struct kf_domain domain[KF_NR_DOMAINS];
 	struct kf_cpu_sample __percpu *cpu_sample;
@@ -198,6 +197,9 @@ struct kf_queue {
 	bool is_held;
 	/* A group is active that is not awaited: it may be owed. */
 	bool has_limited;
+
+	/* Requests in the device, but those sent while one cgroup was alone; no lock. */
+	atomic_t nr_in_flight ____cacheline_aligned_in_smp;
 
 	/* Hardware contexts that wait, each with its bit in kf_hctx.flags, the longest first. */
 	struct list_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
@@ -232,7 +234,7 @@ struct kf_queue {
 	u64 pace_look_ns;		/* when that was last looked at */
 	u32 hold;			/* of the last walk; see kf_hold_of() */
 
-	/* Protects the band, and the depth of places; any context. */
+	/* Protects the band, and the ceiling; any context. */
 	spinlock_t band_lock ____cacheline_aligned_in_smp;
 	struct kf_band band;
 	struct kf_large large[KF_NR_DIRS]; /* ceiling and is_probing: read anywhere */
@@ -259,8 +261,8 @@ struct kf_ctx {
 	struct list_head rqs;		/* inserted, not yet in their backlogs */
 } ____cacheline_aligned_in_smp;
 
-/* Of a place, and of a token, in a request's word. */
-#define KF_PLACE_BITS	12
+/* Of a token in a request's word. */
+#define KF_TOKEN_BITS	12
 /* How often latency_work looks while requests complete. */
 #define KF_LATENCY_PERIOD	(HZ / 10)
 
@@ -486,8 +488,8 @@ int kf_samples_init(struct kf_queue *kq);
 int kf_domains_init(struct kf_queue *kq);
 void kf_domains_exit(struct kf_queue *kq);
 void kf_domains_stop(struct kf_queue *kq);
-int kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed);
-void kf_put_place(struct kf_queue *kq, int place, unsigned int cpu);
+bool kf_get_place(struct kf_queue *kq, struct kf_hctx *kh, bool is_owed);
+void kf_put_place(struct kf_queue *kq);
 int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id);
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
@@ -667,13 +669,10 @@ static inline bool kf_is_unused(struct sbitmap_queue *map)
 	return !data_race(sbitmap_any_bit_set(&map->sb));
 }
 
-/*
- * No request is in flight that has a place. For a moment after there are fewer places it
- * may miss some: it errs to that side only.
- */
+/* No request is in flight that has a place; no lock. */
 static inline bool kf_is_empty(struct kf_queue *kq)
 {
-	return kf_is_unused(&kq->places);
+	return !atomic_read(&kq->nr_in_flight);
 }
 
 /* Software queues may have requests that are not in their backlogs yet; no lock. */
@@ -731,7 +730,7 @@ static inline bool kf_waits_for_large(struct kf_queue *kq)
 /* As many may be in flight, but for requests of groups that are owed; no lock. */
 static inline unsigned int kf_nr_places(struct kf_queue *kq)
 {
-	return min(READ_ONCE(kq->places.sb.depth), READ_ONCE(kq->gate.most_places));
+	return min(READ_ONCE(kq->ceiling), READ_ONCE(kq->gate.most_places));
 }
 
 /* A group that is not awaited is behind a disk of its own; no lock. */
@@ -743,8 +742,7 @@ static inline bool kf_group_is_owed(struct kf_group *kg)
 /* Places that are free, or less than none; no lock. */
 static inline int kf_nr_free(struct kf_queue *kq)
 {
-	/* data_race(): as in kf_is_unused(). */
-	return kf_nr_places(kq) - data_race(sbitmap_weight(&kq->places.sb));
+	return kf_nr_places(kq) - atomic_read(&kq->nr_in_flight);
 }
 
 /* Whether a hardware context waits for a place; no lock. */

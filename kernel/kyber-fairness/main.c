@@ -85,7 +85,7 @@
  * CPU no two CPUs take the same locks.
  *
  * CPUs share a cgroup's vtime, an atomic that is charged for a slice of several
- * requests; the places of the requests in flight, an sbitmap; the lists of hardware
+ * requests; the number of requests in flight, another one; the lists of hardware
  * contexts that wait (gate.c), under a spinlock; and one word with the vtime up to which
  * cgroups go. That word is set some times in a round trip by a dispatch or an insertion that
  * finds itself throttled: a walk over the active cgroups under kf_queue.lock, with interrupts
@@ -323,7 +323,7 @@ static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct req
 	charged_bytes = kf_group_go_first(kb->kg, kf_calc_cost_bytes(kb->kg, rq));
 	if (charged_bytes < 0)
 		return false;
-	kf_rq_set(rq, -1, -1, false, charged_bytes, 0);
+	kf_rq_set(rq, 0, -1, charged_bytes, 0);
 	return true;
 }
 
@@ -547,9 +547,8 @@ static struct request *kf_take_foreign(struct kf_hctx *kh, struct request *rq)
 
 /* What a request has of the device while it is there. */
 struct kf_leave {
-	int place;
+	unsigned long flags;	/* of request.h */
 	int token;		/* or -1: its domain has no limit */
-	bool is_alone;		/* dispatched while a probe empties the device */
 };
 
 /* Whether a request may go; if not, the hardware queue will be run for it. */
@@ -557,10 +556,11 @@ static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq
 		     enum kf_domain_id id, bool is_urgent, struct kf_leave *leave)
 {
 	struct kf_backlog *kb = kf_rq_backlog(rq);
-	bool is_owed;
+	bool is_owed, is_alone;
 
 	/* Asked before and after: each place that is given while a probe empties is alone. */
-	leave->is_alone = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
+	is_alone = READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
+	leave->flags = KF_RQ_OUT;
 	leave->token = -1;
 	if (READ_ONCE(kq->domain[id].is_limited)) {
 		leave->token = kf_domain_get_token(kq, kh, id);
@@ -570,13 +570,20 @@ static bool kf_admit(struct kf_queue *kq, struct kf_hctx *kh, struct request *rq
 	/* What is urgent does not wait for others that are owed. */
 	is_owed = kf_group_is_owed(kb->kg) ||
 		  (is_urgent && READ_ONCE(kq->gate.most_places) != U32_MAX);
-	leave->place = kf_get_place(kq, kh, is_owed);
-	if (leave->place >= 0 && guard_dispatch(kq->guard, rq)) {
-		leave->is_alone &= READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY;
+	/* With one cgroup there is no ceiling: its requests are not counted. */
+	if (READ_ONCE(kq->gate.is_shared)) {
+		if (!kf_get_place(kq, kh, is_owed))
+			goto put_token;
+		leave->flags |= KF_RQ_PLACE;
+	}
+	if (guard_dispatch(kq->guard, rq)) {
+		if (is_alone && READ_ONCE(kq->gate.phase) == KF_BAND_EMPTY)
+			leave->flags |= KF_RQ_ALONE;
 		return true;
 	}
-	if (leave->place >= 0)
-		kf_put_place(kq, leave->place, rq->mq_ctx->cpu);
+	if (leave->flags & KF_RQ_PLACE)
+		kf_put_place(kq);
+put_token:
 	if (leave->token >= 0)
 		kf_domain_put_token(kq, id, leave->token, rq->mq_ctx->cpu);
 	return false;
@@ -645,7 +652,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 	}
 	charged_bytes = kf_rq_cost_bytes(rq);
 	cost_bytes = kf_calc_cost_bytes(kf_rq_backlog(rq)->kg, rq);
-	kf_rq_set(rq, leave.place, leave.token, leave.is_alone, cost_bytes, throttled_ns);
+	kf_rq_set(rq, leave.flags, leave.token, cost_bytes, throttled_ns);
 	if (is_counted)
 		kf_rq_count(rq);
 	kf_count_dispatch(kf_rq_backlog(rq), rq);

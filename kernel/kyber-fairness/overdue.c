@@ -105,7 +105,7 @@ static void kf_overdue_go_one(struct kf_hctx *kh, struct kf_backlog *kb, struct 
 			      enum kf_domain_id id, u64 wait_ns)
 {
 	/* So that this is no latency of the device's. */
-	kf_rq_set(rq, -1, -1, false, 0, wait_ns);
+	kf_rq_set(rq, 0, -1, 0, wait_ns);
 	list_move_tail(&rq->queuelist, &kh->urgent[id]);
 	WRITE_ONCE(kh->nr_urgent, kh->nr_urgent + 1);
 	kb->nr_waiting--;

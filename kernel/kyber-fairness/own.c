@@ -127,7 +127,7 @@ static void kf_groups_sum(struct kf_queue *kq, const struct kf_alone *ka, u64 fu
 	if (READ_ONCE(kq->gate.phase) == KF_BAND_STEADY)
 		kf_pace_update(&kq->pace, kf_per_s(awaited_bytes, now_ns - kq->pace_look_ns), full,
 			       max(kc->min_total_pct, KF_PACE_PCT_MIN),
-			       READ_ONCE(kq->places.sb.depth), kq->awaited_share);
+			       READ_ONCE(kq->ceiling), kq->awaited_share);
 	kq->pace_look_ns = now_ns;
 }
 
@@ -285,7 +285,7 @@ void kf_groups_update_owed(struct kf_queue *kq, u64 now_ns)
 	kf_pace_count(&kq->pace, hold);
 	kq->hold = hold;
 	if (hold)
-		places = nr_owed + kf_hold_places(READ_ONCE(kq->places.sb.depth),
+		places = nr_owed + kf_hold_places(READ_ONCE(kq->ceiling),
 						  kq->pace.milli / 1000, hold);
 	if (places != gate->most_places)
 		WRITE_ONCE(gate->most_places, places);

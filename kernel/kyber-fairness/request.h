@@ -6,17 +6,19 @@
 #include "kyber-fairness.h"
 
 /*
- * A request's two words. priv[0], from the low end: place + 1, domain token + 1,
- * whether it was alone in the device when it was dispatched, whether it counts as a large
- * one, whether it was sent within a transaction, what it was charged in units of
- * KF_COST_UNIT_SHIFT, and how long it was throttled, in units of KF_HELD_UNIT_SHIFT.
+ * A request's two words. priv[0], from the low end: whether it is in the device, has a place,
+ * was alone there when it was dispatched, counts as a large one, was sent within a
+ * transaction; domain token + 1, what it was charged in units of KF_COST_UNIT_SHIFT, and how
+ * long it was throttled, in units of KF_HELD_UNIT_SHIFT.
  * priv[1]: backlog, and in the lowest bits I/O class, and whether it is in first_load.
  */
-#define KF_RQ_TOKEN_SHIFT	KF_PLACE_BITS
-#define KF_RQ_ALONE_SHIFT	(2 * KF_PLACE_BITS)
-#define KF_RQ_LARGE_SHIFT	(KF_RQ_ALONE_SHIFT + 1)
-#define KF_RQ_WITHIN_SHIFT	(KF_RQ_LARGE_SHIFT + 1)
-#define KF_RQ_COST_SHIFT	(KF_RQ_WITHIN_SHIFT + 1)
+#define KF_RQ_OUT		BIT(0)
+#define KF_RQ_PLACE		BIT(1)
+#define KF_RQ_ALONE		BIT(2)
+#define KF_RQ_LARGE		BIT(3)
+#define KF_RQ_WITHIN		BIT(4)
+#define KF_RQ_TOKEN_SHIFT	5
+#define KF_RQ_COST_SHIFT	(KF_RQ_TOKEN_SHIFT + KF_TOKEN_BITS)
 #define KF_RQ_HELD_SHIFT	(KF_RQ_COST_SHIFT + KF_COST_BITS)
 #define KF_HELD_UNIT_SHIFT	16
 #define KF_RQ_CLASS_MASK	3UL
@@ -58,33 +60,38 @@ static inline void kf_rq_set_first(struct request *rq)
 	rq->elv.priv[1] = (void *)((unsigned long)rq->elv.priv[1] | KF_RQ_FIRST);
 }
 
-/* -1: it was not dispatched. */
-static inline int kf_rq_place(struct request *rq)
+/* It was dispatched, and has not completed. */
+static inline bool kf_rq_is_out(struct request *rq)
 {
-	return (int)(kf_rq_word(rq) & GENMASK(KF_PLACE_BITS - 1, 0)) - 1;
+	return kf_rq_word(rq) & KF_RQ_OUT;
+}
+
+static inline bool kf_rq_has_place(struct request *rq)
+{
+	return kf_rq_word(rq) & KF_RQ_PLACE;
 }
 
 /* -1: it needed none. */
 static inline int kf_rq_token(struct request *rq)
 {
 	return (int)(kf_rq_word(rq) >> KF_RQ_TOKEN_SHIFT &
-		     GENMASK(KF_PLACE_BITS - 1, 0)) - 1;
+		     GENMASK(KF_TOKEN_BITS - 1, 0)) - 1;
 }
 
 static inline bool kf_rq_was_alone(struct request *rq)
 {
-	return kf_rq_word(rq) & BIT(KF_RQ_ALONE_SHIFT);
+	return kf_rq_word(rq) & KF_RQ_ALONE;
 }
 
 /* One of those in kf_queue.nr_large. */
 static inline bool kf_rq_is_counted(struct request *rq)
 {
-	return kf_rq_word(rq) & BIT(KF_RQ_LARGE_SHIFT);
+	return kf_rq_word(rq) & KF_RQ_LARGE;
 }
 
 static inline void kf_rq_count(struct request *rq)
 {
-	rq->elv.priv[0] = (void *)(kf_rq_word(rq) | BIT(KF_RQ_LARGE_SHIFT));
+	rq->elv.priv[0] = (void *)(kf_rq_word(rq) | KF_RQ_LARGE);
 }
 
 /*
@@ -107,7 +114,7 @@ static inline bool kf_is_buffered_write(blk_opf_t opf)
 /* Others are likely to wait for it; see overdue.c. */
 static inline bool kf_rq_blocks_others(struct request *rq)
 {
-	return kf_rq_word(rq) & BIT(KF_RQ_WITHIN_SHIFT) || rq->cmd_flags & REQ_META ||
+	return kf_rq_word(rq) & KF_RQ_WITHIN || rq->cmd_flags & REQ_META ||
 	       kf_is_buffered_write(rq->cmd_flags);
 }
 
@@ -126,7 +133,7 @@ static inline u64 kf_rq_throttled_ns(struct request *rq)
 }
 
 /* All but what was said at first: kf_rq_begin(). */
-static inline void kf_rq_set(struct request *rq, int place, int token, bool was_alone,
+static inline void kf_rq_set(struct request *rq, unsigned long flags, int token,
 			     u32 cost_bytes, u64 throttled_ns)
 {
 	unsigned long units = cost_bytes >> KF_COST_UNIT_SHIFT;
@@ -135,10 +142,8 @@ static inline void kf_rq_set(struct request *rq, int place, int token, bool was_
 
 	rq->elv.priv[0] = (void *)(held << KF_RQ_HELD_SHIFT |
 				   units << KF_RQ_COST_SHIFT |
-				   (kf_rq_word(rq) & BIT(KF_RQ_WITHIN_SHIFT)) |
-				   (unsigned long)was_alone << KF_RQ_ALONE_SHIFT |
-				   (unsigned long)(token + 1) << KF_RQ_TOKEN_SHIFT |
-				   (unsigned long)(place + 1));
+				   (kf_rq_word(rq) & KF_RQ_WITHIN) | flags |
+				   (unsigned long)(token + 1) << KF_RQ_TOKEN_SHIFT);
 }
 
 /*
@@ -147,7 +152,7 @@ static inline void kf_rq_set(struct request *rq, int place, int token, bool was_
  */
 static inline void kf_rq_begin(struct request *rq, bool is_within)
 {
-	rq->elv.priv[0] = (void *)((unsigned long)is_within << KF_RQ_WITHIN_SHIFT);
+	rq->elv.priv[0] = (void *)(is_within ? KF_RQ_WITHIN : 0UL);
 	rq->elv.priv[1] = NULL;
 }
 

@@ -275,7 +275,7 @@ static void probe_lets_each_go(struct kunit *test)
 	gt.kq->band.phase = KF_BAND_EMPTY;
 	gate_takes_slices();
 	KUNIT_EXPECT_TRUE(test, gt.kq->gate.is_open);
-	KUNIT_EXPECT_EQ(test, gt.kq->places.sb.depth, 1U);
+	KUNIT_EXPECT_EQ(test, gt.kq->ceiling, 1U);
 	gt.kq->band.phase = KF_BAND_STEADY;
 	gate_takes_slices();
 }
