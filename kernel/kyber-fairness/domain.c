@@ -581,7 +581,7 @@ int kf_domains_init(struct kf_queue *kq)
 	unsigned int depth = kf_device_depth(kq->q);
 	int id, ret;
 
-	/* One more than the tags: a device that has none left is no sign that the ceiling is low. */
+	/* One more than the tags: that these are all taken does not say that the ceiling is low. */
 	kq->nr_places = depth + 1;
 	kq->ceiling = kq->nr_places;
 	for (id = 0; id < KF_NR_TARGETS; id++) {

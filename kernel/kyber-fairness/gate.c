@@ -163,6 +163,7 @@ bool kf_clock_update(struct kf_queue *kq)
 	u64 now_ns = ktime_get_ns(), limit, free, lead, share_sum;
 	unsigned int nr_lowered = kq->gate.nr_lowered;
 	struct kf_group *kg;
+	bool is_paced;
 
 	lockdep_assert_held(&kq->lock);
 
@@ -190,8 +191,9 @@ bool kf_clock_update(struct kf_queue *kq)
 	limit = kf_hold_limit(kq->gate.limit, free, kq->pace.bytes_per_s,
 			      now_ns - kq->gate.clock_ns, kq->hold);
 	WRITE_ONCE(kq->gate.limit, limit);
-	if (kq->gate.is_paced != (limit != free))
-		WRITE_ONCE(kq->gate.is_paced, limit != free);
+	is_paced = limit != free;
+	if (kq->gate.is_paced != is_paced)
+		WRITE_ONCE(kq->gate.is_paced, is_paced);
 	if (kq->hold)
 		kf_groups_lower_owed(kq);
 	WRITE_ONCE(kq->gate.clock_ns, now_ns);

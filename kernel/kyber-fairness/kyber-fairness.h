@@ -192,7 +192,7 @@ struct kf_queue {
 	/* A cgroup had to wait for the clock, or for a place, since the last look. */
 	bool saw_throttled;
 	bool saw_full;
-	u64 slowest_ns;		/* the longest that a request took of late; a lost update is no harm */
+	u64 slowest_ns;		/* what a request took of late, at most; a lost update is no harm */
 	/* A cgroup had to wait for the clock in the period before. */
 	bool is_held;
 	/* A group is active that is not awaited: it may be owed. */
@@ -345,7 +345,7 @@ struct kf_backlog {
 
 	/* Requests from insertion to completion, and their mean: see kf_load_of(); no lock. */
 	atomic64_t load;
-	/* Of these, those that go first: they wait for no other cgroup, and none for them; no lock. */
+	/* Of these, those that go first: no cgroup waits for them, nor they for one; no lock. */
 	atomic64_t first_load;
 	u64 load_seen, first_seen;		/* of both; kq->lock */
 	struct kf_work work_seen;		/* kq->lock */

@@ -595,7 +595,7 @@ static bool kf_has_domain(struct kf_hctx *kh, enum kf_domain_id id)
 	return kh->has_ready & BIT(id) || !list_empty(&kh->urgent[id]);
 }
 
-/* The backlog of a domain whose request goes next, or NULL; @is_counted is as of kf_ready_pass(). */
+/* The backlog of a domain whose request goes next, or NULL; @is_counted: see kf_ready_pass(). */
 static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx *kh,
 					    enum kf_domain_id id, bool any,
 					    bool *is_counted)

@@ -169,7 +169,8 @@ static void slack_is_no_device_rate(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS));
 		kb.phase = KF_BAND_FULL;
 		for (j = 1; j <= 64; j++)
-			kf_band_done(&kb, 0, 4096, 4096, false, of[i].io_ns, 100 * MS + j * 16 * US);
+			kf_band_done(&kb, 0, 4096, 4096, false, of[i].io_ns,
+				     100 * MS + j * 16 * US);
 		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS + 1024 * US));
 		KUNIT_EXPECT_EQ(test, kb.full_bytes_per_s, of[i].per_s * 4096);
 	}
@@ -336,11 +337,13 @@ static void band_probes_reads_first(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, kf_band_probes_writes(&kb));
 		KUNIT_EXPECT_TRUE(test, kf_band_samples(&kb, 0, true));
 		KUNIT_EXPECT_FALSE(test, kf_band_samples(&kb, 0, false));
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US, 1000 * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 90 * US,
+						      1000 * MS));
 	}
 	for (i = 1; i < KF_PROBE_NR; i++) {
 		KUNIT_EXPECT_TRUE(test, kf_band_probes_writes(&kb));
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, 4096, true, 20 * US, 1000 * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, 4096, true, 20 * US,
+						      1000 * MS));
 	}
 	KUNIT_EXPECT_FALSE(test, kf_band_samples(&kb, 0, true));
 	KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 9 * MS, 1000 * MS));
@@ -617,7 +620,8 @@ static void band_fills_until_full(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, kf_band_fills(&kb));
 	/* As many as are in flight, which are no part of the rate. */
 	for (i = 1; i < KF_CEILING_MIN; i++) {
-		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS));
+		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, false, MS,
+						      now_ns + i * MS));
 		KUNIT_EXPECT_FALSE(test, kf_band_update(&kb, true, now_ns + i * MS));
 	}
 	kf_band_done(&kb, 0, 4096, 4096, false, MS, now_ns + i * MS);

@@ -460,7 +460,8 @@ static void hold_paces_the_clock(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, 1, 0), free);
 	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, 1, KF_HOLD_ONE / 2), free);
 	/* All: the clock of a second goes as far as the device does in a second. */
-	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, NSEC_PER_SEC, KF_HOLD_ONE), 100 * mb);
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 100 * mb, NSEC_PER_SEC, KF_HOLD_ONE),
+			100 * mb);
 	KUNIT_EXPECT_EQ(test, kf_hold_limit(mb, free, 100 * mb, NSEC_PER_MSEC, KF_HOLD_ONE),
 			mb + mb / 10);
 	/* Between: twice as far. */
@@ -471,8 +472,8 @@ static void hold_paces_the_clock(struct kunit *test)
 			free);
 	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, 0, NSEC_PER_SEC, KF_HOLD_ONE), free);
 	/* It wraps around as vtimes do, and any number fits. */
-	KUNIT_EXPECT_EQ(test, kf_hold_limit(-mb, 10 * mb, 100 * mb, 10 * NSEC_PER_MSEC, KF_HOLD_ONE),
-			0ULL);
+	KUNIT_EXPECT_EQ(test, kf_hold_limit(-mb, 10 * mb, 100 * mb, 10 * NSEC_PER_MSEC,
+					    KF_HOLD_ONE), 0ULL);
 	KUNIT_EXPECT_EQ(test, kf_hold_limit(0, free, KF_PER_S_MAX, U64_MAX, KF_HOLD_ONE), free);
 }
 

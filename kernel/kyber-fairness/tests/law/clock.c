@@ -847,9 +847,9 @@ static void clock_show(struct law_sim *sim, FILE *out)
 	fprintf(out, "  law: bdp %.1f, ceiling %u, lead %llu bytes, full %llu bytes/s, ",
 		kq->band.bdp_milli / 1000.0, kq->ceiling, kq->lead_bytes,
 		kq->band.full_bytes_per_s);
-	fprintf(out, "%llu forgiven, a write %llu %% of a read, places %.1f, pace %llu, ", kq->nr_forgiven,
-		kq->model.mib_ps[1] * 100 / kq->model.mib_ps[0], kq->pace.milli / 1000.0,
-		kq->pace.bytes_per_s);
+	fprintf(out, "%llu forgiven, a write %llu %% of a read, places %.1f, pace %llu, ",
+		kq->nr_forgiven, kq->model.mib_ps[1] * 100 / kq->model.mib_ps[0],
+		kq->pace.milli / 1000.0, kq->pace.bytes_per_s);
 	fprintf(out, "%.3f slices and %.3f updates a request, ",
 		(double)kq->nr_slices / max(kq->nr_dispatched, 1ULL),
 		(double)kq->nr_updates / max(kq->nr_dispatched, 1ULL));
