@@ -145,9 +145,10 @@ func protoKind(t btf.Type) string {
 	return "i" // an integer, or a floating-point number
 }
 
-// writeAsserts makes sure that what the compiler sees is what BTF says.
+// writeAsserts makes sure that what the compiler sees is what BTF says. sparse sees another
+// struct device, which some of the structures have in them.
 func writeAsserts(w io.Writer, records []record) {
-	fmt.Fprintln(w)
+	fmt.Fprint(w, "\n#ifndef __CHECKER__\n")
 	for _, r := range records {
 		switch {
 		case r.isProto():
@@ -157,6 +158,7 @@ func writeAsserts(w io.Writer, records []record) {
 			fmt.Fprintf(w, "static_assert(offsetof(struct %s, %s) == %d);\n", r.typ, r.member, r.offset)
 		}
 	}
+	fmt.Fprint(w, "#endif\n")
 }
 
 // writeRecord writes the macro that puts the record into a module. Places are
