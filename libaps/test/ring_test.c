@@ -26,6 +26,18 @@ static void what_is_wrong_is_refused(void)
 	close(buffered);
 }
 
+/* Hybrid polling of the ring's own takes Linux 6.13. */
+static void an_older_kernel_has_no_ring_hybrid(void)
+{
+	struct config given = config;
+	struct aps_options o = options_of(APS_RING_HYBRID, 0);
+	struct aps *ctx;
+
+	config.refused |= SETUP_HYBRID_IOPOLL;
+	EXPECT_EQ(aps_open(&ctx, &o), -EOPNOTSUPP);
+	config = given;
+}
+
 /* What the kernel refuses, by names that tell what is wrong; with a ring or without. */
 static void buffers_that_cannot_be_registered_are_refused(void)
 {
@@ -948,6 +960,7 @@ int main(int argc, char **argv)
 {
 	static const struct tap_test tests[] = {
 		TEST(what_is_wrong_is_refused),
+		TEST(an_older_kernel_has_no_ring_hybrid),
 		TEST(buffers_that_cannot_be_registered_are_refused),
 		TEST(every_mode_reads_what_was_written),
 		TEST(vectors_are_gathered_and_scattered),
