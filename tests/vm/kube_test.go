@@ -115,12 +115,12 @@ func (k *kube) file(name, text string) {
 	must(k.t, os.WriteFile(name, []byte(text), 0o600))
 }
 
-// modelDisk is one with a file system at a directory.
-func (k *kube) modelDisk(name, at string) *disk {
+// modelDisk is one with a file system at a directory, and with more that it can.
+func (k *kube) modelDisk(name, at string, more ...string) *disk {
 	k.t.Helper()
 	shell(k.t, fmt.Sprintf(`mkdir /sys/kernel/config/modeldisk/%[1]s && cd /sys/kernel/config/modeldisk/%[1]s
-echo nvme >model; echo p4500-2tb >preset; echo 2048 >size_mib; echo 1 >memory_backed; echo 1 >queues; echo 128 >tags; echo 1 >power
-mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -O ^has_journal /dev/%[1]s && mkdir -p %[2]s && mount /dev/%[1]s %[2]s`, name, at))
+echo nvme >model; echo p4500-2tb >preset; echo 2048 >size_mib; echo 1 >memory_backed; echo 1 >queues; echo 128 >tags; for more in %[3]s; do echo 1 >$more; done; echo 1 >power
+mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -O ^has_journal /dev/%[1]s && mkdir -p %[2]s && mount /dev/%[1]s %[2]s`, name, at, strings.Join(more, " ")))
 	return &disk{name: name, config: "/sys/kernel/config/modeldisk/" + name, number: strings.TrimSpace(read(k.t, "/sys/block/"+name+"/dev"))}
 }
 

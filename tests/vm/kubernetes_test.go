@@ -37,6 +37,7 @@ func TestKubernetes(t *testing.T) {
 		{"containerd", (*kube).containerdRestarts, false},
 		{"plugin", (*kube).pluginRestarts, false},
 		{"away", (*kube).deletesWhileAway, false},
+		{"csi", (*kube).unstages, false},
 		{"drain", (*kube).drains, false},
 		{"upgrade", (*kube).upgrades, false},
 		{"uninstall", (*kube).uninstalls, false},
@@ -462,6 +463,118 @@ func (k *kube) deletesWhileAway() {
 	k.newcomer("after-away") // 600 of 1000: there is room only if db's are free
 	k.removes("late")
 	k.holds("the plugin was away")
+}
+
+// unstages: isolio's pod goes, comes and is killed while the kubelet has a CSI driver's volume staged and
+// published, with ext4. When the pod that uses it is gone, the volume is unmounted, nothing holds it in any
+// mount namespace, and what was written last is on the disk, whose power then fails.
+func (k *kube) unstages() {
+	shell(k.t, "ln -sf "+kubernetes+" /usr/local/bin/csi; systemd-run --unit=csi /usr/local/bin/csi")
+	d := k.modelDisk("disk4", "/srv/disk4", "power_loss", "write_cache")
+	shell(k.t, "umount /srv/disk4; mkfs.ext4 -q -F /dev/disk4")
+	k.apply(`apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: csi.isolio.test}
+spec: {attachRequired: false}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: fourth}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: manual
+  csi: {driver: csi.isolio.test, volumeHandle: disk4, fsType: ext4}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: fourth, namespace: default}
+spec: {accessModes: [ReadWriteOnce], storageClassName: manual, volumeName: fourth, resources: {requests: {storage: 1Gi}}}
+`)
+	// With the container that gives new disks the scheduler, so with all that the chart has.
+	k.helm("upgrade", "--reset-values --set followDisks=true")
+	k.isolioReady()
+	files := &podSpec{name: "files", volumes: "persistentVolumeClaim: {claimName: fourth}", idle: true}
+	volume := k.staged(d, files)
+	k.helm("upgrade", "--reuse-values --set nodeSelector.nowhere=yes")
+	k.until("isolio's pod is gone", func() (bool, string) { name := k.isolioPod(); return name == "", name })
+	k.helm("upgrade", "--reset-values --set followDisks=true")
+	k.isolioReady()
+	k.offers(d.name, true)
+	k.killAll("/usr/bin/isolio-node", "/usr/bin/isolio daemon")
+	k.newcomer("after-kill")
+	shell(k.t, "head -c 4M /dev/urandom | tee /tmp/written >"+volume+"/written")
+	k.removes("files")
+	k.unstaged(d)
+	write(k.t, filepath.Join(d.config, "power_cut"), "1")
+	write(k.t, filepath.Join(d.config, "power_cut"), "0")
+	shell(k.t, "mount -o ro /dev/disk4 /srv/disk4 && cmp /tmp/written /srv/disk4/written && umount /srv/disk4")
+
+	// A container that began with all of kubelet's plugins, as isolio-node's once did: the node has
+	// unmounted the volume, and its file system lives on.
+	k.staged(d, files)
+	k.run(&podSpec{name: "pins", volumes: "hostPath: {path: /var/lib/kubelet/plugins}", idle: true})
+	k.removes("files")
+	k.until("the node has no mount", func() (bool, string) {
+		text := read(k.t, "/proc/1/mountinfo")
+		return !mounts(text, d), text
+	})
+	free, held := unheld(k.t, d)
+	if k.t.Log(held); free {
+		k.t.Errorf("a container with kubelet's plugins holds nothing, so this would see nothing of isolio's")
+	}
+	k.removes("pins")
+	k.unstaged(d)
+
+	shell(k.t, "kubectl delete pvc,pv --wait=false fourth; kubectl delete csidriver csi.isolio.test; systemctl stop csi")
+	must(k.t, os.Remove(d.config))
+	k.offers(d.name, false)
+	k.helm("upgrade", "--reset-values")
+	k.isolioReady()
+	k.holds("a volume was staged")
+}
+
+// staged runs a pod with a CSI volume on the disk, and returns where the kubelet has the volume for it.
+func (k *kube) staged(d *disk, with *podSpec) string {
+	k.t.Helper()
+	p := k.run(with)[0]
+	if text := read(k.t, "/proc/1/mountinfo"); !strings.Contains(text, "/globalmount ") || !mounts(text, d) {
+		k.t.Fatalf("%s is not staged:\n%s", d.name, text)
+	}
+	return "/var/lib/kubelet/pods/" + p.Metadata.UID + "/volumes/kubernetes.io~csi/fourth/mount"
+}
+
+// unstaged waits until the kubelet is done with the volume on the disk, and nothing holds it.
+func (k *kube) unstaged(d *disk) {
+	k.t.Helper()
+	k.until("the volume is unstaged, and nothing holds it", func() (bool, string) {
+		left, err := filepath.Glob("/var/lib/kubelet/plugins/kubernetes.io/csi/csi.isolio.test/*")
+		must(k.t, err)
+		free, held := unheld(k.t, d)
+		return free && len(left) == 0, fmt.Sprint(held, left)
+	})
+}
+
+func mounts(mountinfo string, d *disk) bool { return strings.Contains(mountinfo, " "+d.number+" ") }
+
+// unheld is whether a disk can be had exclusively, which none can that has a file system mounted, and
+// whether no process has it mounted; and what is in the way.
+func unheld(t *testing.T, d *disk) (bool, string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	must(t, err)
+	var who []string
+	for _, file := range files {
+		if text, _ := os.ReadFile(file); mounts(string(text), d) { // the process may have ended
+			name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+			who = append(who, strings.ReplaceAll(string(name), "\x00", " "))
+		}
+	}
+	device, err := os.OpenFile("/dev/"+d.name, os.O_RDONLY|os.O_EXCL, 0)
+	if err == nil {
+		must(t, device.Close())
+	}
+	return err == nil && len(who) == 0, fmt.Sprint(err, who)
 }
 
 // drains: the node is drained and comes back. isolio's pod stays, pods' shares are taken back, and one that

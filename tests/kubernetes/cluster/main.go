@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 
 // Command cluster is Kubernetes in one program, for tests: called by the name of etcd,
-// kube-apiserver, kube-scheduler, kube-controller-manager or kubelet it is that, by any
-// other name kubectl. All of it is built from the Go modules that go.mod names.
+// kube-apiserver, kube-scheduler, kube-controller-manager or kubelet it is that, of csi a
+// CSI driver, by any other name kubectl. All of it is built from the Go modules that go.mod names.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -29,6 +30,11 @@ func main() {
 	case "etcd":
 		etcdmain.Main(os.Args)
 		return
+	case "csi":
+		if err := serveCSI(); err != nil {
+			fmt.Fprintln(os.Stderr, "csi:", err)
+			os.Exit(1)
+		}
 	case "kube-apiserver":
 		c = apiserver.NewAPIServerCommand()
 	case "kube-controller-manager":
