@@ -247,6 +247,9 @@ func TestOwnSlices(t *testing.T) {
 		{"another driver's", user(ours, "n1"), "UPDATE", slice("gpu.example.com", "n1"), "of its own disks"},
 		{"one for all nodes", user(ours, "n1"), "CREATE", slice("disk.isolio.dev", ""), "of its own disks"},
 		{"without a node", user(ours, ""), "CREATE", slice("disk.isolio.dev", "n1"), "names no node"},
+		{"a kubelet's own", user("system:node:n1", ""), "CREATE", slice("disk.isolio.dev", "n1"), ""},
+		{"another node's pool, by a kubelet", user("system:node:n2", ""), "CREATE", sliceIn("disk.isolio.dev", "n2", "n1"), "of its own disks"},
+		{"another driver's, by a kubelet", user("system:node:n2", ""), "CREATE", sliceIn("gpu.example.com", "n2", "gpus"), ""},
 		{"another driver's account", user("system:serviceaccount:gpu:driver", ""), "CREATE", slice("gpu.example.com", "n2"), ""},
 	} {
 		object, old := tt.slice, map[string]any(nil)
