@@ -287,15 +287,21 @@ static void fills_at_once(struct kunit *test)
 	KUNIT_EXPECT_LT(test, kb.full_bytes_per_s, 1ULL << 40);
 }
 
+/* A probe begins, and of three requests one is a write. */
+static void probe_two_kinds(struct kf_band *kb)
+{
+	kf_band_init(kb);
+	kb->kind[0].rate = 1000;
+	kb->kind[1].rate = 500;
+	kf_band_begin_probe(kb, 1000 * MS);
+}
+
 static void band_probes_do_not_last(struct kunit *test)
 {
 	struct kf_band kb;
 	unsigned int i;
 
-	kf_band_init(&kb);
-	kb.kind[0].rate = 1000;
-	kb.kind[1].rate = 500;
-	kf_band_begin_probe(&kb, 1000 * MS);
+	probe_two_kinds(&kb);
 	KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 1, 4096, 4096, true, 90 * US, 1000 * MS));
 	for (i = 2; i < KF_PROBE_NR_MAX; i++)
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
@@ -311,10 +317,7 @@ static void band_probes_what_there_is(struct kunit *test)
 	struct kf_band kb;
 	unsigned int i;
 
-	kf_band_init(&kb);
-	kb.kind[0].rate = 1000;
-	kb.kind[1].rate = 500;
-	kf_band_begin_probe(&kb, 1000 * MS);
+	probe_two_kinds(&kb);
 	for (i = 1; i < 3 * KF_PROBE_MISSED; i++)
 		KUNIT_EXPECT_FALSE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
 	KUNIT_EXPECT_TRUE(test, kf_band_done(&kb, 0, 4096, 4096, true, 0, 1000 * MS + i));
@@ -329,10 +332,7 @@ static void band_probes_reads_first(struct kunit *test)
 	struct kf_band kb;
 	unsigned int i;
 
-	kf_band_init(&kb);
-	kb.kind[0].rate = 1000;
-	kb.kind[1].rate = 500;
-	kf_band_begin_probe(&kb, 1000 * MS);
+	probe_two_kinds(&kb);
 	for (i = 0; i < KF_PROBE_NR; i++) {
 		KUNIT_EXPECT_FALSE(test, kf_band_probes_writes(&kb));
 		KUNIT_EXPECT_TRUE(test, kf_band_samples(&kb, 0, true));
@@ -573,6 +573,25 @@ static void band_keeps_what_a_full_device_did(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kb.nr_fills, 0U);
 }
 
+/* For one look a buffer that a probe found empty takes more than the device can do. */
+static void band_rises_by_two_looks(struct kunit *test)
+{
+	struct device dev = { .per_ms = 100, .io_ns = 100 * US, .was_held = true };
+	struct kf_band kb;
+	u64 now_ns = 1000 * MS, full;
+
+	kf_band_init(&kb);
+	kb.look_ns = now_ns;
+	now_ns = device_looks(&kb, now_ns, &dev, 8);
+	full = kb.bytes_per_s;
+	kb.full_bytes_per_s = full;
+	dev.per_ms = 1000;
+	now_ns = device_looks(&kb, now_ns, &dev, 1);
+	KUNIT_EXPECT_EQ(test, kb.full_bytes_per_s, full);
+	device_looks(&kb, now_ns, &dev, 1);
+	KUNIT_EXPECT_GE(test, kb.full_bytes_per_s, 3 * full);
+}
+
 /* A probe fills it if that matters, and not again for a while. */
 static void band_fills_where_it_matters(struct kunit *test)
 {
@@ -766,6 +785,7 @@ static struct kunit_case band_cases[] = {
 	KUNIT_CASE(band_looks_are_long),
 	KUNIT_CASE(band_takes_any_cost),
 	KUNIT_CASE(band_keeps_what_a_full_device_did),
+	KUNIT_CASE(band_rises_by_two_looks),
 	KUNIT_CASE(band_fills_where_it_matters),
 	KUNIT_CASE(band_fills_until_full),
 	KUNIT_CASE(band_sees_changes),

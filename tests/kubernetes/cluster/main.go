@@ -31,10 +31,8 @@ func main() {
 		etcdmain.Main(os.Args)
 		return
 	case "csi":
-		if err := serveCSI(); err != nil {
-			fmt.Fprintln(os.Stderr, "csi:", err)
-			os.Exit(1)
-		}
+		fmt.Fprintln(os.Stderr, "csi:", serveCSI())
+		os.Exit(1)
 	case "kube-apiserver":
 		c = apiserver.NewAPIServerCommand()
 	case "kube-controller-manager":
