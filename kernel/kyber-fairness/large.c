@@ -19,7 +19,8 @@ static bool kf_large_try_get(struct kf_queue *kq, enum kf_domain_id id)
 	int nr = atomic_read(&kq->nr_large[id]);
 
 	do {
-		if ((u32)nr >= READ_ONCE(kq->large[id].ceiling))
+		if ((u32)nr >= kf_large_most(READ_ONCE(kq->large[id].ceiling),
+					     READ_ONCE(kq->gate.phase)))
 			return false;
 	} while (!atomic_try_cmpxchg(&kq->nr_large[id], &nr, nr + 1));
 	return true;

@@ -77,6 +77,21 @@ static inline void kf_large_set(struct kf_large *kl)
 			      U32_MAX);
 }
 
+/**
+ * kf_large_most - how many may be in flight now
+ * @ceiling: of large requests; 1 in a probe of theirs
+ * @phase: of the band
+ *
+ * A fill finds what the device can do. Two large ones do not fill one that is fast, so for as
+ * long as it takes as many go as a lead is at least.
+ */
+static inline u32 kf_large_most(u32 ceiling, enum kf_band_phase phase)
+{
+	if (ceiling < KF_LARGE_MIN || (phase != KF_BAND_FILL && phase != KF_BAND_FULL))
+		return ceiling;
+	return max_t(u32, ceiling, KF_LEAD_REQUESTS);
+}
+
 static inline void kf_large_end_probe(struct kf_large *kl, u64 now_ns)
 {
 	u32 sorted_us[KF_LARGE_PROBE_NR], i, j;

@@ -335,17 +335,6 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 	return false;
 }
 
-/* As band.keeps_out is set by kf_gate_publish(). */
-static bool clock_keeps_out(const struct clock *kq)
-{
-	u32 i;
-
-	for (i = 0; i < kq->nr_groups; i++)
-		if (kq->group[i].is_active && !kq->group[i].is_awaited)
-			return true;
-	return kq->saw_large;
-}
-
 static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 cost_bytes)
 {
 	struct clock_group *kg = &kq->group[nr];
@@ -356,7 +345,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 		return;
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
-		if (kq->nr_hctx > 1 || kf_band_is_slack(&kq->band))
+		if (kq->nr_hctx > 1)
 			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
@@ -431,7 +420,8 @@ static bool clock_is_large(const struct law_rq *rq)
 /* As many large ones are in flight as may be, and this is one. */
 static bool clock_waits_for_large(struct clock *kq, const struct law_rq *rq)
 {
-	if (!clock_is_large(rq) || kq->nr_large[rq->dir] < kq->large[rq->dir].ceiling)
+	if (!clock_is_large(rq) ||
+	    kq->nr_large[rq->dir] < kf_large_most(kq->large[rq->dir].ceiling, kq->band.phase))
 		return false;
 	kq->saw_large_full[rq->dir] = true;
 	return true;
@@ -568,7 +558,6 @@ static void clock_publish(struct clock *kq)
 		kf_band_end_probe(&kq->band, !kq->sim->nr_inside,
 				  clock_uptime_ns(kq->sim->now_ns));
 	clock_cost_set(kq);
-	kq->band.keeps_out = clock_keeps_out(kq);
 	kq->ceiling = kf_band_ceiling(&kq->band);
 	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
 	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
