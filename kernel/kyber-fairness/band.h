@@ -67,7 +67,10 @@ struct kf_band {
 	bool was_held;			/* a cgroup had to wait for another since then */
 	bool was_full;			/* nearly as many were in flight as may be */
 	bool is_busy;			/* from kf_band_is_busy() */
+	bool was_slack;			/* filled, it had few in flight */
+	bool keeps_out;			/* large requests do, or a group that is owed */
 	u64 held_bytes_per_s;		/* at the last look while cgroups waited for each other */
+	u64 io_ns;			/* since then, together, while the device is filled */
 	u64 bytes_per_s;		/* forgotten slowly */
 	u64 full_bytes_per_s;		/* of a full device; 0: not known */
 	u64 mean_cost_bytes;
@@ -387,6 +390,16 @@ static inline bool kf_band_is_busy(const struct kf_band *band, u32 nr_in_flight)
 	return nr_in_flight >= max_t(u64, (u64)band->bdp_milli * KF_BUSY_PCT / 100000, KF_BUSY_MIN);
 }
 
+/*
+ * Whether a device that was filled was not full: few of the requests that might have been were
+ * in flight, and nothing keeps any out, so the CPU is what is short. Then the device can do what
+ * it does, and that is less while cgroups wait for each other, which costs the CPU more.
+ */
+static inline bool kf_band_is_slack(const struct kf_band *band)
+{
+	return band->was_slack && !band->keeps_out;
+}
+
 /* What the device does when it is full, as far as is known. */
 static inline u64 kf_band_full(const struct kf_band *band)
 {
@@ -426,6 +439,7 @@ static inline void kf_band_begin_sample(struct kf_band *band, u64 now_ns)
 	}
 	band->look_ns = now_ns;
 	band->done_bytes = 0;
+	band->io_ns = 0;
 	band->was_held = false;
 	band->was_full = false;
 }
@@ -492,6 +506,7 @@ static inline bool kf_band_done(struct kf_band *band, unsigned int id, u32 bytes
 	struct kf_band_kind *kind = &band->kind[id];
 
 	kf_band_count(band, id, 1, 0, cost_bytes);
+	band->io_ns += io_ns;
 	if (kf_band_samples(band, id, is_alone)) {
 		kind->alone_us[kind->nr_alone++ % KF_ALONE_SAMPLES] =
 			clamp_t(u64, div_u64(io_ns, NSEC_PER_USEC), 1, U32_MAX);
@@ -620,7 +635,11 @@ static inline void kf_band_update_rates(struct kf_band *band, u64 elapsed_ns, u6
 
 	if (band->phase == KF_BAND_FULL) {
 		full = bytes_per_s;
-	} else if (full && (!band->was_held || band->is_busy)) {
+		band->was_slack = 2 * band->io_ns < elapsed_ns * min(band->nr_all, band->ceiling);
+		if (kf_band_is_slack(band) && band->held_bytes_per_s)
+			full = min(full, band->held_bytes_per_s);
+	} else if (full &&
+		   (!band->was_held || band->is_busy || kf_band_is_slack(band))) {
 		full = full - (full >> KF_BAND_RATE_SHIFT) + (bytes_per_s >> KF_BAND_RATE_SHIFT);
 	} else if (full && twice > full) {
 		full += (twice - full) >> KF_BAND_RATE_SHIFT;

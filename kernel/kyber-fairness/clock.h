@@ -222,7 +222,9 @@ static inline u64 kf_clock_lead_vtime(u64 lead_bytes, u64 share_sum)
  * @cost_bytes: of the request that goes next
  *
  * A vtime is charged for a slice, not for each request, so that the CPUs do not all
- * write to it. All slices of a cgroup together are half of a lead. A cgroup that comes where only one of small share was
+ * write to it; and where the CPU is what is short, so that a process that was throttled is woken
+ * for several requests. Elsewhere a device that gets them in bursts does less. All slices of
+ * a cgroup together are half of a lead. A cgroup that comes where only one of small share was
  * has a larger part of that lead in virtual time than there is: it has no more than the lead is.
  */
 static inline u64 kf_slice_bytes(u64 lead_vtime, u64 lead_bytes, u64 share, u32 nr_hctx,

@@ -430,6 +430,8 @@ bool kf_gate_publish(struct kf_queue *kq)
 	WRITE_ONCE(kq->gate.phase, band->phase);
 	WRITE_ONCE(kq->gate.probes_writes, kf_band_probes_writes(band));
 	WRITE_ONCE(kq->gate.is_open, is_open);
+	band->keeps_out = READ_ONCE(kq->has_limited) || kf_waits_for_large(kq);
+	WRITE_ONCE(kq->gate.is_slack, kf_band_is_slack(band));
 	WRITE_ONCE(kq->gate.is_shared, kq->is_shared);
 	if (ceiling != was)
 		WRITE_ONCE(kq->ceiling, ceiling);

@@ -553,7 +553,7 @@ void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes)
 		return;
 	if (left_bytes <= 0) {
 		kf_group_cap_lag(kq, kg);
-		if (kq->q->nr_hw_queues > 1)
+		if (kq->q->nr_hw_queues > 1 || READ_ONCE(kq->gate.is_slack))
 			slice_bytes = kf_slice_bytes(READ_ONCE(kq->gate.lead),
 						     READ_ONCE(kq->lead_bytes), share,
 						     kq->q->nr_hw_queues, cost_bytes);

@@ -149,6 +149,7 @@ struct kf_gate {
 	bool is_paced;		/* an empty device takes no request that is throttled */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
 	bool probes_writes;	/* in a probe they go before reads */
+	bool is_slack;		/* the CPU is what is short; see kf_band_is_slack() */
 	/* Any cgroup goes: it is alone, or a probe wants to see all. */
 	bool is_open;
 	/* Two cgroups or more are active; else vtimes stay as they are. */

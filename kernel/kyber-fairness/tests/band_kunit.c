@@ -143,6 +143,39 @@ static u64 device_looks(struct kf_band *kb, u64 now_ns, const struct device *dev
 	return now_ns;
 }
 
+/*
+ * 45 requests a millisecond while cgroups wait for each other, and 62 while none does: where
+ * each takes 88 us five of 128 are in flight, and the CPU does no more. Where large requests
+ * keep the others out, that tells nothing of the CPU.
+ */
+static void slack_is_no_device_rate(struct kunit *test)
+{
+	static const struct {
+		u64 io_ns, per_s;
+		bool keeps_out;
+	} of[] = {
+		{ 88 * US, 45000, false }, { 600 * US, 62500, false }, { 88 * US, 62500, true },
+	};
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(of); i++) {
+		struct kf_band kb;
+
+		kf_band_init(&kb);
+		kb.nr_all = 128;
+		kb.keeps_out = of[i].keeps_out;
+		kb.was_held = true;
+		kf_band_count(&kb, 0, 4500, 0, 4500 * 4096ULL);
+		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS));
+		kb.phase = KF_BAND_FULL;
+		for (j = 1; j <= 64; j++)
+			kf_band_done(&kb, 0, 4096, 4096, false, of[i].io_ns,
+				     100 * MS + j * 16 * US);
+		KUNIT_EXPECT_TRUE(test, kf_band_update(&kb, false, 100 * MS + 1024 * US));
+		KUNIT_EXPECT_EQ(test, kb.full_bytes_per_s, of[i].per_s * 4096);
+	}
+}
+
 /* 300 requests a millisecond of 100 us: 30 at a time. The time alone takes a probe. */
 static void band_finds_the_product(struct kunit *test)
 {
@@ -733,6 +766,7 @@ static struct kunit_case band_cases[] = {
 	KUNIT_CASE(could_has_room),
 	KUNIT_CASE(slow_requests_do_little),
 	KUNIT_CASE(slowness_is_to_others),
+	KUNIT_CASE(slack_is_no_device_rate),
 	KUNIT_CASE(models_by_time_alone),
 	KUNIT_CASE(quiet_time_waits_for_nothing),
 	KUNIT_CASE(band_finds_the_product),

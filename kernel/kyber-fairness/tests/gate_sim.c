@@ -244,11 +244,28 @@ static void late_request_of_a_deleted_one_is_its_parents(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, late->parent->is_active);
 }
 
-static void gate_publish(void)
+/* Publish what the band says. Return: whether slices are taken. */
+static bool gate_takes_slices(void)
 {
 	spin_lock_irq(&gt.kq->band_lock);
 	kf_gate_publish(gt.kq);
 	spin_unlock_irq(&gt.kq->band_lock);
+	return gt.kq->gate.is_slack;
+}
+
+/* Slices are for where the CPU keeps others out of the device, and nothing else does. */
+static void slices_only_where_the_cpu_is_short(struct kunit *test)
+{
+	KUNIT_EXPECT_FALSE(test, gate_takes_slices());
+	gt.kq->band.was_slack = true;
+	KUNIT_EXPECT_TRUE(test, gate_takes_slices());
+	gt.kq->has_limited = true;
+	KUNIT_EXPECT_FALSE(test, gate_takes_slices());
+	gt.kq->has_limited = false;
+	kf_wait_for(gt.kq, gt.kh, KF_FOR_LARGE + KF_WRITE);
+	KUNIT_EXPECT_FALSE(test, gate_takes_slices());
+	kf_large_kick(gt.kq);
+	gt.kq->band.was_slack = false;
 }
 
 /* A probe wants to see each kind: what is throttled goes in it, one at a time. */
@@ -256,11 +273,11 @@ static void probe_lets_each_go(struct kunit *test)
 {
 	KUNIT_EXPECT_FALSE(test, gt.kq->gate.is_open);
 	gt.kq->band.phase = KF_BAND_EMPTY;
-	gate_publish();
+	gate_takes_slices();
 	KUNIT_EXPECT_TRUE(test, gt.kq->gate.is_open);
 	KUNIT_EXPECT_EQ(test, gt.kq->ceiling, 1U);
 	gt.kq->band.phase = KF_BAND_STEADY;
-	gate_publish();
+	gate_takes_slices();
 }
 
 static struct kunit_case gate_cases[] = {
@@ -272,6 +289,7 @@ static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(clock_goes_on_with_deleted_ones),
 	KUNIT_CASE(no_work_while_none_has_a_token),
 	KUNIT_CASE(context_without_cpus_drains),
+	KUNIT_CASE(slices_only_where_the_cpu_is_short),
 	KUNIT_CASE(late_request_of_a_deleted_one_is_its_parents),
 	{ }
 };

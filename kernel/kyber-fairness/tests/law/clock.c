@@ -335,6 +335,17 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 	return false;
 }
 
+/* As band.keeps_out is set by kf_gate_publish(). */
+static bool clock_keeps_out(const struct clock *kq)
+{
+	u32 i;
+
+	for (i = 0; i < kq->nr_groups; i++)
+		if (kq->group[i].is_active && !kq->group[i].is_awaited)
+			return true;
+	return kq->saw_large;
+}
+
 static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 cost_bytes)
 {
 	struct clock_group *kg = &kq->group[nr];
@@ -345,7 +356,7 @@ static void clock_charge(struct clock *kq, struct clock_hctx *kh, u32 nr, u32 co
 		return;
 	if (kh->left_bytes[nr] <= 0) {
 		clock_forgive(kq, kg);
-		if (kq->nr_hctx > 1)
+		if (kq->nr_hctx > 1 || kf_band_is_slack(&kq->band))
 			slice_bytes = kf_slice_bytes(kq->lead, kq->lead_bytes, kg->share,
 						     kq->nr_hctx, cost_bytes);
 		kg->vtime += kf_vtime_of(slice_bytes, kg->share);
@@ -558,6 +569,7 @@ static void clock_publish(struct clock *kq)
 		kf_band_end_probe(&kq->band, !kq->sim->nr_inside,
 				  clock_uptime_ns(kq->sim->now_ns));
 	clock_cost_set(kq);
+	kq->band.keeps_out = clock_keeps_out(kq);
 	kq->ceiling = kf_band_ceiling(&kq->band);
 	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
 	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
