@@ -8,10 +8,10 @@
  * CPUs read.
  *
  * A hardware context whose backlogs are all throttled puts itself on a list of kf_queue.waiting.
- * It does so while a request is in flight. So a completion follows, and either that
- * one is the last in flight, and runs all that wait; or the clock is older than some steps, and
- * it runs one of them, which finds the clock and runs the others if it moved. A timer does
- * that where the clock is paced and the device empty.
+ * While a request is in flight a completion follows, and either that one is the last in
+ * flight, and runs all that wait; or the clock is older than some steps, and it runs one of
+ * them, which finds the clock and runs the others if it moved. A timer does that while the
+ * device is empty.
  */
 #include "kyber-fairness.h"
 #include "trace.h"
@@ -163,7 +163,6 @@ bool kf_clock_update(struct kf_queue *kq)
 	u64 now_ns = ktime_get_ns(), limit, free, lead, share_sum;
 	unsigned int nr_lowered = kq->gate.nr_lowered;
 	struct kf_group *kg;
-	bool is_paced;
 
 	lockdep_assert_held(&kq->lock);
 
@@ -191,9 +190,6 @@ bool kf_clock_update(struct kf_queue *kq)
 	limit = kf_hold_limit(kq->gate.limit, free, kq->pace.bytes_per_s,
 			      now_ns - kq->gate.clock_ns, kq->hold);
 	WRITE_ONCE(kq->gate.limit, limit);
-	is_paced = limit != free;
-	if (kq->gate.is_paced != is_paced)
-		WRITE_ONCE(kq->gate.is_paced, is_paced);
 	if (kq->hold)
 		kf_groups_lower_owed(kq);
 	WRITE_ONCE(kq->gate.clock_ns, now_ns);
@@ -267,9 +263,9 @@ bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh)
 		kf_update_soon(kq);
 	}
 	/* No completion comes to have the clock set. */
-	if (unlikely(READ_ONCE(kq->gate.is_paced)) && kf_is_empty(kq))
+	if (kf_is_empty(kq) && !hrtimer_is_queued(&kq->pace_timer))
 		hrtimer_start(&kq->pace_timer, ns_to_ktime(KF_PACE_NS), HRTIMER_MODE_REL);
-	return !kf_is_empty(kq) && !kf_hctx_may_go(kq, kh);
+	return !kf_hctx_may_go(kq, kh);
 }
 
 /*

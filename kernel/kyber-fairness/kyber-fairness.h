@@ -146,7 +146,6 @@ struct kf_gate {
 	u64 lead;		/* limit - vtime, unless the clock is paced */
 	unsigned int nr_lowered; /* times that vtimes were set back; see kf_ready_lower() */
 	unsigned int most_places; /* while a group is owed, see kf_hold_places(); or U32_MAX */
-	bool is_paced;		/* an empty device takes no request that is throttled */
 	u64 alone_ns;		/* what a request takes that is alone in the device */
 	bool probes_writes;	/* in a probe they go before reads */
 	bool is_slack;		/* the CPU is what is short; see kf_band_is_slack() */
@@ -205,7 +204,7 @@ struct kf_queue {
 	struct list_head waiting[KF_NR_WAITS] ____cacheline_aligned_in_smp;
 	spinlock_t wait_lock;		/* of these; any context, others may be held */
 
-	/* The device is empty, and the clock paced. */
+	/* The device is empty, and requests wait for the clock. */
 	struct hrtimer pace_timer;
 
 	/* Large reads and writes in flight; no lock. */

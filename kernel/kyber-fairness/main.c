@@ -81,7 +81,8 @@
  *
  * A request is inserted under the lock of its software queue, as in Kyber. A dispatch
  * takes the lock of its hardware context, and moves what was inserted to the backlogs,
- * one for each cgroup and hardware context. On a device with a hardware queue for each
+ * one for each cgroup and hardware context. A hardware context of one CPU has no need of
+ * that queue: requests go to the backlogs at once. On a device with a hardware queue for each
  * CPU no two CPUs take the same locks.
  *
  * CPUs share a cgroup's vtime, an atomic that is charged for a slice of several
@@ -327,42 +328,6 @@ static bool kf_goes_first(struct kf_queue *kq, struct kf_backlog *kb, struct req
 	return true;
 }
 
-/* Return: whether all it can do is wait for the clock. */
-static bool kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
-			      struct request *rq, bool at_head)
-{
-	struct blk_mq_ctx *ctx = rq->mq_ctx;
-	struct kf_ctx *kc = kf_ctx_of(kh, ctx);
-	struct kf_backlog *kb;
-	bool is_throttled;
-
-	trace_block_rq_insert(rq);
-
-	if (unlikely(!isolio_rq_has_sched_data(rq))) {
-		kf_insert_urgent(kh, rq, at_head);
-		return false;
-	}
-
-	kb = kf_rq_claim(kq, kh, rq);
-	if (at_head || kf_goes_first(kq, kb, rq)) {
-		kf_rq_set_first(rq);
-		kf_insert_urgent(kh, rq, at_head);
-		return false;
-	}
-
-	/* Once it is on the list, it and its cgroup may go. */
-	is_throttled = kf_backlog_is_throttled(kq, kb);
-	spin_lock(&kc->lock);
-	list_add_tail(&rq->queuelist, &kc->rqs);
-	if (!sbitmap_test_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]))
-		sbitmap_set_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]);
-	spin_unlock(&kc->lock);
-	/* Others here may wait for places. */
-	if (unlikely(kf_group_is_owed(kb->kg)))
-		set_bit(KF_HAS_OWED, &kh->flags);
-	return is_throttled;
-}
-
 /* A backlog's next request may not go: from now on it is throttled. */
 static void kf_account_throttled(struct kf_queue *kq, struct kf_backlog *kb)
 {
@@ -407,6 +372,49 @@ static void kf_add_to_backlog(struct kf_queue *kq, struct kf_hctx *kh, struct re
 		return;
 	kf_ready_choose(kh, kb);
 	kf_account_throttled(kq, kb);
+}
+
+/* Return: whether all it can do is wait for the clock. */
+static bool kf_insert_request(struct kf_queue *kq, struct kf_hctx *kh,
+			      struct request *rq, bool at_head)
+{
+	struct blk_mq_ctx *ctx = rq->mq_ctx;
+	struct kf_ctx *kc = kf_ctx_of(kh, ctx);
+	struct kf_backlog *kb;
+	bool is_throttled;
+
+	trace_block_rq_insert(rq);
+
+	if (unlikely(!isolio_rq_has_sched_data(rq))) {
+		kf_insert_urgent(kh, rq, at_head);
+		return false;
+	}
+
+	kb = kf_rq_claim(kq, kh, rq);
+	if (at_head || kf_goes_first(kq, kb, rq)) {
+		kf_rq_set_first(rq);
+		kf_insert_urgent(kh, rq, at_head);
+		return false;
+	}
+
+	/* Once it is on a list, it and its cgroup may go. */
+	is_throttled = kf_backlog_is_throttled(kq, kb);
+	if (kh->nr_ctx == 1) {
+		/* No other CPU inserts here. */
+		spin_lock(&kh->lock);
+		kf_add_to_backlog(kq, kh, rq);
+		spin_unlock(&kh->lock);
+	} else {
+		spin_lock(&kc->lock);
+		list_add_tail(&rq->queuelist, &kc->rqs);
+		if (!sbitmap_test_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]))
+			sbitmap_set_bit(&kh->ctx_map, ctx->index_hw[kh->hctx->type]);
+		spin_unlock(&kc->lock);
+	}
+	/* Others here may wait for places. */
+	if (unlikely(kf_group_is_owed(kb->kg)))
+		set_bit(KF_HAS_OWED, &kh->flags);
+	return is_throttled;
 }
 
 struct kf_flush {
@@ -483,15 +491,13 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 		if (!kf_insert_request(kq, kh, rq, at_head))
 			is_throttled = false;
 	}
-	/* An empty device takes any request. */
-	if (is_throttled && !kf_is_empty(kq) && !kf_flush_throttled(kq, kh))
+	if (is_throttled && !kf_flush_throttled(kq, kh))
 		return;
 	isolio_dispatch_here(hctx, &kh->lock);
 }
 
-/* @any: it goes ahead of its turn, as the device is empty. */
 static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
-			    struct kf_backlog *kb, struct request *rq, bool any)
+			    struct kf_backlog *kb, struct request *rq)
 {
 	u64 vtime = kb->vtime;
 
@@ -499,12 +505,7 @@ static void kf_take_request(struct kf_queue *kq, struct kf_hctx *kh,
 
 	list_del_init(&rq->queuelist);
 	kb->nr_waiting--;
-	if (any)
-		kf_group_charge_urgent(kq, kb, kf_rq_cost_bytes(rq));
-	else
-		kf_group_charge(kq, kb, kf_rq_cost_bytes(rq));
-	if (any && kb->left_bytes <= 0)
-		kb->vtime = atomic64_read(&kb->kg->vtime);
+	kf_group_charge(kq, kb, kf_rq_cost_bytes(rq));
 	kf_ready_choose(kh, kb);
 	if (kb->nr_waiting) {
 		if (kb->vtime != vtime)
@@ -597,26 +598,22 @@ static bool kf_has_domain(struct kf_hctx *kh, enum kf_domain_id id)
 
 /* The backlog of a domain whose request goes next, or NULL; @is_counted: see kf_ready_pass(). */
 static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx *kh,
-					    enum kf_domain_id id, bool any,
-					    bool *is_counted)
+					    enum kf_domain_id id, bool *is_counted)
 {
 	struct kf_backlog *kb = kf_ready_first(kh, id);
 
 	lockdep_assert_held(&kh->lock);
 
-	if (kb && !any && !kf_gate_allows(kq, kb->vtime)) {
+	if (kb && !kf_gate_allows(kq, kb->vtime) && !kf_hctx_must_drain(kh)) {
 		kf_account_throttled(kq, kb);
 		return NULL;
 	}
 	return kb ? kf_ready_pass(kq, kh, kb, id, is_counted) : NULL;
 }
 
-/*
- * The next request of a domain that has requests, or NULL. @any: whatever the clock says,
- * as nothing is in flight.
- */
+/* The next request of a domain that has requests, or NULL. */
 static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *kh,
-					  enum kf_domain_id id, bool any)
+					  enum kf_domain_id id)
 {
 	struct kf_backlog *kb = NULL;
 	u32 cost_bytes, charged_bytes;
@@ -629,7 +626,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 
 	rq = list_first_entry_or_null(&kh->urgent[id], struct request, queuelist);
 	if (!rq) {
-		kb = kf_choose_backlog(kq, kh, id, any, &is_counted);
+		kb = kf_choose_backlog(kq, kh, id, &is_counted);
 		if (!kb)
 			return NULL;
 		rq = list_first_entry(&kb->rqs[id], struct request, queuelist);
@@ -658,7 +655,7 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 	kf_count_dispatch(kf_rq_backlog(rq), rq);
 	kf_group_account_cost(kf_rq_backlog(rq)->kg, cost_bytes);
 	if (kb)
-		kf_take_request(kq, kh, kb, rq, any && !kf_gate_allows(kq, kb->vtime));
+		kf_take_request(kq, kh, kb, rq);
 	else
 		kf_take_urgent(kq, kh, rq, charged_bytes);
 	kh->nr_dispatched++;
@@ -673,7 +670,7 @@ static bool kf_has_no_place(struct kf_hctx *kh)
 	return kf_waits_for_place(kh) && !test_bit(KF_HAS_OWED, &kh->flags);
 }
 
-static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool any)
+static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	/* Before any vtime: those read later are the lowered ones; kf_groups_lower() pairs. */
 	unsigned int nr_lowered = smp_load_acquire(&kq->gate.nr_lowered);
@@ -691,7 +688,7 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 	}
 	if (kh->nr_batched < kf_domain_batch[kh->cur_domain] &&
 	    kf_has_domain(kh, kh->cur_domain)) {
-		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
+		rq = kf_dispatch_domain(kq, kh, kh->cur_domain);
 		if (rq || kf_has_no_place(kh))
 			return rq;
 	}
@@ -707,18 +704,12 @@ static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh, bool
 		kh->cur_domain = (kh->cur_domain + 1) % KF_NR_DOMAINS;
 		if (!kf_has_domain(kh, kh->cur_domain))
 			continue;
-		rq = kf_dispatch_domain(kq, kh, kh->cur_domain, any);
+		rq = kf_dispatch_domain(kq, kh, kh->cur_domain);
 		if (rq || kf_has_no_place(kh))
 			return rq;
 	}
 
 	return NULL;
-}
-
-/* An empty device takes any request, unless the others are slowed down for one that is owed. */
-static bool kf_may_take_any(struct kf_queue *kq, struct kf_hctx *kh)
-{
-	return (!READ_ONCE(kq->gate.is_paced) && kf_is_empty(kq)) || kf_hctx_must_drain(kh);
 }
 
 /*
@@ -730,7 +721,6 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct kf_queue *kq = kf_of(hctx->queue);
 	struct kf_hctx *kh = hctx->sched_data;
 	struct request *rq;
-	bool any;
 
 	if (guard_holds(kq->guard, hctx))
 		return NULL;
@@ -741,15 +731,14 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if ((READ_ONCE(kq->has_limited) || kf_waits_for(kq, KF_FOR_CLOCK)) &&
 	    kf_clock_is_due(kq) && kf_clock_try_update(kq))
 		kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
-	rq = kf_dispatch(kq, kh, false);
+	rq = kf_dispatch(kq, kh);
 	if (!rq && kh->has_ready && (!kf_has_no_place(kh) || kf_hctx_is_throttled(kq, kh))) {
 		if (kf_clock_is_due(kq) && kf_clock_try_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
-		any = kf_may_take_any(kq, kh);
-		if (any || kf_hctx_may_go(kq, kh))
-			rq = kf_dispatch(kq, kh, any);
+		if (kf_hctx_may_go(kq, kh))
+			rq = kf_dispatch(kq, kh);
 		if (!rq && !kf_has_no_place(kh) && !kf_gate_wait(kq, kh))
-			rq = kf_dispatch(kq, kh, kf_may_take_any(kq, kh));
+			rq = kf_dispatch(kq, kh);
 	}
 	if (!rq && test_bit(KF_HAS_OWED, &kh->flags))
 		clear_bit(KF_HAS_OWED, &kh->flags);

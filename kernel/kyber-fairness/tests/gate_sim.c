@@ -110,13 +110,20 @@ static void gate_exit(struct kunit *test)
 	smp_played_ns = 0;
 }
 
-/* The device is empty: what waits goes, whatever the clock says. */
+/*
+ * The device is empty: what waits is run, and by a timer from then on. It goes when the others
+ * are not present any more.
+ */
 static void last_completion_runs_what_waits(struct kunit *test)
 {
 	smp_this_cpu = 0;
 	KUNIT_ASSERT_TRUE(test, smp_complete(&gt.run->cpus[0]));
 	KUNIT_EXPECT_FALSE(test, gate_was_run());
 	KUNIT_ASSERT_TRUE(test, smp_complete(&gt.run->cpus[0]));
+	KUNIT_EXPECT_TRUE(test, gate_was_run());
+	KUNIT_EXPECT_FALSE(test, gate_dispatch(1));
+	smp_played_ns += kf_clock_grace_ns(ALONE_NS) + 1;
+	smp_poll_timers(&gt.run->cpus[1], true);
 	KUNIT_EXPECT_TRUE(test, gate_was_run());
 	KUNIT_EXPECT_TRUE(test, gate_dispatch(1));
 }
@@ -211,6 +218,7 @@ static void no_work_while_none_has_a_token(struct kunit *test)
 	while ((taken[nr] = __sbitmap_queue_get(tokens)) >= 0)
 		nr++;
 	atomic64_set(&gt.throttled->vtime, gt.kq->gate.vtime);
+	gt.kq->gate.nr_lowered++;
 	gate_submit(1, 2);
 	KUNIT_EXPECT_FALSE(test, gate_dispatch(1));
 	KUNIT_EXPECT_FALSE(test, gate_has_work());

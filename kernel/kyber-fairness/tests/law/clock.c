@@ -325,8 +325,6 @@ static bool clock_may_go(struct clock *kq, struct clock_group *kg)
 		if (clock_lets(kq, kg))
 			return true;
 	}
-	if (!kq->sim->nr_inside && kq->limit == kq->vtime + kq->lead)
-		return true;
 	if (!kq->sim->nr_inside && !kq->is_pace_pending) {
 		kq->is_pace_pending = true;
 		law_timer(kq->sim, kq->sim->now_ns + KF_PACE_NS, CLOCK_PACE);
