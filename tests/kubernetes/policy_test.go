@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/google/cel-go/cel"
 	admission "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
 )
 
 func newLines(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }
@@ -22,6 +26,16 @@ type policy struct {
 	t   *testing.T
 	p   *admission.ValidatingAdmissionPolicy
 	env *cel.Env
+	// may says what RBAC allows the requester.
+	may func(authorizer.Attributes) bool
+}
+
+// Authorize is RBAC's answer.
+func (p *policy) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if p.may != nil && p.may(a) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
 }
 
 func policyOf(t *testing.T, name string, v values) *policy {
@@ -32,13 +46,13 @@ func policyOf(t *testing.T, name string, v values) *policy {
 				IntroducedVersion: environment.DefaultCompatibilityVersion(),
 				EnvOptions: []cel.EnvOption{
 					cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType),
-					cel.Variable("params", cel.DynType),
+					cel.Variable("params", cel.DynType), cel.Variable("authorizer", library.AuthorizerType),
 				},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &policy{t, p, set.NewExpressionsEnv()}
+			return &policy{t: t, p: p, env: set.NewExpressionsEnv()}
 		}
 	}
 	t.Fatalf("no policy %s", name)
@@ -71,7 +85,7 @@ func (p *policy) admit(request, object, old map[string]any) error {
 // admitBy is the same with a parameter of the policy.
 func (p *policy) admitBy(params, request, object, old map[string]any) error {
 	p.t.Helper()
-	in := map[string]any{"object": object, "oldObject": old, "request": request, "params": params}
+	in := map[string]any{"object": object, "oldObject": old, "request": request, "params": params, "authorizer": library.NewAuthorizerVal(&user.DefaultInfo{}, p)}
 	for _, m := range p.p.Spec.MatchConditions {
 		if matches, err := p.eval(m.Expression, in); err != nil || matches == false {
 			return err
@@ -392,6 +406,61 @@ func TestOwnEvents(t *testing.T) {
 			if (err == nil) != tt.ok {
 				t.Errorf("%s: %v, want admitted: %t", tt.name, err, tt.ok)
 			}
+		}
+	}
+}
+
+// A claim with a share of a disk is protected from deletion until the cluster takes the share back: else the
+// share is sold again while the claim's pods run. A client that may write the claim's status may take the share back.
+func TestClaimsInUse(t *testing.T) {
+	p := policyOf(t, "isolio-claims-in-use", nil)
+	if r := p.p.Spec.MatchConstraints.ResourceRules; len(r) != 1 || !slices.Equal(r[0].Resources, []string{"resourceclaims"}) || !slices.Equal(r[0].Operations, []admission.OperationType{admission.Update}) {
+		t.Errorf("it is for %+v", r)
+	}
+	const protection = "resource.kubernetes.io/delete-protection"
+	claim := func(finalizers []any, drivers ...any) map[string]any {
+		c := map[string]any{"metadata": map[string]any{"name": "c1"}, "status": map[string]any{}}
+		if finalizers != nil {
+			c["metadata"].(map[string]any)["finalizers"] = finalizers
+		}
+		if drivers != nil {
+			var results []any
+			for _, d := range drivers {
+				results = append(results, map[string]any{"driver": d, "pool": "n1", "device": "d"})
+			}
+			c["status"] = map[string]any{"allocation": map[string]any{"devices": map[string]any{"results": results}}}
+		}
+		return c
+	}
+	const ours, gpu = "disk.isolio.dev", "gpu.example.com"
+	kept, removed, others := []any{protection}, []any(nil), []any{"example.com/backup"}
+	status := func(a authorizer.Attributes) bool {
+		return a.GetAPIGroup() == "resource.k8s.io" && a.GetResource() == "resourceclaims" && a.GetSubresource() == "status" && a.GetNamespace() == "shop" && a.GetVerb() == "update"
+	}
+	edit := func(a authorizer.Attributes) bool { return a.GetSubresource() == "" }
+	for _, tt := range []struct {
+		name       string
+		may        func(authorizer.Attributes) bool
+		old, after map[string]any
+		ok         bool
+	}{
+		{"a tenant removes it", edit, claim(kept, ours), claim(removed, ours), false},
+		{"a tenant removes it from one with a GPU as well", edit, claim(kept, gpu, ours), claim(removed, gpu, ours), false},
+		{"a tenant has another one in its place", edit, claim(kept, ours), claim(others, ours), false},
+		{"a tenant adds another one", edit, claim(kept, ours), claim(append(slices.Clone(others), kept...), ours), true},
+		{"a tenant removes another one", edit, claim(append(slices.Clone(others), kept...), ours), claim(kept, ours), true},
+		{"a tenant removes it from one without a share", edit, claim(kept), claim(removed), true},
+		{"another driver's", edit, claim(kept, gpu), claim(removed, gpu), true},
+		{"it had none", edit, claim(removed, ours), claim(others, ours), true},
+		{"the controller, after it took the share back", status, claim(kept), claim(removed), true},
+		// kube-scheduler makes a claim for a pod's extended resource, and removes it with its share where it
+		// cannot bind the pod.
+		{"kube-scheduler", status, claim(kept, ours), claim(removed, ours), true},
+	} {
+		p.may = tt.may
+		err := p.admit(map[string]any{"namespace": "shop", "operation": "UPDATE"}, tt.after, tt.old)
+		if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "claim c1 has shares of a disk") {
+			t.Errorf("%s: %v, want admitted: %t", tt.name, err, tt.ok)
 		}
 	}
 }

@@ -32,6 +32,7 @@ const (
 	nodeAddress = "10.0.0.1"
 	apiAddress  = "10.96.0.1"
 	apiToken    = "admin-token"
+	otherToken  = "node2-token" // of the kubelet of a node that there is not
 	kubeDir     = "/run/kube"
 	kubeconfig  = kubeDir + "/kubeconfig"
 	loadImage   = "isolio.test/load:1"
@@ -69,7 +70,7 @@ var kubeUnits = []struct{ name, command string }{
 		" --root-ca-file=" + kubeDir + "/certs/apiserver.crt --use-service-account-credentials=false --controllers=" + strings.Join([]string{
 		"serviceaccount-controller", "root-ca-certificate-publisher-controller", "namespace-controller", "garbage-collector-controller", "pod-garbage-collector-controller",
 		"daemonset-controller", "resourceclaim-controller", "resourcequota-controller", "node-lifecycle-controller", "taint-eviction-controller",
-		"persistentvolume-binder-controller",
+		"persistentvolume-binder-controller", "clusterrole-aggregation-controller",
 	}, ",")},
 	{"kubelet", "kubelet --config=" + kubeDir + "/kubelet.yaml --kubeconfig=" + kubeconfig + " --hostname-override=" + nodeName + " --node-ip=" + nodeAddress},
 }
@@ -152,7 +153,7 @@ ip link set lo up; ip addr add %s/32 dev lo; ip addr add %s/32 dev lo`, nodeAddr
 	k.file("/etc/containerd/config.toml", containerdConfig)
 	k.file("/etc/cni/net.d/10-pods.conflist", cniConfig)
 	k.file(kubeDir+"/kubelet.yaml", kubeletConfig)
-	k.file(kubeDir+"/tokens.csv", apiToken+",admin,1,system:masters\n")
+	k.file(kubeDir+"/tokens.csv", apiToken+",admin,1,system:masters\n"+otherToken+",system:node:node2,2,system:nodes\n")
 	k.file(kubeconfig, fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}]
@@ -189,11 +190,16 @@ current-context: x
 
 // ask asks the API server. An answer that is not 2xx is an error.
 func (k *kube) ask(method, path, kind string, body []byte) (string, error) {
+	return k.askBy(apiToken, method, path, kind, body)
+}
+
+// askBy is the same by the owner of a token.
+func (k *kube) askBy(token, method, path, kind string, body []byte) (string, error) {
 	req, err := http.NewRequestWithContext(k.t.Context(), method, "https://"+apiAddress+path, bytes.NewReader(body))
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Authorization", "Bearer "+apiToken)
+	req.Header.Set("Authorization", "Bearer "+token)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}

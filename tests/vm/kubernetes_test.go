@@ -38,6 +38,7 @@ func TestKubernetes(t *testing.T) {
 		{"plugin", (*kube).pluginRestarts, false},
 		{"away", (*kube).deletesWhileAway, false},
 		{"csi", (*kube).unstages, false},
+		{"attack", (*kube).attacked, false},
 		{"drain", (*kube).drains, false},
 		{"upgrade", (*kube).upgrades, false},
 		{"uninstall", (*kube).uninstalls, false},

@@ -157,6 +157,23 @@ func (b *Claims) Split() {
 	}
 }
 
+// Correct has a claim be on n shares of a device, 0 for none, whatever pods were given of it.
+func (b *Claims) Correct(claimUID, device string, n int) {
+	for _, p := range slices.Clone(b.Pods) {
+		var shares []ClaimedShare
+		for _, s := range p.Shares {
+			if s.ClaimUID == claimUID && s.Device == device {
+				s.Claimed = n
+			}
+			if s.Claimed > 0 {
+				shares = append(shares, s)
+			}
+		}
+		p.Shares = shares
+		b.Set(p)
+	}
+}
+
 // Drop takes back what pods have of a claim.
 func (b *Claims) Drop(claimUID string) {
 	for _, p := range slices.Clone(b.Pods) {

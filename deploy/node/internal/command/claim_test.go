@@ -162,6 +162,63 @@ func TestASharedClaimOfAPodThatIsGone(t *testing.T) {
 	n.given(waiting, 0)
 }
 
+// A pod that was deleted by force runs for its grace still, and its claim is free. Once the scheduler has sold
+// its shares to another pod, it has none. The API server is asked again after an answer that failed.
+func TestAClaimThatIsSoldAgain(t *testing.T) {
+	next, third := "2"+webUID[1:], "3"+webUID[1:]
+	for _, tt := range []struct {
+		name string
+		now  func(c *resourceapi.ResourceClaim) // nil: it is gone
+		want int
+	}{
+		{"it is gone", nil, 0},
+		{"another has its name", func(c *resourceapi.ResourceClaim) { c.UID = "c9" }, 0},
+		{"it is free", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} }, 0},
+		{"it is on another node", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Pool = "n2" }, 0},
+		{"it is on another disk", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "sda" }, 0},
+		{"it is on fewer shares", func(c *resourceapi.ResourceClaim) { *c = *claimOf("c1", nvme, 100, webUID) }, 100},
+		{"it is on as many", func(*resourceapi.ResourceClaim) {}, 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old, sold, small := claimOf("c1", nvme, 500, webUID), claimOf("c2", nvme, 600, next), claimOf("c3", nvme, 100, third)
+			n := newNode(t, old, sold, small, podOf("shop", "pod-1", webUID, old.Name), podOf("shop", "pod-2", next, sold.Name), podOf("shop", "pod-3", third, small.Name))
+			n.report(state.ReportedPod{ID: "s1", UID: webUID, Namespace: "shop", Name: "pod-1"}, state.ReportedPod{ID: "s3", UID: third, Namespace: "shop", Name: "pod-3"})
+			var asked atomic.Int32
+			n.cluster.PrependReactor("get", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				isOld := a.(clienttesting.GetAction).GetName() == old.Name
+				return isOld && asked.Add(1) == 2, nil, errors.New("the API server is away")
+			})
+			n.start()
+			k := n.kubelet()
+			n.given(webUID, 500)
+			n.given(third, 100)
+			ctx := context.Background()
+			if err := n.cluster.CoreV1().Pods("shop").Delete(ctx, "pod-1", meta.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			now, err := old.DeepCopy(), error(nil)
+			if tt.now == nil {
+				err = n.cluster.ResourceV1().ResourceClaims("shop").Delete(ctx, old.Name, meta.DeleteOptions{})
+			} else {
+				tt.now(now)
+				_, err = n.cluster.ResourceV1().ResourceClaims("shop").Update(ctx, now, meta.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := prepare(t, k, sold); err != nil || r.Error != "" {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			n.until("it is asked for again", func() bool { return asked.Load() >= 3 })
+			n.given(webUID, tt.want)
+			n.given(next, 600)
+			n.given(third, 100)
+			unprepare(t, k, old)
+			n.given(webUID, 0)
+		})
+	}
+}
+
 // A pod that has completed is none of those that a claim is reserved for, and has no part of it,
 // also where the file is lost.
 func TestAClaimThatACompletedPodHad(t *testing.T) {

@@ -82,6 +82,8 @@ type Driver struct {
 	// waiting are pods that have a part of a claim of others, and that the runtime does not
 	// know, by UID. It is the looks' alone.
 	waiting map[string]try
+	// doubted are claims on more of a disk than is for sale. It is the looks' alone.
+	doubted map[part]try
 	// saw is what a daemon told last that sees pods, and sawAt when.
 	saw   state.PodSight
 	sawAt time.Time
@@ -116,6 +118,9 @@ func (t try) later(now time.Time) try {
 	t.again = now.Add(t.pause)
 	return t
 }
+
+// part is what a claim, by its UID, is given of a device.
+type part struct{ claim, device string }
 
 // learned is what is known of a pod.
 type learned struct {

@@ -191,12 +191,16 @@ func (d *Driver) update(ctx context.Context, to Publisher) error {
 	d.lacks(asking, disks)
 	pods, gone := d.learn(asking, report, disks, changed)
 	gone = append(gone, d.left(asking, report)...)
+	resold := d.resold(asking, disks)
 	err = d.change(ctx, func(b *state.Claims) error {
 		for _, uid := range gone {
 			b.Set(state.PodClaims{UID: uid})
 		}
 		for _, p := range pods {
 			p.update(b)
+		}
+		for at, n := range resold {
+			b.Correct(at.claim, at.device, n)
 		}
 		tidy(b, report, disks)
 		b.Incomplete = b.Incomplete && !(report != nil && d.answered())
@@ -367,7 +371,6 @@ func (d *Driver) left(ctx context.Context, report *state.PodReport) (gone []stri
 	if err != nil {
 		return nil // it is made anew
 	}
-	type part struct{ claim, device string }
 	pods := map[part]int{}
 	for _, p := range book.Pods {
 		for _, s := range p.Shares {
@@ -396,6 +399,62 @@ func (d *Driver) left(ctx context.Context, report *state.PodReport) (gone []stri
 	}
 	d.waiting = next
 	return gone
+}
+
+// resold are the shares that claims are on now, where that is not what their pods were given. A pod that
+// was deleted by force runs for its grace still, and the scheduler sells the shares of its claim again.
+// It sells no more of a disk than is for sale, so the API server is asked where pods have more.
+func (d *Driver) resold(ctx context.Context, disks []disk.Disk) map[part]int {
+	book, err := state.ReadClaims(d.Root)
+	if err != nil {
+		return nil // it is made anew
+	}
+	now, next, all := time.Now(), map[part]try{}, map[part]int{}
+	for _, p := range book.Pods {
+		for _, s := range p.Shares {
+			on, there := disk.Find(disks, s.Device)
+			at := part{s.ClaimUID, s.Device}
+			_, asked := next[at]
+			if !there || on.ForSale() == 0 || book.Promised(s.Device) <= on.ForSale() || s.ClaimUID == "" || asked {
+				continue
+			}
+			next[at] = d.doubted[at]
+			if !next[at].due(now) || ctx.Err() != nil {
+				continue
+			}
+			next[at] = next[at].later(now)
+			c, err := d.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, s.Claim, meta.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				d.Log.WarnContext(ctx, "claim", "claim", p.Namespace+"/"+s.Claim, "error", err.Error(), "again in", next[at].pause.String())
+				continue
+			}
+			n := 0
+			if err == nil && string(c.UID) == s.ClaimUID {
+				n = d.sharesNow(c, s.Device)
+			}
+			if n != s.Claimed {
+				all[at] = n
+				d.Log.WarnContext(ctx, "claim", "claim", p.Namespace+"/"+s.Claim, "pod", p.Name, "disk", s.Disk, "given", s.Claimed, "now", n,
+					"warning", "the cluster took shares back from a pod that runs, and gave them to others")
+			}
+		}
+	}
+	d.doubted = next
+	return all
+}
+
+// sharesNow are those of a device of this node that a claim is on, 0 for none.
+func (d *Driver) sharesNow(c *resourceapi.ResourceClaim, device string) int {
+	sum := int64(0)
+	if c.Status.Allocation != nil {
+		for _, r := range c.Status.Allocation.Devices.Results {
+			if r.Driver == disk.Driver && r.Pool == d.Node && r.Device == device && !disk.IsForAdmin(r) {
+				n := r.ConsumedCapacity[disk.Share]
+				sum += n.Value()
+			}
+		}
+	}
+	return int(sum)
 }
 
 // knows reports whether the runtime has a pod.
