@@ -121,19 +121,18 @@ func (s System) Find(name string) (*Device, error) {
 func (s System) allowed() string {
 	names, err := s.List()
 	names = slices.DeleteFunc(names, nvmePath.MatchString)
-	if err != nil || len(names) == 0 {
-		return "this machine has no disk"
-	}
 	// Dozens of loop devices and RAM disks would hide the few disks.
-	disks := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+	disks := slices.DeleteFunc(names, func(name string) bool {
 		d := &Device{sys: s, Name: name}
 		size, err := d.read("size")
-		return err == nil && strings.TrimSpace(size) == "0" || d.kind() == Loop || d.kind() == Memory
+		scheduler, noQueue := d.read("queue/scheduler")
+		return err == nil && size == "0" || d.kind() == Loop || d.kind() == Memory ||
+			noQueue == nil && !strings.Contains(scheduler, "[") && len(s.below(name, true)) == 0 // as a volume of ZFS
 	})
-	if len(disks) > 0 {
-		names = disks
+	if err != nil || len(disks) == 0 {
+		return "this machine has no disk to share"
 	}
-	return "allowed: " + strings.Join(names, ", ")
+	return "allowed: " + strings.Join(disks, ", ")
 }
 
 // diskOf is the disk that a partition is on, "" if the name is none.

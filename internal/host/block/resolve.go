@@ -232,11 +232,10 @@ func (s System) mounted(m Mount, seen []string) ([]string, error) {
 	if len(names) > 0 {
 		return names, nil
 	}
-	what := m.Type
 	if m.Type == "zfs" {
-		what = "the ZFS pool " + m.Source + ", whose disks `zpool status` names"
+		return nil, errors.New("is on the ZFS pool " + m.Source + ", whose disks `zpool status` names")
 	}
-	return nil, errors.New("is on " + what + ", which is no disk that isolio knows")
+	return nil, errors.New("is on " + m.Type + ", which is no disk that isolio knows")
 }
 
 // option is the value of an option of a mount.
@@ -294,8 +293,8 @@ func (s System) descend(devices []string, exact bool) way {
 // nvme0n1, each is there with the number of its controller, such as nvme0c1n1, and without a node.
 var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
 
-// HiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
-func (s System) HiddenPaths(name string) []string {
+// hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
+func (s System) hiddenPaths(name string) []string {
 	names, _ := s.List() // without it there are none to tell of
 	return slices.DeleteFunc(names, func(path string) bool {
 		parts := nvmePath.FindStringSubmatch(path)

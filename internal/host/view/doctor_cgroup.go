@@ -270,11 +270,19 @@ func (m *examination) daemon() []Check {
 	if held, _ := state.Locked(m.sys.Root, state.DaemonLock); held || slices.Contains(m.Groups, daemonGroup) {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
-	remedy := "run `isolio daemon`"
-	if _, systemd := target.SystemdOn(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
-		remedy = "systemctl enable --now isolio"
+	return warning(name, "does not run: --blkio-weight and IOWeight= have no effect with "+scheduler, startDaemon(m.sys))
+}
+
+// startDaemon is how the daemon is started here.
+func startDaemon(sys block.System) string {
+	if _, systemd := target.SystemdOn(sys.Root); systemd {
+		for _, dir := range []string{"etc", "usr/lib", "usr/local/lib"} {
+			if _, err := os.Stat(sys.Path(dir, "systemd/system/isolio.service")); err == nil {
+				return "systemctl enable --now isolio"
+			}
+		}
 	}
-	return warning(name, "does not run: --blkio-weight and IOWeight= have no effect with "+scheduler, remedy)
+	return "run `isolio daemon`"
 }
 
 // weightRules tells whether a daemon takes /etc/isolio.toml: with a mistake in it

@@ -236,7 +236,7 @@ func (x *explainer) state(ground policy.Reasons, on string) {
 		r.Code, r.Text = Pending, fmt.Sprintf("%s in %s: the daemon changes it to %s in its next pass", ground.Weight, file, ground.Want.Weight)
 		if x.d.Daemon == DaemonStopped {
 			r.Code, r.Text = NotCarried, fmt.Sprintf("%s in %s: it should be %s, and the daemon that would write that does not run", ground.Weight, file, ground.Want.Weight)
-			r.Remedy = "systemctl start isolio"
+			r.Remedy = startDaemon(x.m.sys)
 		}
 	}
 	x.add(r)

@@ -111,27 +111,43 @@ func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Value
 		return Inert{}, false
 	}
 	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable()}
-	if by != weight.Kyber && m.sharedBy(weight.Kyber) {
-		inert.Why += fmt.Sprintf(", and %s reads %s", weight.Kyber, weight.Kyber.File())
-		inert.Remedy = fmt.Sprintf("isolio weight %s %s, or have `isolio daemon` do it", g.Word(), intended(g, by, v))
-		switch decided := g.ground(policy.EveryDisk); {
-		case decided == nil || decided.Want == nil:
-		case decided.Want.Decided() && decided.State == policy.InEffect:
-			return Inert{}, false // a rule decided otherwise, and holds
-		case decided.State == policy.Overridden:
-			return Inert{}, false // an operator did
-		case decided.Want.Decided():
-			inert.Why = fmt.Sprintf("%s decides %s", decided.Want.Source(), decided.Want.Weight)
-			inert.Remedy = "none: `isolio daemon` is about to write it"
-			if m.daemon == DaemonStopped {
-				inert.Why += ", and the daemon that follows rules is stopped"
-				inert.Remedy = "systemctl start isolio"
-			}
-		case decided.State == policy.Pending && m.daemon == DaemonRuns:
-			inert.Remedy = "none: `isolio daemon` is about to write it"
+	reads, shared := m.reads()
+	if !shared || v.Default == weight.Sum { // which kyber-fairness alone takes
+		return inert, true
+	}
+	inert.Why += fmt.Sprintf(", and %s reads %s", reads, reads.File())
+	inert.Remedy = fmt.Sprintf("isolio weight %s %s", g.Word(), min(intended(g, by, v), weight.Value(reads.Max())))
+	if reads != weight.Kyber {
+		return inert, true
+	}
+	inert.Remedy += ", or have `isolio daemon` do it"
+	switch decided := g.ground(policy.EveryDisk); {
+	case decided == nil || decided.Want == nil:
+	case decided.Want.Decided() && decided.State == policy.InEffect:
+		return Inert{}, false // a rule decided otherwise, and holds
+	case decided.State == policy.Overridden:
+		return Inert{}, false // an operator did
+	case decided.Want.Decided():
+		inert.Why = fmt.Sprintf("%s decides %s", decided.Want.Source(), decided.Want.Weight)
+		inert.Remedy = "none: `isolio daemon` is about to write it"
+		if m.daemon == DaemonStopped {
+			inert.Why += ", and the daemon that follows rules is stopped"
+			inert.Remedy = startDaemon(m.sys)
 		}
+	case decided.State == policy.Pending && m.daemon == DaemonRuns:
+		inert.Remedy = "none: `isolio daemon` is about to write it"
 	}
 	return inert, true
+}
+
+// reads is by what disks share, of several ways the first of isolio's order.
+func (m *statusReader) reads() (weight.Mechanism, bool) {
+	for _, by := range weight.Mechanisms() {
+		if m.sharedBy(by) {
+			return by, true
+		}
+	}
+	return "", false
 }
 
 // carried reports whether what was asked in a group is in its file of
