@@ -96,6 +96,9 @@ func (s System) Find(name string) (*Device, error) {
 	}
 	rel, err := filepath.Rel(dev, target)
 	if err != nil || strings.HasPrefix(rel, "..") {
+		if err := s.notItself(name); err != nil {
+			return nil, err
+		}
 		return nil, failure.Usagef("device %s: not below /dev; %s", name, s.allowed())
 	}
 	d := &Device{sys: s, Name: strings.ReplaceAll(rel, "/", "!"), Node: target}
@@ -105,8 +108,8 @@ func (s System) Find(name string) (*Device, error) {
 		sectors, err = d.readInt("size")
 	}
 	if failure.IsGone(err) {
-		if disk := s.diskOf(d.Name); disk != "" {
-			return nil, failure.Usagef("device %s: is a partition; a scheduler works on the whole disk: use %s", name, disk)
+		if err := s.notItself(name); err != nil {
+			return nil, err
 		}
 		return nil, failure.Usagef("device %s: there is no such disk; %s", printable.Text(name), s.allowed())
 	}

@@ -256,6 +256,9 @@ func Enable(r Request) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{device: device, Report: Report{Schema: 1, Disk: info.Name, Scheduler: r.Scheduler, Before: info.Scheduler}}
+	if unfit := info.Unfit(); unfit != "" {
+		p.Notes = append(p.Notes, info.Name+": "+unfit)
+	}
 	if len(weight.Acting(r.Scheduler, false)) == 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s knows no weights of cgroups", r.Scheduler))
 	} else if tree, err := cgroup.Find(r.Root); err == nil && tree.Lacks() != "" {

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -301,7 +302,7 @@ func (m *examination) weightRules() []Check {
 	}
 	var checks []Check
 	for _, idle := range config.Idle(m.sys) {
-		checks = append(checks, warning(name, idle, "name a disk that exists, or connect this one")...)
+		checks = append(checks, warning(name, idle.Finding, cmp.Or(idle.Remedy, "name a disk that exists, or connect this one"))...)
 	}
 	for _, blind := range config.Blind(m.Containers) {
 		checks = append(checks, warning(name, blind, "match by annotation: podman run --annotation KEY=VALUE, and annotation = \"KEY=VALUE\" in the rule; isolio.toml(5) has containerd's way")...)

@@ -35,11 +35,13 @@ func (m *statusReader) judge(g Group, by weight.Mechanism, v weight.Values) Weig
 	if by != weight.Kyber && v.Said() && decided != nil && decided.Want != nil && decided.Want.Decided() && decided.State == policy.InEffect {
 		w.DecidedBy = decided.Want.Why
 	}
-	if parent, others := policy.ComparedIn(m.world.Groups, g.Group, by, m.read); !others {
+	// Where nothing shares, no weight is taken, and that comes first.
+	reads, shared := m.reads()
+	if parent, others := policy.ComparedIn(m.world.Groups, g.Group, by, m.read); !others && shared {
 		w.ActsOn = []string{}
 		w.Inert = append(w.Inert, Inert{
 			Why:    "a weight is compared with those of siblings, and it has no sibling in " + parent,
-			Remedy: fmt.Sprintf("isolio weight %s %s", m.world.Of(parent).Word(), intended(g, by, v)),
+			Remedy: fmt.Sprintf("isolio weight %s %s", m.world.Of(parent).Word(), intended(g, by, v, reads)),
 		})
 		return w
 	}
@@ -64,12 +66,13 @@ func (g *Group) ground(disk string) *policy.Reasons {
 	return nil
 }
 
-// intended is the weight that was meant by writing v.
-func intended(g Group, by weight.Mechanism, v weight.Values) weight.Value {
+// intended is the weight that was meant by writing v, in the range of what reads weights.
+func intended(g Group, by weight.Mechanism, v weight.Values, reads weight.Mechanism) weight.Value {
+	n := v.Default
 	if g.Asked.File == by.File() || g.Asked.File == weight.OfSystemd {
-		return weight.Value(g.Asked.Weight)
+		n = weight.Value(g.Asked.Weight)
 	}
-	return v.Default
+	return min(n, weight.Value(reads.Max()))
 }
 
 // means explains a file's number: which program asked for it, in which words, and its
@@ -116,7 +119,7 @@ func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Value
 		return inert, true
 	}
 	inert.Why += fmt.Sprintf(", and %s reads %s", reads, reads.File())
-	inert.Remedy = fmt.Sprintf("isolio weight %s %s", g.Word(), min(intended(g, by, v), weight.Value(reads.Max())))
+	inert.Remedy = fmt.Sprintf("isolio weight %s %s", g.Word(), intended(g, by, v, reads))
 	if reads != weight.Kyber {
 		return inert, true
 	}

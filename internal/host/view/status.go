@@ -187,6 +187,9 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	m.carry()
 	d.Disks = m.disks
 	if d.NoCgroups != "" {
+		if o.Device != "" {
+			d.limit(only)
+		}
 		return d, nil
 	}
 	groups := world.Groups
