@@ -220,6 +220,21 @@ func (s System) named(name string) string {
 			return filepath.Base(filepath.Dir(filepath.Dir(file)))
 		}
 	}
+	if strings.Contains(name, "/") {
+		return s.linked(name)
+	}
+	return ""
+}
+
+// linked is the disk or partition to which udev made a link below /dev, "" for none. The packaged daemon has a
+// /dev of its own, without links.
+func (s System) linked(name string) string {
+	known, _ := filepath.Glob(s.Path("run/udev/data/b*")) // the pattern is well formed
+	for _, file := range known {
+		if text, err := readFile(file); err == nil && slices.Contains(strings.Split(string(text), "\n"), "S:"+name) {
+			return s.numbered(strings.TrimPrefix(filepath.Base(file), "b"))
+		}
+	}
 	return ""
 }
 
