@@ -19,6 +19,7 @@ import (
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
+	"isolio/internal/host/weight"
 	"isolio/internal/plan/shell"
 	"isolio/internal/printable"
 )
@@ -210,11 +211,36 @@ func (m *examination) takers() []Check {
 	}
 	switch {
 	case len(shared) > 0:
-		return ok(name, "%s on %s", scheduler, strings.Join(shared, ", "))
+		return append(ok(name, "%s on %s", scheduler, strings.Join(shared, ", ")), m.unshared(names)...)
 	case len(names) == 0:
 		return fails(name, "none takes a scheduler", "use a disk whose driver has blk-mq queues, or a RAM disk: modprobe null_blk")
 	}
 	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), shell.Quote(names[0]))
+}
+
+// unshared tells of those of some disks that something is mounted from and no weight acts on, beside disks that share.
+func (m *examination) unshared(fit []string) (checks []Check) {
+	mounts, err := m.sys.Mounts()
+	iocost, err2 := m.Tree.IOCost()
+	if err != nil || err2 != nil {
+		return nil // "cgroup v2" tells
+	}
+	var seen []string
+	for _, mount := range mounts {
+		if mount.Type == "overlay" || slices.Contains(seen, mount.MajMin) {
+			continue // of hundreds, each lies on a mount that is looked at
+		}
+		seen = append(seen, mount.MajMin)
+		for _, disk := range m.sys.Beneath(mount) {
+			at := slices.IndexFunc(m.disks, func(d block.Info) bool { return d.Name == disk })
+			if slices.Contains(seen, disk) || !slices.Contains(fit, disk) || len(weight.Acting(m.disks[at].Scheduler, iocost[m.disks[at].MajMin])) > 0 {
+				continue
+			}
+			seen = append(seen, disk)
+			checks = append(checks, warning("disks", fmt.Sprintf("%s is on %s, where no weight acts", mount.Point, disk), "isolio enable "+shell.Quote(disk))...)
+		}
+	}
+	return checks
 }
 
 // systemd tells whether weights of units last.
