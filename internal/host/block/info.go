@@ -71,14 +71,19 @@ func (i Info) Unfit() string {
 // ShowPaths is what to do about hidden paths.
 const ShowPaths = "boot with nvme_core.multipath=N, so that each path is a disk that takes one; several paths need dm-multipath then"
 
-// Fit is the first disk to share by weight, for a command in a message; "" for none.
-func Fit(all []Info) string {
+// Fit is a disk to share by weight, for a command in a message: the first of those that are used, else
+// the first; "" for none.
+func Fit(all []Info, used func(majMin string) bool) (first string) {
 	for _, i := range all {
-		if i.Unfit() == "" && !i.Zoned {
+		switch {
+		case i.Unfit() != "" || i.Zoned:
+		case used(i.MajMin):
 			return i.Name
+		case first == "":
+			first = i.Name
 		}
 	}
-	return ""
+	return first
 }
 
 // Kind is what a device is, as far as schedulers care.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan/shell"
@@ -113,7 +114,7 @@ func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Value
 	if v.Default == weight.Default || len(actsOn) > 0 || m.carried(g) {
 		return Inert{}, false
 	}
-	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable()}
+	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable(g)}
 	reads, shared := m.reads()
 	if !shared || v.Default == weight.Sum { // which kyber-fairness alone takes
 		return inert, true
@@ -170,12 +171,15 @@ func (m *statusReader) sharedBy(by weight.Mechanism) bool {
 	return slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, by) })
 }
 
-// enable is how to have weights act somewhere.
-func (m *statusReader) enable() string {
+// enable is how to have a cgroup's weight act, on a disk that it has used if there is one.
+func (m *statusReader) enable(g Group) string {
+	var infos []block.Info
 	for _, d := range m.disks {
-		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.Unfit() == "" {
-			return d.Remedy
-		}
+		infos = append(infos, d.Info)
+	}
+	stats, _ := m.world.Tree.IOStats(g.Group) // a cgroup without the controller has used none
+	if disk := block.Fit(infos, func(majMin string) bool { return stats[majMin].IOs() > 0 }); disk != "" {
+		return "isolio enable " + shell.Quote(disk)
 	}
 	return "none: this machine has no disk that takes a scheduler"
 }
