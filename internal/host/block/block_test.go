@@ -91,10 +91,10 @@ func TestFindRefuses(t *testing.T) {
 		"/dev/none":      "device /dev/none: there is no such disk; allowed: nullb0, nvme0n1",
 		"none":           "device none: there is no such disk; allowed: nullb0, nvme0n1",
 		"":               "device \"\": it is empty; allowed: nullb0, nvme0n1",
-		"/dev/nvme0n1p1": "device /dev/nvme0n1p1: is a partition; a scheduler works on the whole disk: use nvme0n1",
-		"/etc/passwd":    "device /etc/passwd: not below /dev; allowed: nullb0, nvme0n1",
+		"/dev/nvme0n1p1": "device /dev/nvme0n1p1: is on nvme0n1; name the disk itself",
+		"/etc/passwd":    "device /etc/passwd: there is no such file or directory; allowed: nullb0, nvme0n1",
 		"/dev/../etc/x":  "device /dev/../etc/x: not below /dev; allowed: nullb0, nvme0n1",
-		"../sys/block":   "device ../sys/block: not below /dev; allowed: nullb0, nvme0n1",
+		"../sys/block":   "device ../sys/block: there is no such file or directory; allowed: nullb0, nvme0n1",
 	} {
 		_, err := s.Find(name)
 		if err == nil || err.Error() != want || failure.Code(err) != failure.Usage {

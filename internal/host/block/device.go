@@ -96,6 +96,9 @@ func (s System) Find(name string) (*Device, error) {
 	}
 	rel, err := filepath.Rel(dev, target)
 	if err != nil || strings.HasPrefix(rel, "..") {
+		if err := s.notItself(name); err != nil {
+			return nil, err
+		}
 		return nil, failure.Usagef("device %s: not below /dev; %s", name, s.allowed())
 	}
 	d := &Device{sys: s, Name: strings.ReplaceAll(rel, "/", "!"), Node: target}
@@ -105,8 +108,8 @@ func (s System) Find(name string) (*Device, error) {
 		sectors, err = d.readInt("size")
 	}
 	if failure.IsGone(err) {
-		if disk := s.diskOf(d.Name); disk != "" {
-			return nil, failure.Usagef("device %s: is a partition; a scheduler works on the whole disk: use %s", name, disk)
+		if err := s.notItself(name); err != nil {
+			return nil, err
 		}
 		return nil, failure.Usagef("device %s: there is no such disk; %s", printable.Text(name), s.allowed())
 	}
@@ -121,19 +124,18 @@ func (s System) Find(name string) (*Device, error) {
 func (s System) allowed() string {
 	names, err := s.List()
 	names = slices.DeleteFunc(names, nvmePath.MatchString)
-	if err != nil || len(names) == 0 {
-		return "this machine has no disk"
-	}
 	// Dozens of loop devices and RAM disks would hide the few disks.
-	disks := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+	disks := slices.DeleteFunc(names, func(name string) bool {
 		d := &Device{sys: s, Name: name}
 		size, err := d.read("size")
-		return err == nil && strings.TrimSpace(size) == "0" || d.kind() == Loop || d.kind() == Memory
+		scheduler, noQueue := d.read("queue/scheduler")
+		return err == nil && size == "0" || d.kind() == Loop || d.kind() == Memory ||
+			noQueue == nil && !strings.Contains(scheduler, "[") && len(s.below(name, true)) == 0 // as a volume of ZFS
 	})
-	if len(disks) > 0 {
-		names = disks
+	if err != nil || len(disks) == 0 {
+		return "this machine has no disk to share"
 	}
-	return "allowed: " + strings.Join(names, ", ")
+	return "allowed: " + strings.Join(disks, ", ")
 }
 
 // diskOf is the disk that a partition is on, "" if the name is none.

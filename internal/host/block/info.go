@@ -39,6 +39,8 @@ type Info struct {
 	Above []string `json:"above,omitempty"`
 	// On are the disks below where its requests wait, none where they wait in itself.
 	On []string `json:"on,omitempty"`
+	// Hidden are the paths that the kernel's own multipath has put together to an NVMe disk.
+	Hidden []string `json:"-"`
 
 	readOnly, optical bool
 }
@@ -48,6 +50,10 @@ func (i Info) Unfit() string {
 	switch {
 	case len(i.On) > 0:
 		return "its requests wait on " + strings.Join(i.On, " and ")
+	case i.Kind == Memory:
+		return "it is memory"
+	case !i.TakesScheduler && len(i.Hidden) > 0:
+		return "native multipath of NVMe hides the queues of its paths, " + strings.Join(i.Hidden, ", ")
 	case !i.TakesScheduler:
 		return "its driver takes no scheduler"
 	case i.SizeBytes == 0:
@@ -58,10 +64,26 @@ func (i Info) Unfit() string {
 		return "it is read-only"
 	case i.Kind == Loop:
 		return "its requests wait on the disk that its file is on"
-	case i.Kind == Memory:
-		return "it is memory"
 	}
 	return ""
+}
+
+// ShowPaths is what to do about hidden paths.
+const ShowPaths = "boot with nvme_core.multipath=N, so that each path is a disk that takes one; several paths need dm-multipath then"
+
+// Fit is a disk to share by weight, for a command in a message: the first of those that are used, else
+// the first; "" for none.
+func Fit(all []Info, used func(majMin string) bool) (first string) {
+	for _, i := range all {
+		switch {
+		case i.Unfit() != "" || i.Zoned:
+		case used(i.MajMin):
+			return i.Name
+		case first == "":
+			first = i.Name
+		}
+	}
+	return first
 }
 
 // Kind is what a device is, as far as schedulers care.
@@ -111,6 +133,7 @@ func (d *Device) Info() (Info, error) {
 	if on := d.sys.descend([]string{d.Name}, true).disks; len(on) != 1 || on[0] != d.Name {
 		i.On = on
 	}
+	i.Hidden = d.sys.hiddenPaths(d.Name)
 	return i, nil
 }
 

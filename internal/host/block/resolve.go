@@ -52,7 +52,7 @@ func namesOf(disks []*Device) []string {
 }
 
 // Resolve returns the disks that name is on: a disk itself, however Find or Selected names it, a partition, a device
-// of LVM, LUKS, RAID or bcache, a path of a multipath device, or an absolute path of a file, directory or mount point.
+// of LVM, LUKS, RAID or bcache, a path of a multipath device, a number, as fstab has it, or a file, directory or mount point.
 func (s System) Resolve(name string) (Chosen, error) {
 	c := Chosen{name: name}
 	if Selects(name) {
@@ -64,18 +64,12 @@ func (s System) Resolve(name string) (Chosen, error) {
 		_, err = s.only(name) // which says why none is meant, or several are
 		return c, err
 	}
-	if device := s.named(name); device != "" {
-		return s.chosen(c, s.descend([]string{device}, true))
+	w, err := s.lies(name)
+	if err != nil {
+		return c, err
 	}
-	if file := s.inside(name); strings.HasPrefix(file, "/") && !Within(file, "/dev") && !Within(file, "/sys") {
-		devices, err := s.holding(file, nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			return c, failure.Usagef("device %s: there is no such file or directory; %s", name, s.allowed())
-		}
-		if err != nil {
-			return c, failure.Usagef("device %s: %w; %s", name, err, s.allowed())
-		}
-		return s.chosen(c, s.descend(devices, false))
+	if len(w.disks) > 0 {
+		return s.chosen(c, w)
 	}
 	d, err := s.Find(name) // which says why it is none
 	if err != nil {
@@ -83,6 +77,41 @@ func (s System) Resolve(name string) (Chosen, error) {
 	}
 	c.Disks = []*Device{d}
 	return c, nil
+}
+
+// lies is the way down from a name, none where it is of no device and no file.
+func (s System) lies(name string) (way, error) {
+	if device := s.named(name); device != "" {
+		return s.descend([]string{device}, true), nil
+	}
+	file := s.inside(name)
+	if !strings.HasPrefix(file, "/") || Within(file, "/dev") || Within(file, "/sys") {
+		return way{}, nil
+	}
+	devices, err := s.holding(file, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return way{}, failure.Usagef("device %s: there is no such file or directory; %s", name, s.allowed())
+	}
+	if err != nil {
+		return way{}, failure.Usagef("device %s: %w; %s", name, err, s.allowed())
+	}
+	return s.descend(devices, false), nil
+}
+
+// notItself is why a name that leads to a disk is not the disk's own, nil where it leads to none.
+func (s System) notItself(name string) error {
+	w, err := s.lies(name)
+	if err != nil {
+		return err
+	}
+	c := Chosen{name: name, Through: w.through}
+	for _, disk := range w.disks { // Find would ask here again
+		c.Disks = append(c.Disks, &Device{sys: s, Name: disk})
+	}
+	if text := c.String(); len(w.disks) > 0 && text != "" {
+		return failure.Usagef("device %s: %s; name the disk itself", name, strings.TrimPrefix(text, name+" "))
+	}
+	return nil
 }
 
 // One is the disk that a name is on, where there can be but one.
@@ -136,8 +165,24 @@ func (s System) chosen(c Chosen, w way) (Chosen, error) {
 	return c, nil
 }
 
-// inside is a path as the machine itself has it.
+// tags are what fstab and blkid name a device by; udev has a directory for each.
+var tags = []string{"UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"}
+
+// escape is how udev writes what a name cannot have.
+var escape = strings.NewReplacer(" ", `\x20`, "/", `\x2f`)
+
+// inside is a name as the machine itself has it: a path from where the user is or below the root, a tag,
+// and what LVM and the kernel call a device without its /dev.
 func (s System) inside(name string) string {
+	if key, value, ok := strings.Cut(name, "="); ok && slices.Contains(tags, key) {
+		return "/dev/disk/by-" + strings.ToLower(key) + "/" + escape.Replace(strings.Trim(value, `"`))
+	}
+	if at, err := filepath.Abs(name); err == nil && strings.HasPrefix(name, ".") {
+		name = at
+	}
+	if !strings.HasPrefix(name, "/") && strings.Contains(name, "/") {
+		return "/dev/" + name
+	}
 	if rest, ok := strings.CutPrefix(name, strings.TrimSuffix(s.Path(), "/")+"/"); ok {
 		name = "/" + rest
 	}
@@ -165,11 +210,29 @@ func (s System) named(name string) string {
 	if s.isDisk(kernels) || s.diskOf(kernels) != "" {
 		return kernels
 	}
+	if device := s.numbered(name); device != "" {
+		return device
+	}
 	mapped := strings.TrimPrefix(name, "mapper/")
 	names, _ := filepath.Glob(s.Path("sys/block/dm-*/dm/name")) // the pattern is well formed
 	for _, file := range names {
 		if text, err := readFile(file); err == nil && strings.TrimSpace(string(text)) == mapped {
 			return filepath.Base(filepath.Dir(filepath.Dir(file)))
+		}
+	}
+	if strings.Contains(name, "/") {
+		return s.linked(name)
+	}
+	return ""
+}
+
+// linked is the disk or partition to which udev made a link below /dev, "" for none. The packaged daemon has a
+// /dev of its own, without links.
+func (s System) linked(name string) string {
+	known, _ := filepath.Glob(s.Path("run/udev/data/b*")) // the pattern is well formed
+	for _, file := range known {
+		if text, err := readFile(file); err == nil && slices.Contains(strings.Split(string(text), "\n"), "S:"+name) {
+			return s.numbered(strings.TrimPrefix(filepath.Base(file), "b"))
 		}
 	}
 	return ""
@@ -232,11 +295,13 @@ func (s System) mounted(m Mount, seen []string) ([]string, error) {
 	if len(names) > 0 {
 		return names, nil
 	}
-	what := m.Type
 	if m.Type == "zfs" {
-		what = "the ZFS pool " + m.Source + ", whose disks `zpool status` names"
+		return nil, errors.New("is on the ZFS pool " + m.Source + ", whose disks `zpool status` names")
 	}
-	return nil, errors.New("is on " + what + ", which is no disk that isolio knows")
+	if !strings.HasPrefix(m.MajMin, "0:") {
+		return nil, errors.New("is on " + m.Source + ", " + m.MajMin + ", which is gone")
+	}
+	return nil, errors.New("is on " + m.Type + ", which is no disk that isolio knows")
 }
 
 // option is the value of an option of a mount.
@@ -294,8 +359,8 @@ func (s System) descend(devices []string, exact bool) way {
 // nvme0n1, each is there with the number of its controller, such as nvme0c1n1, and without a node.
 var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
 
-// HiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
-func (s System) HiddenPaths(name string) []string {
+// hiddenPaths are the paths that the kernel's own multipath has put together to an NVMe disk.
+func (s System) hiddenPaths(name string) []string {
 	names, _ := s.List() // without it there are none to tell of
 	return slices.DeleteFunc(names, func(path string) bool {
 		parts := nvmePath.FindStringSubmatch(path)
@@ -328,6 +393,10 @@ func (s System) below(name string, exact bool) []string {
 		file, err := d.read("loop/backing_file")
 		if err != nil {
 			return nil
+		}
+		file, deleted := strings.CutSuffix(file, " (deleted)")
+		if deleted {
+			file = path.Dir(file) // it was there, on the same disk
 		}
 		on, err := s.holding(file, nil)
 		if err != nil {

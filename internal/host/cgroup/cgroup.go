@@ -41,14 +41,19 @@ func (t Tree) Check() error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(controllers, "io") && t.lacks != "" {
-		return failure.Unsupportedf("%s has no io controller (it has: %s); %s", t.Path("cgroup.controllers"), cmp.Or(strings.Join(controllers, " "), "none"), t.lacks)
-	}
 	if !slices.Contains(controllers, "io") {
-		return failure.Unsupportedf("%s has no io controller (it has: %s); cgroup v1 has it: boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
-			filepath.Join(t.Root, "cgroup.controllers"), cmp.Or(strings.Join(controllers, " "), "none"))
+		return failure.Unsupportedf("%s has no io controller (it has: %s); %s", t.Path("cgroup.controllers"), cmp.Or(strings.Join(controllers, " "), "none"),
+			cmp.Or(t.lacks, "cgroup v1 has it: boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line"))
 	}
 	return nil
+}
+
+// Lacks is why the kernel has no weights of disks at all, "" where it has them.
+func (t Tree) Lacks() string {
+	if controllers, err := t.words("cgroup.controllers"); err != nil || slices.Contains(controllers, "io") {
+		return ""
+	}
+	return t.lacks
 }
 
 // Has reports whether a file is in the root group, such as "io.cost.qos".

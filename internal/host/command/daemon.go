@@ -137,7 +137,11 @@ func checkRules(w io.Writer, sys block.System, file string) error {
 		fmt.Fprintf(w, "%s: %d rules\n", from.Name, from.Rules)
 	}
 	for _, idle := range config.Idle(sys) {
-		fmt.Fprintln(w, idle)
+		text := idle.Finding
+		if idle.Remedy != "" {
+			text += "; remedy: " + idle.Remedy
+		}
+		fmt.Fprintln(w, text)
 	}
 	return nil
 }

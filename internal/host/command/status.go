@@ -66,6 +66,7 @@ and paths of cgroups. -o name has a name a line, for other commands to read.`,
 	flags.StringVarP(&f.output, "output", "o", outputs[0], "what to print, `FORMAT`: "+strings.Join(outputs, ", "))
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document instead of tables: -o json")
 	flags.BoolVar(&f.watch, "watch", false, "show it again after every interval, until it is interrupted")
+	flags.StringVar(&f.options.Device, "device", "", "only what is about the disk `DEV`")
 	flags.BoolVar(&f.options.All, "all", false, "show cgroups without a weight as well")
 	flags.DurationVar(&f.options.Interval, "interval", time.Second, "how long to watch which cgroups are active; 0 for not at all")
 	cli.RootFlag(cmd, &f.options.Root)
@@ -92,6 +93,11 @@ func (f *statusFlags) run(cmd *cobra.Command) (err error) {
 	}
 	if f.options.Root, err = cli.RootDir(f.options.Root); err != nil {
 		return err
+	}
+	if f.options.Device != "" {
+		if _, err := choose(cmd, f.options.Root, f.options.Device); err != nil {
+			return err
+		}
 	}
 	if !f.watch {
 		return f.show(cmd, "")

@@ -16,6 +16,7 @@ import (
 
 	"isolio/internal/failure"
 	"isolio/internal/host/block"
+	"isolio/internal/host/cgroup"
 	"isolio/internal/host/rule"
 	"isolio/internal/host/state"
 	"isolio/internal/host/weight"
@@ -255,8 +256,13 @@ func Enable(r Request) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{device: device, Report: Report{Schema: 1, Disk: info.Name, Scheduler: r.Scheduler, Before: info.Scheduler}}
+	if unfit := info.Unfit(); unfit != "" {
+		p.Notes = append(p.Notes, info.Name+": "+unfit)
+	}
 	if len(weight.Acting(r.Scheduler, false)) == 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s knows no weights of cgroups", r.Scheduler))
+	} else if tree, err := cgroup.Find(r.Root); err == nil && tree.Lacks() != "" {
+		p.Notes = append(p.Notes, "no weight acts here: "+tree.Lacks())
 	}
 	loading, err := p.load(sys, info, r)
 	if err != nil {
@@ -361,10 +367,9 @@ func find(sys block.System, name string) (*block.Device, block.Info, error) {
 
 // suits says of a device that cannot have the scheduler which one can.
 func suits(sys block.System, info block.Info, scheduler string) error {
-	switch paths := sys.HiddenPaths(info.Name); {
-	case !info.TakesScheduler && len(paths) > 0:
-		return failure.Unsupportedf("device %s: native multipath of NVMe hides the queues of its paths, %s; boot with nvme_core.multipath=N, so that each path is a disk that takes one; "+
-			"several paths need dm-multipath then", info.Name, strings.Join(paths, ", "))
+	switch {
+	case !info.TakesScheduler && len(info.Hidden) > 0:
+		return failure.Unsupportedf("device %s: %s; %s", info.Name, info.Unfit(), block.ShowPaths)
 	case len(info.On) > 0:
 		return failure.Unsupportedf("device %s: is on %s, where requests wait: isolio enable %s", info.Name, strings.Join(info.On, " and "), shell.Quote(info.Name))
 	case !info.TakesScheduler:
@@ -380,7 +385,7 @@ func others(sys block.System) string {
 	all, err := sys.All()
 	var names []string
 	for _, i := range all {
-		if i.TakesScheduler && i.SizeBytes > 0 {
+		if i.Unfit() == "" {
 			names = append(names, i.Name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"isolio/internal/host/block"
 	"isolio/internal/host/target"
 	"isolio/internal/host/weight"
+	"isolio/internal/plan/shell"
 )
 
 // File is where the rules are. More are in files of the directory of the same name, with
@@ -124,22 +125,37 @@ type Class struct {
 	At     Place
 }
 
-// Idle tells of each rule and table that is for a disk that is not there now: it may come.
-func (c Config) Idle(sys block.System) []string {
-	var idle []string
-	tell := func(name, device string) {
+// Idle is a rule or table that does nothing now, and what to do, "" where its disk may come.
+type Idle struct{ Finding, Remedy string }
+
+// Idle tells of each rule and table for a disk that is not there, and of each rule for one that does not share.
+func (c Config) Idle(sys block.System) (idle []Idle) {
+	missing := func(name, device string) bool {
 		if found, err := sys.On(device); device == "" || err == nil && len(found) > 0 {
-			return
+			return false
 		}
-		if _, err := sys.Resolve(device); err != nil {
-			idle = append(idle, fmt.Sprintf("%s does nothing now: %v", name, err))
+		_, err := sys.Resolve(device)
+		if err != nil {
+			idle = append(idle, Idle{Finding: fmt.Sprintf("%s does nothing now: %v", name, err)})
 		}
+		return err != nil
 	}
 	for _, r := range c.Rules {
-		tell(r.At.Rule(), r.Device)
+		if r.Device == "" || missing(r.At.Rule(), r.Device) {
+			continue
+		}
+		found, err := sys.On(r.Device)
+		if err != nil {
+			continue // missing has told
+		}
+		for _, d := range found {
+			if active, _, err := d.Schedulers(); err == nil && active != string(weight.Kyber) {
+				idle = append(idle, Idle{fmt.Sprintf("%s does nothing on %s now: its scheduler is %s", r.At.Rule(), d.Name, active), "isolio enable " + shell.Quote(d.Name)})
+			}
+		}
 	}
 	for _, d := range c.Disks {
-		tell(fmt.Sprintf("[[disk]] in line %d of %s", d.At.Line, d.At.File), d.Device)
+		missing(fmt.Sprintf("[[disk]] in line %d of %s", d.At.Line, d.At.File), d.Device)
 	}
 	return idle
 }

@@ -134,7 +134,12 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	case majMin != "":
 		return "", "", nil, failure.Unsupportedf("device %s: its scheduler %s knows no weights; first: isolio enable %s", infos[0].Name, infos[0].Scheduler, shell.Quote(infos[0].Name))
 	}
-	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; first: isolio enable DEV (`isolio status` lists the disks)", p.request.Target)
+	first := "this machine has no disk that takes a scheduler"
+	stats, _ := p.machine.Tree.IOStats(p.request.Target.Group) // a cgroup without the controller has used none
+	if disk := block.Fit(infos, func(majMin string) bool { return stats[majMin].IOs() > 0 }); disk != "" {
+		first = "first: isolio enable " + shell.Quote(disk)
+	}
+	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; %s", p.request.Target, first)
 }
 
 // elsewhere notes that the target has used disks, but none on which weights act.

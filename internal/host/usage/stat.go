@@ -158,7 +158,7 @@ func Check(root string) error {
 	file := filepath.Join(root, StatFile)
 	_, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return failure.Unsupportedf("%s is not there: kyber-fairness is not loaded; `isolio doctor` tells whether it can be, `isolio enable DEV` loads it", file)
+		return failure.Unsupportedf("%s is not there: kyber-fairness is not loaded; `isolio doctor` says how it can be", file)
 	}
 	return err
 }

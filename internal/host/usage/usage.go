@@ -127,7 +127,7 @@ func (s *Sampler) Check() error {
 	}
 	disks, err := s.disks(map[string]string{})
 	if err == nil && len(disks) == 0 {
-		return failure.Unsupportedf("no disk has the scheduler %s; `isolio enable DEV` gives it to one", Scheduler)
+		return failure.Unsupportedf("no disk has the scheduler %s; `isolio status` says how one gets it", Scheduler)
 	}
 	return err
 }

@@ -153,7 +153,7 @@ func TestCheckNeedsADisk(t *testing.T) {
 		t.Error(err)
 	}
 	m.write("sys/block/sda/queue/scheduler", "[none] kyber-fairness\n")
-	if err := m.Check(); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "isolio enable DEV") {
+	if err := m.Check(); failure.Code(err) != failure.Unsupported || !strings.Contains(err.Error(), "isolio status") {
 		t.Errorf("no disk with the scheduler: %v", err)
 	}
 }

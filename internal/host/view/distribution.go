@@ -47,6 +47,9 @@ func getKernel(distributions []string) string {
 // of the distribution.
 func getHeaders(distributions []string, release string) string {
 	flavour := release[strings.LastIndexByte(release, '-')+1:]
+	if strings.Contains(release, "microsoft") {
+		return "build WSL's kernel from its source: it has no package of headers"
+	}
 	for _, id := range distributions {
 		switch id {
 		case "debian", "ubuntu":

@@ -15,6 +15,7 @@ func TestHeadersByDistribution(t *testing.T) {
 		{"ID=debian\n", "6.1.0-56-amd64", "apt-get install linux-headers-6.1.0-56-amd64"},
 		{"NAME=\"Linux Mint\"\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", "6.8.0-90-generic", "apt-get install linux-headers-6.8.0-90-generic"},
 		{"ID=debian\n", "6.14.8-2-pve", "apt-get install proxmox-headers-6.14.8-2-pve"},
+		{"ID=ubuntu\nID_LIKE=debian\n", "6.6.87.2-microsoft-standard-WSL2", "build WSL's kernel from its source: it has no package of headers"},
 		{"ID=fedora\n", "6.17.4-300.fc43.x86_64", "dnf install kernel-devel-6.17.4-300.fc43.x86_64"},
 		{"ID=\"almalinux\"\nID_LIKE=\"rhel centos fedora\"\n", "6.12.0-55.el10.x86_64", "dnf install kernel-devel-6.12.0-55.el10.x86_64"},
 		{"ID=\"opensuse-tumbleweed\"\nID_LIKE=\"opensuse suse\"\n", "6.17.5-1-default", "zypper install kernel-default-devel"},

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"isolio/internal/host/state"
 	"isolio/internal/host/target"
 	"isolio/internal/host/usage"
+	"isolio/internal/host/weight"
 	"isolio/internal/plan/shell"
 	"isolio/internal/printable"
 )
@@ -209,11 +211,36 @@ func (m *examination) takers() []Check {
 	}
 	switch {
 	case len(shared) > 0:
-		return ok(name, "%s on %s", scheduler, strings.Join(shared, ", "))
+		return append(ok(name, "%s on %s", scheduler, strings.Join(shared, ", ")), m.unshared(names)...)
 	case len(names) == 0:
 		return fails(name, "none takes a scheduler", "use a disk whose driver has blk-mq queues, or a RAM disk: modprobe null_blk")
 	}
 	return ok(name, "can have %s: %s; isolio enable %s", scheduler, strings.Join(names, ", "), shell.Quote(names[0]))
+}
+
+// unshared tells of those of some disks that something is mounted from and no weight acts on, beside disks that share.
+func (m *examination) unshared(fit []string) (checks []Check) {
+	mounts, err := m.sys.Mounts()
+	iocost, err2 := m.Tree.IOCost()
+	if err != nil || err2 != nil {
+		return nil // "cgroup v2" tells
+	}
+	var seen []string
+	for _, mount := range mounts {
+		if mount.Type == "overlay" || slices.Contains(seen, mount.MajMin) {
+			continue // of hundreds, each lies on a mount that is looked at
+		}
+		seen = append(seen, mount.MajMin)
+		for _, disk := range m.sys.Beneath(mount) {
+			at := slices.IndexFunc(m.disks, func(d block.Info) bool { return d.Name == disk })
+			if slices.Contains(seen, disk) || !slices.Contains(fit, disk) || len(weight.Acting(m.disks[at].Scheduler, iocost[m.disks[at].MajMin])) > 0 {
+				continue
+			}
+			seen = append(seen, disk)
+			checks = append(checks, warning("disks", fmt.Sprintf("%s is on %s, where no weight acts", mount.Point, disk), "isolio enable "+shell.Quote(disk))...)
+		}
+	}
+	return checks
 }
 
 // systemd tells whether weights of units last.
@@ -270,11 +297,19 @@ func (m *examination) daemon() []Check {
 	if held, _ := state.Locked(m.sys.Root, state.DaemonLock); held || slices.Contains(m.Groups, daemonGroup) {
 		return ok(name, "runs: it translates --blkio-weight and IOWeight= for %s", scheduler)
 	}
-	remedy := "run `isolio daemon`"
-	if _, systemd := target.SystemdOn(m.sys.Root); systemd && m.exists("usr/lib/systemd/system/isolio.service") {
-		remedy = "systemctl enable --now isolio"
+	return warning(name, "does not run: --blkio-weight and IOWeight= have no effect with "+scheduler, startDaemon(m.sys))
+}
+
+// startDaemon is how the daemon is started here.
+func startDaemon(sys block.System) string {
+	if _, systemd := target.SystemdOn(sys.Root); systemd {
+		for _, dir := range []string{"etc", "usr/lib", "usr/local/lib"} {
+			if _, err := os.Stat(sys.Path(dir, "systemd/system/isolio.service")); err == nil {
+				return "systemctl enable --now isolio"
+			}
+		}
 	}
-	return warning(name, "does not run: --blkio-weight and IOWeight= have no effect with "+scheduler, remedy)
+	return "run `isolio daemon`"
 }
 
 // weightRules tells whether a daemon takes /etc/isolio.toml: with a mistake in it
@@ -293,7 +328,7 @@ func (m *examination) weightRules() []Check {
 	}
 	var checks []Check
 	for _, idle := range config.Idle(m.sys) {
-		checks = append(checks, warning(name, idle, "name a disk that exists, or connect this one")...)
+		checks = append(checks, warning(name, idle.Finding, cmp.Or(idle.Remedy, "name a disk that exists, or connect this one"))...)
 	}
 	for _, blind := range config.Blind(m.Containers) {
 		checks = append(checks, warning(name, blind, "match by annotation: podman run --annotation KEY=VALUE, and annotation = \"KEY=VALUE\" in the rule; isolio.toml(5) has containerd's way")...)

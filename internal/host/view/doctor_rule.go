@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/host/block"
 	"isolio/internal/host/enable"
 	"isolio/internal/host/state"
 	"isolio/internal/plan/shell"
@@ -57,12 +58,7 @@ func (m *examination) rules() []Check {
 
 // example is a disk for a command in a message.
 func (m *examination) example() string {
-	for _, d := range m.disks {
-		if d.Unfit() == "" && !d.Zoned {
-			return shell.Quote(d.Name)
-		}
-	}
-	return "DEV"
+	return shell.Quote(cmp.Or(block.Fit(m.disks, func(string) bool { return false }), "DEV"))
 }
 
 // profileDirs hold tuned's profiles, one directory each.

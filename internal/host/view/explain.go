@@ -166,11 +166,15 @@ func (x *explainer) decided() {
 		x.add(Reason{Code: NoFile, Text: "the cgroup has no " + file + ": the module is not loaded, or the io controller ends above it", Remedy: "isolio doctor"})
 		return
 	}
+	none := "no rule in " + rule.File
+	if slices.ContainsFunc(x.m.rules, func(r rule.Rule) bool { return r.Device != "" }) {
+		none += " without a device" // the others decide on their disks, or do nothing now
+	}
 	for _, ground := range x.g.Reasons {
 		on := x.disk(ground.Disk)
 		switch want := ground.Want; {
 		case want == nil && ground.Disk == policy.EveryDisk:
-			x.add(Reason{Code: Undecided, Text: "no rule in " + rule.File + " matches it"})
+			x.add(Reason{Code: Undecided, Text: none + " matches it"})
 		case want == nil:
 		case want.By == policy.ByBoost:
 			x.add(Reason{Code: DecidedByBoost, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s", want.Weight, want.Why)})
@@ -189,7 +193,7 @@ func (x *explainer) decided() {
 		case want.Limit != 0:
 			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: %s of %s", want.Weight, want.Why, rule.File)})
 		default:
-			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: as it was asked for; no rule in %s matches", want.Weight, rule.File)})
+			x.add(Reason{Code: DecidedByAsked, By: want.By, On: on, Weight: want.Weight, Text: fmt.Sprintf("%s: as it was asked for; %s matches", want.Weight, none)})
 		}
 		x.state(ground, on)
 	}
@@ -236,7 +240,7 @@ func (x *explainer) state(ground policy.Reasons, on string) {
 		r.Code, r.Text = Pending, fmt.Sprintf("%s in %s: the daemon changes it to %s in its next pass", ground.Weight, file, ground.Want.Weight)
 		if x.d.Daemon == DaemonStopped {
 			r.Code, r.Text = NotCarried, fmt.Sprintf("%s in %s: it should be %s, and the daemon that would write that does not run", ground.Weight, file, ground.Want.Weight)
-			r.Remedy = "systemctl start isolio"
+			r.Remedy = startDaemon(x.m.sys)
 		}
 	}
 	x.add(r)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"isolio/internal/host/block"
 	"isolio/internal/host/policy"
 	"isolio/internal/host/weight"
 	"isolio/internal/plan/shell"
@@ -35,11 +36,13 @@ func (m *statusReader) judge(g Group, by weight.Mechanism, v weight.Values) Weig
 	if by != weight.Kyber && v.Said() && decided != nil && decided.Want != nil && decided.Want.Decided() && decided.State == policy.InEffect {
 		w.DecidedBy = decided.Want.Why
 	}
-	if parent, others := policy.ComparedIn(m.world.Groups, g.Group, by, m.read); !others {
+	// Where nothing shares, no weight is taken, and that comes first.
+	reads, shared := m.reads()
+	if parent, others := policy.ComparedIn(m.world.Groups, g.Group, by, m.read); !others && shared {
 		w.ActsOn = []string{}
 		w.Inert = append(w.Inert, Inert{
 			Why:    "a weight is compared with those of siblings, and it has no sibling in " + parent,
-			Remedy: fmt.Sprintf("isolio weight %s %s", m.world.Of(parent).Word(), intended(g, by, v)),
+			Remedy: fmt.Sprintf("isolio weight %s %s", m.world.Of(parent).Word(), intended(g, by, v, reads)),
 		})
 		return w
 	}
@@ -64,12 +67,13 @@ func (g *Group) ground(disk string) *policy.Reasons {
 	return nil
 }
 
-// intended is the weight that was meant by writing v.
-func intended(g Group, by weight.Mechanism, v weight.Values) weight.Value {
+// intended is the weight that was meant by writing v, in the range of what reads weights.
+func intended(g Group, by weight.Mechanism, v weight.Values, reads weight.Mechanism) weight.Value {
+	n := v.Default
 	if g.Asked.File == by.File() || g.Asked.File == weight.OfSystemd {
-		return weight.Value(g.Asked.Weight)
+		n = weight.Value(g.Asked.Weight)
 	}
-	return v.Default
+	return min(n, weight.Value(reads.Max()))
 }
 
 // means explains a file's number: which program asked for it, in which words, and its
@@ -110,28 +114,44 @@ func (m *statusReader) inertDefault(g Group, by weight.Mechanism, v weight.Value
 	if v.Default == weight.Default || len(actsOn) > 0 || m.carried(g) {
 		return Inert{}, false
 	}
-	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable()}
-	if by != weight.Kyber && m.sharedBy(weight.Kyber) {
-		inert.Why += fmt.Sprintf(", and %s reads %s", weight.Kyber, weight.Kyber.File())
-		inert.Remedy = fmt.Sprintf("isolio weight %s %s, or have `isolio daemon` do it", g.Word(), intended(g, by, v))
-		switch decided := g.ground(policy.EveryDisk); {
-		case decided == nil || decided.Want == nil:
-		case decided.Want.Decided() && decided.State == policy.InEffect:
-			return Inert{}, false // a rule decided otherwise, and holds
-		case decided.State == policy.Overridden:
-			return Inert{}, false // an operator did
-		case decided.Want.Decided():
-			inert.Why = fmt.Sprintf("%s decides %s", decided.Want.Source(), decided.Want.Weight)
-			inert.Remedy = "none: `isolio daemon` is about to write it"
-			if m.daemon == DaemonStopped {
-				inert.Why += ", and the daemon that follows rules is stopped"
-				inert.Remedy = "systemctl start isolio"
-			}
-		case decided.State == policy.Pending && m.daemon == DaemonRuns:
-			inert.Remedy = "none: `isolio daemon` is about to write it"
+	inert := Inert{Why: fmt.Sprintf("no disk shares by %s", by), Remedy: m.enable(g)}
+	reads, shared := m.reads()
+	if !shared || v.Default == weight.Sum { // which kyber-fairness alone takes
+		return inert, true
+	}
+	inert.Why += fmt.Sprintf(", and %s reads %s", reads, reads.File())
+	inert.Remedy = fmt.Sprintf("isolio weight %s %s", g.Word(), intended(g, by, v, reads))
+	if reads != weight.Kyber {
+		return inert, true
+	}
+	inert.Remedy += ", or have `isolio daemon` do it"
+	switch decided := g.ground(policy.EveryDisk); {
+	case decided == nil || decided.Want == nil:
+	case decided.Want.Decided() && decided.State == policy.InEffect:
+		return Inert{}, false // a rule decided otherwise, and holds
+	case decided.State == policy.Overridden:
+		return Inert{}, false // an operator did
+	case decided.Want.Decided():
+		inert.Why = fmt.Sprintf("%s decides %s", decided.Want.Source(), decided.Want.Weight)
+		inert.Remedy = "none: `isolio daemon` is about to write it"
+		if m.daemon == DaemonStopped {
+			inert.Why += ", and the daemon that follows rules is stopped"
+			inert.Remedy = startDaemon(m.sys)
 		}
+	case decided.State == policy.Pending && m.daemon == DaemonRuns:
+		inert.Remedy = "none: `isolio daemon` is about to write it"
 	}
 	return inert, true
+}
+
+// reads is by what disks share, of several ways the first of isolio's order.
+func (m *statusReader) reads() (weight.Mechanism, bool) {
+	for _, by := range weight.Mechanisms() {
+		if m.sharedBy(by) {
+			return by, true
+		}
+	}
+	return "", false
 }
 
 // carried reports whether what was asked in a group is in its file of
@@ -151,12 +171,15 @@ func (m *statusReader) sharedBy(by weight.Mechanism) bool {
 	return slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(d.WeightsBy, by) })
 }
 
-// enable is how to have weights act somewhere.
-func (m *statusReader) enable() string {
+// enable is how to have a cgroup's weight act, on a disk that it has used if there is one.
+func (m *statusReader) enable(g Group) string {
+	var infos []block.Info
 	for _, d := range m.disks {
-		if strings.HasPrefix(d.Remedy, "isolio enable ") && d.Unfit() == "" {
-			return d.Remedy
-		}
+		infos = append(infos, d.Info)
+	}
+	stats, _ := m.world.Tree.IOStats(g.Group) // a cgroup without the controller has used none
+	if disk := block.Fit(infos, func(majMin string) bool { return stats[majMin].IOs() > 0 }); disk != "" {
+		return "isolio enable " + shell.Quote(disk)
 	}
 	return "none: this machine has no disk that takes a scheduler"
 }

@@ -187,6 +187,9 @@ func ReadStatus(ctx context.Context, o StatusOptions) (*Status, error) {
 	m.carry()
 	d.Disks = m.disks
 	if d.NoCgroups != "" {
+		if o.Device != "" {
+			d.limit(only)
+		}
 		return d, nil
 	}
 	groups := world.Groups
@@ -343,7 +346,9 @@ func (m *statusReader) carry() {
 // idle is why weights do not act on a disk, and what to do.
 func idle(i block.Info) (why, remedy string) {
 	switch unfit := i.Unfit(); {
-	case !i.TakesScheduler:
+	case len(i.Hidden) > 0 && !i.TakesScheduler:
+		return unfit, "none: " + block.ShowPaths
+	case !i.TakesScheduler && i.Kind != block.Memory:
 		return unfit, "none: use a disk with blk-mq queues"
 	case unfit != "":
 		return unfit, "none: it is no disk to share"
