@@ -134,7 +134,7 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	case majMin != "":
 		return "", "", nil, failure.Unsupportedf("device %s: its scheduler %s knows no weights; first: isolio enable %s", infos[0].Name, infos[0].Scheduler, shell.Quote(infos[0].Name))
 	}
-	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; first: isolio enable DEV (`isolio status` lists the disks)", p.request.Target)
+	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; first: isolio enable DEV, one of `isolio status`", p.request.Target.Word())
 }
 
 // elsewhere notes that the target has used disks, but none on which weights act.
