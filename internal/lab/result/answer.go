@@ -78,11 +78,11 @@ func (d *Document) kept(name string) string {
 	})
 	what := fmt.Sprintf("each container has its share within %d %%", exactPct)
 	if ofOwn {
-		what = fmt.Sprintf("each container has %g of a disk of its own at least", ownLeast)
+		what = fmt.Sprintf("each container has at least %g of a disk of its own", ownLeast)
 	}
 	var kept, others []string
 	for _, a := range all {
-		if text := a.name + ", " + a.how + a.total; a.kept {
+		if text := a.name + " (" + a.how + a.total + ")"; a.kept {
 			kept = append(kept, text)
 		} else {
 			others = append(others, text)
