@@ -261,7 +261,7 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 	}
 	var err error
 	// What the experiment asks for comes first.
-	if own, lacks := ownDisk(b.runs, Picture{Alt: "Rate of each container over that on a disk of its own"}); lacks == nil {
+	if own, lacks := ownDisk(b.runs, Picture{Alt: "Rate of each container over that on a disk of its own"}); lacks == nil && b.doc.AsksForOwnDisks() {
 		k.Picture, k.Pictured, k.OwnPicture = own, b.next(), true
 	} else if sp := newSharePicture(b.runs); sp != nil {
 		if k.Picture, err = sp.draw("Total of each scheduler against none, and each container's part of it"); err != nil {
