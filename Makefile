@@ -96,7 +96,7 @@ release: ## make release V=0.2.0: every test, results measured anew, a tag, pack
 	@scripts/release "$(V)" $(STEP)
 
 rpm: ## make RPM packages of isolio and of the modules for DKMS, and their source, in build/rpm/
-	@scripts/setup-host rpm
+	@! command -v apt-get >/dev/null || scripts/setup-host rpm
 	@scripts/rpm
 
 install: programs-here manuals-here ## build and install all, with DKMS where it is; DESTDIR= PREFIX= KEY= CERT=

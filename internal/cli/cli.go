@@ -23,6 +23,7 @@ import (
 	"isolio/internal/failure"
 	"isolio/internal/plan/shell"
 	"isolio/internal/printable"
+	"isolio/internal/table"
 )
 
 // Version is what --version prints. The linker sets it to what scripts/version
@@ -41,7 +42,7 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 
 // Run executes one command line below root and returns its exit code: 0 done, 1
 // failed or not met, 2 usage or bad input, 3 not supported here. An error is one
-// line on stderr.
+// line on stderr, wrapped on a terminal.
 //
 // Whatever a command prints goes through printable.Writer: names that tenants and
 // processes choose reach tables, JSON, errors and completions, and must not act on a
@@ -69,7 +70,12 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 // Fail prints the error and returns its exit code. Both programs call themselves
 // isolio: isolio-lab is called through `isolio lab` and `isolio bench`.
 func Fail(stderr io.Writer, err error) int {
-	fmt.Fprintf(printable.Writer(stderr), "isolio: %s\n", message(err))
+	text, stderr := "isolio: "+message(err), printable.Writer(stderr)
+	if strings.Contains(text, "\n") {
+		fmt.Fprintln(stderr, text)
+	} else {
+		_ = table.Lines(stderr, text)
+	}
 	return failure.Code(err)
 }
 
@@ -185,7 +191,7 @@ func noCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	meant := ""
+	meant := "; allowed: " + commandsOf(root)
 	// Two letters that changed places are a distance of 2, and so is much of a short word.
 	root.SuggestionsMinimumDistance = 1
 	if len(args[0]) > 4 {
@@ -194,7 +200,7 @@ func noCommand(root *cobra.Command, args []string) error {
 	if like := root.SuggestionsFor(args[0]); args[0] != "" && len(like) > 0 {
 		meant = "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return failure.Usagef("unknown command %q%s; allowed: %s", args[0], meant, commandsOf(root))
+	return failure.Usagef("unknown command %q%s", args[0], meant)
 }
 
 // Subcommand is for a command that only has subcommands: to name none of them is bad input.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"isolio/internal/table"
 )
@@ -54,17 +55,46 @@ func usage(w io.Writer, cmd *cobra.Command) error {
 		}
 		listed("Commands:", "")
 	}
-	if cmd.HasAvailableLocalFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(helpWidth))
-	}
-	if cmd.HasAvailableInheritedFlags() {
-		fmt.Fprintf(&b, "\nGlobal flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpWidth))
-	}
+	flags(&b, "Flags", cmd.LocalFlags())
+	flags(&b, "Global flags", cmd.InheritedFlags())
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.\n", cmd.CommandPath())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// flags lists flags. pflag's own list has [=true|false] behind each that is on or off.
+func flags(b *strings.Builder, heading string, set *pflag.FlagSet) {
+	var rows [][2]string
+	width := 0
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		name := "    --" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", --" + f.Name
+		}
+		value, text := pflag.UnquoteUsage(f)
+		if value != "" {
+			name += " " + strings.ToUpper(value)
+		}
+		switch f.DefValue {
+		case "", "0", "0s", "false", "[]":
+		default:
+			text += " (default " + strings.Trim(f.DefValue, "[]") + ")"
+		}
+		rows = append(rows, [2]string{name, text})
+		width = max(width, len(name))
+	})
+	if len(rows) > 0 {
+		fmt.Fprintf(b, "\n%s:\n", heading)
+	}
+	for _, row := range rows {
+		lines := table.Wrap(row[1], helpWidth-width-5)
+		fmt.Fprintf(b, "  %-*s   %s\n", width, row[0], strings.Join(lines, "\n"+strings.Repeat(" ", width+5)))
+	}
 }
 
 // paragraphs wraps a text anew; lines that begin with a space stay as they are.

@@ -5,6 +5,7 @@ package table
 
 import (
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -165,20 +166,24 @@ func (l layout) row(b *strings.Builder, columns []Column, row []string, p paint)
 	}
 }
 
-// remedy begins a line of its own, so that what is to be copied stays whole where it can.
-const remedy = "; remedy: "
+var (
+	// advice begins a line of its own, so that what is to be copied stays whole where it can.
+	advice = regexp.MustCompile(`; (?:remedy|first|allowed|needed|usage): `)
+	// piece is a word, or a command in backquotes.
+	piece = regexp.MustCompile("(?:`[^`]*`|\\S)+")
+)
 
-// Wrap are the lines of a text, none wider than width, 0 for any.
+// Wrap are the lines of a text, 0 for any width. Only a command in backquotes may be wider.
 func Wrap(text string, width int) []string {
 	if width == 0 || runes(text) <= width {
 		return []string{text}
 	}
-	if before, after, ok := strings.Cut(text, remedy); ok {
-		return append(Wrap(before+";", width), Wrap(strings.TrimPrefix(remedy, "; ")+after, width)...)
+	if at := advice.FindStringIndex(text); at != nil {
+		return append(Wrap(text[:at[0]+1], width), Wrap(text[at[0]+2:], width)...)
 	}
 	var lines []string
 	line := ""
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range piece.FindAllString(text, -1) {
 		if line != "" && runes(line)+1+runes(word) <= width {
 			line += " " + word
 			continue
@@ -186,7 +191,7 @@ func Wrap(text string, width int) []string {
 		if line != "" {
 			lines = append(lines, line)
 		}
-		for runes(word) > width {
+		for runes(word) > width && !strings.Contains(word, " ") {
 			at := breakable(word, width)
 			lines = append(lines, word[:at])
 			word = word[at:]

@@ -46,6 +46,16 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
+// A message has its advice on a line of its own, and a command in backquotes is not broken.
+func TestMessage(t *testing.T) {
+	t.Setenv("COLUMNS", "44")
+	var b strings.Builder
+	must.OK(t, Lines(&b, "isolio: device sdx: is not there, nor was it; allowed: what `isolio status --all --output wide --interval 0` has"))
+	if got := b.String(); got != "isolio: device sdx: is not there, nor\n    was it;\n    allowed: what\n    `isolio status --all --output wide --interval 0`\n    has\n" {
+		t.Errorf("lines:\n%s", got)
+	}
+}
+
 // Colors are for terminals alone, and for none where NO_COLOR is set; no width follows from them.
 func TestColors(t *testing.T) {
 	columns := []Column{{Head: "state", Paint: func(cell string) Color { return map[string]Color{"fails": Red}[cell] }}, {Head: "why"}}

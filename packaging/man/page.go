@@ -73,6 +73,9 @@ func commandPage(cmd *cobra.Command, date string) string {
 	fmt.Fprintf(&b, ".TH %s 1 %s \"isolio %s\" isolio\n", strings.ToUpper(name), date, cli.Version)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", escaped(name), escaped(cmd.Short))
 	fmt.Fprintf(&b, ".B %s\n", escaped(cmd.UseLine()))
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, ".br\n.B %s COMMAND\n", escaped(cmd.CommandPath()))
+	}
 	b.WriteString(".SH DESCRIPTION\n")
 	prose(&b, cmd.Long)
 	subs := below(cmd)

@@ -28,6 +28,7 @@ import (
 	"isolio/internal/cli"
 	"isolio/internal/kernels"
 	lab "isolio/internal/lab/command"
+	"isolio/internal/table"
 	"isolio/internal/testtree"
 )
 
@@ -138,6 +139,17 @@ func wrongRefusal(ts *testscript.TestScript, args []string) string {
 		return fmt.Sprintf("stdout is not empty: %q", stdout)
 	case !strings.HasPrefix(stderr, "isolio: ") || strings.Count(stderr, "\n") != 1:
 		return fmt.Sprintf("stderr is not one line of isolio's: %q", stderr)
+	}
+	// The terminal has 80 columns, and lines after the first an indent.
+	text := strings.ReplaceAll(strings.TrimSpace(stderr), ts.MkAbs("."), "")
+	lines := table.Wrap(text, 76)
+	if len(lines) > 4 {
+		return fmt.Sprintf("more than 4 lines on a terminal: %q", text)
+	}
+	for _, line := range lines {
+		if len([]rune(line)) > 76 {
+			return fmt.Sprintf("wider than a terminal of 80 columns: %q", line)
+		}
 	}
 	return ""
 }

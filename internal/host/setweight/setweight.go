@@ -139,7 +139,7 @@ func (p *Plan) acting() (majMin, node string, acting []weight.Mechanism, err err
 	if disk := block.Fit(infos, func(majMin string) bool { return stats[majMin].IOs() > 0 }); disk != "" {
 		first = "first: isolio enable " + shell.Quote(disk)
 	}
-	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; %s", p.request.Target, first)
+	return "", "", nil, failure.Unsupportedf("weight of %s: no disk shares by weight, it would do nothing; %s", p.request.Target.Word(), first)
 }
 
 // elsewhere notes that the target has used disks, but none on which weights act.

@@ -49,14 +49,12 @@ func Find(given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var names []string
 	for _, x := range all {
 		if x.Name == given {
 			return x.File, nil
 		}
-		names = append(names, x.Name)
 	}
-	return "", failure.Usagef("experiment %s: is not in %s; allowed: a file, or one of %s", given, shelf, strings.Join(names, ", "))
+	return "", failure.Usagef("experiment %s: is not in %s; allowed: a file, or a name that `isolio lab --list` shows", given, shelf)
 }
 
 // All are the experiments in the directory and below it, by their names. Each has the name

@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 
 	"gonum.org/v1/plot/text"
@@ -28,29 +29,36 @@ func OwnDisk(doc *result.Document, pic Picture) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	svg, err := ownDisk(runs, pic)
+	if err != nil {
+		return nil, fmt.Errorf("picture: %s, case %q: %w", doc.Experiment, pic.Case, err)
+	}
+	return standalone(string(svg)), nil
+}
+
+// ownDisk draws runs of a case. It refuses those that lack what it draws.
+func ownDisk(runs []result.Run, pic Picture) (template.HTML, error) {
 	var names []string
 	for _, c := range runs[0].Containers {
 		names = append(names, weighted(c))
 	}
 	for _, run := range runs {
+		if len(run.Containers) != max(len(names), 1) || run.TotalVsNone == nil {
+			return "", fmt.Errorf("%s has other containers, or lacks the total of none", run.Scheduler)
+		}
 		for _, c := range run.Containers {
-			if c.OwnDisk == nil || len(run.Containers) != len(names) || run.TotalVsNone == nil {
-				return nil, fmt.Errorf("picture: %s, case %q: %s lacks the rate of %s on a disk of its own, or the total of none",
-					doc.Experiment, pic.Case, run.Scheduler, c.Name)
+			if c.OwnDisk == nil {
+				return "", fmt.Errorf("%s lacks the rate of %s on a disk of its own", run.Scheduler, c.Name)
 			}
 		}
 	}
 	rows := newLegend(pic.Title, names)
 	group := vg.Length(len(names)*ownBar + 16)
 	height := rows.height() + vg.Length(len(runs))*group + 40
-	svg, err := drawSVG(pictureWidth, height, pic.Alt, func(c draw.Canvas) {
+	return drawSVG(pictureWidth, height, pic.Alt, func(c draw.Canvas) {
 		rows.draw(c)
 		drawOwnDisk(c, runs, c.Max.Y-rows.height(), group)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return standalone(string(svg)), nil
 }
 
 // drawOwnDisk draws groups of bars from top downwards, and their axis.

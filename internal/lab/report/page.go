@@ -50,7 +50,8 @@ type casePage struct {
 	Device     string // of its runs; "" where they differ, or are all of the page
 	HasNone    bool
 	HasOwnDisk bool          // its containers are compared with disks of their own
-	Picture    template.HTML // totals and shares at a glance; "" where there is no such picture
+	Picture    template.HTML // rates over own disks, or totals and shares; "" where there is neither
+	OwnPicture bool          // it is the first
 	Pictured   int           // its number
 	Runs       []runRow
 	Share      figure        // without panels: the case has one container
@@ -259,7 +260,10 @@ func (b *builder) casePage(i int, name string) (*casePage, error) {
 		k.Prefix = fmt.Sprintf("case-%d-", i+1)
 	}
 	var err error
-	if sp := newSharePicture(b.runs); sp != nil {
+	// What the experiment asks for comes first.
+	if own, lacks := ownDisk(b.runs, Picture{Alt: "Rate of each container over that on a disk of its own"}); lacks == nil && b.doc.AsksForOwnDisks() {
+		k.Picture, k.Pictured, k.OwnPicture = own, b.next(), true
+	} else if sp := newSharePicture(b.runs); sp != nil {
 		if k.Picture, err = sp.draw("Total of each scheduler against none, and each container's part of it"); err != nil {
 			return nil, err
 		}

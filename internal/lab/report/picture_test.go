@@ -52,6 +52,13 @@ func TestOwnDisk(t *testing.T) {
 			t.Errorf("the picture lacks %s", want)
 		}
 	}
+	// The page has it first where the experiment asks for disks of their own.
+	for _, metric := range []string{"share_error_pct", "own_disk_least"} {
+		doc.Verdicts = []result.Verdict{{Metric: metric, Met: true}}
+		if got := strings.Contains(render(t, doc), "Rates against disks of their own"); got != (metric == "own_disk_least") {
+			t.Errorf("%s: %v", metric, got)
+		}
+	}
 	doc.Runs[1].Containers[0].OwnDisk = nil
 	if _, err := OwnDisk(doc, Picture{}); err == nil || !strings.Contains(err.Error(), "kyber-fairness lacks the rate of web") {
 		t.Errorf("error %v", err)

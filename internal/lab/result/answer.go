@@ -52,10 +52,15 @@ type answered struct {
 	sum   float64
 }
 
+// AsksForOwnDisks reports whether the experiment asks for disks of their own, and not for shares.
+func (d *Document) AsksForOwnDisks() bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.Metric == experiment.OwnDiskLeast })
+}
+
 // kept says which contenders of a case do; "" where there is nothing to share or to compare.
 func (d *Document) kept(name string) string {
 	runs := d.In(name)
-	ofOwn := slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.Metric == experiment.OwnDiskLeast })
+	ofOwn := d.AsksForOwnDisks()
 	var all []answered
 	for i := range runs {
 		a, ok := runs[i].answered(ofOwn)
@@ -78,11 +83,11 @@ func (d *Document) kept(name string) string {
 	})
 	what := fmt.Sprintf("each container has its share within %d %%", exactPct)
 	if ofOwn {
-		what = fmt.Sprintf("each container has %g of a disk of its own at least", ownLeast)
+		what = fmt.Sprintf("each container has at least %g of a disk of its own", ownLeast)
 	}
 	var kept, others []string
 	for _, a := range all {
-		if text := a.name + ", " + a.how + a.total; a.kept {
+		if text := a.name + " (" + a.how + a.total + ")"; a.kept {
 			kept = append(kept, text)
 		} else {
 			others = append(others, text)

@@ -12,15 +12,18 @@ import (
 	"isolio/internal/lab/experiment"
 )
 
-// tableWidth is what a table keeps within, in columns of a terminal; more
-// containers than fit go to further blocks.
-const tableWidth = 100
+// Text and tables keep within these columns of a terminal; more containers than
+// fit go to further blocks.
+const (
+	textWidth  = 80
+	tableWidth = 100
+)
 
 // WriteTable writes the document for a reader: for each case, totals and shares
 // with a row for each scheduler, then latencies; the answer first, and what was expected last.
 func (d *Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", d.Experiment, d.Question)
+	wrap(&b, strings.Fields(d.Experiment+": "+d.Question), " ")
 	for _, sentence := range d.Answer() {
 		wrap(&b, strings.Fields(sentence), " ")
 	}
@@ -113,14 +116,14 @@ func (d *Document) verdicts(b *strings.Builder) {
 	}
 }
 
-// wrap joins parts into lines of at most tableWidth where the parts allow it.
+// wrap joins parts into lines of at most textWidth where the parts allow it.
 func wrap(b *strings.Builder, parts []string, sep string) {
 	line := ""
 	for _, part := range parts {
 		switch {
 		case line == "":
 			line = part
-		case len(line)+len(sep)+len(part) > tableWidth:
+		case len(line)+len(sep)+len(part) > textWidth:
 			b.WriteString(line + strings.TrimRight(sep, " ") + "\n")
 			line = part
 		default:
