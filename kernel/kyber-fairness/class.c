@@ -8,22 +8,8 @@
  * others may wait for does not: metadata, pages of the page cache, what belongs to a flush or
  * a transaction. Nor does a request that may not sleep; io_uring sends it again from a worker.
  */
-#include <linux/ioprio.h>
-
 #include "kyber-fairness.h"
 #include "request.h"
-
-enum kf_class kf_class_of(unsigned short ioprio)
-{
-	switch (IOPRIO_PRIO_CLASS(ioprio)) {
-	case IOPRIO_CLASS_RT:
-		return KF_CLASS_RT;
-	case IOPRIO_CLASS_IDLE:
-		return KF_CLASS_IDLE;
-	default:
-		return KF_CLASS_BE;
-	}
-}
 
 /* Whether a group has requests of a higher class, queued or in flight. */
 static bool kf_class_is_behind(struct kf_group *kg, enum kf_class class)
@@ -78,21 +64,12 @@ static bool kf_class_may_not_sleep(void)
 #endif
 }
 
-/**
- * kf_class_wait - have a submitter wait for its cgroup's requests of a higher class
- * @kg: group, not the root
- * @bio: bio of the submitting task, which may sleep unless the bio says not
- */
-void kf_class_wait(struct kf_group *kg, struct bio *bio)
+static void __kf_class_wait(struct kf_group *kg, enum kf_class class)
 {
-	enum kf_class class = kf_class_of(bio->bi_ioprio);
 	wait_queue_head_t *queue = kf_class_queue(kg, class);
 	long left = nsecs_to_jiffies(KF_HOLD_MOST_NS);
 	DEFINE_WAIT(wait);
 
-	if (likely(!kf_class_is_behind(kg, class)) || bio->bi_opf & REQ_NOWAIT ||
-	    kf_class_may_not_sleep() || !kf_class_counts(bio->bi_opf))
-		return;
 	while (left > 0 && kf_class_is_behind(kg, class) && !kf_task_must_get_out()) {
 		prepare_to_wait(queue, &wait, TASK_KILLABLE);
 		/* On the list before the look; kf_finish_request() pairs. */
@@ -103,6 +80,21 @@ void kf_class_wait(struct kf_group *kg, struct bio *bio)
 		if (left > 0 && !kf_class_is_behind(kg, class))
 			left -= 1 - schedule_timeout_killable(1);
 	}
+}
+
+/**
+ * kf_class_wait - have a submitter wait for its cgroup's requests of a higher class
+ * @kg: group, not the root
+ * @bio: bio of the submitting task, which may sleep unless the bio says not
+ */
+void kf_class_wait(struct kf_group *kg, struct bio *bio)
+{
+	enum kf_class class = kf_class_of(bio->bi_ioprio);
+
+	if (likely(!kf_class_is_behind(kg, class)) || bio->bi_opf & REQ_NOWAIT ||
+	    kf_class_may_not_sleep() || !kf_class_counts(bio->bi_opf))
+		return;
+	__kf_class_wait(kg, class);
 }
 
 /* A request comes. */

@@ -114,7 +114,7 @@ static inline bool kf_clock_is_present(u32 nr_outstanding, u64 idle_ns, u64 grac
 /*
  * The clock is read by all CPUs, so it is not set for each request, but so often in a
  * round trip: what others may dispatch comes in steps, and a device that is now full, now
- * half empty does less.
+ * half empty does less. Where the CPU is what is short, once: a walk is what it is short of.
  */
 #define KF_CLOCK_STEPS		4
 
@@ -177,9 +177,9 @@ static inline u64 kf_clock_walk_ns(u64 walk_ns, u64 took_ns)
 	return walk_ns - walk_ns / 8 + min(took_ns, 2 * max(walk_ns, KF_CLOCK_WALK_NS)) / 8;
 }
 
-static inline u64 kf_clock_step_ns(u64 alone_ns, u64 walk_ns)
+static inline u64 kf_clock_step_ns(u64 alone_ns, u64 walk_ns, bool is_slack)
 {
-	return max(alone_ns / KF_CLOCK_STEPS,
+	return max(is_slack ? alone_ns : alone_ns / KF_CLOCK_STEPS,
 		   KF_CLOCK_WALK_PART * max(walk_ns, KF_CLOCK_WALK_NS));
 }
 

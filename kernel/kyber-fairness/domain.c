@@ -361,64 +361,6 @@ void kf_update_stop(struct kf_queue *kq)
 	cancel_delayed_work_sync(&kq->latency_work);
 }
 
-/**
- * kf_add_sample - record the latencies of a completed request
- * @kq: device
- * @id: domain, one that has a target
- * @total_ns: from when the request had a scheduler's tag
- * @throttled_ns: of that, how long its cgroup could not send it
- * @is_bound: its cgroup's share decides when it goes, or how many others are in flight
- * @is_blocking: others are likely to wait for it
- * @io_ns: from when the device got it
- * @sects: what it moved
- * @cost_bytes: what it was charged
- *
- * Called on completion, in any context.
- */
-void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
-		   u64 throttled_ns, bool is_bound, bool is_blocking, u64 io_ns,
-		   unsigned int sects, u32 cost_bytes)
-{
-	const u64 latency_ns[KF_NR_LATENCY_TYPES] = {
-		[KF_LATENCY_TOTAL] = max(total_ns > throttled_ns ? total_ns - throttled_ns : 0,
-					 io_ns),
-		[KF_LATENCY_IO] = io_ns,
-	};
-	u64 width_ns = max_t(u64, READ_ONCE(kq->domain[id].aim_ns) >> KF_BUCKET_SHIFT, 1);
-	struct kf_cpu_sample __percpu *cs = kq->cpu_sample;
-	int type;
-
-	for (type = 0; type < KF_NR_LATENCY_TYPES; type++) {
-		u64 above_ns = max_t(u64, latency_ns[type], 1) - 1;
-		unsigned int bucket = KF_NR_BUCKETS - 1;
-
-		if (type == KF_LATENCY_IO && is_bound) {
-			this_cpu_inc(cs->nr_throttled[id]);
-			continue;
-		}
-		if (above_ns < width_ns * bucket)
-			bucket = div64_u64(above_ns, width_ns);
-		this_cpu_inc(cs->nr[id][type][bucket]);
-	}
-	this_cpu_inc(cs->nr_done[id]);
-	if (id < KF_NR_DIRS) {
-		unsigned int kind = kf_kind(id == KF_WRITE, sects << SECTOR_SHIFT);
-
-		this_cpu_inc(cs->nr_kind[kind]);
-		if (io_ns < READ_ONCE(kq->quick_ns[kind]))
-			this_cpu_inc(cs->nr_quick[kind]);
-		this_cpu_add(cs->cost_units, cost_bytes >> KF_COST_UNIT_SHIFT);
-		if (is_blocking) {
-			this_cpu_inc(cs->nr_blocking[kind]);
-			/* More than a look counts for none; see kf_overdue_cost_ns(). */
-			this_cpu_add(cs->blocking_us[kind],
-				     div_u64(min_t(u64, io_ns, NSEC_PER_SEC), NSEC_PER_USEC));
-		}
-	}
-
-	kf_update_soon(kq);
-}
-
 static bool kf_try_get_place(struct kf_queue *kq)
 {
 	/* A probe wants each request alone, and the ceiling says so a moment later. */

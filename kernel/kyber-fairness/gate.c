@@ -19,17 +19,6 @@
 /* Waiting contexts are run when the limit has moved by one part in so many of a lead. */
 #define KF_KICK_PART	16
 
-static u64 kf_clock_age_ns(struct kf_queue *kq)
-{
-	return ktime_get_ns() - READ_ONCE(kq->gate.clock_ns);
-}
-
-/* Whether the clock is older than a step; any context, no lock. */
-bool kf_clock_is_due(struct kf_queue *kq)
-{
-	return kf_clock_age_ns(kq) >= READ_ONCE(kq->gate.step_ns);
-}
-
 /*
  * Whether all requests of a backlog are in flight, and for long none has completed, nor was
  * any throttled.
@@ -195,7 +184,8 @@ bool kf_clock_update(struct kf_queue *kq)
 	WRITE_ONCE(kq->gate.clock_ns, now_ns);
 	kq->walk_ns = kf_clock_walk_ns(kq->walk_ns, ktime_get_ns() - now_ns);
 	WRITE_ONCE(kq->gate.step_ns,
-		   kf_clock_step_ns(READ_ONCE(kq->gate.alone_ns), kq->walk_ns));
+		   kf_clock_step_ns(READ_ONCE(kq->gate.alone_ns), kq->walk_ns,
+				    READ_ONCE(kq->gate.is_slack)));
 	trace_kf_clock(kq, kg, limit);
 
 	if (kf_vtime_before(limit, kq->kicked_limit))
@@ -355,11 +345,12 @@ void kf_gate_init(struct kf_queue *kq)
 /**
  * kf_gate_done - a request left the device
  * @kq: device
+ * @now_ns: when one of its cgroup last completed there
  *
  * Called after its place came back, in any context. After the last one in flight no
  * other comes to run the hardware contexts that wait, whatever they wait for.
  */
-void kf_gate_done(struct kf_queue *kq)
+void kf_gate_done(struct kf_queue *kq, u64 now_ns)
 {
 	bool waits = kf_waits_for(kq, KF_FOR_CLOCK);
 
@@ -368,7 +359,7 @@ void kf_gate_done(struct kf_queue *kq)
 		return;
 	if (kf_is_empty(kq))
 		kf_gate_kick_all(kq);
-	else if (waits && kf_clock_age_ns(kq) >= KF_DONE_STEPS * READ_ONCE(kq->gate.step_ns))
+	else if (waits && kf_clock_is_older(kq, KF_DONE_STEPS, now_ns))
 		kf_gate_kick(kq, KF_FOR_CLOCK, false, NULL);
 }
 

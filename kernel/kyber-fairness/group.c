@@ -375,11 +375,11 @@ static void kf_group_resume(struct kf_group *kg, struct kf_backlog *kb, u64 busy
 	/* Common for a thinker: the clock is not past it. */
 	if (READ_ONCE(kg->is_active) &&
 	    !kf_vtime_before(atomic64_read(&kg->vtime), READ_ONCE(kq->gate.vtime)) &&
-	    !kf_clock_is_due(kq))
+	    !kf_clock_is_older(kq, 1, now_ns))
 		return;
 
 	spin_lock_bh(&kq->lock);
-	if (kf_clock_is_due(kq))
+	if (kf_clock_is_older(kq, 1, now_ns))
 		has_moved = kf_clock_update(kq);
 	if (!kg->is_active) {
 		if (READ_ONCE(kq->has_dead))
@@ -508,29 +508,6 @@ static void kf_group_cap_lag(struct kf_queue *kq, struct kf_group *kg)
 	if (likely(!kf_vtime_before(atomic64_read(&kg->vtime), clock)))
 		return;
 	kf_group_raise(kg, clock - kf_group_lag_bytes(kg));
-}
-
-/* What a request took in the device: the least of all its group's, and the most of late. */
-void kf_group_account_time(struct kf_group *kg, u64 io_ns)
-{
-	u64 least_ns = READ_ONCE(kg->least_ns);
-
-	if (unlikely(io_ns > READ_ONCE(kg->kq->slowest_ns)))
-		WRITE_ONCE(kg->kq->slowest_ns, io_ns);
-	if (unlikely(io_ns && (!least_ns || io_ns < least_ns)))
-		WRITE_ONCE(kg->least_ns, io_ns);
-}
-
-/* What the group's requests are charged on the mean; of all that are dispatched. */
-void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes)
-{
-	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
-
-	if (cost_bytes > READ_ONCE(kg->peak_cost_bytes))
-		WRITE_ONCE(kg->peak_cost_bytes, cost_bytes);
-	/* All CPUs read it: not written for nothing. */
-	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
-		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
 }
 
 /**

@@ -493,9 +493,6 @@ int kf_domain_get_token(struct kf_queue *kq, struct kf_hctx *kh,
 			enum kf_domain_id id);
 void kf_domain_put_token(struct kf_queue *kq, enum kf_domain_id id, int token,
 			 unsigned int cpu);
-void kf_add_sample(struct kf_queue *kq, enum kf_domain_id id, u64 total_ns,
-		   u64 throttled_ns, bool is_bound, bool is_blocking, u64 io_ns,
-		   unsigned int sects, u32 cost_bytes);
 
 /* main.c */
 void kf_throttle_end(struct kf_backlog *kb, u64 since_ns);
@@ -553,8 +550,6 @@ s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_slice_drop(struct kf_backlog *kb);
-void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes);
-void kf_group_account_time(struct kf_group *kg, u64 io_ns);
 void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_update(struct kf_queue *kq);
@@ -567,7 +562,6 @@ void kf_slices_give_back(struct kf_hctx *kh);
 void kf_sum_shares(struct kf_queue *kq);
 
 /* class.c */
-enum kf_class kf_class_of(unsigned short ioprio);
 bool kf_class_is_idle(void);
 bool kf_class_refuses(struct kf_group *kg, blk_opf_t opf);
 void kf_class_wait(struct kf_group *kg, struct bio *bio);
@@ -585,13 +579,12 @@ void kf_groups_update_owed(struct kf_queue *kq, u64 now_ns);
 /* gate.c */
 bool kf_group_is_present(struct kf_group *kg, u64 now_ns);
 void kf_gate_init(struct kf_queue *kq);
-bool kf_clock_is_due(struct kf_queue *kq);
 bool kf_clock_update(struct kf_queue *kq);
 bool kf_clock_try_update(struct kf_queue *kq);
 bool kf_gate_wait(struct kf_queue *kq, struct kf_hctx *kh);
 bool kf_wait_for(struct kf_queue *kq, struct kf_hctx *kh, enum kf_wait_for what);
 void kf_gate_kick(struct kf_queue *kq, enum kf_wait_for what, bool all, struct kf_hctx *self);
-void kf_gate_done(struct kf_queue *kq);
+void kf_gate_done(struct kf_queue *kq, u64 now_ns);
 bool kf_gate_publish(struct kf_queue *kq);
 void kf_gate_kick_all(struct kf_queue *kq);
 void kf_gate_account(struct kf_queue *kq, const struct kf_cpu_sample *sample, bool was_idle);
@@ -677,13 +670,22 @@ static inline bool kf_is_empty(struct kf_queue *kq)
 /* Software queues may have requests that are not in their backlogs yet; no lock. */
 static inline bool kf_has_inserted(struct kf_hctx *kh)
 {
-	/* data_race(): as in kf_is_unused(). */
-	return data_race(sbitmap_any_bit_set(&kh->ctx_map));
+	/* One CPU's go straight to their backlogs. data_race(): as in kf_is_unused(). */
+	return kh->nr_ctx > 1 && data_race(sbitmap_any_bit_set(&kh->ctx_map));
 }
 
 /* The next hardware context, from one on, on which a group may have requests; no lock. */
 static inline unsigned int kf_group_next_busy(struct kf_group *kg, unsigned int from)
 {
+	/* Few machines have more than fit into a word. */
+	if (from < BITS_PER_LONG) {
+		unsigned long busy = READ_ONCE(*kg->busy) >> from;
+
+		if (busy)
+			return from + __ffs(busy);
+		if (kg->nr_backlogs <= BITS_PER_LONG)
+			return kg->nr_backlogs;
+	}
 	/* data_race(): as in kf_is_unused(). */
 	return data_race(find_next_bit(kg->busy, kg->nr_backlogs, from));
 }
@@ -691,6 +693,19 @@ static inline unsigned int kf_group_next_busy(struct kf_group *kg, unsigned int 
 static inline bool kf_group_is_busy(struct kf_group *kg)
 {
 	return kf_group_next_busy(kg, 0) < kg->nr_backlogs;
+}
+
+/* Whether the clock was older than so many steps at @now_ns; no lock. */
+static inline bool kf_clock_is_older(struct kf_queue *kq, unsigned int steps, u64 now_ns)
+{
+	return (s64)(now_ns - READ_ONCE(kq->gate.clock_ns)) >=
+	       (s64)(steps * READ_ONCE(kq->gate.step_ns));
+}
+
+/* Whether it is to be set; no lock. */
+static inline bool kf_clock_is_due(struct kf_queue *kq)
+{
+	return kf_clock_is_older(kq, 1, ktime_get_ns());
 }
 
 /* Whether a cgroup of this vtime may dispatch; no lock. */
@@ -753,11 +768,10 @@ static inline bool kf_waits_for_place(struct kf_hctx *kh)
 /* Whether a backlog has to wait for the clock, as far as is known; no lock. */
 static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	unsigned int has_ready = READ_ONCE(kh->has_ready), id;
+	unsigned long has_ready = READ_ONCE(kh->has_ready);
 
-	for (id = 0; has_ready >> id; id++)
-		if (has_ready & BIT(id) &&
-		    !kf_gate_allows(kq, READ_ONCE(kh->first_vtime[id])))
+	for (; has_ready; has_ready &= has_ready - 1)
+		if (!kf_gate_allows(kq, READ_ONCE(kh->first_vtime[__ffs(has_ready)])))
 			return true;
 	return false;
 }
@@ -766,10 +780,8 @@ static inline bool kf_hctx_is_throttled(struct kf_queue *kq, struct kf_hctx *kh)
  * Whether what goes first in a domain waits for something else than the clock. Small requests
  * pass a large one, so its domain waits for both.
  */
-static inline bool kf_domain_waits(struct kf_hctx *kh, unsigned int id)
+static inline bool kf_domain_waits(unsigned long flags, unsigned int id)
 {
-	unsigned long flags = READ_ONCE(kh->flags);
-
 	return flags & BIT(KF_FOR_TOKEN + id) ||
 	       (id < KF_NR_DIRS && flags & BIT(KF_FOR_LARGE + id) && flags & BIT(KF_FOR_CLOCK));
 }
@@ -784,15 +796,19 @@ static inline bool kf_hctx_must_drain(struct kf_hctx *kh)
 /* Whether a backlog may go, as far as is known; no lock. */
 static inline bool kf_hctx_may_go(struct kf_queue *kq, struct kf_hctx *kh)
 {
-	unsigned int has_ready = READ_ONCE(kh->has_ready), id;
+	unsigned long flags = READ_ONCE(kh->flags);
+	unsigned long has_ready = READ_ONCE(kh->has_ready);
+	unsigned int id;
 
 	if (kf_hctx_must_drain(kh) ||
 	    (has_ready && READ_ONCE(kh->nr_lowered) != READ_ONCE(kq->gate.nr_lowered)))
 		return true;
-	for (id = 0; has_ready >> id; id++)
-		if (has_ready & BIT(id) && !kf_domain_waits(kh, id) &&
-		    kf_gate_allows(kq, READ_ONCE(kh->first_vtime[id])))
+	for (; has_ready; has_ready &= has_ready - 1) {
+		id = __ffs(has_ready);
+		if (kf_gate_allows(kq, READ_ONCE(kh->first_vtime[id])) &&
+		    !kf_domain_waits(flags, id))
 			return true;
+	}
 	return false;
 }
 

@@ -169,8 +169,8 @@ static struct kf_ctx *kf_ctx_of(struct kf_hctx *kh, struct blk_mq_ctx *ctx)
 	return &kh->ctx[ctx->index_hw[kh->hctx->type]];
 }
 
-/* Requests that blk_bio_list_merge() scans, newest first. */
-#define KF_MERGE_LOOKS		8
+/* Requests looked at, newest first: what a bio continues was sent a moment ago. */
+#define KF_MERGE_LOOKS		4
 
 /*
  * As blk_bio_list_merge(), which takes a hundred instructions for each request that it
@@ -180,14 +180,15 @@ static bool kf_list_merge(struct request_queue *q, struct list_head *rqs, struct
 			  unsigned int nr_segs)
 {
 	bool may_merge = kf_domain_of(bio->bi_opf) == KF_DISCARD;
+	sector_t start = bio->bi_iter.bi_sector, end = bio_end_sector(bio);
 	unsigned int left = KF_MERGE_LOOKS;
 	struct request *rq;
 
 	list_for_each_entry_reverse(rq, rqs, queuelist) {
 		if (may_merge || !left--)
 			break;
-		may_merge = blk_rq_pos(rq) + blk_rq_sectors(rq) == bio->bi_iter.bi_sector ||
-			    blk_rq_pos(rq) == bio_end_sector(bio);
+		may_merge = blk_rq_pos(rq) + blk_rq_sectors(rq) == start ||
+			    blk_rq_pos(rq) == end;
 	}
 	return may_merge && blk_bio_list_merge(q, rqs, bio, nr_segs);
 }
@@ -239,7 +240,7 @@ static bool kf_bio_merge(struct request_queue *q, struct bio *bio,
 	/* Here, as kf_limit_depth() is not told the bio. */
 	if (kb->kg != kq->root)
 		kf_class_wait(kb->kg, bio);
-	if (unlikely(kf_is_background(bio)))
+	if (op_is_write(bio->bi_opf) && kf_is_background(bio))
 		kf_limit_background(kq, kb, hctx);
 	return false;
 }
@@ -434,16 +435,13 @@ static bool kf_flush_ctx(struct sbitmap *map, unsigned int bit, void *data)
 	return true;
 }
 
-/* Have all requests that were inserted in their backlogs. */
-static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
+static void __kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	struct kf_flush flush = { .kh = kh, .rqs = LIST_HEAD_INIT(flush.rqs) };
 	struct request *rq, *next;
 
 	lockdep_assert_held(&kh->lock);
 
-	if (!kf_has_inserted(kh))
-		return;
 	/* data_race(): a bit that comes meanwhile is seen now or by the next dispatch. */
 	data_race(({ sbitmap_for_each_set(&kh->ctx_map, kf_flush_ctx, &flush); 0; }));
 	list_for_each_entry_safe(rq, next, &flush.rqs, queuelist) {
@@ -452,22 +450,32 @@ static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 	}
 }
 
+/* Have all requests that were inserted in their backlogs. */
+static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
+{
+	if (kf_has_inserted(kh))
+		__kf_flush_ctxs(kq, kh);
+}
+
 /*
  * All that was just inserted waits for the clock. It goes to its backlog at once, and the
  * clock is set if that is due, so that has_work() can tell: else the block layer would wake
  * a worker for each of these requests, to find that there is nothing to dispatch.
  *
- * Return: whether there is. Not while another CPU dispatches: it sees these.
+ * Return: whether there is. Not while another CPU dispatches: it sees these. @now_ns is when
+ * the last one came.
  */
-static bool kf_flush_throttled(struct kf_queue *kq, struct kf_hctx *kh)
+static bool kf_flush_throttled(struct kf_queue *kq, struct kf_hctx *kh, u64 now_ns)
 {
-	bool may_go = true;
+	bool is_due = kf_clock_is_older(kq, 1, now_ns), may_go = true;
 
+	if (!kf_has_inserted(kh) && !is_due)
+		return kf_hctx_may_go(kq, kh);
 	if (!spin_trylock(&kh->lock))
 		return false;
 	kf_flush_ctxs(kq, kh);
 	if (kf_hctx_is_throttled(kq, kh)) {
-		if (kf_clock_is_due(kq) && kf_clock_try_update(kq))
+		if (is_due && kf_clock_try_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
 		may_go = kf_hctx_may_go(kq, kh);
 	}
@@ -484,14 +492,16 @@ static void kf_insert_requests(struct blk_mq_hw_ctx *hctx,
 	bool at_head = isolio_insert_at_head(flags);
 	bool is_throttled = true;
 	struct request *rq;
+	u64 now_ns = 0;
 
 	while (!list_empty(list)) {
 		rq = list_first_entry(list, struct request, queuelist);
 		list_del_init(&rq->queuelist);
+		now_ns = rq->start_time_ns;
 		if (!kf_insert_request(kq, kh, rq, at_head))
 			is_throttled = false;
 	}
-	if (is_throttled && !kf_flush_throttled(kq, kh))
+	if (is_throttled && !kf_flush_throttled(kq, kh, now_ns))
 		return;
 	isolio_dispatch_here(hctx, &kh->lock);
 }
@@ -611,6 +621,18 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 	return kb ? kf_ready_pass(kq, kh, kb, id, is_counted) : NULL;
 }
 
+/* What the group's requests are charged on the mean; of all that are dispatched. */
+static void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes)
+{
+	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
+
+	if (cost_bytes > READ_ONCE(kg->peak_cost_bytes))
+		WRITE_ONCE(kg->peak_cost_bytes, cost_bytes);
+	/* All CPUs read it: not written for nothing. */
+	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
+		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
+}
+
 /* The next request of a domain that has requests, or NULL. */
 static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *kh,
 					  enum kf_domain_id id)
@@ -665,9 +687,10 @@ static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *k
 }
 
 /* Whether a hardware context waits for a place, and none here goes without. */
-static bool kf_has_no_place(struct kf_hctx *kh)
+static inline bool kf_has_no_place(struct kf_hctx *kh)
 {
-	return kf_waits_for_place(kh) && !test_bit(KF_HAS_OWED, &kh->flags);
+	return (READ_ONCE(kh->flags) & (BIT(KF_FOR_PLACE) | BIT(KF_HAS_OWED))) ==
+	       BIT(KF_FOR_PLACE);
 }
 
 static struct request *kf_dispatch(struct kf_queue *kq, struct kf_hctx *kh)

@@ -141,6 +141,31 @@ static enum kf_domain_id kf_ready_deferred(struct kf_backlog *kb)
 	return write->start_time_ns <= read->start_time_ns ? KF_READ : KF_WRITE;
 }
 
+/* Domains in which a backlog has requests. */
+static unsigned int kf_backlog_domains(struct kf_backlog *kb)
+{
+	/* Not a loop: this is done twice for each request. */
+	return !list_empty(&kb->rqs[KF_READ]) << KF_READ |
+	       !list_empty(&kb->rqs[KF_WRITE]) << KF_WRITE |
+	       !list_empty(&kb->rqs[KF_DISCARD]) << KF_DISCARD |
+	       !list_empty(&kb->rqs[KF_OTHER]) << KF_OTHER;
+}
+
+static noinline void kf_ready_set(struct kf_hctx *kh, struct kf_backlog *kb,
+				  unsigned int is_due)
+{
+	unsigned long changed = is_due ^ kb->ready_domains;
+	unsigned int id;
+
+	for (; changed; changed &= changed - 1) {
+		id = __ffs(changed);
+		if (is_due & BIT(id))
+			kf_ready_add(kh, kb, id);
+		else
+			kf_ready_del(kh, kb, id);
+	}
+}
+
 /**
  * kf_ready_choose - have a backlog stand where its requests want to go
  * @kh: hardware context
@@ -148,25 +173,14 @@ static enum kf_domain_id kf_ready_deferred(struct kf_backlog *kb)
  */
 void kf_ready_choose(struct kf_hctx *kh, struct kf_backlog *kb)
 {
-	unsigned int is_due = 0, changed;
-	unsigned int id;
+	unsigned int is_due = kf_backlog_domains(kb);
 
 	lockdep_assert_held(&kh->lock);
 
-	for (id = KF_READ; id < KF_NR_DOMAINS; id++)
-		is_due |= (unsigned int)!list_empty(&kb->rqs[id]) << id;
 	if ((is_due & KF_READ_AND_WRITE) == KF_READ_AND_WRITE)
 		is_due &= ~BIT(kf_ready_deferred(kb));
-
-	changed = is_due ^ kb->ready_domains;
-	for (id = KF_READ; changed >> id; id++) {
-		if (!(changed & BIT(id)))
-			continue;
-		if (is_due & BIT(id))
-			kf_ready_add(kh, kb, id);
-		else
-			kf_ready_del(kh, kb, id);
-	}
+	if (is_due != kb->ready_domains)
+		kf_ready_set(kh, kb, is_due);
 	/* On a kernel that looks for mistakes; on others a request would hang. */
 	if (IS_ENABLED(CONFIG_PROVE_LOCKING))
 		WARN_ON_ONCE(!kf_ready_is_complete(kb));

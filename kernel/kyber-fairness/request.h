@@ -3,6 +3,8 @@
 #ifndef _KF_REQUEST_H
 #define _KF_REQUEST_H
 
+#include <linux/ioprio.h>
+
 #include "kyber-fairness.h"
 
 /*
@@ -24,6 +26,18 @@
 #define KF_RQ_CLASS_MASK	3UL
 #define KF_RQ_FIRST		4UL
 static_assert(BITS_PER_LONG == 64);
+
+static inline enum kf_class kf_class_of(unsigned short ioprio)
+{
+	switch (IOPRIO_PRIO_CLASS(ioprio)) {
+	case IOPRIO_CLASS_RT:
+		return KF_CLASS_RT;
+	case IOPRIO_CLASS_IDLE:
+		return KF_CLASS_IDLE;
+	default:
+		return KF_CLASS_BE;
+	}
+}
 
 static inline unsigned long kf_rq_word(struct request *rq)
 {

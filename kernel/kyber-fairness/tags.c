@@ -151,7 +151,7 @@ static bool kf_is_flusher(struct bio *bio)
 
 /**
  * kf_is_background - whether a worker writes what a cgroup dirtied, and no task waits for it
- * @bio: bio
+ * @bio: bio of a write
  *
  * The worker is in no cgroup, so kf_limit_depth() lets it have any tag: one that writes
  * for a cgroup of weight 1 would come to have nearly all. It writes for this one cgroup.
@@ -163,8 +163,7 @@ static bool kf_is_flusher(struct bio *bio)
  */
 bool kf_is_background(struct bio *bio)
 {
-	if (!op_is_write(bio->bi_opf) ||
-	    bio->bi_opf & (REQ_SYNC | REQ_META | REQ_SWAP | REQ_NOWAIT))
+	if (bio->bi_opf & (REQ_SYNC | REQ_META | REQ_SWAP | REQ_NOWAIT))
 		return false;
 	return !current->journal_info && kf_is_flusher(bio);
 }

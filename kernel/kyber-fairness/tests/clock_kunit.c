@@ -191,11 +191,13 @@ static void lead_is_a_time(struct kunit *test)
 /* Four times in a round trip, but not while walks would take more than a 16th. */
 static void steps_of_the_clock(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 0), 20 * US);
-	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 1 * US), 20 * US);
-	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 5 * US), 80 * US);
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 0, false), 20 * US);
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 1 * US, false), 20 * US);
+	/* Where the CPU is short, once a round trip. */
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 1 * US, true), 80 * US);
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(80 * US, 5 * US, false), 80 * US);
 	/* A walk takes something, whatever the clock on the wall says. */
-	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(0, 0), 16 * 512ULL);
+	KUNIT_EXPECT_EQ(test, kf_clock_step_ns(0, 0, false), 16 * 512ULL);
 }
 
 /* All slices of a cgroup together are half of what it may be ahead. */

@@ -83,7 +83,7 @@ static int gate_init(struct kunit *test)
 	gate_submit(1, 2);
 	atomic64_set(&gt.throttled->vtime, atomic64_read(&gt.busy[0]->vtime) + 3 * LEAD_BYTES / 2);
 	/* The first call finds the clock and runs itself, the next one that there is no work. */
-	smp_played_ns += kf_clock_step_ns(ALONE_NS, 0);
+	smp_played_ns += kf_clock_step_ns(ALONE_NS, 0, false);
 	if (gate_dispatch(1))
 		return -EINVAL;
 	gate_was_run();

@@ -569,7 +569,7 @@ static void clock_publish(struct clock *kq)
 	clock_cost_set(kq);
 	kq->band.keeps_out = clock_keeps_out(kq);
 	kq->ceiling = kf_band_ceiling(&kq->band);
-	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0);
+	kq->step_ns = kf_clock_step_ns(kq->band.alone_ns, 0, kf_band_is_slack(&kq->band));
 	kq->lead_bytes = kf_clock_lead_bytes(kq->band.bytes_per_s,
 					     kf_clock_lead_ns(kq->band.alone_ns, kq->step_ns),
 					     kq->band.mean_cost_bytes);

@@ -16,6 +16,11 @@ static inline unsigned long __ffs64(u64 x)
 	return __builtin_ctzll(x);
 }
 
+static inline unsigned long __ffs(unsigned long word)
+{
+	return __builtin_ctzl(word);
+}
+
 #define GENMASK(high, low)	((~0UL << (low)) & (~0UL >> (63 - (high))))
 
 static inline unsigned long hweight64(u64 x)
