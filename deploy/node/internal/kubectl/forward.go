@@ -24,6 +24,12 @@ import (
 // forwardTime is how long one pod may take to answer.
 const forwardTime = 30 * time.Second
 
+// A node may be another's by now. What it tells of 110 pods is less than a megabyte; the rest is not read.
+const (
+	answerMost = 16 << 20
+	reasonMost = 4 << 10
+)
+
 // forwarded gets a page from a pod, at a port of the pod's loopback: at is the pod's
 // subresource portforward. The API server decides who may do that, and kubelet makes the
 // connection, as for kubectl port-forward. No port of this machine is opened, which its other
@@ -56,7 +62,7 @@ func forwarded(ctx context.Context, config *rest.Config, at *url.URL, port int, 
 		return text, nil
 	}
 	// Kubelet says there why it has no connection to the port.
-	if why, _ := io.ReadAll(failure); ctx.Err() == nil && len(why) > 0 {
+	if why, _ := io.ReadAll(io.LimitReader(failure, reasonMost)); ctx.Err() == nil && len(why) > 0 {
 		return nil, fmt.Errorf("port-forward: %s", strings.TrimSpace(string(why)))
 	}
 	return nil, errors.Join(err, ctx.Err())
@@ -107,7 +113,10 @@ func get(ctx context.Context, conn io.ReadWriter, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(io.LimitReader(answer.Body, answerMost+1))
+	if err == nil && len(text) > answerMost {
+		return nil, fmt.Errorf("GET %s: the answer is larger than %d MiB", path, answerMost>>20)
+	}
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("GET %s: %s", path, answer.Status)
 	}

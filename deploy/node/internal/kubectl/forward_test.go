@@ -4,8 +4,10 @@ package kubectl
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -141,5 +143,19 @@ func TestAsk(t *testing.T) {
 	}
 	if got, err := p.ask(t.Context(), "a", 9107, "/pods"); err != nil || string(got) != "{}" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A node that is another's tells no more than an operator's machine can take.
+func TestAnswerIsBounded(t *testing.T) {
+	for size, ok := range map[int]bool{answerMost: true, answerMost + 1: false, 4 * answerMost: false} {
+		conn := struct {
+			io.Reader
+			io.Writer
+		}{io.MultiReader(strings.NewReader("HTTP/1.1 200 OK\r\n\r\n"), bytes.NewReader(make([]byte, size))), io.Discard}
+		text, err := get(t.Context(), conn, "/pods")
+		if ok && (err != nil || len(text) != size) || !ok && (text != nil || err == nil || !strings.Contains(err.Error(), "larger than 16 MiB")) {
+			t.Errorf("%d bytes: %d are taken, %v", size, len(text), err)
+		}
 	}
 }
