@@ -2,12 +2,12 @@
 
 // Command man writes the manual pages of isolio and isolio-lab into directories man1 and
 // man5: one for each subcommand, with what `isolio COMMAND --help` says, and that of
-// /etc/isolio.toml, with what docs/daemon.md and docs/promises.md say. It is run where docs/ is. The
-// pages have the date of SOURCE_DATE_EPOCH, if that is set.
+// /etc/isolio.toml, with what the documents say. It is run where docs/ is. The pages have the date of SOURCE_DATE_EPOCH, if that is set.
 package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,15 +48,7 @@ func write(docs, dir string) error {
 			return err
 		}
 	}
-	var texts []string
-	for _, name := range []string{"daemon.md", "promises.md"} {
-		text, err := os.ReadFile(filepath.Join(docs, name))
-		if err != nil {
-			return err
-		}
-		texts = append(texts, string(text))
-	}
-	page, err := rulesPage(texts[0], texts[1], date)
+	page, err := rulesPage(os.DirFS(docs), date)
 	if err != nil {
 		return err
 	}
@@ -71,18 +63,26 @@ func pages() []*cobra.Command {
 }
 
 // rulesPage makes a page of those parts of the documents that are about /etc/isolio.toml.
-func rulesPage(daemon, promises, date string) ([]byte, error) {
+func rulesPage(docs fs.FS, date string) ([]byte, error) {
 	var page strings.Builder
 	fmt.Fprintf(&page, "%% \"ISOLIO.TOML\" \"5\" %q \"isolio %s\" \"isolio\"\n# NAME\nisolio.toml \\- weights of containers and units, and promises to them\n\n", date, cli.Version)
-	for _, part := range []struct{ text, heading, title string }{
-		{daemon, "Rules: /etc/isolio.toml", "DESCRIPTION"}, {promises, "How do I write a promise?", "PROMISES"},
-		{daemon, "What wins", "WHAT WINS"}, {daemon, "Metrics", "METRICS"},
+	for _, part := range []struct{ document, heading, title string }{ // without a heading all of it
+		{"rules.md", "", "DESCRIPTION"}, {"promises.md", "How do I write a promise?", "PROMISES"},
+		{"daemon.md", "What wins", "WHAT WINS"}, {"metrics.md", "", "METRICS"},
 	} {
-		_, rest, there := strings.Cut(part.text, "\n## "+part.heading+"\n")
-		if !there {
-			return nil, fmt.Errorf("there is no part %q", part.heading)
+		text, err := fs.ReadFile(docs, part.document)
+		if err != nil {
+			return nil, err
 		}
-		body, _, _ := strings.Cut(rest, "\n## ")
+		_, body, there := strings.Cut(string(text), "\n")
+		if part.heading != "" {
+			_, body, there = strings.Cut(body, "\n## "+part.heading+"\n")
+			body, _, _ = strings.Cut(body, "\n## ")
+		}
+		if !there {
+			return nil, fmt.Errorf("docs/%s: there is no part %q", part.document, part.heading)
+		}
+		body = strings.ReplaceAll(body, "\n## ", "\n### ")
 		fmt.Fprintf(&page, "# %s\n%s\n", part.title, listed(unlinked(body)))
 	}
 	page.WriteString("# SEE ALSO\n**isolio-daemon(1)**, **isolio-sla-plan(1)**\n")

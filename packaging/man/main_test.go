@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	host "isolio/internal/host/command"
 	"isolio/internal/host/rule"
@@ -55,8 +56,10 @@ func TestPages(t *testing.T) {
 	if strings.Contains(page, ".TS") || !strings.Contains(page, "HOST:PORT") {
 		t.Errorf("isolio.toml.5 has a table, or has lost its text:\n%s", page)
 	}
-	if _, err := rulesPage("## Rules\n", "", "2023-11-14"); err == nil {
-		t.Error("a document without the parts makes a page")
+	text := &fstest.MapFile{Data: []byte("# Rules\n")}
+	docs := fstest.MapFS{"rules.md": text, "promises.md": text, "daemon.md": text, "metrics.md": text}
+	if _, err := rulesPage(docs, "2023-11-14"); err == nil || !strings.Contains(err.Error(), `docs/promises.md: there is no part "How do I write a promise?"`) {
+		t.Errorf("documents without the parts make a page: %v", err)
 	}
 }
 

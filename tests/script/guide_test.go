@@ -101,3 +101,47 @@ func runs(t *testing.T, root, line string) (string, int) {
 	code := host.Run(context.Background(), args, strings.NewReader(""), &out, &out)
 	return out.String(), code
 }
+
+var (
+	// pastedMake is a call of make in a line that a reader pastes, with its target and what follows.
+	pastedMake = regexp.MustCompile(`(?m)^    (?:[^\n]*&& |sudo )*make ([a-z]+)([^\n&#]*)`)
+	// pastedDeb is a package that such a line takes from where make deb puts it.
+	pastedDeb = regexp.MustCompile(`build/deb/([a-z][a-z0-9-]*)_`)
+	// packaged is a package of debian/control, with what follows its name.
+	packaged = regexp.MustCompile(`(?m)^Package: (\S+)\n((?:.+\n)*)`)
+)
+
+// Targets of make that guides name are there, and make deb, as they call it, makes the packages that they install.
+func TestGuidesBuild(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile("../../" + file)
+		must.OK(t, err)
+		return string(text)
+	}
+	makefile := read("Makefile")
+	libaps := map[string]bool{} // packages, and whether they take WITH=libaps
+	for _, found := range packaged.FindAllStringSubmatch(read("debian/control"), -1) {
+		libaps[found[1]] = strings.Contains(found[2], "<!pkg.isolio.nolibaps>")
+	}
+	guides, err := filepath.Glob("../../docs/*.md")
+	must.OK(t, err)
+	for _, guide := range append(guides, "../../README.md", "../../README.ko.md") {
+		text := read(strings.TrimPrefix(guide, "../../"))
+		for _, found := range pastedMake.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+found[1]+":") {
+				t.Errorf("%s: make %s: there is no such target", guide, found[1])
+			}
+		}
+		for line := range strings.Lines(text) {
+			for _, found := range pastedDeb.FindAllStringSubmatch(line, -1) {
+				takes, known := libaps[found[1]]
+				if !known {
+					t.Errorf("%s: %s: make deb makes no such package", guide, found[1])
+				}
+				if takes && !strings.Contains(line, "make deb WITH=libaps") {
+					t.Errorf("%s: %s is made by make deb WITH=libaps", guide, found[1])
+				}
+			}
+		}
+	}
+}

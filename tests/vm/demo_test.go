@@ -5,10 +5,13 @@
 package vm
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"isolio/internal/lab/vm"
@@ -42,6 +45,36 @@ func TestDemo(t *testing.T) {
 	if after := demoTraces(t); after != before {
 		t.Errorf("a demo that fails leaves %s; before it: %s", after, before)
 	}
+	for _, at := range []string{"1. web is alone", "$ isolio enable"} {
+		out := interruptedDemo(t, at)
+		if after := demoTraces(t); after != before {
+			t.Errorf("a demo that is interrupted at %q leaves %s; before it: %s\n%s", at, after, before, out)
+		}
+	}
+}
+
+// interruptedDemo runs the demo up to a line, and has Ctrl-C reach all that runs for it.
+func interruptedDemo(t *testing.T, at string) string {
+	t.Helper()
+	cmd := exec.Command("isolio", "demo", "--time", "200ms", "--modules", vm.ModuleDir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	cmd.Stderr = cmd.Stdout
+	must(t, cmd.Start())
+	var seen strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		seen.WriteString(lines.Text() + "\n")
+		if !sent && strings.Contains(lines.Text(), at) {
+			must(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
+			sent = true
+		}
+	}
+	if err := cmd.Wait(); err == nil || !sent {
+		t.Errorf("a demo that is interrupted at %q ends with %v:\n%s", at, err, seen.String())
+	}
+	return seen.String()
 }
 
 // demoTraces are what there is of what the demo makes.

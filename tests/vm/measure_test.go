@@ -27,7 +27,7 @@ func (d *disk) param(t *testing.T, name string) float64 {
 }
 
 // figures are what a model can do, in requests of 4 KiB and bytes a second of device
-// time, as its equations in docs/models.md say; 0 for what they do not say.
+// time, as its equations in docs/design/models.md say; 0 for what they do not say.
 type figures struct {
 	alone, reads, sequential float64
 	writes                   float64
@@ -114,7 +114,7 @@ func meanSeek(p func(string) float64) float64 {
 // spareBlocks are not in use on each die: the model keeps two or three free.
 const spareBlocks = 2.5
 
-// validPart solves s (1 - u) = 1/b + 1/(b-1) + ... + 1/(u b + 1), as docs/models.md has it,
+// validPart solves s (1 - u) = 1/b + 1/(b-1) + ... + 1/(u b + 1), as docs/design/models.md has it,
 // for s pages of flash for each of data and blocks of b pages.
 func validPart(s, b float64) float64 {
 	low, high := 0.0, 1.0

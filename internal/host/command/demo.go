@@ -5,6 +5,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,15 @@ also after Ctrl-C. It takes three times --time, and some seconds.`,
 			if o.Time < 100*time.Millisecond || o.Time > time.Hour {
 				return failure.Usagef("--time: %s is out of range; allowed: 100ms to 1h", o.Time)
 			}
-			if load > 0 {
+			if o.Modules != "" {
+				if _, err := os.Stat(filepath.Join(o.Modules, "modeldisk.ko")); err != nil {
+					return failure.Usagef("--modules: %w", err)
+				}
+			}
+			if cmd.Flags().Changed("load") {
+				if load < 1 || load > 4096 {
+					return failure.Usagef("--load: %d; allowed: 1 to 4096", load)
+				}
 				return demo.Send(cmd.Context(), cmd.OutOrStdout(), load, o.Time)
 			}
 			o.Out = cmd.OutOrStdout()

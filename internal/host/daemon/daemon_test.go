@@ -358,9 +358,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// docs/daemon.md has each metric, and none that there is not.
+// docs/metrics.md has each metric, and none that there is not.
 func TestMetricsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/daemon.md")
+	text, err := os.ReadFile("../../../docs/metrics.md")
 	must.OK(t, err)
 	named := map[string]bool{}
 	for _, name := range regexp.MustCompile("isolio_[a-z_]+").FindAllString(string(text), -1) {
@@ -381,12 +381,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, name := range all {
 		if !named[name] {
-			t.Errorf("no %s in docs/daemon.md", name)
+			t.Errorf("no %s in docs/metrics.md", name)
 		}
 		delete(named, name)
 	}
 	if len(named) > 0 {
-		t.Errorf("in docs/daemon.md, but no metrics: %v", named)
+		t.Errorf("in docs/metrics.md, but no metrics: %v", named)
 	}
 }
 

@@ -165,13 +165,19 @@ func (d *demo) control(group, controller string) error {
 	return nil
 }
 
-// command runs a command of isolio's, and shows it.
+// command runs a command of isolio's to its end, and shows it. Ctrl-C does not reach it: an enable
+// that stopped in the middle would leave a module, and nothing to disable.
 func (d *demo) command(ctx context.Context, args ...string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
 	d.say("\n    $ isolio %s", strings.Join(args, " "))
 	if args[0] == "enable" && d.Modules != "" {
 		args = append(args, "--module", filepath.Join(d.Modules, "kyber-fairness-iosched.ko"))
 	}
-	said, err := exec.CommandContext(ctx, d.Program, args...).CombinedOutput()
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(said)) {
 		d.say("    %s", strings.TrimRight(line, "\n"))
 	}

@@ -67,6 +67,8 @@ func getHeaders(distributions []string, release string) string {
 				return "pacman -S linux-" + flavour + "-headers"
 			}
 			return "pacman -S linux-headers"
+		case "alpine":
+			return "apk add linux-" + flavour + "-dev"
 		case "nixos":
 			return "add the modules to boot.extraModulePackages: packaging/nix in isolio's source"
 		}

@@ -22,7 +22,9 @@ func TestHeadersByDistribution(t *testing.T) {
 		{"ID=arch\n", "6.17.7-arch1-1", "pacman -S linux-headers"},
 		{"ID=manjaro\nID_LIKE=arch\n", "6.12.57-1-lts", "pacman -S linux-lts-headers"},
 		{"ID=nixos\n", "6.12.57", "add the modules to boot.extraModulePackages: packaging/nix in isolio's source"},
-		{"ID=alpine\n", "6.12.57-0-virt", "install the package that has /lib/modules/6.12.57-0-virt/build"},
+		{"ID=alpine\n", "6.12.57-0-virt", "apk add linux-virt-dev"},
+		{"ID=raspbian\nID_LIKE=debian\n", "6.12.47+rpt-rpi-v8", "apt-get install linux-headers-6.12.47+rpt-rpi-v8"},
+		{"ID=void\n", "6.12.57_1", "install the package that has /lib/modules/6.12.57_1/build"},
 		{"", "6.12.57", "install the package that has /lib/modules/6.12.57/build"},
 	} {
 		root := t.TempDir()

@@ -14,6 +14,13 @@ import (
 	"isolio/internal/lab/archive"
 )
 
+// lawData is of two pages.
+const lawData = `{"table":"law","disk":"a","case":"a read 4x4","scheduler":"law","shares":"50 / 50","error":0.01,"per_s":4877,"of_none":1.000,"n":7.0,"of_bound":0.997,"p99_ms":"2 / 3","tail":1.6,"disk_tail":1.67,"in_flight":7,"missed":"ok","note":""}
+{"table":"law","disk":"a","case":"a write 4x8","scheduler":"law","shares":"50 / 50","error":2,"per_s":4877,"of_none":1,"n":7,"of_bound":0.9,"p99_ms":"2 / 3","tail":1.6,"disk_tail":1.67,"in_flight":7,"missed":"ET","note":"","why":"it is a test"}
+{"table":"law","disk":"b","case":"b pause","scheduler":"law","shares":"100","error":0,"per_s":10,"of_none":1,"p99_ms":"2","tail":1,"disk_tail":1,"in_flight":7,"missed":"B","note":"back after 3.0 s","why":"it is slow"}
+{"table":"law","disk":"b","case":"b unlike: two","scheduler":"law","shares":"90 / 10","error":1,"per_s":10,"of_none":0.5,"p99_ms":"2 / 3","tail":1,"disk_tail":1,"in_flight":7,"own":"1.02 / 2.00","own_rate":1.02,"own_p99":1.23,"missed":"ok","note":"","why":""}
+`
+
 // samples are data of each table of this tree's pages, and what the pages make of them.
 var samples = []struct{ page, data, want string }{
 	{"daemon", `{"table":"costs","kernel":"6.1","containers":1000,"look_ms":600,"comes_ms":100,"scrape_ms":900,"peak_kb":51200}
@@ -104,20 +111,16 @@ Measured on kernel 6.1, at version v1.
 | ` + "`text_fuzz`" + ` | 36,095,754 | none |
 | ` + "`kmod.FuzzBTF`" + ` | 999 | one |
 `},
-	{"law", `{"table":"law","disk":"a","case":"a read 4x4","scheduler":"law","shares":"50 / 50","error":0.01,"per_s":4877,"of_none":1.000,"n":7.0,"of_bound":0.997,"p99_ms":"2 / 3","tail":1.6,"disk_tail":1.67,"in_flight":7,"missed":"ok","note":""}
-{"table":"law","disk":"a","case":"a write 4x8","scheduler":"law","shares":"50 / 50","error":2,"per_s":4877,"of_none":1,"n":7,"of_bound":0.9,"p99_ms":"2 / 3","tail":1.6,"disk_tail":1.67,"in_flight":7,"missed":"ET","note":"","why":"it is a test"}
-{"table":"law","disk":"b","case":"b pause","scheduler":"law","shares":"100","error":0,"per_s":10,"of_none":1,"p99_ms":"2","tail":1,"disk_tail":1,"in_flight":7,"missed":"B","note":"back after 3.0 s","why":"it is slow"}
-{"table":"law","disk":"b","case":"b unlike: two","scheduler":"law","shares":"90 / 10","error":1,"per_s":10,"of_none":0.5,"p99_ms":"2 / 3","tail":1,"disk_tail":1,"in_flight":7,"own":"1.02 / 2.00","own_rate":1.02,"own_p99":1.23,"missed":"ok","note":"","why":""}
-`, `| law | 2 | 1 | 1 | 1 | 0 | 0 | 1.00 | 0.949 |
+	{"law", lawData, `| law | 2 | 1 | 1 | 1 | 0 | 0 | 1.00 | 0.949 |
 …
 | law | 1 | 0 | 0 | 0 | 0 | 1 | 0.00 | 0.000 |
 …
 | law | 1 | 1 | 0 | 1 | 1.02 | 0.50 |
+`},
+	{"law-cases", lawData, `| a write 4x8 | ET | it is a test |
+| b pause | B | it is slow |
 …
 | b unlike: two | 1.02 / 2.00 | 1.2 | 0.50 |
-…
-| a write 4x8 | ET | it is a test |
-| b pause | B | it is slow |
 …
 ### a
 

@@ -90,7 +90,7 @@ func drawOwnDisk(c draw.Canvas, runs []result.Run, top, group vg.Length) {
 				words = "→ " + words
 			}
 			at := x(v) + textGap
-			if at <= x(1) && at+left.Width(words)*fontSlack > x(1) {
+			if at <= x(1) && at+left.Width(words)*fontSlack+textGap > x(1) {
 				at = x(1) + textGap // not on the dashes
 			}
 			c.FillText(left, vg.Point{X: at, Y: (top+bottom)/2 + textRaise}, words)

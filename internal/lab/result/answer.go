@@ -115,7 +115,7 @@ func more(n int) string {
 
 // answered is false for a run that shares nothing, or was not measured so.
 func (r *Run) answered(ofOwn bool) (a answered, ok bool) {
-	a = answered{name: r.Scheduler, sum: r.TotalBytesPS}
+	a = answered{name: cmp.Or(called[r.Scheduler], r.Scheduler), sum: r.TotalBytesPS}
 	if r.TotalVsNone != nil {
 		a.total = fmt.Sprintf(", total %.2f", *r.TotalVsNone)
 	}
@@ -133,6 +133,9 @@ func (r *Run) answered(ofOwn bool) (a answered, ok bool) {
 	a.kept, a.off, a.how = errorPct <= exactPct, errorPct, "off by "+percent(errorPct)
 	return a, ok
 }
+
+// called are contenders whose names do not say what a reader knows them by.
+var called = map[string]string{"kyber-fairness": "isolio's kyber-fairness", "iocost": "io.cost"}
 
 // percent has as many digits as tell something.
 func percent(v float64) string {

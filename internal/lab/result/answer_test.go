@@ -23,7 +23,7 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%q\nwant %q", got, want)
 		}
 	}
-	shares := "each container has its share within 2 % with kyber-fairness (off by 0.00 %, total 0.90). Not with bfq (off by 20 %, total 0.50); none (off by 100 %, total 1.00)."
+	shares := "each container has its share within 2 % with isolio's kyber-fairness (off by 0.00 %, total 0.90). Not with bfq (off by 20 %, total 0.50); none (off by 100 %, total 1.00)."
 	is("E"+shares[1:], "All 2 expectations are met.")
 	// What is not met stands beside it, with how much that is.
 	doc.Verdicts[1] = Verdict{Scheduler: "kyber-fairness", Metric: "p99_vs:iocost", Wanted: "<= 1", Got: new(1.029)}
@@ -37,12 +37,12 @@ func TestAnswer(t *testing.T) {
 	}
 	is("deep: " + shares)
 	doc.Runs[2].Containers = doc.Runs[1].Containers
-	is("deep: each container has its share within 2 % with none of 3 contenders. Not with bfq (off by 20 %, total 0.50); kyber-fairness (off by 20 %, total 0.90); none (off by 100 %, total 1.00).")
+	is("deep: each container has its share within 2 % with none of 3 contenders. Not with bfq (off by 20 %, total 0.50); isolio's kyber-fairness (off by 20 %, total 0.90); none (off by 100 %, total 1.00).")
 
 	// An experiment that asks for disks of their own is answered so.
 	doc.Runs[2].OwnDiskLeast = new(1.01)
 	doc.Verdicts = []Verdict{{Metric: "own_disk_least", Met: true}}
-	is("deep: each container has at least 0.95 of a disk of its own with kyber-fairness (1.01, total 0.90). Not with bfq (0.70, total 0.50); none (0.50, total 1.00).",
+	is("deep: each container has at least 0.95 of a disk of its own with isolio's kyber-fairness (1.01, total 0.90). Not with bfq (0.70, total 0.50); none (0.50, total 1.00).",
 		"The expectation is met.")
 	doc.Verdicts = nil
 	for i := range doc.Runs { // nothing is shared
