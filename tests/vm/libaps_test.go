@@ -128,7 +128,7 @@ func TestLibapsGo(t *testing.T) {
 	withLibaps(t)
 	withModelDisk(t)
 	d := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
-	cmd := exec.Command(libapsDir+"go-test", "-test.run=-", "-test.bench=.", "-test.benchtime=5000x")
+	cmd := exec.Command(libapsDir+"go-test", "-test.run=-", "-test.bench=.", "-test.benchtime=2000x")
 	cmd.Env = append(os.Environ(), "APS_DISK=/dev/"+d.name)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -136,7 +136,7 @@ func TestLibapsGo(t *testing.T) {
 	}
 	t.Logf("%s", out)
 	took, cpu := map[string]float64{}, map[string]float64{}
-	for _, found := range regexp.MustCompile(`(?m)^BenchmarkReadAt/(\w+)\s+5000\s+(\d+) ns/op\s+([0-9.]+) %CPU`).FindAllSubmatch(out, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^BenchmarkReadAt/(\w+)\s+2000\s+(\d+) ns/op\s+([0-9.]+) %CPU`).FindAllSubmatch(out, -1) {
 		way := string(found[1])
 		took[way], err = strconv.ParseFloat(string(found[2]), 64)
 		must(t, err)
