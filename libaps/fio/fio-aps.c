@@ -83,7 +83,7 @@ static struct fio_option options[] = {
 		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID,
 	},
 	PPM_OPTION(poll_margin_ppm, "200000", "published: margin from which on to poll"),
-	PPM_OPTION(hybrid_margin_ppm, "30000", "Margin below which to sleep deep"),
+	PPM_OPTION(hybrid_margin_ppm, "30000", "published: margin below which to sleep deep"),
 	PPM_OPTION(hybrid_sleep_ppm, "500000", "Part of the mean that hybrid sleeps"),
 	PPM_OPTION(deep_sleep_ppm, "900000", "Part of the mean of a deep sleep"),
 	{
@@ -273,7 +273,6 @@ static int open_way(struct thread_data *td, struct fio_file *f, struct way *w, u
 	aps_options_init(&o, sizeof(o));
 	o.mode = mode;
 	o.depth = td->o.iodepth;
-	o.hybrid_margin_ppm = eo->hybrid_margin_ppm;
 	o.hybrid_sleep_ppm = sleep_ppm;
 	o.deep_sleep_ppm = eo->deep_sleep_ppm;
 	o.min_sleep_ns = eo->min_sleep_ns;

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // openDirect is a new file of so many bytes, opened with O_DIRECT.
@@ -82,6 +84,61 @@ func TestEndsAndErrors(t *testing.T) {
 	if _, err := New(file, Poll); !errors.Is(err, syscall.EBADF) {
 		t.Errorf("a closed file: %v, want EBADF", err)
 	}
+}
+
+// BenchmarkReadAt reads blocks of the disk APS_DISK at random, one at a time: with the os
+// package, and in each mode. It tells of the CPU time as well.
+func BenchmarkReadAt(b *testing.B) {
+	disk := os.Getenv("APS_DISK")
+	if disk == "" {
+		b.Skip("needs APS_DISK, a disk")
+	}
+	file, err := os.OpenFile(disk, os.O_RDONLY|syscall.O_DIRECT, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	blocks, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		b.Fatal(err)
+	}
+	blocks /= blockBytes
+	b.Run("os", func(b *testing.B) { readAtRandom(b, file, blocks) })
+	for _, way := range []struct {
+		name string
+		mode Mode
+	}{{"interrupt", Interrupt}, {"poll", Poll}, {"aps", Adaptive}} {
+		b.Run(way.name, func(b *testing.B) {
+			f, err := New(file, way.mode)
+			if err != nil {
+				b.Fatal(err)
+			}
+			readAtRandom(b, f, blocks)
+			if err := f.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func readAtRandom(b *testing.B, r io.ReaderAt, blocks int64) {
+	b.Helper()
+	p, random := Block(blockBytes), rand.New(rand.NewPCG(1, 1))
+	from := cpuTime()
+	for b.Loop() {
+		if _, err := r.ReadAt(p, random.Int64N(blocks)*blockBytes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(100*float64(cpuTime()-from)/float64(b.Elapsed()), "%CPU")
 }
 
 func Example() {

@@ -79,9 +79,6 @@ enum aps_flags {
 struct aps_options {
 	uint32_t size;			/* of this structure, as the program knows it */
 	uint32_t mode;			/* enum aps_mode; APS_ADAPTIVE */
-	/* Margin below which to sleep deep although all threads fit, 0..1000000;
-	 * 30000. */
-	uint32_t hybrid_margin_ppm;
 	/* Part of the mean service time for which APS_HYBRID sleeps, up to 1000000,
 	 * and with which APS_ADAPTIVE begins; 500000. */
 	uint32_t hybrid_sleep_ppm;

@@ -6,8 +6,8 @@
 /* An outlier counts as so many means. */
 #define OUTLIER_COUNTS 2
 
-/* Pollers fit if the margin is at least 15/16 of their need: utilisation is
- * told in steps of 10 ms, and a kernel thread now and then is no neighbour. */
+/* The margin is all CPUs, and enough for those that wait, if a sixteenth lacks at most:
+ * utilisation is told in steps of 10 ms, and a kernel thread now and then is no neighbour. */
 #define FIT_SHIFT 4
 
 /* A light sleep grows and shrinks by such parts of the mean: it is too long for one I/O
@@ -154,10 +154,10 @@ static uint64_t part_ns(uint64_t ns, uint32_t ppm)
 	return (ns < LONGEST_NS ? ns : LONGEST_NS) * ppm / APS_PPM_ONE;
 }
 
-/* Whether all threads that wait fit into the margin. */
-static bool fits(uint32_t margin_ppm, uint32_t need_ppm)
+/* Whether the margin is as much, but for a sixteenth. */
+static bool fits(uint32_t margin_ppm, uint32_t ppm)
 {
-	return margin_ppm >= need_ppm - (need_ppm >> FIT_SHIFT);
+	return margin_ppm >= ppm - (ppm >> FIT_SHIFT);
 }
 
 static struct aps_choice choose_deep(const struct aps_options *o, const struct aps_times *t,
@@ -196,13 +196,9 @@ static struct aps_choice choose_light(const struct aps_options *o, const struct 
 static struct aps_choice choose_by_margin(const struct aps_policy *policy, const struct aps_times *t,
 					  uint32_t margin_ppm, uint32_t need_ppm)
 {
-	const struct aps_options *o = &policy->opts;
-
-	if (margin_ppm < o->hybrid_margin_ppm || !fits(margin_ppm, need_ppm))
-		return choose_deep(o, t, margin_ppm);
-	if (!fits(margin_ppm, APS_PPM_ONE))
-		return (struct aps_choice){ .kind = APS_WAIT_POLL, .margin_ppm = margin_ppm };
-	return choose_light(o, t, margin_ppm);
+	if (!fits(margin_ppm, APS_PPM_ONE) || !fits(margin_ppm, need_ppm))
+		return choose_deep(&policy->opts, t, margin_ppm);
+	return choose_light(&policy->opts, t, margin_ppm);
 }
 
 struct aps_choice aps_policy_choose(const struct aps_policy *policy, enum aps_direction dir,

@@ -11,27 +11,23 @@
  * this process would use if all its threads that wait spun: their number over the
  * number of CPUs.
  *
- *	margin is all CPUs				sleep lightly, then poll
- *	margin >= need and hybrid_margin		poll
+ *	margin is all CPUs, and need no more		sleep lightly, then poll
  *	else						sleep nearly all of it
  *
  * A light sleep is as long as it can be without making I/Os later: its part of the mean
  * grows by 1/256 with each I/O that was not complete at its end, and shrinks by 1/16 with
  * each that was. So it is too long for one in 17, whatever a wake-up takes on this machine;
- * where even the shortest one is too long, the thread polls. While others compute it polls as
- * well: one that sleeps may find its CPU taken when it wakes, and its tail is twice as long.
+ * where even the shortest one is too long, the thread polls.
  *
- * Where they do not fit, whatever spins takes CPU time that others want, and is
+ * Where others compute, whatever spins takes CPU time that they want, and is
  * preempted in the middle of an I/O when it has used up its share. A thread that sleeps
  * nearly all the time has not, so the CPU scheduler prefers that thread when it wakes. Sleeping
  * half is neither.
  *
- * Worked: 4 CPUs, 4 threads that read, 1 that computes. Others use 1 of 4, the
- * margin is 750,000, need is 1,000,000: they sleep as long as they can. 8 CPUs, 4
- * threads that read, 4 that compute seven eighths of the time: the margin is 562,500,
- * need 468,750 (without a sixteenth, see decide.c): they poll. When the 4 have ended they sleep
- * lightly: a disk takes 10 us and a wake-up 1.5, so a light sleep is about 8 us, and the
- * thread uses a quarter of a CPU.
+ * Worked: 8 CPUs, 4 threads that read, 1 that computes. Others use 1 of 8, the
+ * margin is 875,000, which is less than 937,500 (all but a sixteenth, see decide.c): they sleep
+ * as long as they can. When the 1 has ended they sleep lightly: need is 500,000, a disk takes
+ * 10 us and a wake-up 1.5, so a light sleep is about 8 us, and a thread uses a quarter of a CPU.
  *
  * Estimates
  *

@@ -17,7 +17,6 @@
 static const struct aps_options defaults = {
 	.size = sizeof(struct aps_options),
 	.mode = APS_ADAPTIVE,
-	.hybrid_margin_ppm = 30000,
 	.hybrid_sleep_ppm = 500000,
 	.deep_sleep_ppm = 900000,
 	.min_sleep_ns = 2000,
@@ -65,7 +64,6 @@ static bool in_range(const struct aps_options *o)
 	return o->mode < NR_MODES && !(o->flags & ~(uint32_t)ALL_FLAGS) &&
 	       o->depth >= 1 && o->depth <= MAX_DEPTH && o->files <= MAX_FILES &&
 	       o->sample_ns >= MIN_SAMPLE_NS && o->sample_ns <= MAX_SAMPLE_NS &&
-	       o->hybrid_margin_ppm <= APS_PPM_ONE &&
 	       o->hybrid_sleep_ppm <= APS_PPM_ONE && o->deep_sleep_ppm <= APS_PPM_ONE &&
 	       o->min_sleep_ns <= o->max_sleep_ns;
 }

@@ -69,7 +69,6 @@ static void options_out_of_range_are_refused(void)
 	REFUSED(files, 32769);
 	REFUSED(sample_ns, 999999);
 	REFUSED(sample_ns, 1000000001);
-	REFUSED(hybrid_margin_ppm, APS_PPM_ONE + 1);
 	REFUSED(hybrid_sleep_ppm, APS_PPM_ONE + 1);
 	REFUSED(deep_sleep_ppm, APS_PPM_ONE + 1);
 	REFUSED(min_sleep_ns, good.max_sleep_ns + 1);

@@ -9,7 +9,6 @@
 
 static const struct aps_options defaults = {
 	.mode = APS_ADAPTIVE, .depth = 64,
-	.hybrid_margin_ppm = 30000,
 	.hybrid_sleep_ppm = 500000, .deep_sleep_ppm = 900000,
 	.min_sleep_ns = 2000, .max_sleep_ns = 10000000, .sample_ns = 20000000,
 };
@@ -92,8 +91,7 @@ static void thresholds_choose_the_wait(void)
 {
 	static const struct { uint32_t margin; enum aps_wait_kind kind; } cases[] = {
 		{ 1000000, APS_WAIT_HYBRID }, { 937500, APS_WAIT_HYBRID },
-		{ 937499, APS_WAIT_POLL }, { 30000, APS_WAIT_POLL },
-		{ 29999, APS_WAIT_DEEP }, { 0, APS_WAIT_DEEP },
+		{ 937499, APS_WAIT_DEEP }, { 0, APS_WAIT_DEEP },
 	};
 	size_t i;
 
@@ -106,20 +104,18 @@ static void thresholds_choose_the_wait(void)
 	}
 }
 
-static void polls_only_where_all_fit(void)
+static void sleeps_lightly_only_where_all_fit(void)
 {
 	struct aps_policy p = fresh(APS_ADAPTIVE);
 
 	times(&p, 16, 10000);
-	/* 2 of 4 CPUs needed, 3 left. */
-	EXPECT_EQ(choose(&p, 250000, 500000).kind, APS_WAIT_POLL);
+	/* 2 of 4 CPUs needed, 3 left, and all. */
+	EXPECT_EQ(choose(&p, 250000, 500000).kind, APS_WAIT_DEEP);
+	EXPECT_EQ(choose(&p, 0, 500000).kind, APS_WAIT_HYBRID);
 	/* 4 of 4 needed: all left, all but a trace of others, 3 left. */
 	EXPECT_EQ(choose(&p, 0, FULL).kind, APS_WAIT_HYBRID);
 	EXPECT_EQ(choose(&p, 41000, FULL).kind, APS_WAIT_HYBRID);
 	EXPECT_EQ(choose(&p, 250000, FULL).kind, APS_WAIT_DEEP);
-	/* 3 of 4 needed, of which 1/16 does not count. */
-	EXPECT_EQ(choose(&p, 290000, 3 * FULL / 4).kind, APS_WAIT_POLL);
-	EXPECT_EQ(choose(&p, 300000, 3 * FULL / 4).kind, APS_WAIT_DEEP);
 	/* 4 threads on one CPU. */
 	EXPECT_EQ(choose(&p, 0, 4 * FULL).kind, APS_WAIT_DEEP);
 	EXPECT_EQ(choose(&p, 0, UINT32_MAX).kind, APS_WAIT_DEEP);
@@ -274,7 +270,7 @@ int main(void)
 		TEST(fixed_modes_ignore_the_margin),
 		TEST(margin_is_of_now_and_of_16_completions),
 		TEST(thresholds_choose_the_wait),
-		TEST(polls_only_where_all_fit),
+		TEST(sleeps_lightly_only_where_all_fit),
 		TEST(a_light_sleep_is_rarely_too_long),
 		TEST(sleeps_are_parts_of_the_mean),
 		TEST(short_sleeps_are_spun_and_long_ones_cut),

@@ -467,7 +467,7 @@ func exists(file string) bool {
 // libapsTests are libaps' test programs by their paths in the guest; none where
 // they are not built.
 func libapsTests(kernel *vm.Kernel) (map[string]string, error) {
-	names := []string{"ring-test", "life-test", "fault-plain", "stress-test", "cost", "apsping", "reactor"}
+	names := []string{"ring-test", "life-test", "fault-plain", "stress-test", "cost", "apsping", "reactor", "go-test"}
 	files, err := kernel.Libaps(names...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
