@@ -42,11 +42,15 @@ type Info struct {
 	// Hidden are the paths that the kernel's own multipath has put together to an NVMe disk.
 	Hidden []string `json:"-"`
 
-	readOnly, optical bool
+	readOnly bool
 }
+
+// media are drivers, by the names of their devices, whose media are not for several containers.
+var media = map[string]string{"sr": "an optical drive", "fd": "a floppy drive", "mtdblock": "raw flash"}
 
 // Unfit says why a device is none to share by weight unless it is named, "" where it is one.
 func (i Info) Unfit() string {
+	medium := media[strings.TrimRight(i.Name, "0123456789")]
 	switch {
 	case len(i.On) > 0:
 		return "its requests wait on " + strings.Join(i.On, " and ")
@@ -58,8 +62,8 @@ func (i Info) Unfit() string {
 		return "its driver takes no scheduler"
 	case i.SizeBytes == 0:
 		return "it has no medium"
-	case i.optical:
-		return "it is an optical drive"
+	case medium != "":
+		return "it is " + medium
 	case i.readOnly:
 		return "it is read-only"
 	case i.Kind == Loop:
@@ -128,7 +132,6 @@ func (d *Device) Info() (Info, error) {
 	i.Zoned = err == nil && zoned != "none"
 	readOnly, err := d.read("ro")
 	i.readOnly = err == nil && readOnly == "1"
-	i.optical = strings.TrimRight(d.Name, "0123456789") == "sr"
 	i.Below, i.Above = d.entries("slaves"), d.entries("holders")
 	if on := d.sys.descend([]string{d.Name}, true).disks; len(on) != 1 || on[0] != d.Name {
 		i.On = on

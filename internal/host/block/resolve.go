@@ -214,6 +214,9 @@ func (s System) named(name string) string {
 		return device
 	}
 	mapped := strings.TrimPrefix(name, "mapper/")
+	if group, volume, ok := strings.Cut(mapped, "/"); ok { // as LVM writes it, wherever udev's links are
+		mapped = strings.ReplaceAll(group, "-", "--") + "-" + strings.ReplaceAll(volume, "-", "--")
+	}
 	names, _ := filepath.Glob(s.Path("sys/block/dm-*/dm/name")) // the pattern is well formed
 	for _, file := range names {
 		if text, err := readFile(file); err == nil && strings.TrimSpace(string(text)) == mapped {
