@@ -510,6 +510,18 @@ static void kf_group_cap_lag(struct kf_queue *kq, struct kf_group *kg)
 	kf_group_raise(kg, clock - kf_group_lag_bytes(kg));
 }
 
+/* What the group's requests are charged on the mean; of all that are dispatched. */
+void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes)
+{
+	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
+
+	if (cost_bytes > READ_ONCE(kg->peak_cost_bytes))
+		WRITE_ONCE(kg->peak_cost_bytes, cost_bytes);
+	/* All CPUs read it: not written for nothing. */
+	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
+		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
+}
+
 /**
  * kf_group_charge - charge a request that is dispatched
  * @kq: device

@@ -550,6 +550,7 @@ s64 kf_group_go_first(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_slice_save(struct kf_hctx *kh, struct kf_backlog *kb);
 void kf_slice_drop(struct kf_backlog *kb);
+void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes);
 void kf_group_charge_urgent(struct kf_queue *kq, struct kf_backlog *kb, u32 cost_bytes);
 void kf_group_give_back(struct kf_group *kg, u32 cost_bytes);
 void kf_groups_update(struct kf_queue *kq);

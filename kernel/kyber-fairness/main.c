@@ -169,8 +169,8 @@ static struct kf_ctx *kf_ctx_of(struct kf_hctx *kh, struct blk_mq_ctx *ctx)
 	return &kh->ctx[ctx->index_hw[kh->hctx->type]];
 }
 
-/* Requests looked at, newest first: what a bio continues was sent a moment ago. */
-#define KF_MERGE_LOOKS		4
+/* Requests that blk_bio_list_merge() scans, newest first. */
+#define KF_MERGE_LOOKS		8
 
 /*
  * As blk_bio_list_merge(), which takes a hundred instructions for each request that it
@@ -435,7 +435,8 @@ static bool kf_flush_ctx(struct sbitmap *map, unsigned int bit, void *data)
 	return true;
 }
 
-static void __kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
+/* Have all requests that were inserted in their backlogs. */
+static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 {
 	struct kf_flush flush = { .kh = kh, .rqs = LIST_HEAD_INIT(flush.rqs) };
 	struct request *rq, *next;
@@ -448,13 +449,6 @@ static void __kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
 		list_del_init(&rq->queuelist);
 		kf_add_to_backlog(kq, kh, rq);
 	}
-}
-
-/* Have all requests that were inserted in their backlogs. */
-static void kf_flush_ctxs(struct kf_queue *kq, struct kf_hctx *kh)
-{
-	if (kf_has_inserted(kh))
-		__kf_flush_ctxs(kq, kh);
 }
 
 /*
@@ -473,7 +467,8 @@ static bool kf_flush_throttled(struct kf_queue *kq, struct kf_hctx *kh, u64 now_
 		return kf_hctx_may_go(kq, kh);
 	if (!spin_trylock(&kh->lock))
 		return false;
-	kf_flush_ctxs(kq, kh);
+	if (kf_has_inserted(kh))
+		kf_flush_ctxs(kq, kh);
 	if (kf_hctx_is_throttled(kq, kh)) {
 		if (is_due && kf_clock_try_update(kq))
 			kf_gate_kick(kq, KF_FOR_CLOCK, true, kh);
@@ -621,18 +616,6 @@ static struct kf_backlog *kf_choose_backlog(struct kf_queue *kq, struct kf_hctx 
 	return kb ? kf_ready_pass(kq, kh, kb, id, is_counted) : NULL;
 }
 
-/* What the group's requests are charged on the mean; of all that are dispatched. */
-static void kf_group_account_cost(struct kf_group *kg, u32 cost_bytes)
-{
-	u32 mean_bytes = READ_ONCE(kg->mean_cost_bytes);
-
-	if (cost_bytes > READ_ONCE(kg->peak_cost_bytes))
-		WRITE_ONCE(kg->peak_cost_bytes, cost_bytes);
-	/* All CPUs read it: not written for nothing. */
-	if (kf_mean_cost_bytes(mean_bytes, cost_bytes) != mean_bytes)
-		WRITE_ONCE(kg->mean_cost_bytes, kf_mean_cost_bytes(mean_bytes, cost_bytes));
-}
-
 /* The next request of a domain that has requests, or NULL. */
 static struct request *kf_dispatch_domain(struct kf_queue *kq, struct kf_hctx *kh,
 					  enum kf_domain_id id)
@@ -749,7 +732,8 @@ static struct request *kf_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		return NULL;
 
 	spin_lock(&kh->lock);
-	kf_flush_ctxs(kq, kh);
+	if (kf_has_inserted(kh))
+		kf_flush_ctxs(kq, kh);
 	/* A group that is not awaited may be owed while none is throttled. */
 	if ((READ_ONCE(kq->has_limited) || kf_waits_for(kq, KF_FOR_CLOCK)) &&
 	    kf_clock_is_due(kq) && kf_clock_try_update(kq))

@@ -151,6 +151,7 @@ static unsigned int kf_backlog_domains(struct kf_backlog *kb)
 	       !list_empty(&kb->rqs[KF_OTHER]) << KF_OTHER;
 }
 
+/* Not inline: kf_ready_choose() mostly has nothing to change, and then saves no registers. */
 static noinline void kf_ready_set(struct kf_hctx *kh, struct kf_backlog *kb,
 				  unsigned int is_due)
 {
