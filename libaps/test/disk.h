@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/fs.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +314,18 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int nr_wait)
 		return io_uring_enter((unsigned int)ring->ring_fd, nr, 0, 0, NULL);
 	}
 	return __real_io_uring_submit_and_wait(ring, nr_wait);
+}
+
+/* Return: whether the descriptor is readable within so long. */
+static inline bool is_readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	do {
+		n = poll(&p, 1, ms);
+	} while (n < 0 && errno == EINTR);
+	return n == 1;
 }
 
 static char dir[256], scratch[512];

@@ -740,6 +740,56 @@ static void rings_before_5_11_are_done_without(void)
 	close(file_fd);
 }
 
+static uint64_t process_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#define IDLE_NS 200000000
+
+/* Less than 1 % of a CPU, with nothing in flight and with a read that has nothing to read,
+ * in an event loop and in a wait; also where the policy has learnt from reads that were polled. */
+static void an_idle_context_takes_no_cpu(void)
+{
+	int fd = must_open(disk, O_RDWR | O_DIRECT), ends[2];
+	unsigned char *buf = block_of(0);
+	struct aps_event event;
+	size_t i;
+	int k;
+
+	EXPECT_EQ(pipe(ends), 0);
+	for (i = 0; i < NR_MODES; i++) {
+		struct one one = must_have_flags(fd, modes[i], APS_FALLBACK);
+		int empty = aps_add_file(one.ctx, ends[0]), event_fd = aps_event_fd(one.ctx);
+		uint64_t from_ns;
+		char text[4];
+
+		for (k = 0; k < 32; k++)
+			EXPECT_EQ(aps_read(one.ctx, one.file, buf, BLOCK, 0), BLOCK);
+		from_ns = process_ns();
+		EXPECT(!is_readable(event_fd, IDLE_NS / 1000000));
+		EXPECT(process_ns() - from_ns < IDLE_NS / 100);
+		EXPECT_EQ(aps_queue_read(one.ctx, empty, text, 4, 0, text), 0);
+		EXPECT_EQ(aps_submit(one.ctx), 1);
+		from_ns = process_ns();
+		EXPECT(!is_readable(event_fd, IDLE_NS / 1000000));
+		EXPECT(process_ns() - from_ns < IDLE_NS / 100);
+		from_ns = process_ns();
+		EXPECT_EQ(aps_wait_timeout(one.ctx, &event, 1, 1, IDLE_NS), 0);
+		EXPECT(process_ns() - from_ns < IDLE_NS / 100);
+		EXPECT_EQ(write(ends[1], "abcd", 4), 4);
+		EXPECT_EQ(aps_wait(one.ctx, &event, 1, 1), 1);
+		EXPECT_EQ(aps_close(one.ctx), 0);
+	}
+	free(buf);
+	close(fd);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tap_test tests[] = {
@@ -751,6 +801,7 @@ int main(int argc, char **argv)
 		TEST(close_waits_for_what_is_in_flight),
 		TEST(close_sends_what_is_queued),
 		TEST(an_empty_pipe_holds_nothing_up),
+		TEST(an_idle_context_takes_no_cpu),
 		TEST(a_child_leaves_the_parents_context_alone),
 		TEST(a_bare_clone_is_a_child_too),
 		TEST(a_thread_ends_with_io_in_flight),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* I/O through the library, in every way of waiting; see disk.h. Prints TAP. */
 #define _GNU_SOURCE
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -726,18 +725,6 @@ static void what_is_cancelled_has_an_event(void)
 	close(ends[1]);
 }
 
-/* Return: whether the descriptor is readable within so long. */
-static bool is_readable(int fd, int ms)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int n;
-
-	do {
-		n = poll(&p, 1, ms);
-	} while (n < 0 && errno == EINTR);
-	return n == 1;
-}
-
 static void descriptor_tells_when_to_look(unsigned int flags)
 {
 	int fd = must_open(disk, O_RDWR | O_DIRECT), ends[2];
@@ -797,56 +784,6 @@ static void a_descriptor_tells_when_to_look(void)
 {
 	descriptor_tells_when_to_look(0);
 	descriptor_tells_when_to_look(APS_SINGLE_THREAD);
-}
-
-static uint64_t process_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-#define IDLE_MS 200
-
-/* Less than 1 % of a CPU, with nothing in flight and with a read that has nothing to read,
- * in an event loop and in a wait; also where the policy has learnt from reads that were polled. */
-static void an_idle_context_takes_no_cpu(void)
-{
-	int fd = must_open(disk, O_RDWR | O_DIRECT), ends[2];
-	unsigned char *buf = block_of(0);
-	struct aps_event event;
-	size_t i;
-	int k;
-
-	EXPECT_EQ(pipe(ends), 0);
-	for (i = 0; i < NR_MODES; i++) {
-		struct one one = must_have_flags(fd, modes[i], APS_FALLBACK);
-		int empty = aps_add_file(one.ctx, ends[0]), event_fd = aps_event_fd(one.ctx);
-		uint64_t from_ns;
-		char text[4];
-
-		for (k = 0; k < 32; k++)
-			EXPECT_EQ(aps_read(one.ctx, one.file, buf, BLOCK, 0), BLOCK);
-		from_ns = process_ns();
-		EXPECT(!is_readable(event_fd, IDLE_MS));
-		EXPECT(process_ns() - from_ns < IDLE_MS * MS / 100);
-		EXPECT_EQ(aps_queue_read(one.ctx, empty, text, 4, 0, text), 0);
-		EXPECT_EQ(aps_submit(one.ctx), 1);
-		from_ns = process_ns();
-		EXPECT(!is_readable(event_fd, IDLE_MS));
-		EXPECT(process_ns() - from_ns < IDLE_MS * MS / 100);
-		from_ns = process_ns();
-		EXPECT_EQ(aps_wait_timeout(one.ctx, &event, 1, 1, IDLE_MS * MS), 0);
-		EXPECT(process_ns() - from_ns < IDLE_MS * MS / 100);
-		EXPECT_EQ(write(ends[1], "abcd", 4), 4);
-		EXPECT_EQ(aps_wait(one.ctx, &event, 1, 1), 1);
-		EXPECT_EQ(aps_close(one.ctx), 0);
-	}
-	free(buf);
-	close(fd);
-	close(ends[0]);
-	close(ends[1]);
 }
 
 static int wait_for_edge(int set)
@@ -1029,7 +966,6 @@ int main(int argc, char **argv)
 		TEST(the_oldest_is_cancelled),
 		TEST(what_is_cancelled_has_an_event),
 		TEST(a_descriptor_tells_when_to_look),
-		TEST(an_idle_context_takes_no_cpu),
 		TEST(edges_tell_when_to_look),
 		TEST(the_rest_of_many_is_told_of),
 		TEST(statistics_have_a_size),

@@ -40,7 +40,7 @@ func TestLibaps(t *testing.T) {
 	for _, program := range []struct {
 		name  string
 		tests int
-	}{{"ring-test", 25}, {"life-test", 16}} {
+	}{{"ring-test", 24}, {"life-test", 17}} {
 		// Its requests fail in turn, so each program has one of its own.
 		bad := newModelDisk(t, []string{"model=ull", "preset=z-ssd", "scale=8", "size_mib=16", "poll_queues=1"})
 		bad.fail(t, "error_every=2")
